@@ -1,0 +1,47 @@
+"""Every exception that numbatape raises on its own account."""
+
+from __future__ import annotations
+
+
+class NumbatapeError(Exception):
+    """Base of all of numbatape's exceptions."""
+
+
+class SpecError(NumbatapeError, ValueError):
+    """Arguments do not fit what a cache was prepared for, or cannot be differentiated."""
+
+
+class ArityError(SpecError):
+    """Another number of arguments than the cache was prepared for."""
+
+
+class StructureError(SpecError):
+    """A container of another structure than the cache was prepared for."""
+
+
+class DtypeError(SpecError, TypeError):
+    """A dtype other than the prepared one, or one that has no derivative."""
+
+
+class ShapeError(SpecError):
+    """Another number of dimensions (or, under ``fixed_sizes``, other sizes)."""
+
+
+class OutputError(SpecError, TypeError):
+    """The function's result does not fit the verb: a gradient needs one real scalar."""
+
+
+class UnsupportedOperationError(NumbatapeError, TypeError):
+    """A NumPy function, or a use of one, that numbatape cannot differentiate."""
+
+
+class LeakError(UnsupportedOperationError):
+    """A traced value would lose its derivative: ``float(x)``, ``np.asarray(x)``, ``a[0] = x``."""
+
+
+class VerificationError(NumbatapeError):
+    """A tape or a plan that is not safe to run; the message names the instruction."""
+
+
+class DebugError(NumbatapeError):
+    """What ``Config(debug_mode=True)`` found: instruction, source line and reason."""

@@ -1,0 +1,128 @@
+"""From a kernel's source text to an address: disk cache first, the compiler on a miss."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+import threading
+
+from . import store, symbols
+
+_lock = threading.RLock()
+_announced = False
+_compiled: list[str] = []
+
+
+class Kernels:
+    """Entry points of one loaded object file, by name.
+
+    Attributes
+    ----------
+    address
+        Name of an entry point → its address.
+    """
+
+    def __init__(self, address: dict[str, int]):
+        self.address = address
+
+    def function(self, name: str):
+        """Return an entry point as a callable ``(frame, pc) -> status`` that releases the GIL."""
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(self.address[name])
+
+
+@functools.cache
+def _engine():
+    import llvmlite.binding as llvm
+
+    # Deprecated no-ops in newer llvmlite, needed by older ones.
+    for start in ("initialize_native_target", "initialize_native_asmprinter"):
+        getattr(llvm, start)()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def _link(compiled: store.ObjectFile, key: str) -> Kernels:
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    for symbol in compiled.externals:
+        address = symbols.address_of(symbol)
+        # An unresolved symbol ends the process without a word, so look before loading.
+        if address is None and not llvm.address_of_symbol(symbol):
+            raise ImportError(f"kernel needs the symbol {symbol!r}, which this process has not")
+        if address is not None:
+            llvm.add_symbol(symbol, address)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
+    engine.finalize_object()
+    return Kernels({e: engine.get_function_address(f"nt_{key}_{e}") for e in compiled.entries})
+
+
+@functools.cache
+def _load(name: str, source: str) -> Kernels:
+    key = store.key_of(source)
+    found = store.read(name, key)
+    if found is not None:
+        return _link(found, key)
+    _announce()
+    from . import compiler  # imports Numba
+
+    compiled = compiler.compile_source(source, key)
+    _compiled.append(name)
+    store.write(name, key, compiled, source)
+    return _link(compiled, key)
+
+
+def load(name: str, source: str) -> Kernels:
+    """Return the kernels of a source text, compiled now if they never were on this machine.
+
+    Parameters
+    ----------
+    name
+        Name of the file in the cache; the content hash is appended.
+    source
+        Text of a module in the kernel language. Its functions of parameters ``(w, pc)`` are the
+        entry points.
+    """
+    with _lock:  # one engine, one compiler; Numba's own lock is global as well
+        return _load(name, source)
+
+
+def _announce() -> None:
+    global _announced
+    if not _announced and not store.stored():
+        _announced = True
+        where = store.cache_directory()
+        print(
+            f"numbatape: compiling kernels, once on this machine (kept in {where}) ...",
+            file=sys.stderr,
+            flush=True,
+        )
+    _announced = True
+
+
+def kernel_info() -> dict:
+    """Return what ``numbatape info`` shows: cache directory, stored kernels, CPU.
+
+    Returns
+    -------
+    dict
+        ``cache_dir`` (str), ``kernels`` (names in the cache), ``compiled`` (names compiled by
+        this process), ``cpu`` (str).
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> sorted(nt.kernel_info())
+    ['cache_dir', 'compiled', 'cpu', 'kernels']
+    """
+    import llvmlite.binding as llvm
+
+    cpu = f"{llvm.get_host_cpu_name()} ({platform.machine()})"
+    return {
+        "cache_dir": str(store.cache_directory()),
+        "kernels": store.stored(),
+        "compiled": list(_compiled),
+        "cpu": cpu,
+    }

@@ -1,0 +1,207 @@
+"""The op table: what a row is, how rows are registered, how they are found.
+
+Everything the project knows about an op stands in its row: kernels, tests, docs and
+micro-benchmarks iterate over the table, so that a new op is one row in one place.
+
+Two kinds of row:
+
+* `Elementwise` (made by `unary`, `binary`, `ternary`): formulas in the operands
+  ``x, y, w`` and the result ``z``; broadcasting, strides, dtypes, forward and reverse
+  kernels are generated from them.
+* `ArrayOp` (made by `array_op`): a gufunc signature and a pair of kernels over core
+  dimensions; batch dimensions are looped over by the generated wrapper.
+
+Formulas and kernels are Python in a small kernel language: ``math.*``, the functions of
+`numbatape.ops.scalars` and ``sc.name(...)``, which is SciPy's ufunc inner loop (numbatape.jit).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+OPERANDS = "xyw"
+
+Interval = tuple[float, float]
+REAL: Interval = (-3.0, 3.0)
+POSITIVE: Interval = (0.1, 4.0)
+UNIT: Interval = (-0.95, 0.95)
+PROBABILITY: Interval = (0.05, 0.95)
+ABOVE_ONE: Interval = (1.05, 4.0)
+BOOLEAN: Interval = (0.0, 1.0)  # tests draw from {0, 1}
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """One elementwise op.
+
+    Parameters
+    ----------
+    name
+        Name on tapes and in listings.
+    value
+        Formula of the result ``z``.
+    numpy
+        The NumPy/SciPy functions that this row serves; the first is the oracle of the tests.
+    partials
+        One formula an operand, in ``x, y, w, z``; None means zero everywhere (no adjoint).
+    second
+        ``{"xx": ..., "xy": ...}`` in ``x, y, w, z`` and the first partials ``dx, dy, dw``;
+        an absent entry is zero.
+    domains
+        One sampling interval an operand, for tests and benchmarks.
+    hot
+        Whether one-cell instructions get an arm in the dispatch chain. At most about 50:
+        compile time grows faster than the chain.
+    loop
+        Name of the ufunc (``numpy.exp`` is "exp", ``scipy.special.psi`` is "sc.psi") whose inner
+        loop runs long instructions, or None for the formula itself.
+    edges
+        Extra points (tuples of operands) that tests compare with the oracle.
+    """
+
+    name: str
+    value: str
+    numpy: tuple[Callable, ...]
+    partials: tuple[str | None, ...]
+    second: dict[str, str] = field(default_factory=dict)
+    domains: tuple[Interval, ...] = (REAL,)
+    hot: bool = False
+    loop: str | None = None
+    edges: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def arity(self) -> int:
+        return len(self.partials)
+
+    @property
+    def differentiable(self) -> bool:
+        return any(p is not None for p in self.partials)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the reverse rule reads neither operands nor result (1, -1, 0)."""
+        return all(p is None or re.fullmatch(r"-?1\.0", p) for p in self.partials)
+
+
+@dataclass(frozen=True)
+class ArrayOp:
+    """One array op: a gufunc signature and its kernels.
+
+    Kernels are plain functions whose parameters are found by name: ``v`` (value cells), ``g``
+    (adjoint cells), ``d`` (float64 value cells, where index operands live), ``o a b c`` (first
+    cell of the result and of each operand), the letters of the signature (core sizes),
+    ``so0 so1 sa0 ...`` (core strides, in cells), ``s`` (first cell of the scratch), ``need_a
+    need_b need_c`` (whether that operand takes an adjoint). ``forward`` returns a status
+    (`numbatape.ops.status`), ``reverse`` adds into ``g[a...]`` and returns nothing; both are
+    called once a batch element.
+
+    Parameters
+    ----------
+    signature
+        NumPy's, e.g. ``"(m,k),(k,n)->(m,n)"``; one result.
+    scratch
+        Cells of scratch a batch element needs, as a formula in the signature's letters; kept
+        from forward to reverse.
+    index
+        Operands that hold positions: float64 cells whatever the op's dtype, never an adjoint.
+    linear, bilinear
+        What the mathematics allows the NDual kernels to derive.
+    cases
+        Tuples of operand shapes for tests.
+    make
+        Optional: ``make(rng, shapes) -> operands`` for ops that need special input.
+    """
+
+    name: str
+    signature: str
+    numpy: tuple[Callable, ...]
+    forward: Callable
+    reverse: Callable | None
+    scratch: str = "0"
+    index: str = ""
+    linear: bool = False
+    bilinear: bool = False
+    cases: tuple = ()
+    make: Callable | None = None
+
+    @property
+    def operands(self) -> tuple[tuple[str, ...], ...]:
+        """Core dimensions, the result's first: ``(("m", "n"), ("m", "k"), ("k", "n"))``."""
+        inputs, result = self.signature.split("->")
+        groups = [result, *re.findall(r"\([^)]*\)", inputs)]
+        return tuple(tuple(re.findall(r"\w+", group)) for group in groups)
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """Core sizes in order of first appearance, inputs before the result."""
+        result, *inputs = self.operands
+        return tuple(dict.fromkeys(letter for group in (*inputs, result) for letter in group))
+
+    @property
+    def arity(self) -> int:
+        return len(self.operands) - 1
+
+    @property
+    def differentiable(self) -> bool:
+        return self.reverse is not None
+
+
+Op = Elementwise | ArrayOp
+
+_rows: list[Op] = []
+
+
+def _functions(numpy) -> tuple[Callable, ...]:
+    return numpy if isinstance(numpy, tuple) else (numpy,)
+
+
+def unary(name, value, numpy, domain=REAL, dx=None, dxx=None, **options):
+    """Register an op of one operand."""
+    second = {"xx": dxx} if dxx else {}
+    _rows.append(
+        Elementwise(name, value, _functions(numpy), (dx,), second, (domain,), **options)
+    )
+
+
+def binary(
+    name, value, numpy, domains=(REAL, REAL), dx=None, dy=None, dxx=None, dxy=None, dyy=None, **options
+):
+    """Register an op of two operands."""
+    second = {k: f for k, f in (("xx", dxx), ("xy", dxy), ("yy", dyy)) if f}
+    _rows.append(Elementwise(name, value, _functions(numpy), (dx, dy), second, domains, **options))
+
+
+def ternary(name, value, numpy, domains, dx=None, dy=None, dw=None, second=None, **options):
+    """Register an op of three operands."""
+    _rows.append(
+        Elementwise(name, value, _functions(numpy), (dx, dy, dw), second or {}, domains, **options)
+    )
+
+
+def array_op(name, signature, numpy=(), **options):
+    """Register the class that follows, with its ``forward`` and ``reverse``, as an `ArrayOp`."""
+
+    def register(block):
+        _rows.append(
+            ArrayOp(
+                name,
+                signature,
+                _functions(numpy),
+                block.forward,
+                getattr(block, "reverse", None),
+                **options,
+            )
+        )
+        return block
+
+    return register
+
+
+def freeze() -> tuple[Op, ...]:
+    """Return all rows in order; an op's opcode is its position."""
+    names = [row.name for row in _rows]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"ops registered twice: {twice}"
+    return tuple(_rows)

@@ -1,0 +1,149 @@
+"""Sizes as codes: a literal is itself, an expression in the input dimensions is ``-(row + 1)``.
+
+A tape holds sizes, strides and offsets as codes, so that one tape serves every size of its inputs:
+`SizeTable.evaluate` turns the codes into numbers for one set of input dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INPUT, ADD, SUB, MUL, FLOORDIV = range(5)
+SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
+
+_APPLY = {
+    ADD: lambda left, right: left + right,
+    SUB: lambda left, right: left - right,
+    MUL: lambda left, right: left * right,
+    FLOORDIV: lambda left, right: left // right,
+}
+
+
+@dataclass(frozen=True)
+class SizeGuard:
+    """A relation between sizes that the trace relied on."""
+
+    left: int
+    relation: str  # "==" or ">="
+    right: int
+    line: int = -1
+
+    def holds(self, left: int, right: int) -> bool:
+        return left == right if self.relation == "==" else left >= right
+
+
+@dataclass(frozen=True)
+class SizeTable:
+    """Size expressions ``(operation, left code, right code)``; an INPUT row's left is its number."""
+
+    rows: tuple[tuple[int, int, int], ...]
+    guards: tuple[SizeGuard, ...]
+
+    def evaluate(self, dimensions: tuple[int, ...]) -> list[int]:
+        """Return the value of each row for the given input dimensions."""
+        values: list[int] = []
+        for operation, left, right in self.rows:
+            if operation == INPUT:
+                values.append(dimensions[left])
+            else:
+                left, right = (c if c >= 0 else values[-c - 1] for c in (left, right))
+                if operation == FLOORDIV and right == 0:
+                    raise ZeroDivisionError("a size is divided by zero")
+                values.append(_APPLY[operation](left, right))
+        return values
+
+    def broken_guard(self, values: list[int]) -> SizeGuard | None:
+        """Return the first guard that does not hold for evaluated sizes."""
+        for guard in self.guards:
+            left, right = (c if c >= 0 else values[-c - 1] for c in (guard.left, guard.right))
+            if not guard.holds(left, right):
+                return guard
+        return None
+
+    def text(self, code: int) -> str:
+        """Return a code as a person would write it: ``3``, ``n0``, ``n0*n1``."""
+        if code >= 0:
+            return str(code)
+        operation, left, right = self.rows[-code - 1]
+        if operation == INPUT:
+            return f"n{left}"
+        return f"({self.text(left)}{SYMBOL[operation]}{self.text(right)})"
+
+
+class Sizes:
+    """The builder of a `SizeTable`: interns expressions and knows their value while tracing."""
+
+    def __init__(self):
+        self.rows: list[tuple[int, int, int]] = []
+        self.values: list[int] = []
+        self.guards: dict[tuple, SizeGuard] = {}
+        self._index: dict[tuple[int, int, int], int] = {}
+
+    def input(self, number: int, value: int) -> int:
+        return self._row((INPUT, number, 0), value)
+
+    def _row(self, row, value) -> int:
+        code = self._index.get(row)
+        if code is None:
+            self.rows.append(row)
+            self.values.append(value)
+            code = self._index[row] = -len(self.rows)
+        return code
+
+    def value(self, code: int) -> int:
+        return code if code >= 0 else self.values[-code - 1]
+
+    def _combine(self, operation, left, right) -> int:
+        result = _APPLY[operation](self.value(left), self.value(right))
+        if left >= 0 and right >= 0 and result >= 0:
+            return result
+        return self._row((operation, left, right), result)
+
+    def add(self, left: int, right: int) -> int:
+        if left == 0 or right == 0:
+            return left or right
+        return self._combine(ADD, left, right)
+
+    def sub(self, left: int, right: int) -> int:
+        return left if right == 0 else self._combine(SUB, left, right)
+
+    def mul(self, left: int, right: int) -> int:
+        if left == 1 or right == 1:
+            return left if right == 1 else right
+        if left == 0 or right == 0:
+            return 0
+        return self._combine(MUL, left, right)
+
+    def floordiv(self, left: int, right: int) -> int:
+        return left if right == 1 else self._combine(FLOORDIV, left, right)
+
+    def product(self, codes) -> int:
+        result = 1
+        for code in codes:
+            result = self.mul(result, code)
+        return result
+
+    def negative(self, value: int) -> int:
+        """Return the code of a literal that may be negative (a stride)."""
+        return value if value >= 0 else self._row((SUB, 0, -value), value)
+
+    def guard(self, left: int, relation: str, right: int, line: int = -1) -> None:
+        """Record that the trace relied on a relation (which holds now)."""
+        if left == right or (left >= 0 and right >= 0):
+            return
+        self.guards.setdefault((left, relation, right), SizeGuard(left, relation, right, line))
+
+    def pin(self, code: int, line: int = -1) -> int:
+        """Return the value behind a code, guarded: the trace holds for this size alone."""
+        if code < 0:
+            self.guard(code, "==", self.values[-code - 1], line)
+            return self.values[-code - 1]
+        return code
+
+    def same(self, left: int, right: int, line: int = -1) -> int:
+        """Return the code of two sizes that are equal here and must stay so."""
+        self.guard(left, "==", right, line)
+        return left if left >= 0 else right
+
+    def freeze(self) -> SizeTable:
+        return SizeTable(tuple(self.rows), tuple(self.guards.values()))
