@@ -35,6 +35,10 @@ KINDS = {"w": "i64", "r": "i32", "code": "i32", "d": "f64", "dg": "f64", "e": "f
 
 def kind_of(name: str, cells: str) -> str | None:
     """Return the element kind behind a name, or None where it is no cell array."""
+    if name.endswith("_q"):
+        return "i64"
+    if name.endswith("_t"):
+        return "i32"
     return KINDS.get(name) or (cells if CELLS.fullmatch(name) else None)
 
 

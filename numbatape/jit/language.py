@@ -8,6 +8,9 @@ Kernels are written once, as Python over cell arrays (``v[o + i] = x``). They ru
 
 Here stands what the checked form calls; the raw form's twins, of the same names and arguments,
 stand in `numbatape.jit.raw`. An operand of these functions is a pair (cells, first cell).
+
+Cells are read and written one by one, so that a cell class can check each access; LAPACK sees
+row-major memory as its transpose here too, so that both forms pivot alike.
 """
 
 from __future__ import annotations
@@ -18,3 +21,97 @@ import numpy as np
 def radd(total, term):
     """``total + term``, where the raw form may reassociate (so that LLVM sums in SIMD lanes)."""
     return total + term
+
+
+def _load(cells, first, stride0, stride1, m, n):
+    """Copy an m*n view into an array whose transpose is what LAPACK sees."""
+    matrix = np.empty((m, n))
+    for i in range(m):
+        for j in range(n):
+            matrix[i, j] = cells[first + i * stride0 + j * stride1]
+    return matrix
+
+
+def _store(cells, first, stride0, stride1, matrix):
+    for i, row in enumerate(matrix):
+        for j, value in enumerate(row):
+            cells[first + i * stride0 + j * stride1] = float(value)
+
+
+def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
+    """Set the (m,n) matrix C to ``alpha*A@B + beta*C``; A and B may have any strides.
+
+    The cells of C must be distinct; beta 0.0 ignores what they hold.
+    """
+    product = alpha * (_load(av, a, sa0, sa1, m, k) @ _load(bv, b, sb0, sb1, k, n))
+    if beta != 0.0:
+        product += beta * _load(cv, c, sc0, sc1, m, n)
+    _store(cv, c, sc0, sc1, product)
+
+
+def potrf(v, a, n):
+    """Put the Cholesky factor L of the matrix at a in its place, lower triangles only.
+
+    The matrix is n*n, row-major and contiguous. Returns 0, or else it is not positive definite.
+    """
+    from scipy.linalg import lapack
+
+    factor, info = lapack.dpotrf(_load(v, a, n, 1, n, n).T, lower=0, clean=0)
+    for i, row in enumerate(factor.T):
+        _store(v, a + i * n, 0, 1, row[None, : i + 1])
+    return info
+
+
+def getrf(v, a, n, p):
+    """Factor the contiguous row-major n*n matrix at a in place, with n pivots kept from p on.
+
+    The content is opaque but for `getrs`, `lu_sign` and the diagonal, whose product is the
+    determinant up to `lu_sign`. Returns 0, or else the matrix is exactly singular.
+    """
+    from scipy.linalg import lapack
+
+    factor, pivots, info = lapack.dgetrf(_load(v, a, n, 1, n, n).T)
+    _store(v, a, n, 1, factor.T)
+    _store(v, p, 0, 1, pivots[None, :])
+    return info
+
+
+def getrs(v, a, n, p, bv, b, sb0, k, transposed):
+    """Solve ``M X = B``, or ``M^T X = B``, in place, with M's factor by `getrf`.
+
+    B is (n,k) with row stride sb0 and unit column stride.
+    """
+    from scipy.linalg import lapack
+
+    factor = _load(v, a, n, 1, n, n).T
+    pivots = _load(v, p, 0, 1, 1, n)[0].astype(np.int32)
+    solution, _ = lapack.dgetrs(factor, pivots, _load(bv, b, sb0, 1, n, k), trans=1 - transposed)
+    _store(bv, b, sb0, 1, solution)
+
+
+def lu_sign(v, a, n, p):
+    """Return +1.0 or -1.0: the sign of the row exchanges that `getrf` made."""
+    sign = 1.0
+    for i in range(n):
+        if v[p + i] != i:
+            sign = -sign
+    return sign
+
+
+def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
+    """Solve ``A X = B``, or ``A^T X = B``, in place; only the named triangle of A is read.
+
+    A is n*n with row stride sa0, B is (n,k) with row stride sb0; column strides are 1. With
+    unit, A's diagonal is taken as ones.
+    """
+    from scipy.linalg import blas
+
+    matrix = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1) if lower else range(i, n):
+            if not (unit and i == j):
+                matrix[i, j] = av[a + i * sa0 + j]
+    solution = blas.dtrsm(
+        1.0, matrix, _load(bv, b, sb0, 1, n, k), lower=lower, trans_a=transposed, diag=unit
+    )
+    _store(bv, b, sb0, 1, solution)

@@ -30,6 +30,10 @@ UNIT: Interval = (-0.95, 0.95)
 PROBABILITY: Interval = (0.05, 0.95)
 ABOVE_ONE: Interval = (1.05, 4.0)
 BOOLEAN: Interval = (0.0, 1.0)  # tests draw from {0, 1}
+POSITIVES = (POSITIVE, POSITIVE)
+BOOLEANS = (BOOLEAN, BOOLEAN)
+
+Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Elementwise:
     value
         Formula of the result ``z``.
     numpy
-        The NumPy/SciPy functions that this row serves; the first is the oracle of the tests.
+        The NumPy/SciPy functions that this row serves (see `resolve`); the first is the oracle
+        of the tests.
     partials
         One formula an operand, in ``x, y, w, z``; None means zero everywhere (no adjoint).
     second
@@ -63,7 +68,7 @@ class Elementwise:
 
     name: str
     value: str
-    numpy: tuple[Callable, ...]
+    numpy: tuple[Function, ...]
     partials: tuple[str | None, ...]
     second: dict[str, str] = field(default_factory=dict)
     domains: tuple[Interval, ...] = (REAL,)
@@ -116,7 +121,7 @@ class ArrayOp:
 
     name: str
     signature: str
-    numpy: tuple[Callable, ...]
+    numpy: tuple[Function, ...]
     forward: Callable
     reverse: Callable | None
     scratch: str = "0"
@@ -153,8 +158,17 @@ Op = Elementwise | ArrayOp
 _rows: list[Op] = []
 
 
-def _functions(numpy) -> tuple[Callable, ...]:
+def _functions(numpy) -> tuple[Function, ...]:
     return numpy if isinstance(numpy, tuple) else (numpy,)
+
+
+def resolve(function: Function) -> Callable:
+    """Return the function that an entry of ``op.numpy`` stands for; imports SciPy for "sc.psi"."""
+    if not isinstance(function, str):
+        return function
+    import scipy.special
+
+    return getattr(scipy.special, function.removeprefix("sc."))
 
 
 def unary(name, value, numpy, domain=REAL, dx=None, dxx=None, **options):

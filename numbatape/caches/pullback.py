@@ -1,0 +1,104 @@
+"""The pullback cache: value and vector-Jacobian product of any function."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..engine import Workspace
+from ..errors import SpecError, StructureError
+from ..tape.tape import ACTIVE
+from ..trace.record import Output
+from .arguments import NAMESPACE
+from .base import PreparedCache
+from .gradient import _constant_kwargs
+
+
+class PullbackCache(PreparedCache):
+    """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`."""
+
+    def run(self, flat, cotangent):
+        """Return ``(value, gradients)`` for one cotangent of the result's structure."""
+        space = self._evaluator.forward(flat)
+        value = self._value(space)
+        self.seed(space, cotangent)
+        space.reverse()
+        self._space = space
+        return value, self._gradients(flat, space)
+
+    @staticmethod
+    def seed(space: Workspace, cotangent) -> None:
+        """Write a cotangent into the seeds of a workspace, checking structure and shapes."""
+        recording = space.variant.recording
+        leaves, spec = optree.tree_flatten(recording.result, none_is_leaf=True, namespace=NAMESPACE)
+        try:
+            given = spec.flatten_up_to(cotangent)
+        except ValueError as error:
+            raise StructureError(f"the cotangent has not the result's structure: {error}") from None
+        first = 0
+        parts = {}
+        for leaf, path, part in zip(leaves, spec.paths(), given, strict=True):
+            if leaf.__class__ is not Output:
+                continue
+            expected = np.shape(recording.values[leaf.number])
+            if part is None or np.shape(part) != expected:
+                where = "".join(f"[{k!r}]" for k in path) or "the result"
+                raise SpecError(
+                    f"the cotangent of {where} needs shape {expected}, got "
+                    f"{'None' if part is None else np.shape(part)}"
+                )
+            if np.asarray(part).dtype.kind not in "fiub":
+                raise SpecError(f"the cotangent has dtype {np.asarray(part).dtype}; it must be real")
+            parts[leaf.number] = part
+        for number, level in enumerate(recording.levels):
+            if level == ACTIVE:
+                cells = np.size(parts[number])
+                space.seed[first : first + cells] = np.ravel(parts[number])
+                first += cells
+
+
+def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=False) -> PullbackCache:
+    """Trace a function of any output and return its cache for `value_and_pullback`.
+
+    Parameters are those of `prepare_gradient_cache`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_pullback_cache(lambda x: {"square": x**2}, np.zeros(2))
+    >>> nt.value_and_pullback(cache, {"square": np.ones(2)}, np.array([1.0, 3.0]))
+    ({'square': array([1., 9.])}, (array([2., 6.]),))
+    """
+    return PullbackCache.prepare(f, args, _constant_kwargs(kwargs), config, include_callable)
+
+
+def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
+    """Return the function's result and the pullback of ``ybar``, one entry an argument.
+
+    Parameters
+    ----------
+    cache : PullbackCache
+        From `prepare_pullback_cache`.
+    ybar
+        Cotangent: structure and shapes of the result. For real functions the pullback is the
+        adjoint of the derivative under the inner product Re⟨a, b⟩.
+    *args
+        Like those it was prepared with.
+    args_to_zero : sequence of bool, optional
+        All True here: pullbacks return fresh arrays.
+
+    Raises
+    ------
+    SpecError
+        If arguments or cotangent do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_pullback_cache(np.cumsum, np.zeros(3))
+    >>> nt.value_and_pullback(cache, np.array([0.0, 0.0, 1.0]), np.arange(3.0))[1]
+    (array([1., 1., 1.]),)
+    """
+    if args_to_zero is not None and not all(args_to_zero):
+        raise ValueError("args_to_zero=False accumulates into owned buffers; results are fresh here")
+    return cache.run(cache._flatten(args), ybar)

@@ -1,0 +1,6 @@
+"""Running tapes: plans, workspaces, generated kernels, and the reference interpreter."""
+
+from .plan import Plan, make_plan, verify
+from .workspace import Workspace
+
+__all__ = ["Plan", "Workspace", "make_plan", "verify"]

@@ -1,0 +1,450 @@
+"""From the op table to kernels as text: the dispatch chain of scalars, and a kernel each for the rest.
+
+``python -m numbatape.engine.codegen [OP ...]`` prints what is generated.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+
+from ..ops import OPS, ArrayOp, Elementwise, scalars, status
+from ..ops.table import OPERANDS
+from ..tape.tape import GUARD
+from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
+
+FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
+UNIT = re.compile(r"(-?)1\.0")
+
+
+def uses(formula: str | None, name: str) -> bool:
+    return bool(formula) and re.search(rf"\b{name}\b", formula) is not None
+
+
+def product(partial: str) -> str:
+    """Return the text of ``gz * partial`` without multiplications by one."""
+    unit = UNIT.fullmatch(partial)
+    return unit[1] + "gz" if unit else f"gz * ({partial})"
+
+
+def kernel_text(formula: str) -> str:
+    """Return a formula with SciPy's functions under their kernel names."""
+    return re.sub(r"\bsc\.(\w+)\(", r"sc_\1(", formula)
+
+
+def helpers(text: str, module) -> str:
+    """Return the source of the module's functions and constants that a text names, recursively."""
+    found: dict[str, str] = {}
+
+    def collect(body):
+        for name in dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*\b", body)):
+            thing = vars(module).get(name)
+            if name in found or thing is None:
+                continue
+            if inspect.isfunction(thing) and thing.__module__.startswith("numbatape.ops"):
+                found[name] = ""  # against recursion
+                source = without_docstring(textwrap.dedent(inspect.getsource(thing)))
+                collect(source.split("\n", 1)[1])
+                collect(" ".join(inspect.signature(thing).parameters))
+                found[name] = found.pop(name) or source
+            elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
+                found[name] = f"{name} = {thing!r}\n" if thing == thing and abs(thing) != float("inf") else (
+                    f"{name} = float({str(thing)!r})\n"
+                )
+
+    collect(text)
+    return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
+
+
+def without_docstring(source: str) -> str:
+    return re.sub(r'\n\s+"""(.|\n)*?"""\n', "\n", source, count=1)
+
+
+# ---- the dispatch chain
+
+
+def hot_ops(family: int = 0) -> list[tuple[int, Elementwise]]:
+    """Return (opcode, row) of the ops that have an arm in the chain."""
+    return [(2 * k + family, op) for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.hot]
+
+
+def _loads(formulas, arity: int) -> list[str]:
+    cells = ("v[a]", "v[b]", "v[code[at + 4]]")
+    return [
+        f"{name} = {cells[k]}"
+        for k, name in enumerate(OPERANDS[:arity])
+        if any(uses(f, name) for f in formulas)
+    ]
+
+
+def forward_arm(op: Elementwise) -> list[str]:
+    return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
+
+
+def reverse_arm(op: Elementwise) -> list[str]:
+    """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
+    lines = _loads(op.partials, op.arity)
+    if any(uses(p, "z") for p in op.partials):
+        lines.append("z = v[o]")
+    targets = ("a", "b", "code[at + 4]")
+    for k, partial in enumerate(op.partials):
+        if partial is None:
+            continue
+        update = f"g[{targets[k]}] += {kernel_text(product(partial))}"
+        lines += [update] if op.arity == 1 else [f"if active & {1 << k}:", f"    {update}"]
+    if op.linear:
+        return ["gz = g[o]", *lines]
+    return ["gz = g[o]", "if gz != 0.0:", *("    " + line for line in lines)]
+
+
+def _chain(arms) -> str:
+    text = ""
+    for k, (opcode, name, lines) in enumerate(arms):
+        text += f"{'if' if k == 0 else 'elif'} op == {opcode}:  # {name}\n"
+        text += textwrap.indent("\n".join(lines) or "pass", "    ") + "\n"
+    return textwrap.indent(text, " " * 8)
+
+
+@functools.cache
+def sweep_source(exact_only: bool = False) -> str:
+    """Return the module of the sweeps: dispatch chains and entry points."""
+    hot = hot_ops()
+    forward = [(code, op.name, forward_arm(op)) for code, op in hot]
+    reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
+    body = _SWEEPS.format(
+        GUARD=GUARD,
+        STRIDE=STRIDE,
+        SHIFT=ACTIVE_SHIFT,
+        FIRST_KERNEL=FIRST_KERNEL,
+        forward=_chain(forward),
+        reverse=_chain(reverse),
+        STATUS_GUARD=status.GUARD,
+        STATUS_CONSTANT=status.CONSTANT,
+    )
+    return "# cells: f64\n" + constants() + helpers(body, scalars) + body
+
+
+_SWEEPS = '''
+def forward_range(w, start, stop):
+    code = w[CODE]
+    v = w[V64]
+    table = w[FORWARD]
+    for pc in range(start, stop):
+        at = {STRIDE} * pc
+        op = code[at] & 0xFFFF
+        o = code[at + 1]
+        a = code[at + 2]
+        b = code[at + 3]
+{forward}
+        elif op == {GUARD}:
+            if v[a] != v[b]:
+                w[STOPPED] = pc
+                return {STATUS_GUARD}
+        else:
+            stopped = invoke(table, op - {FIRST_KERNEL}, w, pc)
+            if stopped != 0:
+                w[STOPPED] = pc
+                return stopped
+    return 0
+
+
+def reverse_range(w, start, stop):
+    code = w[CODE]
+    v = w[V64]
+    g = w[G64]
+    table = w[REVERSE]
+    for q in range(stop - start):
+        pc = stop - 1 - q
+        at = {STRIDE} * pc
+        active = code[at] >> {SHIFT}
+        if active == 0:
+            continue
+        op = code[at] & 0xFFFF
+        o = code[at + 1]
+        a = code[at + 2]
+        b = code[at + 3]
+{reverse}
+        else:
+            invoke(table, op - {FIRST_KERNEL}, w, pc)
+
+
+def prologue(w, pc):
+    return forward_range(w, 0, w[SPLIT])
+
+
+def value(w, pc):
+    return forward_range(w, w[SPLIT], w[COUNT])
+
+
+def resume(w, pc):
+    return forward_range(w, pc, w[COUNT])
+
+
+def clear_adjoints(w):
+    clear(w[G64], w[FIRST64], w[CELLS64], 8)
+    clear(w[G32], w[FIRST32], w[CELLS32], 4)
+
+
+def pullback(w, pc):
+    clear_adjoints(w)
+    r = w[SEEDS]
+    d = w[SEED_DATA]
+    dg = w[G64]
+    eg = w[G32]
+    first = 0
+    for k in range(w[SEED_COUNT]):
+        cell = r[3 * k + 1]
+        cells = r[3 * k + 2]
+        for i in range(cells):
+            if r[3 * k] == 0:
+                dg[cell + i] += d[first + i]
+            else:
+                eg[cell + i] += d[first + i]
+        first += cells
+    reverse_range(w, w[SPLIT], w[COUNT])
+    return 0
+
+
+def gradient(w, pc):
+    words_q = w[WATCH]
+    for k in range(w[WATCH_COUNT]):
+        if differs(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2]) != 0:
+            w[STOPPED] = k
+            return {STATUS_CONSTANT}
+    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    if stopped != 0:
+        return stopped
+    return pullback(w, 0)
+
+
+def copy_all(words_q, count):
+    for k in range(count):
+        copy_bytes(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2])
+
+
+def bound(w, pc):
+    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
+    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    if stopped != 0:
+        return stopped
+    pullback(w, 0)
+    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
+    return 0
+'''
+
+
+# ---- vector kernels of elementwise rows
+
+_LETTERS = "abc"
+
+
+def _outer_loop(operands: str, base: str, call: str) -> str:
+    """Return the loop over outer levels: ``q`` counts, digits of ``q`` give the first cells."""
+    names = "o" + operands
+    copies = "\n".join(f"{x}_q = {x}" for x in names)
+    steps = "\n".join(f"{x}_q += digit * r[level + {1 + 'oabc'.index(x)}]" for x in names)
+    return f"""
+    outer = 1
+    for q in range(r[k]):
+        outer *= r[{base} + {LEVEL} * q]
+    for q in range(outer):
+{textwrap.indent(copies, " " * 8)}
+        rest = q
+        if q > 0:
+            for j in range(r[k]):
+                level = {base} + {LEVEL} * j
+                digit = rest % r[level]
+                rest = rest // r[level]
+{textwrap.indent(steps, " " * 16)}
+{textwrap.indent(call, " " * 8)}
+"""
+
+
+def _head(cells: str) -> str:
+    v, g = ("V64", "G64") if cells == "f64" else ("V32", "G32")
+    return f"""    code = w[CODE]
+    r = w[AUX]
+    v = w[{v}]
+    g = w[{g}]
+    d = w[V64]
+    at = {STRIDE} * pc
+    active = code[at] >> {ACTIVE_SHIFT}
+    o = code[at + 1]
+    a = code[at + 2]
+    b = code[at + 3]
+    k = code[at + 4]
+"""
+
+
+def _patterns(arity: int):
+    """Yield the stride patterns that get a loop of their own, as one of "1", "0" an operand."""
+    if arity == 1:
+        return ["1"]
+    if arity == 2:
+        return ["11", "10", "01"]
+    return ["111"]
+
+
+def _condition(pattern: str) -> str:
+    tests = [f"s{x} == {s}" for x, s in zip(_LETTERS, pattern, strict=False)]
+    return " and ".join(["so == 1", *tests])
+
+
+def _entry_loads(formulas, arity, pattern, source):
+    """Return (hoisted, inner) loads of the operands that the formulas use."""
+    hoisted, inner = [], []
+    for k in range(arity):
+        name, x = OPERANDS[k], _LETTERS[k]
+        if not any(uses(f, name) for f in formulas):
+            continue
+        if pattern and pattern[k] == "0":
+            hoisted.append(f"{name} = {source}[{x}]")
+        elif pattern:
+            inner.append(f"{name} = {source}[{x} + i]")
+        else:
+            inner.append(f"{name} = {source}[{x} + i * s{x}]")
+    return hoisted, inner
+
+
+def _branches(patterns, body) -> str:
+    """Return an if/elif chain over stride patterns that ends in the general case."""
+    text = ""
+    for k, pattern in enumerate([*patterns, ""]):
+        head = "else:" if not pattern else f"{'if' if k == 0 else 'elif'} {_condition(pattern)}:"
+        text += head + "\n" + textwrap.indent(body(pattern), "    ") + "\n"
+    return text
+
+
+def _forward_body(op: Elementwise, source: str) -> str:
+    if op.loop and source == "v":
+        operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
+        return f"loop_{op.loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)\n"
+
+    def body(pattern):
+        hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
+        target = "v[o + i]" if pattern else "v[o + i * so]"
+        lines = [*inner, f"{target} = {kernel_text(op.value)}"]
+        return "\n".join([*hoisted, "for i in range(n):", *("    " + x for x in lines)])
+
+    return _branches(_patterns(op.arity), body)
+
+
+def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> str:
+    partial = op.partials[operand]
+    x = _LETTERS[operand]
+    term = kernel_text(product(partial))
+    if not UNIT.fullmatch(partial):
+        term = f"{term} if gz != 0.0 else 0.0"
+
+    def body(pattern):
+        hoisted, inner = _entry_loads([partial], op.arity, pattern, source)
+        lines = [*inner]
+        lines.append("gz = g[o + i]" if pattern else "gz = g[o + i * so]")
+        if uses(partial, "z"):
+            lines.append("z = v[o + i]" if pattern else "z = v[o + i * so]")
+        lines.append(f"term = {term}")
+        if pattern and pattern[operand] == "0":
+            lines.append("total = radd(total, term)")
+            loop = ["total = 0.0", "for i in range(n):", *("    " + t for t in lines)]
+            return "\n".join([*hoisted, *loop, f"{adjoint}[{x}] += total"])
+        place = f"{x} + i" if pattern else f"{x} + i * s{x}"
+        lines.append(f"{adjoint}[{place}] += term")
+        return "\n".join([*hoisted, "for i in range(n):", *("    " + t for t in lines)])
+
+    return _branches(_patterns(op.arity), body)
+
+
+def elementwise_source(op: Elementwise, cells: str) -> str:
+    """Return the module of a row's vector kernels."""
+    letters = _LETTERS[: op.arity]
+    strides = "".join(f"    s{x} = r[k + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
+    third = f"    c = r[k + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
+    passed = ", ".join(["v", "g", "n", "o", "so", *(f"{x}, s{x}" for x in letters)])
+    shifted = ", ".join(["v", "g", "n", "o_q", "so", *(f"{x}_q, s{x}" for x in letters)])
+    source, adjoint, other = "v", "g", ""
+    if op.name == "cast":  # the operand's cells are of the other family
+        source, adjoint = ("e", "eg") if cells == "f64" else ("d", "dg")
+        v, g = ("V32", "G32") if cells == "f64" else ("V64", "G64")
+        other = f"    {source} = w[{v}]\n    {adjoint} = w[{g}]\n"
+        passed, shifted = (f"{source}, {adjoint}, {names}" for names in (passed, shifted))
+    head = _head(cells) + other + third + f"    n = r[k + 1]\n{strides}"
+    base = f"(k + {LOOP_HEAD})"
+    text = f"def forward_inner({passed}):\n" + textwrap.indent(_forward_body(op, source), "    ")
+    text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
+    text += "    return 0\n"
+    if op.differentiable:
+        calls = ""
+        for k, partial in enumerate(op.partials):
+            if partial is None:
+                continue
+            body = textwrap.indent(_reverse_body(op, k, source, adjoint), "    ")
+            text += f"\n\ndef reverse_{letters[k]}({passed}):\n{body}"
+            calls += f"if active & {1 << k}:\n    reverse_{letters[k]}({shifted})\n"
+        text += f"\n\ndef reverse(w, pc):\n{head}" + _outer_loop(letters, base, calls.rstrip())
+        text += "    return 0\n"
+    return f"# cells: {cells}\n" + constants() + helpers(text, scalars) + "\n\n" + text
+
+
+# ---- array ops
+
+
+def record_fields(op: ArrayOp) -> tuple[list[str], list[str]]:
+    """Return the names of a core record's sizes and strides, in order."""
+    strides = [
+        f"s{name}{axis}"
+        for name, group in zip("oabc", op.operands, strict=False)
+        for axis in range(len(group))
+    ]
+    return list(op.letters), strides
+
+
+def _body_source(function, name: str) -> str:
+    source = without_docstring(textwrap.dedent(inspect.getsource(function)))
+    source = re.sub(r"^@\w+\n", "", source)
+    return re.sub(r"^def \w+\(", f"def {name}(", source)
+
+
+def array_source(op: ArrayOp, cells: str) -> str:
+    """Return the module of an array op's kernels: its bodies and the loop over the batch."""
+    sizes, strides = record_fields(op)
+    letters = _LETTERS[: op.arity]
+    fields = "".join(f"    {name} = r[k + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
+    head = _head(cells) + "    c = r[k + 1]\n    s0 = r[k + 2]\n    cells = r[k + 3]\n" + fields
+    head += "".join(f"    need_{x} = (active >> {j}) & 1\n" for j, x in enumerate("abc"))
+    base = f"(k + {CORE_HEAD + len(sizes) + len(strides)})"
+    text = ""
+    for direction, function in (("forward", op.forward), ("reverse", op.reverse)):
+        if function is None:
+            continue
+        body = f"{op.name}_{direction}"
+        text += "\n\n" + _body_source(function, body)
+        parameters = list(inspect.signature(function).parameters)
+        shifted = {"o", *letters}
+        arguments = ["s0 + q * cells" if p == "s" else f"{p}_q" if p in shifted else p for p in parameters]
+        call = f"{body}({', '.join(arguments)})"
+        if direction == "forward":
+            call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
+        text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call) + "    return 0\n"
+    module = inspect.getmodule(op.forward)
+    return f"# cells: {cells}\n" + constants() + helpers(text, module) + "\n\n" + text
+
+
+@functools.cache
+def kernel_source(row: int, family: int) -> str:
+    """Return the module of the kernels of a row of the op table."""
+    op, cells = OPS[row], ("f64", "f32")[family]
+    make = elementwise_source if isinstance(op, Elementwise) else array_source
+    return make(op, cells)
+
+
+if __name__ == "__main__":
+    import sys
+
+    names = sys.argv[1:]
+    if not names:
+        print(sweep_source())
+    for number, op in enumerate(OPS):
+        if op.name in names:
+            print(kernel_source(number, 0))

@@ -1,0 +1,45 @@
+"""The frame: one array of 64-bit words, whose address is all that crosses into a kernel."""
+
+from __future__ import annotations
+
+WORDS = (
+    "CODE",  # address of the plan's instructions, five 32-bit words each
+    "AUX",  # address of the plan's records, 32-bit words
+    "V64",  # address of float64 value cell 0
+    "G64",  # address of what would be the adjoint of float64 cell 0; only active cells exist
+    "V32",
+    "G32",
+    "FORWARD",  # address of the table of forward kernels, by kernel number
+    "REVERSE",
+    "COUNT",  # instructions
+    "SPLIT",  # instructions of the prologue
+    "STOPPED",  # out: the instruction that a sweep stopped at
+    "FIRST64",  # active cells: first and number
+    "CELLS64",
+    "FIRST32",
+    "CELLS32",
+    "SEEDS",  # address of (family, first cell, cells) an output
+    "SEED_COUNT",
+    "SEED_DATA",  # address of the cotangents, float64
+    "WATCH",  # address of (left, right, bytes) a watched constant
+    "WATCH_COUNT",
+    "COPY_IN",  # address of (target, source, bytes), bound inputs
+    "COPY_IN_COUNT",
+    "COPY_OUT",  # the same, bound gradients
+    "COPY_OUT_COUNT",
+)
+WORD = {name: k for k, name in enumerate(WORDS)}
+
+# A plan's instruction: word 0 is the op and, above 16 bits, which operands are active.
+STRIDE = 5
+ACTIVE_SHIFT = 16
+# Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) a level.
+LOOP_HEAD, LEVEL = 7, 5
+# Records of core instructions: levels, c, s, scratch cells; sizes; strides; then the levels.
+CORE_HEAD = 4
+
+
+def constants() -> str:
+    """Return the frame's layout as assignments, for the head of generated modules."""
+    lines = [f"{name} = {k}" for k, name in enumerate(WORDS)]
+    return "\n".join(lines) + "\n"

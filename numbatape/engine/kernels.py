@@ -1,0 +1,72 @@
+"""The process's kernel tables: addresses by kernel number, filled when a plan first needs one."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import numpy as np
+
+from .. import jit
+from ..ops import OPS
+from .codegen import FIRST_KERNEL, kernel_source, sweep_source
+
+FORWARD = np.zeros(FIRST_KERNEL, np.int64)
+REVERSE = np.zeros(FIRST_KERNEL, np.int64)
+
+
+def ensure(kernels) -> None:
+    """Load the kernels with the given numbers (2 * row + family) into the tables."""
+    for number in kernels:
+        if FORWARD[number]:
+            continue
+        row, family = number >> 1, number & 1
+        name = f"{OPS[row].name}-{('f64', 'f32')[family]}"
+        loaded = jit.load(name, kernel_source(row, family))
+        REVERSE[number] = loaded.address.get("reverse", 0)
+        FORWARD[number] = loaded.address["forward"]
+
+
+@functools.cache
+def sweeps() -> dict:
+    """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
+    loaded = jit.load("sweeps", sweep_source())
+    names = ("prologue", "value", "resume", "pullback", "gradient", "bound")
+    return {name: loaded.function(name) for name in names}
+
+
+@functools.cache
+def entry(name: str):
+    """Return a sweep as a callable of the frame's address alone; it does not read ``pc``."""
+    sweeps()
+    address = jit.load("sweeps", sweep_source()).address[name]
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+
+
+def warmup(dtypes=("f64",)) -> list[str]:
+    """Compile (or load) the sweeps and every kernel of the op table.
+
+    Parameters
+    ----------
+    dtypes : sequence of {"f64", "f32"}
+        Whose kernels.
+
+    Returns
+    -------
+    list of str
+        Names of the kernels that are now on disk.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> names = nt.warmup(dtypes=())
+    >>> "sweeps" in names
+    True
+    """
+    from .plan import _functions
+
+    sweeps()
+    _functions()
+    families = [("f64", "f32").index(dtype) for dtype in dtypes]
+    ensure(2 * row + family for row in range(len(OPS)) for family in families)
+    return jit.kernel_info()["kernels"]

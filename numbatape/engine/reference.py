@@ -1,0 +1,85 @@
+"""The reference interpreter: a tape instruction by instruction with NumPy's own functions.
+
+It shares no code with the kernels: values are ndarrays that alias as the tape's addresses do, each
+result comes from the op's NumPy function. The tests' oracle, and ``debug_mode``'s forward sweep.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import DebugError
+from ..ops import OPS, ArrayOp, oracle
+from ..tape import Tape
+from ..tape.tape import FAMILY_DTYPE, GUARD, NONE
+from .plan import place_storages
+
+
+class Reference:
+    """A tape's values at given sizes, as ndarrays."""
+
+    def __init__(self, tape: Tape, dimensions: tuple[int, ...]):
+        self.tape = tape
+        sizes = tape.sizes.evaluate(dimensions)
+        self._sizes = sizes
+        bases, cells, _ = place_storages(tape, np.array(sizes, np.int64))
+        self._bases = bases
+        self._cells = [np.full(n, np.nan, FAMILY_DTYPE[f]) for f, n in enumerate(cells)]
+        for literal in tape.literals:
+            family = int(tape.storages["family"][literal.storage])
+            first = int(bases[literal.storage]) + literal.offset
+            self._cells[family][first : first + literal.data.size] = literal.data
+
+    def _size(self, code: int) -> int:
+        return int(code if code >= 0 else self._sizes[-code - 1])
+
+    def view(self, value: int) -> np.ndarray:
+        """Return a value as a writable ndarray that aliases as the tape says."""
+        storage, offset, layout = self.tape.values[value].item()
+        family = int(self.tape.storages["family"][storage])
+        shape = tuple(map(self._size, self.tape.layouts[layout].dims))
+        if 0 in shape:
+            return np.zeros(shape, FAMILY_DTYPE[family])
+        itemsize = FAMILY_DTYPE[family].itemsize
+        strides = tuple(self._size(s) * itemsize for s in self.tape.layouts[layout].strides)
+        first = (int(self._bases[storage]) + self._size(offset)) * itemsize
+        return np.ndarray(shape, FAMILY_DTYPE[family], self._cells[family], first, strides)
+
+    def run(self, inputs, check=None) -> list[np.ndarray]:
+        """Return the outputs for given inputs.
+
+        Parameters
+        ----------
+        inputs
+            One array an input slot.
+        check
+            Called as ``check(instruction, result)`` after each instruction.
+
+        Raises
+        ------
+        DebugError
+            If a guard does not hold, or a result has not the shape that the tape says.
+        """
+        for slot, data in zip(self.tape.inputs, inputs, strict=True):
+            self.view(slot.value)[...] = data
+        for k, row in enumerate(self.tape.code):
+            operands = [self.view(int(row[name])) for name in "abc" if row[name] != NONE]
+            if row["op"] == GUARD:
+                if operands[0][()] != operands[1][()]:
+                    raise DebugError(f"instruction {k}: the guard does not hold ({self.tape.line_of(k)})")
+                continue
+            op = OPS[row["op"] >> 1]
+            target = self.view(int(row["out"]))
+            with np.errstate(all="ignore"):
+                result = oracle(op)(*operands)
+            if isinstance(op, ArrayOp) or op.name == "cast":
+                result = np.asarray(result)
+            if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
+                raise DebugError(
+                    f"instruction {k}, {self.tape.name_of(k)}: shape {np.shape(result)} does not fit "
+                    f"{target.shape} ({self.tape.line_of(k)})"
+                )
+            target[...] = result
+            if check is not None:
+                check(k, target)
+        return [self.view(value).copy() for value in self.tape.outputs]

@@ -1,0 +1,160 @@
+"""`Workspace`: the mutable half of a sweep. One thread's cells, adjoints and frame for one plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops import status
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
+from . import kernels
+from .frame import WORD, WORDS
+from .plan import Plan
+
+ALIGNMENT = 64
+
+
+def aligned(cells: int, dtype) -> np.ndarray:
+    """Return zeros that start on a cache line; untouched pages cost nothing."""
+    dtype = np.dtype(dtype)
+    raw = np.zeros(cells * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + cells * dtype.itemsize].view(dtype)
+
+
+class Workspace:
+    """Cells for one plan.
+
+    Attributes
+    ----------
+    v, g
+        Value and adjoint cells by family; ``g`` holds the active cells only.
+    inputs, gradients
+        A view of the value (and of the adjoint, None for constants) of each input slot.
+    outputs
+        A view of each output's value.
+    seed
+        Cotangents of the outputs, one after the other.
+    frame
+        What the kernels get.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        kernels.ensure(plan.kernels)
+        self.v = tuple(aligned(n, FAMILY_DTYPE[f]) for f, n in enumerate(plan.cells))
+        self.g = tuple(aligned(n, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
+        for literal in plan.tape.literals:
+            family = int(plan.tape.storages["family"][literal.storage])
+            first = int(plan.bases[literal.storage]) + literal.offset
+            self.v[family][first : first + literal.data.size] = literal.data
+        slots = plan.tape.inputs
+        self.inputs = tuple(self.value_view(slot.value) for slot in slots)
+        self.gradients = tuple(
+            self.adjoint_view(slot.value) if slot.level == ACTIVE else None for slot in slots
+        )
+        self.outputs = tuple(self.value_view(value) for value in plan.tape.outputs)
+        self.prologue_done = False
+        self._fill_frame()
+
+    def _view(self, cells, first, value) -> np.ndarray:
+        plan = self.plan
+        family = plan.cell(value)[0]
+        itemsize = FAMILY_DTYPE[family].itemsize
+        shape, strides = plan.shape(value), plan.strides(value)
+        if 0 in shape:
+            return np.zeros(shape, FAMILY_DTYPE[family])
+        bytes_ = tuple(s * itemsize for s in strides)
+        return np.ndarray(shape, FAMILY_DTYPE[family], cells, first * itemsize, bytes_)
+
+    def value_view(self, value: int) -> np.ndarray:
+        """Return a view of a value's cells."""
+        family, first = self.plan.cell(value)
+        return self._view(self.v[family], first, value)
+
+    def adjoint_view(self, value: int) -> np.ndarray:
+        """Return a view of an active value's adjoint cells."""
+        family, first = self.plan.cell(value)
+        return self._view(self.g[family], first - self.plan.active[family][0], value)
+
+    def _fill_frame(self) -> None:
+        plan = self.plan
+        frame = np.zeros(len(WORDS), np.int64)
+        seeds, total = [], 0
+        for value in plan.tape.outputs:
+            family, first = plan.cell(value)
+            cells = int(np.prod(plan.shape(value), dtype=int))
+            level = int(plan.tape.storages["level"][plan.tape.values["storage"][value]])
+            # An output without a derivative has no adjoint cells to seed.
+            seeds.append((family, first, cells if level == ACTIVE else 0))
+            total += cells if level == ACTIVE else 0
+        self.seed = np.ones(max(1, total))
+        self._seeds = np.array(seeds or [(0, 0, 0)], np.int32)
+        words = {
+            "CODE": plan.code.ctypes.data,
+            "AUX": plan.aux.ctypes.data,
+            "V64": self.v[F64].ctypes.data,
+            "V32": self.v[F32].ctypes.data,
+            "G64": self.g[F64].ctypes.data - 8 * plan.active[F64][0],
+            "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
+            "FORWARD": kernels.FORWARD.ctypes.data,
+            "REVERSE": kernels.REVERSE.ctypes.data,
+            "COUNT": len(plan.code),
+            "SPLIT": plan.prologue,
+            "FIRST64": plan.active[F64][0],
+            "CELLS64": plan.active[F64][1],
+            "FIRST32": plan.active[F32][0],
+            "CELLS32": plan.active[F32][1],
+            "SEEDS": self._seeds.ctypes.data,
+            "SEED_COUNT": len(seeds),
+            "SEED_DATA": self.seed.ctypes.data,
+        }
+        for name, word in words.items():
+            frame[WORD[name]] = word
+        self.frame = frame
+        self.address = frame.ctypes.data
+
+    @property
+    def stopped(self) -> int:
+        """The instruction that the last sweep stopped at."""
+        return int(self.frame[WORD["STOPPED"]])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self.v, *self.g))
+
+    # ---- sweeps
+
+    def run_prologue(self) -> int:
+        """Compute what depends on constants alone; needed before the first forward sweep."""
+        outcome = kernels.sweeps()["prologue"](self.address, 0)
+        self.prologue_done = outcome == status.DONE
+        return outcome
+
+    def forward(self) -> int:
+        """Run the forward sweep, after the prologue if that is due; return its status."""
+        if not self.prologue_done:
+            outcome = self.run_prologue()
+            if outcome:
+                return outcome
+        return kernels.sweeps()["value"](self.address, 0)
+
+    def accept_guard(self) -> int:
+        """Go on behind a guard that stopped the sweep, taking the traced side; return the status.
+
+        For the call that was just traced: NumPy's own value decided there, and a kernel's value that
+        differs in the last bit must not overrule it.
+        """
+        at = self.stopped
+        self.prologue_done = at >= self.plan.prologue  # else it runs again, and stops, next time
+        return kernels.sweeps()["resume"](self.address, at + 1)
+
+    def reverse(self) -> None:
+        """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
+        kernels.sweeps()["pullback"](self.address, 0)
+
+    def guard_value(self, instruction: int) -> float:
+        """Return the value that the guard at an instruction saw."""
+        return float(self.v[F64][self.plan.code[instruction, 2]])
+
+
+__all__ = ["CONSTANT", "Workspace", "aligned"]

@@ -1,0 +1,112 @@
+"""``numbatape check``: value against NumPy, gradient against finite differences."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from numbatape.logdensity.columns import thetas_of
+from numbatape.logdensity.draws import read_draws
+from numbatape.logdensity.evaluate import Worker
+from numbatape.logdensity.failures import InputError, ModelError, running_model
+from numbatape.logdensity.matrix import Matrix, finite_rows
+from numbatape.logdensity.models import Model, import_path, load_model
+
+VALUE_RTOL = 1e-10
+STEP = 1e-3  # five-point differences: truncation about STEP**4, rounding eps / STEP
+
+
+def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
+    """Run the command; exit code 1 if value or gradient is off."""
+    with import_path(options.model):
+        model = load_model(options.model, options.data)
+        points, names = _points(options, model)
+        worker = Worker.prepare(model, points[0])
+        reports = [_compare(model, worker, theta, names, options.rtol) for theta in points]
+    passed = all(report["passed"] for report in reports)
+    summary = {"command": "check", "model": model.label, "passed": passed, "points": reports}
+    lines = [f"{model.label}: {points.shape[1]} parameters, {len(points)} points"]
+    for k, report in enumerate(reports):
+        worst = report["worst"]
+        lines.append(
+            f"point {k}: {'ok' if report['passed'] else 'FAILED'}, logp {report['logp']!r} "
+            f"(NumPy {report['numpy']!r})\n"
+            f"  worst coordinate {worst['name']}: gradient {worst['gradient']!r}, "
+            f"finite differences {worst['differences']!r}"
+        )
+    lines.append("value and gradient agree" if passed else "value or gradient disagrees")
+    return summary, "\n".join(lines), 0 if passed else 1
+
+
+def _points(options: argparse.Namespace, model: Model) -> tuple[Matrix, list[str]]:
+    """Return the points to check at, and the names of their coordinates."""
+    if options.draws:
+        thetas = thetas_of(model, read_draws(options.draws))
+        thetas = thetas[finite_rows(thetas)][: options.points]
+        if len(thetas) == 0:
+            raise InputError(f"{options.draws}: no draw is finite")
+    else:
+        size = options.size or (len(model.names) if model.names is not None else 0)
+        if not size:
+            raise InputError(f"{model.path}: has no `names`; give --size or --draws")
+        thetas = np.random.default_rng(options.seed).normal(scale=0.3, size=(options.points, size))
+    names = list(model.names or ())
+    if len(names) != thetas.shape[1]:
+        names = [f"theta[{k}]" for k in range(thetas.shape[1])]
+    return thetas, names
+
+
+def _compare(model: Model, worker: Worker, theta: Matrix, names: list[str], rtol: float) -> dict[str, Any]:
+    table = np.empty((1, 1 + theta.size))
+    worker.fill([0], theta[None], table)
+    logp, gradient = float(table[0, 0]), table[0, 1:]
+    plain = _numpy_value(model, theta)
+    differences = np.array([_difference(model, theta, k) for k in range(theta.size)])
+
+    scale = max(1.0, float(np.max(np.abs(gradient), initial=0.0, where=np.isfinite(gradient))))
+    error = np.abs(gradient - differences) / scale
+    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
+    value_ok = abs(logp - plain) <= VALUE_RTOL * max(1.0, abs(plain)) or _same(logp, plain)
+    return {
+        "passed": bool(value_ok and error[worst] <= rtol),
+        "logp": _json_number(logp),
+        "numpy": _json_number(plain),
+        "worst": {
+            "name": names[worst],
+            "gradient": _json_number(gradient[worst]),
+            "differences": _json_number(differences[worst]),
+            "error": _json_number(error[worst]),
+        },
+        "theta": theta.tolist(),
+    }
+
+
+def _numpy_value(model: Model, theta: Matrix) -> float:
+    """Call the model as the plain NumPy function that it is."""
+    with running_model(f"{model.label}: evaluation by NumPy"), np.errstate(all="ignore"):
+        value = model.logp(theta.copy(), *model.arguments)
+    if np.shape(value) != ():
+        raise ModelError(f"{model.label} returned shape {np.shape(value)}, expected a number")
+    return float(value)
+
+
+def _difference(model: Model, theta: Matrix, k: int) -> float:
+    """Return the central difference of order four along one coordinate."""
+    step = STEP * max(1.0, abs(float(theta[k])))
+
+    def at(multiple: int) -> float:
+        moved = theta.copy()
+        moved[k] += multiple * step
+        return _numpy_value(model, moved)
+
+    return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step)
+
+
+def _same(a: float, b: float) -> bool:
+    return a == b or (np.isnan(a) and np.isnan(b))
+
+
+def _json_number(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None

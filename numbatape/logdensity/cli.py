@@ -1,0 +1,117 @@
+"""The console script ``numbatape``: arguments, signals, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numbatape.logdensity.failures import InputError, ModelError, Terminated
+
+EPILOG = "exit codes: 0 done, 1 the model failed, 2 usage or a file that cannot be read or written"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the batch program; return its exit code."""
+    try:
+        options = _parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said why
+        return int(stop.code or 0)
+    # Commands are imported when asked for, so that --help need not wait for NumPy.
+    command = importlib.import_module(f"numbatape.logdensity.{options.module}")
+    try:
+        # What a model prints must not end up inside the JSON.
+        redirected = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+        with _raising_signals(), redirected:
+            summary, text, code = getattr(command, options.command)(options)
+    except (InputError, ModelError) as error:
+        return _fail(options, error.exit_code, str(error))
+    except Terminated as error:
+        return _fail(options, error.exit_code, "terminated")
+    except KeyboardInterrupt:
+        return _fail(options, 130, "interrupted")
+    print(json.dumps(summary, allow_nan=False) if options.json else text)
+    return int(code)
+
+
+def _fail(options: argparse.Namespace, code: int, message: str) -> int:
+    if code != InputError.exit_code and getattr(options, "resume", False):
+        message += "\nfinished blocks are kept: the same command goes on from there"
+    print(f"numbatape {options.command}: {message}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"command": options.command, "error": message, "exit_code": code}))
+    return code
+
+
+@contextlib.contextmanager
+def _raising_signals() -> Iterator[None]:
+    """Let a request to terminate unwind the stack, so that temporary files are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+
+    def handler(signum: int, frame: Any) -> None:
+        raise Terminated(signum)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            signal.signal(getattr(signal, name), old)
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="numbatape", description="Log-densities in plain NumPy, with their gradients.", epilog=EPILOG
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, epilog=EPILOG)
+        sub.set_defaults(module=module)
+        sub.add_argument("--json", action="store_true", help="print a machine-readable summary")
+        return sub
+
+    def model(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("model", metavar="MODEL.py[:name]", help="defines logp(theta, data), or `name`")
+        sub.add_argument("--data", metavar="FILE", help=".json or .json.zip (default: `data` in MODEL.py)")
+
+    logp = command("logp", "logp", "Evaluate a log-density and its gradient for every draw of a file.")
+    model(logp)
+    logp.add_argument("--draws", required=True, metavar="FILE", help=".csv, .npy, .npz, .json or .json.zip")
+    logp.add_argument("--out", required=True, metavar="FILE", help=".npz or .csv")
+    logp.add_argument("--no-grad", action="store_true", help="log-densities only")
+    logp.add_argument("--threads", type=_positive, metavar="N", help="default: as many as pay off")
+    logp.add_argument("--chunk", type=_positive, metavar="N", help="draws in a block, the unit of work")
+    logp.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep finished blocks in OUT.parts, and evaluate only what is missing there",
+    )
+
+    check = command("check", "check", "Compare value and gradient with NumPy and finite differences.")
+    model(check)
+    check.add_argument("--draws", metavar="FILE", help="check at the first draws of a file")
+    check.add_argument("--points", type=_positive, default=3, metavar="N", help="how many points (3)")
+    check.add_argument("--size", type=_positive, metavar="N", help="length of theta, without names or draws")
+    check.add_argument("--seed", type=int, default=0, help="of the random points, without draws (0)")
+    check.add_argument("--rtol", type=float, default=1e-6, help="tolerance of the gradient (1e-6)")
+
+    command("info", "about", "Print versions, CPU, cache directory and compiled kernels.")
+    command("warmup", "about", "Compile all kernels now, so that later runs start fast.")
+    return parser

@@ -1,0 +1,200 @@
+"""Load a model file: its log-density, its data, and how it wants its draws."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import sys
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numbatape.logdensity.failures import InputError, ModelError, running_model
+from numbatape.logdensity.jsonfile import parse_json, to_arrays
+
+
+@dataclass(frozen=True)
+class Model:
+    """A log-density read from a Python file, with everything the batch program needs of it.
+
+    Attributes
+    ----------
+    label : str
+        ``file.py:function``, for messages and outputs.
+    arguments : tuple
+        What is passed to `logp` and `unconstrain` after their first argument: the data, or nothing.
+    names : tuple of str, or None
+        Names of theta's elements.
+    unconstrain : callable, or None
+        ``unconstrain(draw)`` gives theta; the data is bound to it already.
+    sha256, data_sha256 : str
+        Hash of the model's source; of the data file, or of what the data in the model file holds
+        (empty without data).
+    """
+
+    path: Path
+    label: str
+    logp: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    names: tuple[str, ...] | None
+    unconstrain: Callable[[dict[str, float]], Any] | None
+    sha256: str
+    data_sha256: str
+
+
+def load_model(spec: str, data_file: str | None) -> Model:
+    """Run ``MODEL.py[:name]`` as a module and read its log-density and data."""
+    path, function_name = _split(spec)
+    source = read_bytes(path)
+    module = _execute(path, source)
+
+    logp = getattr(module, function_name, None)
+    if not callable(logp):
+        there = ", ".join(k for k, v in vars(module).items() if inspect.isfunction(v)) or "none"
+        raise InputError(f"{path}: no function `{function_name}` (functions there: {there})")
+
+    data, data_sha256 = _read_data(module, path, data_file)
+    arguments = _arguments_for(logp, data, f"{path}:{function_name}", given=data_file is not None)
+    unconstrain = getattr(module, "unconstrain", None)
+    if unconstrain is not None:
+        unconstrain = _bind_data(unconstrain, data, f"{path}:unconstrain")
+    return Model(
+        path=path,
+        label=f"{path.name}:{function_name}",
+        logp=logp,
+        arguments=arguments,
+        names=_names(module, path),
+        unconstrain=unconstrain,
+        sha256=hashlib.sha256(source).hexdigest(),
+        data_sha256=data_sha256 if arguments or unconstrain is not None else "",
+    )
+
+
+@contextlib.contextmanager
+def import_path(spec: str) -> Iterator[None]:
+    """Let the model import its neighbours, as ``python MODEL.py`` would."""
+    folder = str(_split(spec)[0].resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def model_path(spec: str) -> Path:
+    """Return the file of ``MODEL.py[:name]``."""
+    return _split(spec)[0]
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes, or raise an `InputError` that names it."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+
+
+def _split(spec: str) -> tuple[Path, str]:
+    path, colon, name = spec.rpartition(":")
+    if colon and path.endswith(".py"):
+        return Path(path), name
+    return Path(spec), "logp"
+
+
+def _execute(path: Path, source: bytes) -> types.ModuleType:
+    """Execute exactly the bytes that were hashed: no import cache, no .pyc beside the user's file."""
+    module = types.ModuleType(path.stem)
+    module.__file__ = str(path.resolve())
+    # Under a name of its own: dataclasses and pickles look their module up, and a model called
+    # json.py must not replace the library's.
+    name = f"numbatape_model_{path.stem}"
+    module.__name__ = name
+    sys.modules[name] = module
+    with running_model(f"{path}: running the model file"):
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    return module
+
+
+def _read_data(module: types.ModuleType, path: Path, data_file: str | None) -> tuple[Any, str]:
+    if data_file is not None:
+        raw = read_bytes(Path(data_file))
+        return to_arrays(parse_json(raw, data_file)), hashlib.sha256(raw).hexdigest()
+    if getattr(module, "data", None) is None:
+        return None, ""
+    data = to_arrays(module.data)
+    digest = hashlib.sha256()
+    _feed(digest, data)
+    return data, digest.hexdigest()
+
+
+def _feed(digest: Any, tree: Any) -> None:
+    """Hash a tree of arrays and plain values by content."""
+    if isinstance(tree, dict):
+        digest.update(b"{")
+        for key in sorted(tree, key=repr):
+            digest.update(repr(key).encode() + b":")
+            _feed(digest, tree[key])
+        digest.update(b"}")
+    elif isinstance(tree, (list, tuple)):
+        digest.update(b"[")
+        for item in tree:
+            _feed(digest, item)
+        digest.update(b"]")
+    elif hasattr(tree, "tobytes"):
+        digest.update(f"{tree.dtype.str}{tree.shape}".encode() + tree.tobytes())
+    else:
+        # An object whose repr holds its address hashes differently each time: a resumed run then
+        # refuses to mix, which is the safe side.
+        digest.update(json.dumps(repr(tree)).encode())
+
+
+def _arguments_for(function: Callable[..., Any], data: Any, label: str, given: bool) -> tuple[Any, ...]:
+    """Decide between ``f(theta)`` and ``f(theta, data)`` from the function's signature."""
+    least, most = _positional(function)
+    if most < 1 or least > 2:
+        raise InputError(f"{label} must take (theta) or (theta, data)")
+    if most == 1:
+        if given:
+            raise InputError(f"{label} takes no data, but --data was given")
+        return ()
+    if data is None and least < 2:
+        return ()  # its own default
+    return (data,)
+
+
+def _positional(function: Callable[..., Any]) -> tuple[int, float]:
+    """Return how many positional arguments a function needs, and how many it takes."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # builtins and some extension functions tell nothing
+        return 2, 2
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in places)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return least, float("inf")
+    return least, len(places)
+
+
+def _bind_data(unconstrain: Any, data: Any, label: str) -> Callable[[dict[str, float]], Any]:
+    if not callable(unconstrain):
+        raise ModelError(f"{label} is not a function")
+    arguments = _arguments_for(unconstrain, data, label, given=False)
+    return (lambda draw: unconstrain(draw, *arguments)) if arguments else unconstrain
+
+
+def _names(module: types.ModuleType, path: Path) -> tuple[str, ...] | None:
+    names = getattr(module, "names", None)
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{path}: `names` must be a list of strings")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise ModelError(f"{path}: `names` has {', '.join(repeated)} more than once")
+    return tuple(names)

@@ -1,0 +1,24 @@
+"""The op table, frozen: import `OPS`, `OPCODE`, `BY_FUNCTION` and `find` from here."""
+
+import sys
+
+from . import elementwise, special, logic, reduce, linalg, indexing, structural, cast  # noqa: F401, I001  (fixed order: opcodes)
+from .oracles import oracle
+from .table import ArrayOp, Elementwise, Op, freeze, resolve
+
+__all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
+
+OPS = freeze()
+OPCODE = {op.name: k for k, op in enumerate(OPS)}
+BY_FUNCTION = {f: op for op in reversed(OPS) for f in op.numpy}
+
+
+def find(function) -> Op | None:
+    """Return the row that serves a NumPy or SciPy function, or None. Never imports SciPy."""
+    op = BY_FUNCTION.get(function)
+    if op is None and "scipy.special" in sys.modules:
+        # SciPy's ufuncs name no module: the name proposes a row, identity decides.
+        key = f"sc.{getattr(function, '__name__', '')}"
+        if key in BY_FUNCTION and resolve(key) is function:
+            op = BY_FUNCTION[key]
+    return op

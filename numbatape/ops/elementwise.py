@@ -1,0 +1,98 @@
+"""Elementwise arithmetic: a row an op, operands x, y, w and result z.
+
+Partials are written so that they keep their relative accuracy over the whole domain. The
+conventions at points without a unique derivative are listed in docs/conventions.md.
+
+``loop=`` stands where NumPy has SIMD code for some CPU and is no slower than libm without it
+(measured on AVX2 at 1e5 cells, ns a cell, NumPy against Numba: tanh 14.8/18.7, sinh 19.7/25.2,
+exp 9.6/9.7). Where Numba's loop won it stays the formula: sqrt 1.3/0.7, remainder 21/7,
+logaddexp 20/16, hypot 20/18.
+"""
+
+# ruff: noqa: E501  (a row is read as a line)
+# fmt: off
+
+import numpy as np
+
+from .table import ABOVE_ONE, BOOLEAN, POSITIVE, REAL, UNIT, binary, ternary, unary
+
+TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
+
+# Arithmetic
+unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True)
+unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True)
+binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True)
+binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True)
+binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True)
+binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True)
+unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True)
+unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True)
+unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True)
+binary("remainder",    "x % y",                 np.remainder,                dx="1.0", dy="rint((z - x)/y)")
+binary("fmod",         "math.copysign(math.fabs(x) % math.fabs(y), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
+binary("floor_divide", "x // y",                np.floor_divide)
+binary("copysign",     "math.copysign(x, y)",   np.copysign,                 dx="sign(x)*math.copysign(1.0, y)")
+binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)))
+unary ("deg2rad",      "0.017453292519943295*x", (np.deg2rad, np.radians),   dx="0.017453292519943295")
+unary ("rad2deg",      "57.29577951308232*x",   (np.rad2deg, np.degrees),    dx="57.29577951308232")
+
+# Steps
+unary ("sign",         "sign(x)",               np.sign, hot=True)
+unary ("floor",        "floor(x)",              np.floor, hot=True)
+unary ("ceil",         "-floor(-x)",            np.ceil)
+unary ("rint",         "rint(x)",               np.rint, edges=((0.5,), (1.5,), (2.5,), (-0.5,)))
+unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
+binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
+
+# Choices: the operand chosen gets the adjoint, ties share it; NaN is chosen by max and min, refused by fmax and fmin
+binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES)
+binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES)
+binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES)
+binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES)
+ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="0.0 if x != 0.0 else 1.0", hot=True)
+
+# Powers and roots
+binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power",
+       dx="power_slope(x, y, z)",
+       dy="0.0 if x == 0.0 and y >= 0.0 else z*math.log(x)",
+       dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
+       dxy="0.0 if x == 0.0 and y > 1.0 else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
+       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)",
+       edges=((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0)))
+unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/math.fabs(z)", dxx="-2.0*dx*dx*dx", hot=True)
+unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="cbrt")
+binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
+       dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0",
+       edges=((3e200, 4e200), (3e-200, 4e-200), (5e-324, 0.0), (np.inf, np.nan)))
+
+# Exponentials and logarithms
+unary ("exp",          "math.exp(x)",           np.exp,                 dx="z", dxx="z", hot=True, loop="exp")
+unary ("exp2",         "math.exp2(x)",          (np.exp2, "sc.exp2"),   dx="0.6931471805599453*z", dxx="0.6931471805599453*dx", loop="exp2")
+unary ("expm1",        "math.expm1(x)",         (np.expm1, "sc.expm1"), dx="z + 1.0 if z > -0.5 else math.exp(x)", dxx="dx", hot=True, loop="expm1")
+unary ("log",          "math.log(x)",           np.log, POSITIVE,       dx="1.0/x", dxx="-dx*dx", hot=True, loop="log")
+unary ("log2",         "math.log2(x)",          np.log2, POSITIVE,      dx="1.4426950408889634/x", dxx="-dx/x", loop="log2")
+unary ("log10",        "math.log10(x)",         np.log10, POSITIVE,     dx="0.4342944819032518/x", dxx="-dx/x", loop="log10")
+unary ("log1p",        "math.log1p(x)",         (np.log1p, "sc.log1p"), (-0.9, 4.0), dx="1.0/(1.0 + x)", dxx="-dx*dx", hot=True, loop="log1p")
+binary("logaddexp",    "logaddexp(x, y)",       np.logaddexp,  dx="logistic(x - y) if x != y else 0.5", dy="logistic(y - x) if x != y else 0.5",
+       dxx="dx*dy", dxy="-dx*dy", dyy="dx*dy", hot=True)
+binary("logaddexp2",   "logaddexp2(x, y)",      np.logaddexp2, dx="logistic(0.6931471805599453*(x - y)) if x != y else 0.5", dy="logistic(0.6931471805599453*(y - x)) if x != y else 0.5",
+       dxx="0.6931471805599453*dx*dy", dxy="-0.6931471805599453*dx*dy", dyy="0.6931471805599453*dx*dy")
+
+# Trigonometric
+unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, loop="sin")
+unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True, loop="cos")
+unary ("tan",          "math.tan(x)",           np.tan, (-1.4, 1.4),  dx="1.0 + z*z", dxx="2.0*z*dx", hot=True, loop="tan")
+unary ("arcsin",       "math.asin(x)",          np.arcsin, UNIT,      dx="1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arcsin")
+unary ("arccos",       "math.acos(x)",          np.arccos, UNIT,      dx="-1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arccos")
+unary ("arctan",       "math.atan(x)",          np.arctan,            dx="1.0/(1.0 + x*x)", dxx="-2.0*x*dx*dx", hot=True, loop="arctan")
+binary("arctan2",      "math.atan2(x, y)",      np.arctan2,           dx="turn(x, y)", dy="-turn(y, x)",
+       dxx="2.0*dx*dy", dxy="(dy - dx)*(dy + dx)", dyy="-2.0*dx*dy", loop="arctan2")
+unary ("sinc",         "sinc(x)",               np.sinc,              dx="9.869604401089358*x*sinc_bend(3.141592653589793*x)", dxx="-9.869604401089358*(z + 2.0*sinc_bend(3.141592653589793*x))")
+
+# Hyperbolic
+unary ("sinh",         "math.sinh(x)",          np.sinh,              dx="math.cosh(x)", dxx="z", hot=True, loop="sinh")
+unary ("cosh",         "math.cosh(x)",          np.cosh,              dx="math.sinh(x)", dxx="z", hot=True, loop="cosh")
+unary ("tanh",         "math.tanh(x)",          np.tanh,              dx="(1.0 - z)*(1.0 + z) if math.fabs(z) < 0.9 else sech2(x)", dxx="-2.0*z*dx", hot=True, loop="tanh")
+unary ("arcsinh",      "math.asinh(x)",         np.arcsinh,           dx="1.0/hypot(1.0, x)", dxx="-x*dx*dx*dx", loop="arcsinh")
+unary ("arccosh",      "math.acosh(x)",         np.arccosh, ABOVE_ONE, dx="1.0/(math.sqrt(x - 1.0)*math.sqrt(x + 1.0))", dxx="-x*dx*dx*dx", loop="arccosh")
+unary ("arctanh",      "math.atanh(x)",         np.arctanh, UNIT,     dx="1.0/((1.0 - x)*(1.0 + x))", dxx="2.0*x*dx*dx", loop="arctanh")

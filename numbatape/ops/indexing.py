@@ -1,0 +1,92 @@
+"""Gather: array ops whose positions are data, checked as the tape runs."""
+
+import numpy as np
+
+from .status import DONE, INDEX
+from .table import array_op
+
+
+def positions(rng, shapes):
+    """Random cells and positions in them, from either end."""
+    size = shapes[0][0]
+    return rng.normal(size=shapes[0]), rng.integers(-size, max(size, 1), shapes[1]).astype(float)
+
+
+@array_op(
+    "take",
+    "(m,k),(n)->(n,k)",
+    index="b",
+    linear=True,
+    cases=(
+        ((5, 3), (4,)),
+        ((1, 2), (3,)),
+        ((5, 1), (1,)),
+        ((4, 0), (2,)),
+        ((3, 2), (0,)),
+        ((0, 2), (0,)),
+    ),
+    make=positions,
+)
+class Take:
+    """``x[positions]``, row by row; the transpose adds rows up where positions repeat."""
+
+    def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
+        for i in range(n):
+            p = d[b + i * sb0]
+            if not (-m <= p < m):  # in floats, so that NaN is caught too
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            first = a + row * sa0
+            if sa1 == 1:
+                for j in range(k):
+                    v[o + i * k + j] = v[first + j]
+            else:
+                for j in range(k):
+                    v[o + i * k + j] = v[first + j * sa1]
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
+        for i in range(n):
+            row = int(d[b + i * sb0])
+            if row < 0:
+                row += m
+            first = a + row * sa0
+            if sa1 == 1:
+                for j in range(k):
+                    g[first + j] += g[o + i * k + j]
+            else:
+                for j in range(k):
+                    g[first + j * sa1] += g[o + i * k + j]
+
+
+@array_op(
+    "take1",
+    "(m),(n)->(n)",
+    np.take,
+    index="b",
+    linear=True,
+    cases=(((5,), (4,)), ((1,), (3,)), ((5,), (1,)), ((3,), (0,)), ((0,), (0,))),
+    make=positions,
+)
+class Take1:
+    """`take` of single cells, without the inner loop."""
+
+    def forward(v, d, o, a, b, m, n, sa0, sb0):
+        for i in range(n):
+            p = d[b + i * sb0]
+            if not (-m <= p < m):
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            v[o + i] = v[a + row * sa0]
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, sa0, sb0):
+        for i in range(n):
+            row = int(d[b + i * sb0])
+            if row < 0:
+                row += m
+            g[a + row * sa0] += g[o + i]

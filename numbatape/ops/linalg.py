@@ -1,0 +1,597 @@
+"""Linear algebra: matrix products, factorisations, triangular and general systems.
+
+Operands may be any views (transposed, reversed, broadcast, overlapping); what LAPACK must see
+contiguous is copied to scratch. Reverse kernels leave intact what a second sweep needs.
+"""
+
+import math
+
+import numpy as np
+
+from ..jit.language import gemm, getrf, getrs, lu_sign, potrf, radd, trsm
+from .status import DONE, FACTOR
+from .table import array_op
+
+SQUARES = (((0, 0),), ((1, 1),), ((2, 2),), ((5, 5),), ((8, 8),))
+SYSTEMS = (
+    ((0, 0), (0, 2)),
+    ((1, 1), (1, 1)),
+    ((3, 3), (3, 0)),
+    ((4, 4), (4, 1)),
+    ((5, 5), (5, 3)),
+    ((7, 7), (7, 6)),
+)
+PRODUCTS = (
+    ((2, 3), (3, 4)),
+    ((1, 1), (1, 1)),
+    ((5, 9), (9, 1)),
+    ((1, 9), (9, 6)),
+    ((3, 1), (1, 5)),
+    ((7, 8), (8, 6)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+    ((3, 2), (2, 0)),
+)
+
+TINY_PRODUCT = 200  # multiplications; below, loops beat the call of gemm (70 ns)
+BIG = 2.0**256
+SMALL = 2.0**-256
+DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint takes the rank-revealing way
+
+
+def well_conditioned(rng, shapes):
+    square, *rest = shapes
+    matrix = rng.normal(size=square) + 3.0 * np.eye(square[0])
+    return matrix, *(rng.normal(size=shape) for shape in rest)
+
+
+def positive_definite(rng, shapes):
+    root = rng.normal(size=shapes[0])
+    return (root @ root.T / max(len(root), 1) + np.eye(len(root)),)
+
+
+def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
+    """Copy an m*n view to contiguous cells."""
+    for i in range(m):
+        for j in range(n):
+            cv[c + i * n + j] = av[a + i * sa0 + j * sa1]
+
+
+def put_identity(v, c, n):
+    for i in range(n * n):
+        v[c + i] = 0.0
+    for i in range(n):
+        v[c + i * (n + 1)] = 1.0
+
+
+def put_transpose(v, c, n):
+    for i in range(n):
+        for j in range(i):
+            x = v[c + i * n + j]
+            v[c + i * n + j] = v[c + j * n + i]
+            v[c + j * n + i] = x
+
+
+def distinct(m, n, stride0, stride1):
+    """Whether the cells of an m*n view are certainly distinct: not broadcast, no overlap."""
+    step0 = abs(stride0)
+    step1 = abs(stride1)
+    if m <= 1:
+        return n <= 1 or step1 > 0
+    if n <= 1:
+        return step0 > 0
+    return (step0 > 0 and step1 > step0 * (m - 1)) or (step1 > 0 and step0 > step1 * (n - 1))
+
+
+def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
+    """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
+    for i in range(m):
+        first = c + i * sc0
+        row = a + i * sa0
+        q = 0
+        while q + 4 <= k:  # four rows of B a pass, to load and store C a quarter as often
+            x0 = alpha * av[row + q * sa1]
+            x1 = alpha * av[row + (q + 1) * sa1]
+            x2 = alpha * av[row + (q + 2) * sa1]
+            x3 = alpha * av[row + (q + 3) * sa1]
+            b0 = b + q * sb0
+            b1 = b0 + sb0
+            b2 = b1 + sb0
+            b3 = b2 + sb0
+            for j in range(n):
+                cv[first + j] += (x0 * bv[b0 + j] + x1 * bv[b1 + j]) + (
+                    x2 * bv[b2 + j] + x3 * bv[b3 + j]
+                )
+            q += 4
+        while q < k:
+            x = alpha * av[row + q * sa1]
+            b0 = b + q * sb0
+            for j in range(n):
+                cv[first + j] += x * bv[b0 + j]
+            q += 1
+
+
+def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
+    """``C += alpha*A@B`` entry by entry."""
+    for i in range(m):
+        row = a + i * sa0
+        for j in range(n):
+            column = b + j * sb1
+            total = 0.0
+            if sa1 == 1 and sb0 == 1:
+                for q in range(k):
+                    total = radd(total, av[row + q] * bv[column + q])
+            else:
+                for q in range(k):
+                    total = radd(total, av[row + q * sa1] * bv[column + q * sb0])
+            cv[c + i * sc0 + j * sc1] += alpha * total
+
+
+def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
+    """``C = alpha*A@B + beta*C``, beta 0.0 or 1.0, for any strides.
+
+    Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, and a C whose
+    cells coincide (the adjoint of a broadcast operand), each of whose terms must be added.
+    """
+    thin = m == 1 or n == 1 or k == 1 or m * n * k <= TINY_PRODUCT
+    if not (thin or not distinct(m, n, sc0, sc1)):
+        if sc0 == 1:  # BLAS wants a row-major C
+            gemm(cv, c, sc1, sc0, bv, b, sb1, sb0, av, a, sa1, sa0, n, m, k, alpha, beta)
+        else:
+            gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
+    else:
+        if beta == 0.0:
+            for i in range(m):
+                for j in range(n):
+                    cv[c + i * sc0 + j * sc1] = 0.0
+        # The innermost loop runs over the longest axis that has unit stride.
+        over_k = k if sa1 == 1 and sb0 == 1 else 1
+        over_n = n if sc1 == 1 and sb1 == 1 else 1
+        over_m = m if sc0 == 1 and sa0 == 1 else 1
+        if over_n > 1 and over_n >= over_k and over_n >= over_m:
+            add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)
+        elif over_m > 1 and over_m >= over_k:
+            add_rows(cv, c, sc1, bv, b, sb1, sb0, av, a, sa1, n, m, k, alpha)
+        else:
+            add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha)
+
+
+@array_op("matmul", "(m,k),(k,n)->(m,n)", np.matmul, bilinear=True, cases=PRODUCTS)
+class Matmul:
+    """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""
+
+    def forward(v, o, a, b, m, k, n, sa0, sa1, sb0, sb1):
+        multiply(v, o, n, 1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
+        return DONE
+
+    def reverse(v, g, o, a, b, m, k, n, sa0, sa1, sb0, sb1, need_a, need_b):
+        if need_a:
+            multiply(g, a, sa0, sa1, g, o, n, 1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
+        if need_b:
+            multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, n, 1, k, n, m, 1.0, 1.0)
+
+
+@array_op(
+    "cholesky",
+    "(n,n)->(n,n)",
+    np.linalg.cholesky,
+    scratch="2*n*n",
+    cases=SQUARES,
+    make=positive_definite,
+)
+class Cholesky:
+    """``A = L L^T`` of A's lower triangle, which alone gets an adjoint.
+
+    With ``K`` the symmetric matrix whose lower triangle is that of ``L^T Lbar``, the adjoint is
+    ``L^-T K L^-1`` below and half of it on the diagonal (Murray 2016, arXiv:1602.07527, eq. 9).
+    """
+
+    def forward(v, o, a, n, sa0, sa1):
+        for i in range(n):
+            for j in range(i + 1):
+                v[o + i * n + j] = v[a + i * sa0 + j * sa1]
+            for j in range(i + 1, n):
+                v[o + i * n + j] = 0.0
+        if n > 0 and potrf(v, o, n) != 0:
+            return FACTOR
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        if n > 0:
+            # Lbar's upper triangle is the adjoint of constant zeros: it must not get in.
+            t = s + n * n
+            for i in range(n):
+                for j in range(i + 1):
+                    v[t + i * n + j] = g[o + i * n + j]
+                for j in range(i + 1, n):
+                    v[t + i * n + j] = 0.0
+            multiply(v, s, n, 1, v, o, 1, n, v, t, n, 1, n, n, n, 1.0, 0.0)
+            for i in range(n):
+                for j in range(i):
+                    v[s + j * n + i] = v[s + i * n + j]
+            trsm(v, o, n, 1, 1, 0, v, s, n, n, n)
+            put_transpose(v, s, n)
+            trsm(v, o, n, 1, 1, 0, v, s, n, n, n)
+            for i in range(n):
+                for j in range(i):
+                    g[a + i * sa0 + j * sa1] += v[s + i * n + j]
+                g[a + i * (sa0 + sa1)] += 0.5 * v[s + i * (n + 1)]
+
+
+@array_op(
+    "solve",
+    "(n,n),(n,k)->(n,k)",
+    np.linalg.solve,
+    scratch="n*n+n+n*k",
+    cases=SYSTEMS,
+    make=well_conditioned,
+)
+class Solve:
+    """``X = A^-1 B``; ``T = A^-T Xbar``, ``Bbar += T``, ``Abar -= T X^T`` (Giles 2008, 2.3.1)."""
+
+    def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        if n > 0 and getrf(v, s, n, s + n * n) != 0:
+            return FACTOR
+        copy_matrix(v, o, v, b, sb0, sb1, n, k)
+        if n > 0 and k > 0:
+            getrs(v, s, n, s + n * n, v, o, k, k, 0)
+        return DONE
+
+    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        if n > 0 and k > 0:
+            t = s + n * n + n
+            copy_matrix(v, t, g, o, k, 1, n, k)
+            getrs(v, s, n, s + n * n, v, t, k, k, 1)
+            if need_b:
+                for i in range(n):
+                    for j in range(k):
+                        g[b + i * sb0 + j * sb1] += v[t + i * k + j]
+            if need_a:
+                multiply(g, a, sa0, sa1, v, t, k, 1, v, o, 1, k, n, n, k, -1.0, 1.0)
+
+
+@array_op(
+    "inv", "(n,n)->(n,n)", np.linalg.inv, scratch="n*n+n", cases=SQUARES, make=well_conditioned
+)
+class Inv:
+    """``Z = A^-1``; ``Abar -= Z^T Zbar Z^T`` (Giles 2008, section 2.2.3)."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        if n > 0:
+            if getrf(v, s, n, s + n * n) != 0:
+                return FACTOR
+            put_identity(v, o, n)
+            getrs(v, s, n, s + n * n, v, o, n, n, 0)
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        multiply(v, s, n, 1, v, o, 1, n, g, o, n, 1, n, n, n, 1.0, 0.0)
+        multiply(g, a, sa0, sa1, v, s, n, 1, v, o, 1, n, n, n, n, -1.0, 1.0)
+
+
+@array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
+class Logabsdet:
+    """``log(abs(det(A)))``; ``Abar += zbar A^-T``. Of a singular matrix: -inf and NaN."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        total = 0.0
+        if n > 0:
+            if getrf(v, s, n, s + n * n) != 0:
+                total = -math.inf
+            else:
+                for i in range(n):
+                    total += math.log(abs(v[s + i * (n + 1)]))
+        v[o] = total
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        if n > 0:
+            gz = g[o]
+            t = s + n * n + n
+            put_identity(v, t, n)
+            if v[o] == -math.inf:
+                gz = math.nan
+            else:
+                getrs(v, s, n, s + n * n, v, t, n, n, 1)
+            for i in range(n):
+                for j in range(n):
+                    g[a + i * sa0 + j * sa1] += gz * v[t + i * n + j]
+
+
+@array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
+class Detsign:
+    """Sign of the determinant; 0 of a singular matrix."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        sign = 1.0
+        if n > 0:
+            if getrf(v, s, n, s + n * n) != 0:
+                sign = 0.0
+            else:
+                sign = lu_sign(v, s, n, s + n * n)
+                for i in range(n):
+                    if v[s + i * (n + 1)] < 0.0:
+                        sign = -sign
+        v[o] = sign
+        return DONE
+
+
+def scaled_product(v, a, n, sign):
+    """The product of a diagonal, which neither overflows nor underflows before its end."""
+    product = sign
+    shift = 0
+    for i in range(n):
+        x = v[a + i * (n + 1)]
+        if abs(x) > BIG:
+            x *= SMALL
+            shift += 1
+        elif abs(x) < SMALL:
+            x *= BIG
+            shift -= 1
+        product *= x
+        if abs(product) > BIG:
+            product *= SMALL
+            shift += 1
+        elif abs(product) < SMALL:
+            product *= BIG
+            shift -= 1
+    while shift > 0:
+        product *= BIG
+        shift -= 1
+    while shift < 0:
+        product *= SMALL
+        shift += 1
+    return product
+
+
+def exchange(v, a, b, n, stride):
+    for i in range(n):
+        x = v[a + i * stride]
+        v[a + i * stride] = v[b + i * stride]
+        v[b + i * stride] = x
+
+
+def factor_completely(v, u, n, p, q):
+    """LU with complete pivoting, in place; p and q take the row and column orders.
+
+    Returns the sign of the exchanges. What is left when the pivots run out is zero.
+    """
+    sign = 1.0
+    for i in range(n):
+        v[p + i] = float(i)
+        v[q + i] = float(i)
+    for step in range(n):
+        largest = 0.0
+        row = step
+        column = step
+        for i in range(step, n):
+            for j in range(step, n):
+                x = abs(v[u + i * n + j])
+                if x > largest:
+                    largest = x
+                    row = i
+                    column = j
+        if row != step:
+            exchange(v, u + step * n, u + row * n, n, 1)
+            exchange(v, p + step, p + row, 1, 1)
+            sign = -sign
+        if column != step:
+            exchange(v, u + step, u + column, n, n)
+            exchange(v, q + step, q + column, 1, 1)
+            sign = -sign
+        if largest > 0.0:
+            for i in range(step + 1, n):
+                ratio = v[u + i * n + step] / v[u + step * n + step]
+                v[u + i * n + step] = ratio
+                for j in range(step + 1, n):
+                    v[u + i * n + j] -= ratio * v[u + step * n + j]
+    return sign
+
+
+@array_op(
+    "det", "(n,n)->()", np.linalg.det, scratch="2*n*n+2*n+1", cases=SQUARES, make=well_conditioned
+)
+class Det:
+    """``Abar += zbar * cofactors(A)``, singular or not.
+
+    Usually det(A) A^-T. Where pivots are small: ``P A Q = L D U`` by complete pivoting, whose L and
+    U are well conditioned, so that ``U^-1 adj(D) L^-1`` is accurate at any rank (Stewart 1998, "On
+    the adjugate matrix"). Scratch: factor, n*n to work in, pivots, column order, which way.
+    """
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        p = s + 2 * n * n
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        v[o] = 1.0
+        if n > 0:
+            getrf(v, s, n, p)
+            z = scaled_product(v, s, n, lu_sign(v, s, n, p))
+            largest = 0.0
+            smallest = math.inf
+            for i in range(n):
+                x = abs(v[s + i * (n + 1)])
+                largest = max(largest, x)
+                smallest = min(smallest, x)
+            v[o] = z
+            v[p + 2 * n] = 1.0 if z == 0.0 or smallest < DEFICIENT * largest else 0.0
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        if n > 0:
+            t = s + n * n
+            p = t + n * n
+            q = p + n
+            put_identity(v, t, n)
+            if v[q + n] == 0.0:
+                getrs(v, s, n, p, v, t, n, n, 1)
+                scale = g[o] * v[o]
+                for i in range(n):
+                    for j in range(n):
+                        g[a + i * sa0 + j * sa1] += scale * v[t + i * n + j]
+            else:
+                copy_matrix(v, s, v, a, sa0, sa1, n, n)
+                scale = g[o] * factor_completely(v, s, n, p, q)
+                trsm(v, s, n, 1, 0, 1, v, t, n, n, n)
+                # Rows times the product of the other pivots, from both ends.
+                before = 1.0
+                behind = 1.0
+                for i in range(n):
+                    last = n - 1 - i
+                    for j in range(n):
+                        v[t + i * n + j] *= before
+                        v[t + last * n + j] *= behind
+                    before *= v[s + i * (n + 1)]
+                    behind *= v[s + last * (n + 1)]
+                for i in range(n):
+                    for j in range(i + 1, n):
+                        if v[s + i * (n + 1)] != 0.0:
+                            v[s + i * n + j] /= v[s + i * (n + 1)]
+                trsm(v, s, n, 0, 0, 1, v, t, n, n, n)
+                for i in range(n):
+                    for j in range(n):
+                        cell = a + int(v[p + i]) * sa0 + int(v[q + j]) * sa1
+                        g[cell] += scale * v[t + j * n + i]
+
+
+def substitute(v, a, sa0, sa1, n, lower, unit, b):
+    """Solve the triangular system ``A x = b`` in place: one column, any strides of A.
+
+    Three times as fast as LAPACK's trsm, which blocks for many columns.
+    """
+    for step in range(n):
+        i = step if lower else n - 1 - step
+        first = 0 if lower else i + 1
+        last = i if lower else n
+        if sa0 == 1:  # columns of A are contiguous: eliminate the new unknown from the rest
+            x = v[b + i]
+            if not unit:
+                x /= v[a + i * (1 + sa1)]
+            v[b + i] = x
+            column = a + i * sa1
+            rest = i + 1 if lower else 0
+            for j in range(rest, rest + n - 1 - step):
+                v[b + j] -= x * v[column + j]
+        else:
+            row = a + i * sa0
+            total = 0.0
+            if sa1 == 1:
+                for j in range(first, last):
+                    total = radd(total, v[row + j] * v[b + j])
+            else:
+                for j in range(first, last):
+                    total = radd(total, v[row + j * sa1] * v[b + j])
+            x = v[b + i] - total
+            if not unit:
+                x /= v[row + i * sa1]
+            v[b + i] = x
+
+
+def solve_triangle(v, a, sa0, sa1, n, s, lower, unit, b, k):
+    """Solve the triangular system ``A X = B`` in place; B is contiguous, s has room for A."""
+    if k == 1:
+        substitute(v, a, sa0, sa1, n, lower, unit, b)
+    elif n > 0 and k > 0:
+        if sa1 == 1 and sa0 >= n:
+            trsm(v, a, sa0, lower, 0, unit, v, b, k, n, k)
+        elif sa0 == 1 and sa1 >= n:
+            trsm(v, a, sa1, 1 - lower, 1, unit, v, b, k, n, k)
+        else:
+            copy_matrix(v, s, v, a, sa0, sa1, n, n)
+            trsm(v, s, n, lower, 0, unit, v, b, k, n, k)
+
+
+def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, lower, unit):
+    if not unit:
+        for i in range(n):
+            if v[a + i * (sa0 + sa1)] == 0.0:
+                return FACTOR
+    copy_matrix(v, o, v, b, sb0, sb1, n, k)
+    solve_triangle(v, a, sa0, sa1, n, s, lower, unit, o, k)
+    return DONE
+
+
+def triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, lower, unit):
+    """``Bbar += T``, ``Abar -= T X^T`` on A's triangle, with ``T = A^-T Xbar``."""
+    t = s + n * n
+    copy_matrix(v, t, g, o, k, 1, n, k)
+    solve_triangle(v, a, sa1, sa0, n, s, 1 - lower, unit, t, k)
+    if need_b:
+        for i in range(n):
+            for j in range(k):
+                g[b + i * sb0 + j * sb1] += v[t + i * k + j]
+    if need_a:
+        if k > 1:
+            multiply(v, s, n, 1, v, t, k, 1, v, o, 1, k, n, n, k, 1.0, 0.0)
+        for i in range(n):
+            first = 0 if lower else i + unit
+            last = i + 1 - unit if lower else n
+            row = a + i * sa0
+            if k == 1:
+                x = v[t + i]
+                if sa1 == 1:
+                    for j in range(first, last):
+                        g[row + j] -= x * v[o + j]
+                else:
+                    for j in range(first, last):
+                        g[row + j * sa1] -= x * v[o + j]
+            elif k > 1:
+                for j in range(first, last):
+                    g[row + j * sa1] -= v[s + i * n + j]
+
+
+def triangle_op(name):
+    return array_op(
+        name,
+        "(n,n),(n,k)->(n,k)",
+        scratch="n*n+n*k",
+        cases=SYSTEMS,
+        make=well_conditioned,
+    )
+
+
+@triangle_op("solve_lower")
+class SolveLower:
+    """``X = A^-1 B`` of A's lower triangle, which alone is read and gets an adjoint."""
+
+    def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 0)
+
+    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 0)
+
+
+@triangle_op("solve_upper")
+class SolveUpper:
+    """``X = A^-1 B`` of A's upper triangle."""
+
+    def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 0)
+
+    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 0)
+
+
+@triangle_op("solve_lower_unit")
+class SolveLowerUnit:
+    """`solve_lower` with A's diagonal taken as ones."""
+
+    def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 1)
+
+    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 1)
+
+
+@triangle_op("solve_upper_unit")
+class SolveUpperUnit:
+    """`solve_upper` with A's diagonal taken as ones."""
+
+    def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 1)
+
+    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 1)

@@ -1,0 +1,411 @@
+"""Reductions, cumulative operations and sorting: array ops along one core axis."""
+
+import math
+
+import numpy as np
+
+from ..jit.language import radd
+from .status import DONE
+from .table import array_op
+
+LENGTHS = (((0,),), ((1,),), ((2,),), ((7,),))
+NONEMPTY = LENGTHS[1:]
+PAIRS = (((0,), (0,)), ((1,), (1,)), ((7,), (7,)))
+
+BLOCK = 256  # cells summed naively; block totals are summed with compensation
+
+
+def block_sum(v, a, n, sa0):
+    total = 0.0
+    if sa0 == 1:
+        for i in range(n):
+            total = radd(total, v[a + i])
+    else:
+        for i in range(n):
+            total = radd(total, v[a + i * sa0])
+    return total
+
+
+def dot_cells(v, a, b, n, sa0, sb0):
+    # Totals of blocks first: the error grows with n / BLOCK, not with n.
+    total = 0.0
+    first = 0
+    while first < n:
+        last = min(first + BLOCK, n)
+        part = 0.0
+        if sa0 == 1 and sb0 == 1:
+            for i in range(first, last):
+                part = radd(part, v[a + i] * v[b + i])
+        else:
+            for i in range(first, last):
+                part = radd(part, v[a + i * sa0] * v[b + i * sb0])
+        total += part
+        first = last
+    return total
+
+
+def merge_sort(v, a, sa0, n, p, q):
+    """Write to p the positions 0..n-1 in stable order of ``v[a + position*sa0]``, NaN last.
+
+    Takes n cells at q to work in.
+    """
+    for i in range(n):
+        v[p + i] = float(i)
+    source = p
+    target = q
+    width = 1
+    while width < n:
+        first = 0
+        while first < n:
+            left = first
+            middle = min(first + width, n)
+            right = middle
+            last = min(first + 2 * width, n)
+            for i in range(first, last):
+                from_right = left == middle
+                if left < middle and right < last:
+                    x = v[a + int(v[source + left]) * sa0]
+                    y = v[a + int(v[source + right]) * sa0]
+                    from_right = y < x or (x != x and y == y)
+                if from_right:
+                    v[target + i] = v[source + right]
+                    right += 1
+                else:
+                    v[target + i] = v[source + left]
+                    left += 1
+            first = last
+        swap = source
+        source = target
+        target = swap
+        width *= 2
+    if source != p:
+        for i in range(n):
+            v[p + i] = v[q + i]
+
+
+def add_shared(v, g, o, a, n, sa0):
+    """Share the adjoint of an extremum equally among the entries that attain it (NaN: the NaNs)."""
+    z = v[o]
+    ties = 0
+    for i in range(n):
+        x = v[a + i * sa0]
+        if x == z or (x != x and z != z):
+            ties += 1
+    share = g[o] / ties
+    for i in range(n):
+        x = v[a + i * sa0]
+        if x == z or (x != x and z != z):
+            g[a + i * sa0] += share
+
+
+@array_op("sum", "(n)->()", np.sum, linear=True, cases=LENGTHS)
+class Sum:
+    """Blocks in SIMD lanes, their totals with Knuth's two-sum: no worse than pairwise summation."""
+
+    def forward(v, o, a, n, sa0):
+        total = block_sum(v, a, min(n, BLOCK), sa0)
+        lost = 0.0
+        first = BLOCK
+        while first < n:
+            part = block_sum(v, a + first * sa0, min(BLOCK, n - first), sa0)
+            new = total + part
+            back = new - total
+            lost += (total - (new - back)) + (part - back)
+            total = new
+            first += BLOCK
+        if lost - lost == 0.0:  # not so once an entry is infinite: two-sum gives NaN then
+            total += lost
+        v[o] = total
+        return DONE
+
+    def reverse(g, o, a, n, sa0):
+        gz = g[o]
+        if sa0 == 1:
+            for i in range(n):
+                g[a + i] += gz
+        else:
+            for i in range(n):
+                g[a + i * sa0] += gz
+
+
+@array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS)
+class Prod:
+    """Products of what stands before (kept) and behind an entry: exact with zeros, no division."""
+
+    def forward(v, o, a, n, sa0, s):
+        total = 1.0
+        for i in range(n):
+            v[s + i] = total
+            total *= v[a + i * sa0]
+        v[o] = total
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, s):
+        behind = g[o]
+        for step in range(n):
+            i = n - 1 - step
+            x = v[a + i * sa0]
+            g[a + i * sa0] += v[s + i] * behind
+            behind *= x
+
+
+@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY)
+class Max:
+    """NaN propagates; ties share the adjoint equally."""
+
+    def forward(v, o, a, n, sa0):
+        best = -math.inf
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x > best or x != x:
+                best = x
+        v[o] = best
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        add_shared(v, g, o, a, n, sa0)
+
+
+@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY)
+class Min:
+    """NaN propagates; ties share the adjoint equally."""
+
+    def forward(v, o, a, n, sa0):
+        best = math.inf
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x < best or x != x:
+                best = x
+        v[o] = best
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        add_shared(v, g, o, a, n, sa0)
+
+
+@array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=LENGTHS)
+class Cumsum:
+    """In order, as NumPy does; the transpose sums the adjoints from the end."""
+
+    def forward(v, o, a, n, sa0):
+        total = 0.0
+        for i in range(n):
+            total += v[a + i * sa0]
+            v[o + i] = total
+        return DONE
+
+    def reverse(g, o, a, n, sa0):
+        total = 0.0
+        for step in range(n):
+            i = n - 1 - step
+            total += g[o + i]
+            g[a + i * sa0] += total
+
+
+@array_op("cumprod", "(n)->(n)", np.cumprod, cases=LENGTHS)
+class Cumprod:
+    """The reverse sweep of ``z[i] = z[i-1]*x[i]``: no division, so that zeros are no exception."""
+
+    def forward(v, o, a, n, sa0):
+        total = 1.0
+        for i in range(n):
+            total *= v[a + i * sa0]
+            v[o + i] = total
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        gz = 0.0
+        for step in range(n):
+            i = n - 1 - step
+            gz += g[o + i]
+            before = 1.0
+            if i > 0:
+                before = v[o + i - 1]
+            x = v[a + i * sa0]
+            g[a + i * sa0] += before * gz
+            gz *= x
+
+
+@array_op("logsumexp", "(n)->()", scratch="n+1", cases=LENGTHS)
+class Logsumexp:
+    """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.
+
+    The shifted exponentials and their sum are kept: ``exp(x - z)`` would cost the reverse sweep
+    another exp and, where |z| is large, digits. Infinite maxima share the adjoint like ties.
+    """
+
+    def forward(v, o, a, n, sa0, s):
+        largest = -math.inf
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x > largest or x != x:
+                largest = x
+        if largest - largest == 0.0:
+            for i in range(n):
+                v[s + i] = math.exp(v[a + i * sa0] - largest)
+        else:
+            for i in range(n):
+                x = v[a + i * sa0]
+                e = 0.0
+                if largest != largest:
+                    e = largest
+                elif x == math.inf:
+                    e = 1.0
+                v[s + i] = e
+        # Apart from the largest entries, so that log1p keeps the digits of a small rest.
+        ties = 0.0
+        rest = 0.0
+        for i in range(n):
+            e = v[s + i]
+            ties = radd(ties, 1.0 if e == 1.0 else 0.0)
+            rest = radd(rest, 0.0 if e == 1.0 else e)
+        if ties > 0.0:
+            v[o] = math.log1p(rest / ties) + math.log(ties) + largest
+            v[s + n] = ties + rest
+        else:
+            v[o] = largest
+            v[s + n] = 1.0
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, s):
+        scale = g[o] / v[s + n]
+        if sa0 == 1:
+            for i in range(n):
+                g[a + i] += scale * v[s + i]
+        else:
+            for i in range(n):
+                g[a + i * sa0] += scale * v[s + i]
+
+
+@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS)
+class Dot:
+    """``sum(x*y)``."""
+
+    def forward(v, o, a, b, n, sa0, sb0):
+        v[o] = dot_cells(v, a, b, n, sa0, sb0)
+        return DONE
+
+    def reverse(v, g, o, a, b, n, sa0, sb0, need_a, need_b):
+        gz = g[o]
+        if need_a:
+            if sa0 == 1 and sb0 == 1:
+                for i in range(n):
+                    g[a + i] += gz * v[b + i]
+            else:
+                for i in range(n):
+                    g[a + i * sa0] += gz * v[b + i * sb0]
+        if need_b:
+            if sa0 == 1 and sb0 == 1:
+                for i in range(n):
+                    g[b + i] += gz * v[a + i]
+            else:
+                for i in range(n):
+                    g[b + i * sb0] += gz * v[a + i * sa0]
+
+
+@array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS)
+class Norm2:
+    """Euclidean norm; ``dx = x/z``, and 0 at 0."""
+
+    def forward(v, o, a, n, sa0):
+        v[o] = math.sqrt(dot_cells(v, a, a, n, sa0, sa0))
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0):
+        if v[o] != 0.0:
+            scale = g[o] / v[o]
+            if sa0 == 1:
+                for i in range(n):
+                    g[a + i] += scale * v[a + i]
+            else:
+                for i in range(n):
+                    g[a + i * sa0] += scale * v[a + i * sa0]
+
+
+@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY)
+class Argmax:
+    """Position of the first NaN, or else of the first maximum."""
+
+    def forward(v, o, a, n, sa0):
+        best = -math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x > best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY)
+class Argmin:
+    """Position of the first NaN, or else of the first minimum."""
+
+    def forward(v, o, a, n, sa0):
+        best = math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x < best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS)
+class Sort:
+    """Ascending, NaN last; the permutation taken is kept and carries the adjoints back."""
+
+    def forward(v, o, a, n, sa0, s):
+        merge_sort(v, a, sa0, n, s, s + n)
+        for i in range(n):
+            v[o + i] = v[a + int(v[s + i]) * sa0]
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, s):
+        for i in range(n):
+            g[a + int(v[s + i]) * sa0] += g[o + i]
+
+
+@array_op("argsort", "(n)->(n)", np.argsort, scratch="n", cases=LENGTHS)
+class Argsort:
+    """Stable, NaN last."""
+
+    def forward(v, o, a, n, sa0, s):
+        merge_sort(v, a, sa0, n, o, s)
+        return DONE
+
+
+@array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
+class AnyNonzero:
+    def forward(v, o, a, n, sa0):
+        found = 0.0
+        for i in range(n):
+            if v[a + i * sa0] != 0.0:
+                found = 1.0
+        v[o] = found
+        return DONE
+
+
+@array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
+class AllNonzero:
+    def forward(v, o, a, n, sa0):
+        every = 1.0
+        for i in range(n):
+            if v[a + i * sa0] == 0.0:
+                every = 0.0
+        v[o] = every
+        return DONE
+
+
+@array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS)
+class CountNonzero:
+    def forward(v, o, a, n, sa0):
+        count = 0
+        for i in range(n):
+            if v[a + i * sa0] != 0.0:
+                count += 1
+        v[o] = float(count)
+        return DONE

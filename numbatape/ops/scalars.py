@@ -1,0 +1,192 @@
+"""Scalar functions that formulas call by name: kernel language, floats in, float out.
+
+A function stands here when the plain expression would cancel, overflow or need two statements;
+what a single expression can say is written in the op's row.
+"""
+
+import math
+
+
+def sign(x):
+    return 1.0 if x > 0.0 else -1.0 if x < 0.0 else x + 0.0  # +0.0 at both zeros, NaN stays
+
+
+def share(x, y):
+    """The larger operand's share of the adjoint, as seen by x; a tie is shared equally."""
+    return 1.0 if x > y else 0.5 if x == y else 0.0
+
+
+# Whole numbers: from 2**52 on every float is one, and math.floor gives an int64.
+
+
+def floor(x):
+    return math.copysign(math.floor(x), x) if math.fabs(x) < 4503599627370496.0 else x
+
+
+def rint(x):
+    """Round half to even: adding 2**52 leaves no bits for the fraction."""
+    if math.fabs(x) < 4503599627370496.0:
+        return math.copysign(math.fabs(x) + 4503599627370496.0 - 4503599627370496.0, x)
+    return x
+
+
+def ldexp(x, y):
+    return math.ldexp(x, int(y))
+
+
+# Exponentials of -|x| only: nothing overflows and no 1 - z cancels.
+
+
+def logistic(x):
+    e = math.exp(-math.fabs(x))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)
+
+
+def logistic_slope(x):
+    e = math.exp(-math.fabs(x))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+def sech2(x):
+    e = math.exp(-2.0 * math.fabs(x))
+    return 4.0 * e / ((1.0 + e) * (1.0 + e))
+
+
+def logaddexp(x, y):
+    if x == y:
+        return x + 0.6931471805599453  # also at equal infinities
+    return (x if x > y else y) + math.log1p(math.exp(-math.fabs(x - y)))
+
+
+def logaddexp2(x, y):
+    if x == y:
+        return x + 1.0
+    return (x if x > y else y) + 1.4426950408889634 * math.log1p(math.exp2(-math.fabs(x - y)))
+
+
+# Powers and lengths.
+
+
+def power_slope(x, y, z):
+    """d/dx of z = x**y. z/x needs no second pow, and y - 1 would round; never a log."""
+    if y == 0.0:
+        return 0.0
+    if 1e-290 < math.fabs(z) < 1e290:
+        return y * (z / x)
+    return y * math.pow(x, y - 1.0)
+
+
+def hypot(x, y):
+    """Numba's own math.hypot errs by more than an ulp and gives NaN for (inf, nan)."""
+    z = math.sqrt(x * x + y * y)
+    if 1e-140 < z < 1e150:
+        return z
+    if math.fabs(x) == math.inf or math.fabs(y) == math.inf:
+        return math.inf
+    scale = 4.149515568880993e180 if z < 1.0 else 2.409919865102884e-181  # 2**600, 2**-600
+    return math.sqrt((scale * x) * (scale * x) + (scale * y) * (scale * y)) / scale
+
+
+def turn(x, y):
+    """y / (x*x + y*y), in range wherever the operands and the result are."""
+    r = hypot(x, y)
+    return y / r / r
+
+
+# sin(t) / t.
+
+
+def sinc(x):
+    t = 3.141592653589793 * (x if x != 0.0 else 1e-20)  # as NumPy writes it
+    return math.sin(t) / t
+
+
+def sinc_bend(t):
+    """(d/dt sin(t)/t) / t; its Taylor series where the difference cancels."""
+    u = t * t
+    if u > 0.01:
+        return (math.cos(t) - math.sin(t) / t) / u
+    return -(1.0 - u * (0.1 - u * (1.0 / 280.0 - u * (1.0 / 15120.0)))) / 3.0
+
+
+# Pieces of the special functions' derivatives.
+
+
+def log_ratio(x, y):
+    """log(x/y) with small relative error near x == y."""
+    return math.log1p((x - y) / y) if 0.5 * y < x < 2.0 * y else math.log(x / y)
+
+
+def exprel_slope(x):
+    """d/dx of (exp(x) - 1)/x by its Taylor series, for |x| < 0.03."""
+    return 0.5 + x * (1 / 3 + x * (1 / 8 + x * (1 / 30 + x * (1 / 144 + x * (1 / 840 + x / 5760)))))
+
+
+def exprel_bend(x):
+    """d/dx of `exprel_slope`, for |x| < 0.03."""
+    return 1 / 3 + x * (1 / 4 + x * (1 / 10 + x * (1 / 36 + x * (1 / 168 + x / 960))))
+
+
+def erfc_ratio(n, x):
+    """i^n erfc(x) / i^(n-1) erfc(x) for x >= 2, n 1.0 or 2.0: a continued fraction of
+    positive terms, where the differences that define the repeated integrals cancel."""
+    k = 40.0
+    ratio = 1.0 / (x + math.sqrt(x * x + 2.0 * k))
+    while k > n:
+        ratio = 1.0 / (2.0 * (x + k * ratio))
+        k -= 1.0
+    return ratio
+
+
+def i0e_gap(x, i0e, i1e):
+    """i0e(x) - |i1e(x)|; its asymptotic series where the difference cancels."""
+    if math.fabs(x) < 200.0:
+        return i0e - math.fabs(i1e)
+    t = 1.0 / math.fabs(x)
+    return i0e * t * (0.5 + t * (1 / 8 + t * (1 / 8 + t * (25 / 128 + t * (13 / 32)))))
+
+
+def zeta(s, x):
+    """Hurwitz' zeta, the sum of (x + n)**-s over n >= 0, for s = 2.0, 3.0 or 4.0.
+
+    For x <= 0 it is the sum over all integers (periodic and elementary) less that over n < 0.
+    SciPy's own takes 260 ns, and -x of its steps left of 0.
+    """
+    if x > 0.0 or x != x:
+        return zeta_right(s, x)
+    r = x - rint(x)
+    if r == 0.0:
+        return math.inf
+    sine = math.sin(3.141592653589793 * r) / 3.141592653589793
+    cosine = math.cos(3.141592653589793 * r)
+    if s == 3.0:
+        return cosine / (sine * sine * sine) + zeta_right(s, 1.0 - x)
+    if s == 2.0:
+        return 1.0 / (sine * sine) - zeta_right(s, 1.0 - x)
+    return (1.0 + 2.0 * cosine * cosine) / (3.0 * sine * sine * sine * sine) - zeta_right(s, 1.0 - x)
+
+
+def zeta_right(s, x):
+    """`zeta` for x > 0: Euler and Maclaurin's tail from x + n >= 16 on, then the n terms."""
+    n = 0.0
+    while x + n < 16.0:
+        n += 1.0
+    t = 1.0 / (x + n)
+    u = t * t
+    # Factors are ratios of Bernoulli numbers B_2k / (2k)!, from 1/12 on.
+    tail = 1.0 - (s + 9.0) * (s + 10.0) * u * (691 / 27300) * (1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382))
+    tail = 1.0 - (s + 5.0) * (s + 6.0) * u / 40.0 * (1.0 - (s + 7.0) * (s + 8.0) * u * (5 / 198) * tail)
+    tail = 1.0 - (s + 1.0) * (s + 2.0) * u / 60.0 * (1.0 - (s + 3.0) * (s + 4.0) * u / 42.0 * tail)
+    total = (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * to_power(t, s - 1.0)
+    while n > 0.0:  # the smallest first
+        n -= 1.0
+        total += to_power(1.0 / (x + n), s)
+    return total
+
+
+def to_power(t, n):
+    power = t
+    while n > 1.0:
+        power *= t
+        n -= 1.0
+    return power

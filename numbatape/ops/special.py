@@ -1,0 +1,107 @@
+"""The functions of ``scipy.special``: a row an op, operands x, y and result z.
+
+SciPy stays unimported (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula
+takes SciPy's scalar code as ``sc.psi(x)`` where libm has none as good. Parameters whose
+derivative has no closed form (orders, degrees of freedom) are why some functions are not here.
+"""
+
+# ruff: noqa: E501  (a row is read as a line)
+# fmt: off
+
+import numpy as np
+
+from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
+
+
+def trigamma(x):
+    """The derivative of ``scipy.special.digamma``: ``polygamma(1, x)``."""
+    from scipy.special import polygamma
+
+    return polygamma(1, x)
+
+
+# Gamma family
+unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.gammaln")
+unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
+unary ("gamma",     "sc.gamma(x)",     "sc.gamma",    POSITIVE, dx="z*sc.psi(x)", dxx="dx*sc.psi(x) + z*zeta(2.0, x)", loop="sc.gamma")
+unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, dx="-z*sc.psi(x)", dxx="-dx*sc.psi(x) - z*zeta(2.0, x)", loop="sc.rgamma")
+unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
+unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)", loop="sc.psi")
+unary ("trigamma",  "zeta(2.0, x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
+binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
+       dx="sc.psi(x) - sc.psi(x + y)", dy="sc.psi(y) - sc.psi(x + y)",
+       dxx="zeta(2.0, x) - zeta(2.0, x + y)", dxy="-zeta(2.0, x + y)", dyy="zeta(2.0, y) - zeta(2.0, x + y)")
+binary("beta",      "sc.beta(x, y)",   "sc.beta",     POSITIVES, loop="sc.beta",
+       dx="z*(sc.psi(x) - sc.psi(x + y))", dy="z*(sc.psi(y) - sc.psi(x + y))",
+       dxx="dx*(sc.psi(x) - sc.psi(x + y)) + z*(zeta(2.0, x) - zeta(2.0, x + y))",
+       dxy="dx*(sc.psi(y) - sc.psi(x + y)) - z*zeta(2.0, x + y)",
+       dyy="dy*(sc.psi(y) - sc.psi(x + y)) + z*(zeta(2.0, y) - zeta(2.0, x + y))")
+binary("poch",      "sc.poch(x, y)",   "sc.poch",     POSITIVES, loop="sc.poch",
+       dx="z*(sc.psi(x + y) - sc.psi(x))", dy="z*sc.psi(x + y)",
+       dxx="dx*(sc.psi(x + y) - sc.psi(x)) + z*(zeta(2.0, x + y) - zeta(2.0, x))",
+       dxy="dx*sc.psi(x + y) + z*zeta(2.0, x + y)",
+       dyy="dy*sc.psi(x + y) + z*zeta(2.0, x + y)")
+binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), loop="sc.binom",
+       dx="z*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0))", dy="z*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0))",
+       dxx="dx*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*(zeta(2.0, x + 1.0) - zeta(2.0, x - y + 1.0))",
+       dxy="dy*(sc.psi(x + 1.0) - sc.psi(x - y + 1.0)) + z*zeta(2.0, x - y + 1.0)",
+       dyy="dy*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
+
+# Error functions: constants 2/sqrt(pi), sqrt(pi)/2
+unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True, loop="sc.erf")
+unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True, loop="sc.erfc")
+unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*math.exp(x*x)", dxx="2.0*x*dx", loop="sc.erfi")
+unary ("erfcx",     "sc.erfcx(x)",     "sc.erfcx",    loop="sc.erfcx",
+       dx="-2.0*z*erfc_ratio(1.0, x) if x > 2.0 else 2.0*x*z - 1.1283791670955126",
+       dxx="-4.0*dx*erfc_ratio(2.0, x) if x > 2.0 else 2.0*(z + x*dx)")
+unary ("erfinv",    "sc.erfinv(x)",    "sc.erfinv",   (-0.95, 0.95), dx="0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfinv")
+unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfcinv")
+
+# The normal distribution: constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
+unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx", loop="sc.ndtr")
+unary ("log_ndtr",  "sc.log_ndtr(x)",  "sc.log_ndtr", dx="0.7978845608028654/sc.erfcx(-0.7071067811865476*x)",
+       dxx="-1.4142135623730951*dx*erfc_ratio(1.0, -0.7071067811865476*x) if x < -3.0 else -dx*(x + dx)", loop="sc.log_ndtr")
+unary ("ndtri",     "sc.ndtri(x)",     "sc.ndtri",    PROBABILITY, dx="2.5066282746310007*math.exp(0.5*z*z)", dxx="z*dx*dx", loop="sc.ndtri")
+unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533141373155003*sc.erfcx(-0.7071067811865476*z)",
+       dxx="1.4142135623730951*dx*dx*erfc_ratio(1.0, -0.7071067811865476*z) if z < -3.0 else dx*(1.0 + z*dx)", loop="sc.ndtri_exp")
+
+# The logistic function
+unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True)
+unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
+unary ("logit",     "sc.logit(x)",     "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx", loop="sc.logit")
+
+# Entropies: 0 log 0 is 0
+binary("xlogy",     "0.0 if x == 0.0 and y == y else x*math.log(y)",   "sc.xlogy",   (REAL, POSITIVE), dx="math.log(y)", dy="0.0 if x == 0.0 else x/y",
+       dxy="1.0/y", dyy="0.0 if x == 0.0 else -dy/y")
+binary("xlog1py",   "0.0 if x == 0.0 and y == y else x*math.log1p(y)", "sc.xlog1py", (REAL, POSITIVE), dx="math.log1p(y)", dy="0.0 if x == 0.0 else x/(1.0 + y)",
+       dxy="1.0/(1.0 + y)", dyy="0.0 if x == 0.0 else -dy/(1.0 + y)")
+unary ("entr",      "-x*math.log(x) if x > 0.0 else 0.0 if x == 0.0 else x*math.inf", "sc.entr", POSITIVE, dx="-1.0 - math.log(x)", dxx="-1.0/x")
+binary("rel_entr",  "sc.rel_entr(x, y)", "sc.rel_entr", POSITIVES, dx="1.0 + log_ratio(x, y)", dy="0.0 if x == 0.0 else -x/y",
+       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else -dy/y", loop="sc.rel_entr")
+binary("kl_div",    "sc.kl_div(x, y)", "sc.kl_div",   POSITIVES, dx="log_ratio(x, y)", dy="1.0 if x == 0.0 else (y - x)/y",
+       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else x/(y*y)", loop="sc.kl_div")
+binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc.huber",
+       dx="0.0 if math.fabs(y) <= x else math.fabs(y) - x", dy="y if math.fabs(y) <= x else x*sign(y)",
+       dxx="0.0 if math.fabs(y) <= x else -1.0", dxy="0.0 if math.fabs(y) <= x else sign(y)", dyy="1.0 if math.fabs(y) <= x else 0.0")
+
+# Bessel functions
+unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
+unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1")
+unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e")
+unary ("i1e",       "sc.i1e(x)",       "sc.i1e",      dx="i0e_gap(x, sc.i0e(x), z) - z/x if x != 0.0 else 0.5",
+       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x))", loop="sc.i1e")
+unary ("j0",        "sc.j0(x)",        "sc.j0",       dx="-sc.j1(x)", dxx="0.5*(sc.jv(2.0, x) - z)", loop="sc.j0")
+unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1")
+unary ("y0",        "sc.y0(x)",        "sc.y0",       POSITIVE, dx="-sc.y1(x)", dxx="-z - dx/x", loop="sc.y0")
+unary ("y1",        "sc.y1(x)",        "sc.y1",       POSITIVE, dx="sc.y0(x) - z/x", dxx="(1.0/(x*x) - 1.0)*z - dx/x", loop="sc.y1")
+unary ("k0",        "sc.k0(x)",        "sc.k0",       POSITIVE, dx="-sc.k1(x)", dxx="z - dx/x", loop="sc.k0")
+unary ("k1",        "sc.k1(x)",        "sc.k1",       POSITIVE, dx="-sc.k0(x) - z/x", dxx="(1.0 + 1.0/(x*x))*z - dx/x", loop="sc.k1")
+
+# Relatives of the exponential
+unary ("exprel",    "sc.exprel(x)",    "sc.exprel",   dx="exprel_slope(x) if math.fabs(x) < 0.03 else (math.exp(x) - z)/x",
+       dxx="exprel_bend(x) if math.fabs(x) < 0.03 else (math.exp(x) - 2.0*dx)/x", loop="sc.exprel")
+unary ("exp10",     "math.pow(10.0, x)", "sc.exp10",  dx="2.302585092994046*z", dxx="2.302585092994046*dx", loop="sc.exp10")
+unary ("cosm1",     "sc.cosm1(x)",     "sc.cosm1",    dx="-math.sin(x)", dxx="-math.cos(x)", loop="sc.cosm1")
+unary ("expi",      "sc.expi(x)",      "sc.expi",     POSITIVE, dx="math.exp(x)/x", dxx="dx*(x - 1.0)/x", loop="sc.expi")
+unary ("exp1",      "sc.exp1(x)",      "sc.exp1",     POSITIVE, dx="-math.exp(-x)/x", dxx="-dx*(x + 1.0)/x", loop="sc.exp1")
+unary ("wrightomega", "sc.wrightomega(x)", "sc.wrightomega", dx="z/(1.0 + z)", dxx="dx/((1.0 + z)*(1.0 + z))", loop="sc.wrightomega")

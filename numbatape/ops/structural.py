@@ -1,0 +1,90 @@
+"""Filling and triangles. Other structure (reshape, transpose, diagonals) is views and copies."""
+
+import numpy as np
+
+from .status import DONE
+from .table import array_op
+
+
+def matrix_and_diagonal(rng, shapes):
+    return rng.normal(size=shapes[0]), np.float64(rng.integers(-2, 3))
+
+
+TRIANGLES = tuple((shape, ()) for shape in ((3, 3), (2, 5), (5, 2), (1, 1), (0, 3), (3, 0)))
+
+
+@array_op("fill", "()->(n)", linear=True)
+class Fill:
+    """One cell, n times; the only op here whose result may be a view."""
+
+    def forward(v, o, a, n, so0):
+        x = v[a]
+        for i in range(n):
+            v[o + i * so0] = x
+        return DONE
+
+    def reverse(g, o, a, n, so0):
+        total = 0.0
+        for i in range(n):
+            total += g[o + i * so0]
+        g[a] += total
+
+
+@array_op(
+    "tril",
+    "(m,n),()->(m,n)",
+    np.tril,
+    index="b",
+    linear=True,
+    cases=TRIANGLES,
+    make=matrix_and_diagonal,
+)
+class Tril:
+    """Zero above the diagonal that b names."""
+
+    def forward(v, d, o, a, b, m, n, sa0, sa1):
+        diagonal = d[b]
+        for i in range(m):
+            for j in range(n):
+                x = 0.0
+                if j - i <= diagonal:
+                    x = v[a + i * sa0 + j * sa1]
+                v[o + i * n + j] = x
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, sa0, sa1):
+        diagonal = d[b]
+        for i in range(m):
+            for j in range(n):
+                if j - i <= diagonal:
+                    g[a + i * sa0 + j * sa1] += g[o + i * n + j]
+
+
+@array_op(
+    "triu",
+    "(m,n),()->(m,n)",
+    np.triu,
+    index="b",
+    linear=True,
+    cases=TRIANGLES,
+    make=matrix_and_diagonal,
+)
+class Triu:
+    """Zero below the diagonal that b names."""
+
+    def forward(v, d, o, a, b, m, n, sa0, sa1):
+        diagonal = d[b]
+        for i in range(m):
+            for j in range(n):
+                x = 0.0
+                if j - i >= diagonal:
+                    x = v[a + i * sa0 + j * sa1]
+                v[o + i * n + j] = x
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, sa0, sa1):
+        diagonal = d[b]
+        for i in range(m):
+            for j in range(n):
+                if j - i >= diagonal:
+                    g[a + i * sa0 + j * sa1] += g[o + i * n + j]

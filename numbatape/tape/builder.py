@@ -1,0 +1,237 @@
+"""`TapeBuilder`: appends values and instructions while tracing, then freezes them into a `Tape`.
+
+Lists of tuples while tracing (one append an instruction, 0.1 µs), arrays when frozen. Freezing
+drops what no output and no guard needs, and packs the scalar pools.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .sizes import Sizes
+from .tape import (
+    ACTIVE,
+    CONSTANT,
+    FAMILY_DTYPE,
+    GUARD,
+    INSTRUCTION,
+    MAIN,
+    NONE,
+    POOLS,
+    PROLOGUE,
+    STORAGE,
+    VALUE,
+    Guard,
+    InputSlot,
+    Layout,
+    Line,
+    Literal,
+    Tape,
+)
+
+SCALAR_LAYOUT = 0
+
+
+class TapeBuilder:
+    """A tape under construction."""
+
+    def __init__(self, names: tuple[str, ...]):
+        self.names = names
+        self.sizes = Sizes()
+        self.code: list[tuple] = []  # (op, active, stage, out, a, b, c, aux, line)
+        self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
+        self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
+        self.layouts: list[Layout] = [Layout((), ())]
+        self.pool_cells = [0] * len(POOLS)
+        self.literals: list[Literal] = []
+        self.inputs: list[InputSlot] = []
+        self.guards: list[Guard] = []
+        self._layout_index: dict[Layout, int] = {self.layouts[0]: 0}
+        self._scalar_literals: dict[tuple, int] = {}
+        self._lines: dict[tuple, int] = {}
+
+    # ---- values
+
+    def scalar(self, family: int, level: int) -> int:
+        """Return a new one-cell value."""
+        pool = 2 * level + family
+        offset = self.pool_cells[pool]
+        self.pool_cells[pool] = offset + 1
+        self.values.append((pool, offset, SCALAR_LAYOUT))
+        return len(self.values) - 1
+
+    def array(self, dims: tuple[int, ...], family: int, level: int) -> int:
+        """Return a new contiguous value with a storage of its own."""
+        if not dims:
+            return self.scalar(family, level)
+        strides, size = self.contiguous_strides(dims)
+        self.storages.append((size, family, level))
+        return self.view(len(self.storages) - 1, 0, dims, strides)
+
+    def view(self, storage: int, offset: int, dims, strides) -> int:
+        """Return a value that is an address in an existing storage."""
+        layout = Layout(tuple(dims), tuple(strides))
+        number = self._layout_index.get(layout)
+        if number is None:
+            number = self._layout_index[layout] = len(self.layouts)
+            self.layouts.append(layout)
+        self.values.append((storage, offset, number))
+        return len(self.values) - 1
+
+    def contiguous_strides(self, dims) -> tuple[tuple[int, ...], int]:
+        """Return row-major strides and the number of cells, as size codes."""
+        strides, size = [], 1
+        for dim in reversed(dims):
+            strides.append(size)
+            size = self.sizes.mul(size, dim)
+        return tuple(reversed(strides)), size
+
+    def literal(self, data: np.ndarray, family: int) -> int:
+        """Return a constant value holding a copy of ``data``."""
+        data = np.ascontiguousarray(data, FAMILY_DTYPE[family])
+        if data.ndim == 0:
+            key = (data.tobytes(), family)
+            value = self._scalar_literals.get(key)
+            if value is None:
+                value = self._scalar_literals[key] = self.scalar(family, CONSTANT)
+                storage, offset, _ = self.values[value]
+                self.literals.append(Literal(storage, offset, data.reshape(1)))
+            return value
+        value = self.array(data.shape, family, CONSTANT)
+        self.literals.append(Literal(self.values[value][0], 0, data.flatten()))
+        return value
+
+    def input(self, shape: tuple[int, ...], family: int, level: int) -> int:
+        """Return the value of the next argument leaf; its dimensions are symbols."""
+        first = sum(len(slot.dims) for slot in self.inputs)
+        dims = tuple(self.sizes.input(first + k, n) for k, n in enumerate(shape))
+        strides, size = self.contiguous_strides(dims)
+        self.storages.append((size if dims else 1, family, level))
+        value = self.view(len(self.storages) - 1, 0, dims, strides)
+        self.inputs.append(InputSlot(value, dims, level, family))
+        return value
+
+    # ---- instructions
+
+    def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
+        self.code.append((op, active, stage, out, a, b, c, aux, line))
+
+    def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
+        """Record that Python saw ``outcome`` in a one-cell float64 value."""
+        expected = self.literal(np.float64(outcome), 0)
+        stage = PROLOGUE if level == CONSTANT else MAIN
+        self.code.append((GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line))
+        self.guards.append(Guard(kind, outcome, line))
+
+    def line(self, code, number: int) -> int:
+        """Return the index of a source position (a code object and a line number)."""
+        key = (code, number)
+        index = self._lines.get(key)
+        if index is None:
+            index = self._lines[key] = len(self._lines)
+        return index
+
+    def line_table(self) -> tuple[Line, ...]:
+        """Return the source positions met so far."""
+        return tuple(Line(c.co_filename, n, c.co_qualname) for c, n in self._lines)
+
+    # ---- freezing
+
+    def freeze(self, outputs: tuple[int, ...]) -> Tape:
+        """Return the tape that computes ``outputs``."""
+        values = np.array(self.values, VALUE).reshape(-1)
+        group, groups = self._groups(values)
+        live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
+        live[group[list(outputs)]] = True
+        for slot in self.inputs:
+            live[group[slot.value]] = True
+        kept = self._mark(group, live)
+        rows = [self.code[k] for k in kept]
+        rows.sort(key=lambda row: row[2])  # stable: the prologue first, program order within
+        code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
+        positions = np.array([row[8] for row in rows], np.int32)
+        values, storages, remap, moved = self._pack(values, group, live)
+        for name in ("out", "a", "b", "c"):
+            code[name] = remap[code[name]]
+        arrays = code["op"] != GUARD
+        code["aux"][arrays] = remap[code["aux"][arrays]]
+        literals = tuple(
+            Literal(item.storage, int(moved[item.storage][item.offset]), item.data)
+            if item.storage < len(POOLS)
+            else item
+            for item in self.literals
+            if self._literal_lives(item, live)
+        )
+        for array in (code, values, storages, positions):
+            array.flags.writeable = False
+        return Tape(
+            code=code,
+            prologue=int(np.count_nonzero(code["stage"] == PROLOGUE)),
+            values=values,
+            layouts=tuple(self.layouts),
+            storages=storages,
+            literals=literals,
+            inputs=tuple(
+                InputSlot(int(remap[s.value]), s.dims, s.level, s.family) for s in self.inputs
+            ),
+            outputs=tuple(int(remap[v]) for v in outputs),
+            guards=tuple(self.guards),
+            positions=positions,
+            lines=self.line_table(),
+            sizes=self.sizes.freeze(),
+            names=self.names,
+        )
+
+    def _groups(self, values):
+        """Number what lives or dies together: a pool cell, or a storage with all of its views."""
+        bases = np.concatenate([[0], np.cumsum(self.pool_cells)])
+        pools = len(POOLS)
+        storage = values["storage"]
+        in_pool = storage < pools
+        group = np.where(
+            in_pool, bases[np.where(in_pool, storage, 0)] + values["offset"], bases[-1] + storage
+        )
+        groups = int(bases[-1]) + len(self.storages)
+        return np.append(group, groups), groups  # group[-1]: operand NONE
+
+    def _mark(self, group, live) -> list[int]:
+        alive, of = live.tolist(), group.tolist()
+        kept = []
+        for k in range(len(self.code) - 1, -1, -1):
+            _, _, _, out, a, b, c, aux, _ = row = self.code[k]
+            if row[0] == GUARD or alive[of[out]]:
+                kept.append(k)
+                alive[of[a]] = alive[of[b]] = alive[of[c]] = True
+                if row[0] != GUARD and aux != NONE:
+                    alive[of[aux]] = True
+                alive[-1] = False
+        live[:] = alive
+        kept.reverse()
+        return kept
+
+    def _literal_lives(self, item, live) -> bool:
+        bases = np.concatenate([[0], np.cumsum(self.pool_cells)])
+        if item.storage < len(POOLS):
+            return bool(live[bases[item.storage] + item.offset])
+        return bool(live[bases[-1] + item.storage])
+
+    def _pack(self, values, group, live):
+        """Drop dead values, give live pool cells consecutive offsets, size the pools."""
+        kept = live[group[:-1]]
+        remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
+        moved, start = [], 0
+        storages = np.array(self.storages, STORAGE).reshape(-1)
+        for pool, cells in enumerate(self.pool_cells):
+            alive = live[start : start + cells]
+            moved.append(np.cumsum(alive) - 1)
+            storages["size"][pool] = np.count_nonzero(alive)
+            inside = kept & (values["storage"] == pool)
+            values["offset"][inside] = moved[pool][values["offset"][inside]]
+            start += cells
+        dead = ~live[start : start + len(storages)]
+        dead[: len(POOLS)] = False
+        storages["size"][dead] = 0
+        return values[kept].copy(), storages, remap, moved
+
+
+__all__ = ["ACTIVE", "TapeBuilder"]

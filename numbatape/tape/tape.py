@@ -1,0 +1,176 @@
+"""`Tape`: a traced function as typed arrays. Immutable, symbolic in sizes, shared by threads.
+
+A value on a tape is an address: a storage, an offset into it and a layout (dimensions and strides,
+in cells), exactly as a NumPy view is. Storages are named by number; the plan gives them cells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .sizes import SizeTable
+
+# Levels: what a value depends on decides when it is computed and whether it has an adjoint.
+CONSTANT, VARYING, ACTIVE = 0, 1, 2
+LEVELS = ("constant", "varying", "active")
+
+# Families: the dtype of cells. Booleans and integers live in float cells (exact below 2**53).
+F64, F32 = 0, 1
+FAMILIES = ("f64", "f32")
+FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
+
+# Storages 0..5 are the pools of scalars, one a level and family.
+POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
+
+INSTRUCTION = np.dtype(
+    [
+        ("op", "u2"),  # 2 * row of the op table + family, or GUARD
+        ("active", "u1"),  # bit k: operand k takes an adjoint
+        ("stage", "u1"),  # PROLOGUE or MAIN
+        ("out", "i4"),  # value numbers
+        ("a", "i4"),
+        ("b", "i4"),
+        ("c", "i4"),
+        ("aux", "i4"),  # scratch value of an array op, number of a guard
+    ]
+)
+VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
+STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
+
+GUARD = 0xFFFF
+NONE = -1
+PROLOGUE, MAIN = 0, 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Dimensions and strides of a value, as size codes; strides count cells."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InputSlot:
+    """An argument leaf: the value it fills, its dimensions, whether it takes a gradient."""
+
+    value: int
+    dims: tuple[int, ...]
+    level: int
+    family: int
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A traced value that steered Python, and what it was.
+
+    ``kind`` is "bool" or "int"; ``outcome`` what Python saw; ``position`` indexes `Tape.lines`.
+    """
+
+    kind: str
+    outcome: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Numbers that the trace met as plain constants: contents for a stretch of a storage."""
+
+    storage: int
+    offset: int
+    data: np.ndarray
+
+
+@dataclass(frozen=True)
+class Line:
+    """A source position of the user's code."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self):
+        return f"{self.file}:{self.number} in {self.function}"
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """A traced function.
+
+    Attributes
+    ----------
+    code
+        Structured array of `INSTRUCTION`, the prologue (what depends on constants alone) first.
+    prologue
+        Number of prologue instructions.
+    values, layouts, storages
+        What operands refer to.
+    literals, inputs, outputs
+        Where numbers come from and where results are.
+    guards
+        One entry a guard instruction, in the order in which they were traced.
+    positions, lines
+        Source position of each instruction: an index into ``lines``, or -1.
+    sizes
+        Size expressions and the relations between sizes that the trace relied on.
+    names
+        Op names by row, so that a listing needs no op table.
+    """
+
+    code: np.ndarray
+    prologue: int
+    values: np.ndarray
+    layouts: tuple[Layout, ...]
+    storages: np.ndarray
+    literals: tuple[Literal, ...]
+    inputs: tuple[InputSlot, ...]
+    outputs: tuple[int, ...]
+    guards: tuple[Guard, ...]
+    positions: np.ndarray
+    lines: tuple[Line, ...]
+    sizes: SizeTable
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    def __str__(self) -> str:
+        from .listing import listing
+
+        return listing(self)
+
+    def __repr__(self) -> str:
+        return f"<Tape {self.digest[:12]}: {len(self)} instructions, {len(self.guards)} guards>"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of instructions and value table."""
+        return self.code.nbytes + self.values.nbytes
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of everything that decides what the tape computes."""
+        content = hashlib.sha256()
+        for array in (self.code, self.values, self.storages):
+            content.update(array.tobytes())
+        for literal in self.literals:
+            content.update(literal.data.tobytes())
+        fixed = (self.prologue, self.layouts, self.inputs, self.outputs, self.sizes, self.names)
+        content.update(repr(fixed).encode())
+        return content.hexdigest()
+
+    def line_of(self, instruction: int) -> Line | None:
+        """Return the user's source line behind an instruction."""
+        position = int(self.positions[instruction])
+        return self.lines[position] if position >= 0 else None
+
+    def name_of(self, instruction: int) -> str:
+        """Return the op name of an instruction, with a suffix for float32."""
+        op = int(self.code["op"][instruction])
+        if op == GUARD:
+            return "guard"
+        return self.names[op >> 1] + (".f32" if op & 1 else "")

@@ -1,0 +1,284 @@
+"""What the implementations share: NumPy's own result first, lifting, axes, merged axes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from ...errors import UnsupportedOperationError
+from ..array import TracedArray, new_traced
+from ..primitives import (
+    array_instruction,
+    contiguous,
+    expand,
+    family_of,
+    layout_of,
+    trace_of,
+    transpose,
+    view,
+)
+from ..trace import CONSTANT, F32, F64, Trace, where_in_user_code
+from .registry import HANDLED, full_name
+
+
+def plain(tree):
+    """Return arguments of a call with the values of traced arrays in their place."""
+    kind = tree.__class__
+    if kind is TracedArray:
+        return tree._value
+    if kind is list:
+        return [plain(item) for item in tree]
+    if kind is tuple:
+        return tuple([plain(item) for item in tree])
+    if kind is dict:
+        return {key: plain(item) for key, item in tree.items()}
+    return tree
+
+
+def find_trace(*trees) -> Trace | None:
+    """Return the trace of the first traced array in arguments, lists and tuples included."""
+    for tree in trees:
+        if tree.__class__ is TracedArray:
+            return trace_of((tree,))
+        if isinstance(tree, (list, tuple)):
+            found = find_trace(*tree)
+            if found is not None:
+                return found
+    return None
+
+
+def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOperationError:
+    """Return the error for an argument, or for the value of one, that has no rule."""
+    name_of = function if isinstance(function, str) else full_name(function)
+    return UnsupportedOperationError(
+        f"{name_of}(..., {name}) of a traced array at {where_in_user_code()} is not supported"
+        + (f"; {hint}" if hint else "")
+    )
+
+
+# ---- registration
+
+
+def composes(*functions: Callable, register=HANDLED.__setitem__):
+    """Register a composition of other functions.
+
+    NumPy is called first: its errors are the user's, and its result is the value that the
+    composition's result stands for (they may differ in the last bits).
+    """
+    return _registrar(functions, register, lambda implementation, value, args, kwargs: adopt(
+        implementation(*args, **kwargs), value
+    ))  # fmt: skip
+
+
+def records(*functions: Callable, register=HANDLED.__setitem__):
+    """Register an implementation whose first argument is NumPy's own result."""
+    return _registrar(functions, register, lambda implementation, value, args, kwargs: implementation(
+        value, *args, **kwargs
+    ))  # fmt: skip
+
+
+def _registrar(functions, register, run):
+    def decorate(implementation):
+        for function in functions:
+            register(function, _evaluated(function, implementation, run))
+        return implementation
+
+    return decorate
+
+
+def _evaluated(function, implementation, run):
+    accepted, takes_any = _keywords(implementation)
+    place = _place_of_out(function)
+
+    @functools.wraps(implementation)
+    def call(*args, **kwargs):
+        if place is not None and len(args) > place and args[place] is not None:
+            raise unsupported_argument(function, "out", "in-place writes are not supported yet")
+        value = function(*plain(args), **plain(kwargs))
+        for name in kwargs:
+            if name not in accepted and not takes_any:
+                raise unsupported_argument(function, name)
+        return run(implementation, value, args, kwargs)
+
+    return call
+
+
+def _keywords(implementation) -> tuple[frozenset[str], bool]:
+    code = implementation.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return frozenset(names), bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
+def _place_of_out(function) -> int | None:
+    """Return the position of ``out`` where it can be given without its name."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    return names.index("out") if "out" in names else None
+
+
+def adopt(result, value):
+    """Return a traced result standing for NumPy's own value; tuples and lists entry by entry."""
+    if result.__class__ is TracedArray:
+        assert np.shape(value) == np.shape(result._value), (np.shape(value), np.shape(result._value))
+        family, number = result._family, result._id
+        if np.asarray(value).dtype.kind == "f" and family != family_of(value):
+            family = family_of(value)
+            number = result._trace.cast(result, family)
+        return new_traced(result._trace, value, number, result._level, family)
+    if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
+        return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
+    return result
+
+
+# ---- operands
+
+
+def lift(trace: Trace, x) -> TracedArray:
+    """Return an operand as a traced array: literals for plain data, stacked lists of traced."""
+    if x.__class__ is TracedArray:
+        return x
+    if isinstance(x, (list, tuple)) and find_trace(x) is not None:
+        return np.stack([lift(trace, item) for item in x])
+    value = x if isinstance(x, np.ndarray) else np.asarray(x)
+    family = F32 if value.dtype == np.float32 else F64
+    return new_traced(trace, value if value.ndim else value[()], trace.literal(value, family), CONSTANT, family)
+
+
+def lift_all(*operands) -> list[TracedArray]:
+    """Return operands of one call, of which at least one is traced, as traced arrays."""
+    trace = find_trace(*operands)
+    assert trace is not None
+    return [lift(trace, x) for x in operands]
+
+
+def lift_first(x, *others) -> TracedArray:
+    """Return ``x`` as a traced array; the trace is that of any argument of the call."""
+    return x if x.__class__ is TracedArray else lift(find_trace(x, *others), x)
+
+
+def axes_of(x, axis) -> tuple[int, ...]:
+    """Return ``axis`` as a tuple of non-negative axes; None means all."""
+    return tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+
+
+def one_axis(x, axis) -> int:
+    return normalize_axis_tuple(axis, x.ndim)[0]
+
+
+def pinned(x: TracedArray, axis: int) -> int:
+    """Return the size of one axis; the tape holds for it alone."""
+    return x._trace.tape.sizes.pin(layout_of(x).dims[axis])
+
+
+def count_of(x: TracedArray, axes) -> int:
+    result = 1
+    for axis in axes:
+        result *= pinned(x, axis)
+    return result
+
+
+# ---- views that keep sizes symbolic
+
+
+def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
+    """Return ``x`` with neighbouring axes merged: ``counts[k]`` of them become axis k.
+
+    A view where the strides allow it, else of a copy. A count of zero makes an axis of size one.
+    """
+    merged = _merged(x, counts)
+    if merged is None:
+        x = contiguous(x)
+        merged = _merged(x, counts)
+    dims, strides = merged
+    sizes = x._trace.tape.sizes
+    return view(x, np.reshape(x._value, [sizes.value(d) for d in dims]), dims, strides)
+
+
+def _merged(x, counts):
+    sizes = x._trace.tape.sizes
+    layout = layout_of(x)
+    dims, strides, first = [], [], 0
+    for count in counts:
+        group = range(first, first + count)
+        first += count
+        dims.append(sizes.product(layout.dims[k] for k in group))
+        wide = [k for k in group if layout.dims[k] != 1]
+        for outer, inner in zip(wide, wide[1:], strict=False):
+            if layout.strides[outer] != sizes.mul(layout.strides[inner], layout.dims[inner]):
+                return None
+        strides.append(layout.strides[wide[-1]] if wide else 0)
+    return dims, strides
+
+
+def unmerge(x: TracedArray, dims) -> TracedArray:
+    """Return ``x`` with the given size codes as its shape; their product is its size."""
+    x = contiguous(x)
+    tape = x._trace.tape
+    value = np.reshape(x._value, [tape.sizes.value(d) for d in dims])
+    return view(x, value, dims, tape.contiguous_strides(dims)[0])
+
+
+def drop_axes(x: TracedArray, axes) -> TracedArray:
+    """Return ``x`` without the given axes, whose size is one."""
+    layout = layout_of(x)
+    drop = {axis % x.ndim for axis in axes}
+    kept = [k for k in range(x.ndim) if k not in drop]
+    for k in drop:
+        x._trace.tape.sizes.pin(layout.dims[k])
+    value = np.squeeze(x._value, tuple(drop)) if drop else x._value
+    dims, strides = ([codes[k] for k in kept] for codes in (layout.dims, layout.strides))
+    return view(x, value if np.ndim(value) else value[()], dims, strides)
+
+
+def axis_to_end(x: TracedArray, axis: int) -> TracedArray:
+    if axis == x.ndim - 1:
+        return x
+    return transpose(x, [*(k for k in range(x.ndim) if k != axis), axis])
+
+
+def axis_from_end(x: TracedArray, axis: int) -> TracedArray:
+    """Undo `axis_to_end`."""
+    if axis == x.ndim - 1:
+        return x
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return transpose(x, order)
+
+
+# ---- array ops over axes
+
+
+def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=False) -> TracedArray:
+    """Record a reduction ``(n)->()`` over several axes as one instruction.
+
+    Parameters
+    ----------
+    function
+        NumPy's reduction, for the value.
+    ordered
+        Whether the order of the entries matters (positions); otherwise it is that of memory.
+    """
+    kept = [k for k in range(x.ndim) if k not in axes]
+    layout, sizes = layout_of(x), x._trace.tape.sizes
+    if ordered:
+        order = sorted(axes)
+    else:
+        order = sorted(axes, key=lambda k: -abs(sizes.value(layout.strides[k])))
+    moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
+    merged = merge(moved, [1] * len(kept) + [len(order)])
+    result = array_instruction(op, (merged,), function(merged._value, axis=-1))
+    return expand(result, tuple(axes)) if keepdims and axes else result
+
+
+def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:
+    """Record an op ``(n)->(n)`` along one axis; None means the flattened array."""
+    if axis is None:
+        x, axis = merge(x, [x.ndim]), 0
+    axis = one_axis(x, axis)
+    moved = axis_to_end(x, axis)
+    result = array_instruction(op, (moved,), function(moved._value, axis=-1))
+    return axis_from_end(result, axis)

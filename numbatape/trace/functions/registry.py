@@ -1,0 +1,92 @@
+"""The table of implemented NumPy functions, and what happens to the others."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import numpy as np
+import optree
+
+from ...errors import UnsupportedOperationError
+from ..array import TracedArray
+from ..trace import CONSTANT, where_in_user_code
+
+HANDLED: dict[Callable, Callable] = {}
+
+
+def implements(*functions):
+    """Register an implementation for NumPy functions."""
+
+    def register(implementation):
+        for function in functions:
+            HANDLED[function] = implementation
+        return implementation
+
+    return register
+
+
+def dispatch(function, args, kwargs):
+    """Call the implementation of a NumPy function that was given a traced array."""
+    implementation = HANDLED.get(function)
+    if implementation is not None:
+        if kwargs.get("out") is not None:
+            raise UnsupportedOperationError(
+                f"{full_name(function)}(..., out=array) at {where_in_user_code()} writes into an array "
+                "in place; in-place writes are not supported yet"
+            )
+        return implementation(*args, **kwargs)
+    if constant_only((args, kwargs)):
+        return on_constants(function, args, kwargs)
+    raise unsupported(full_name(function))
+
+
+def full_name(function) -> str:
+    """Return ``np.linalg.solve`` for a function of NumPy."""
+    module = getattr(function, "__module__", "") or ""
+    return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+
+
+def _traced_leaves(tree) -> list[TracedArray]:
+    leaves = optree.tree_leaves(tree, none_is_leaf=True)
+    return [leaf for leaf in leaves if leaf.__class__ is TracedArray]
+
+
+def constant_only(tree) -> bool:
+    """Whether all traced arrays in a tree depend on constants alone."""
+    return all(leaf._level == CONSTANT for leaf in _traced_leaves(tree))
+
+
+def on_constants(function, args, kwargs):
+    """Call a function that has no rule on the values of constants.
+
+    The result is a plain array, so the trace holds for these contents of the constants only.
+    """
+    leaves = _traced_leaves((args, kwargs))
+    leaves[0]._trace.pin_constants()
+    plain_args, plain_kwargs = optree.tree_map(
+        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf,
+        (tuple(args), dict(kwargs)),
+        none_is_leaf=True,
+    )
+    return function(*plain_args, **plain_kwargs)
+
+
+def unsupported(name: str) -> UnsupportedOperationError:
+    """Return the error for a function without a rule: its name, the user's line, what works."""
+    known = sorted(full_name(f) for f in HANDLED)
+    near = difflib.get_close_matches(name, known, 3, 0.6)
+    works = f"; supported and close: {', '.join(near)}" if near else ""
+    return UnsupportedOperationError(
+        f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
+        "it works when they come as nt.Constant"
+    )
+
+
+def along(x, axis: int) -> list:
+    """Return the slices of ``x`` along an axis."""
+    axis = int(axis)
+    if not -x.ndim <= axis < x.ndim:
+        raise np.exceptions.AxisError(axis, x.ndim)
+    lead = (slice(None),) * (axis % x.ndim)
+    return [x[(*lead, k)] for k in range(x.shape[axis])]

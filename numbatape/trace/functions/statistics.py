@@ -1,0 +1,224 @@
+"""Means, variances, quantiles, and the versions that leave out NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import axes_of, composes, count_of, lift_all, lift_first, merge, pinned, unsupported_argument
+from .reductions import NO, flag, is_given
+
+
+def _count(x, axes, where):
+    """Return how many entries a mean is over: a number, or an array for each mask."""
+    if where is NO or where is True:
+        return count_of(x, axes)
+    return np.sum(np.broadcast_to(where, x.shape), axes, keepdims=True, dtype=float)
+
+
+def _dtype(x, dtype):
+    """Return the dtype in which a mean is taken."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    return x.dtype if x.dtype.kind == "f" else np.dtype(float)
+
+
+def _mean(x, axes, keepdims, where, dtype=None):
+    total = np.sum(x, axes, _dtype(x, dtype), keepdims=keepdims, where=where)
+    count = _count(x, axes, where)
+    if not isinstance(count, int) and not keepdims:
+        count = np.squeeze(count, axes)
+    return total / count
+
+
+@composes(np.mean)
+def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
+    x = lift_first(a, where)
+    return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
+
+
+@composes(np.var)
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    x = lift_first(a, where, mean)
+    axes = axes_of(x, axis)
+    center = mean if is_given(mean) else _mean(x, axes, True, where, dtype)
+    total = np.sum(np.square(x - center), axes, _dtype(x, dtype), keepdims=flag(keepdims), where=where)
+    ddof = correction if correction is not NO else ddof
+    count = _count(x, axes, where)
+    if isinstance(count, int):
+        return total / max(count - ddof, 0)
+    count = count if flag(keepdims) else np.squeeze(count, axes)
+    return total / np.maximum(count - ddof, 0)
+
+
+@composes(np.std)
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    ddof = correction if correction is not NO else ddof
+    return np.sqrt(np.var(a, axis, dtype, ddof=ddof, keepdims=flag(keepdims), where=where, mean=mean))
+
+
+@composes(np.average)
+def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
+    keepdims = flag(keepdims)
+    if weights is None:
+        x = lift_first(a)
+        result = _mean(x, axes_of(x, axis), keepdims, NO)
+        return (result, np.full(np.shape(result._value), float(count_of(x, axes_of(x, axis))))) if returned else result
+    x, w = lift_all(a, weights)
+    axes = axes_of(x, axis)
+    if w.ndim != x.ndim:
+        shape = [pinned(x, k) if k in axes else 1 for k in range(x.ndim)]
+        w = np.reshape(w, shape)
+    total = np.sum(w + np.zeros(np.shape(x._value), w.dtype), axes, keepdims=keepdims)
+    result = np.sum(x * w, axes, keepdims=keepdims) / total
+    return (result, total) if returned else result
+
+
+# ---- quantiles, by sorting
+
+
+def _sorted_last(x, axis):
+    """Return ``x`` sorted along the given axes, merged into the last one."""
+    axes = axes_of(x, axis)
+    kept = [k for k in range(x.ndim) if k not in axes]
+    moved = np.transpose(x, [*kept, *axes])
+    return np.sort(merge(moved, [1] * len(kept) + [len(axes)]), -1), axes
+
+
+def _finish(ordered, result, axes, keepdims):
+    # NumPy answers NaN where an entry is NaN; sorting puts those last.
+    last = ordered[..., -1]
+    result = np.where(np.isnan(last), last, result)
+    return np.expand_dims(result, axes) if keepdims else result
+
+
+@composes(np.median)
+def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+    ordered, axes = _sorted_last(lift_first(a), axis)
+    n = pinned(ordered, ordered.ndim - 1)
+    middle = ordered[..., n // 2]
+    if n % 2 == 0:
+        middle = (ordered[..., n // 2 - 1] + middle) / 2
+    return _finish(ordered, middle, axes, flag(keepdims))
+
+
+def _interpolated(ordered, place: float):
+    """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
+    n = pinned(ordered, ordered.ndim - 1)
+    below = min(int(np.floor(place)), n - 1)
+    low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
+    weight = place - below
+    return low + (high - low) * weight if weight else low + 0.0
+
+
+def _quantile(function, scale: float):
+    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
+        if method != "linear":
+            raise unsupported_argument(function, f"method={method!r}", "method='linear' is")
+        if weights is not None:
+            raise unsupported_argument(function, "weights")
+        ordered, axes = _sorted_last(lift_first(a), axis)
+        n = pinned(ordered, ordered.ndim - 1)
+        q = np.asarray(q, float)  # traced probabilities raise
+        places = (q / scale).reshape(-1) * (n - 1)
+        parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
+        return np.reshape(np.stack(parts), (*q.shape, *parts[0].shape))
+
+    return quantile
+
+
+composes(np.quantile)(_quantile(np.quantile, 1.0))
+composes(np.percentile)(_quantile(np.percentile, 100.0))
+
+
+# ---- covariance
+
+
+@composes(np.cov)
+def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
+    if fweights is not None or aweights is not None:
+        raise unsupported_argument(np.cov, "fweights" if fweights is not None else "aweights")
+    blocks = [_rows(lift_first(block, m, y), rowvar) for block in (m, y) if block is not None]
+    x = np.concatenate(blocks)
+    count = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    centered = x - np.mean(x, 1, keepdims=True)
+    return np.squeeze(centered @ centered.T / count)
+
+
+def _rows(x, rowvar):
+    return np.atleast_2d(x) if rowvar or x.ndim == 1 else x.T
+
+
+@composes(np.corrcoef)
+def corrcoef(x, y=None, rowvar=True, *, dtype=None):
+    c = np.cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    spread = np.sqrt(np.diagonal(c))
+    return np.clip(c / spread[:, None] / spread[None, :], -1.0, 1.0)
+
+
+# ---- without NaN
+
+
+def _filled(a, fill):
+    x = lift_first(a)
+    return np.where(np.isnan(x), fill, x)
+
+
+@composes(np.nansum)
+def nansum(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
+    return np.sum(_filled(a, 0.0), axis, dtype, None, keepdims, initial, where)
+
+
+@composes(np.nanprod)
+def nanprod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
+    return np.prod(_filled(a, 1.0), axis, dtype, None, keepdims, initial, where)
+
+
+@composes(np.nanmean)
+def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
+    return np.mean(a, axis, dtype, None, flag(keepdims), where=_present(a, where))
+
+
+@composes(np.nanvar)
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    ddof = correction if correction is not NO else ddof
+    return np.var(a, axis, dtype, None, ddof, flag(keepdims), where=_present(a, where), mean=mean)
+
+
+@composes(np.nanstd)
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    ddof = correction if correction is not NO else ddof
+    return np.sqrt(np.nanvar(a, axis, dtype, None, ddof, flag(keepdims), where=where, mean=mean))
+
+
+def _present(a, where):
+    present = np.logical_not(np.isnan(a))
+    return present if where is NO or where is True else np.logical_and(present, where)
+
+
+def _nan_extremum(function, worst):
+    def reduce(a, axis=None, out=None, keepdims=False, initial=NO, where=NO):
+        result = function(_filled(a, worst), axis, None, flag(keepdims), initial, where)
+        if is_given(initial):
+            return result
+        absent = np.all(np.isnan(a), axis, None, flag(keepdims))
+        return np.where(absent, np.nan, result)
+
+    return reduce
+
+
+composes(np.nanmax)(_nan_extremum(np.max, -np.inf))
+composes(np.nanmin)(_nan_extremum(np.min, np.inf))
+
+
+@composes(np.nancumsum)
+def nancumsum(a, axis=None, dtype=None, out=None):
+    return np.cumsum(_filled(a, 0.0), axis, dtype)
+
+
+@composes(np.nancumprod)
+def nancumprod(a, axis=None, dtype=None, out=None):
+    return np.cumprod(_filled(a, 1.0), axis, dtype)
+
+

@@ -1,0 +1,97 @@
+"""The methods of ndarray, as a mixin of `TracedArray`: each is the NumPy function of its name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import LeakError, UnsupportedOperationError
+from .trace import where_in_user_code
+
+FUNCTIONS = (
+    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum"),
+    *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
+    *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+)
+MUTATING = ("fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort", "byteswap")
+
+
+def _method(name: str):
+    function = getattr(np, name)
+
+    def method(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _mutating(name: str):
+    def method(self, *args, **kwargs):
+        raise UnsupportedOperationError(
+            f"ndarray.{name} changes a traced array in place at {where_in_user_code()}; in-place "
+            "writes are not supported yet" + ("; use np.sort(x)" if name == "sort" else "")
+        )
+
+    method.__name__ = name
+    return method
+
+
+class Methods:
+    """Methods that traced arrays share with ndarray."""
+
+    __slots__ = ()
+
+    def reshape(self, *shape, order="C", copy=None):
+        if order not in ("C", "A", None):
+            raise UnsupportedOperationError(f"reshape(order={order!r}) at {where_in_user_code()}")
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes):
+        if len(axes) == 1 and not isinstance(axes[0], int):
+            axes = axes[0]
+        return np.transpose(self, axes or None)
+
+    def flatten(self, order="C"):
+        return np.ravel(self, order)
+
+    def copy(self, order="C"):
+        return np.copy(self)
+
+    def conj(self):
+        return self
+
+    conjugate = conj
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        return np.astype(self, np.dtype(dtype))
+
+    def item(self, *args):
+        value = self[args] if args else self.reshape(())
+        if self._level == 2:
+            raise LeakError(
+                f"x.item() at {where_in_user_code()} would drop the derivative of a traced value; "
+                "use x[0] or x.reshape(())"
+            )
+        return float(value)
+
+    def tolist(self):
+        if self._value.ndim == 0:
+            return self
+        return [row.tolist() if row.ndim else row for row in self]
+
+    def view(self, dtype=None, type=None):
+        if dtype is None or np.dtype(dtype) == self._value.dtype:
+            return self
+        raise UnsupportedOperationError(
+            f"ndarray.view to another dtype at {where_in_user_code()} has no derivative; use astype"
+        )
+
+    def tobytes(self, order="C"):
+        raise LeakError(f"x.tobytes() at {where_in_user_code()} would drop a derivative")
+
+
+for _name in FUNCTIONS:
+    if hasattr(np, _name):
+        setattr(Methods, _name, _method(_name))
+for _name in MUTATING:
+    setattr(Methods, _name, _mutating(_name))

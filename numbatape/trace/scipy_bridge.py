@@ -1,0 +1,5 @@
+"""placeholder until the bridge lands"""
+
+
+def rebind(function):
+    return function

@@ -1,0 +1,132 @@
+"""`Trace`: one run of a user's function, recorded. The tracer follows the values as NumPy has them.
+
+Every traced operation computes its value with NumPy itself, so shapes, dtypes, promotion, errors
+and the paths that Python takes are NumPy's; the tape is written beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import LeakError, UnsupportedOperationError
+from ..ops import OPCODE, OPS
+from ..tape import TapeBuilder
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING
+
+OP_NAMES = tuple(op.name for op in OPS)
+EXACT_INTEGER = 2**53
+
+_PACKAGE = str(Path(__file__).parents[1])
+_NUMPY = str(Path(np.__file__).parent)
+_own_code: dict = {}
+
+
+def user_frame():
+    """Return the innermost frame that is neither numbatape's nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        own = _own_code.get(code)
+        if own is None:
+            own = _own_code[code] = code.co_filename.startswith((_PACKAGE, _NUMPY))
+        if not own:
+            return frame
+        frame = frame.f_back
+    return sys._getframe(1)
+
+
+def where_in_user_code() -> str:
+    """Return ``file:line in function`` of the user's code, for error messages."""
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+class Trace:
+    """The state of one trace.
+
+    Attributes
+    ----------
+    tape
+        The builder that the trace writes to.
+    pinned
+        Whether constants' contents decided what was recorded, so that the tape holds for these
+        contents only.
+    """
+
+    def __init__(self):
+        self.tape = TapeBuilder(OP_NAMES)
+        self.pinned = False
+        self.closed = False
+        self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
+        self._lines = self.tape._lines
+
+    # ---- source positions
+
+    def line(self) -> int:
+        """Return the index of the user's current source line."""
+        frame = user_frame()
+        return self.tape.line(frame.f_code, frame.f_lineno)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise LeakError(
+                "a traced value outlived the call that it was traced in "
+                f"(used at {where_in_user_code()}); return it instead of storing it"
+            )
+
+    # ---- operands
+
+    def literal(self, data, family: int) -> int:
+        """Return the value number of a plain number or array."""
+        if isinstance(data, np.ndarray) and data.ndim:
+            key = (id(data), family)
+            found = self._arrays.get(key)
+            if found is not None and found[0] is data:
+                return found[1]
+            number = self.tape.literal(self._checked(data), family)
+            self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
+            return number
+        return self.tape.literal(self._checked(np.asarray(data)), family)
+
+    def _checked(self, data: np.ndarray) -> np.ndarray:
+        if data.dtype.kind in "iu" and data.size and np.abs(data).max() > EXACT_INTEGER:
+            raise UnsupportedOperationError(
+                f"integers beyond 2**53 are not exact in a float64 ({where_in_user_code()})"
+            )
+        if data.dtype.kind not in "fiub" or data.dtype.itemsize > 8:
+            raise UnsupportedOperationError(
+                f"a constant of dtype {data.dtype} meets a traced value ({where_in_user_code()}); "
+                "numbatape computes in float64 and float32"
+            )
+        return data
+
+    # ---- guards
+
+    def guard(self, array, kind: str, outcome):
+        """Record that Python saw ``outcome`` in a one-element array; return it."""
+        number = array._id
+        if array._family == F32:
+            number = self.cast(array, F64)
+        self.tape.guard(number, kind, outcome, array._level, self.line())
+        return outcome
+
+    def cast(self, array, family: int) -> int:
+        """Return the value number of an array in another family's cells."""
+        builder = self.tape
+        layout = builder.layouts[builder.values[array._id][2]]
+        level = array._level
+        out = builder.array(layout.dims, family, level)
+        active = 1 if level == ACTIVE else 0
+        stage = PROLOGUE if level == CONSTANT else MAIN
+        builder.emit(2 * OPCODE["cast"] + family, active, stage, out, array._id, line=self.line())
+        return out
+
+    def pin_constants(self) -> None:
+        """Note that constants' contents decided what is recorded."""
+        self.pinned = True
+
+
+__all__ = ["ACTIVE", "CONSTANT", "F32", "F64", "MAIN", "NONE", "PROLOGUE", "VARYING", "Trace"]

@@ -1,0 +1,221 @@
+"""``__array_ufunc__``: calls, reduce, accumulate, outer, at, reduceat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..ops import ArrayOp, find
+from . import functions
+from .primitives import elementwise, expand, row, value_of
+from .trace import where_in_user_code
+
+REDUCTIONS = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+# Boolean arithmetic is logic: True + True is True in NumPy.
+BOOLEAN = {np.add: np.logical_or, np.multiply: np.logical_and, np.bitwise_and: np.logical_and,
+           np.bitwise_or: np.logical_or, np.bitwise_xor: np.logical_xor, np.invert: np.logical_not}  # fmt: skip
+
+# Ufuncs that are compositions of rows, or not elementwise.
+COMPOSED: dict[np.ufunc, object] = {}
+
+
+def composed(*ufuncs):
+    """Register a function of traced arguments for ufuncs that have no row."""
+
+    def register(function):
+        for ufunc in ufuncs:
+            COMPOSED[ufunc] = function
+        return function
+
+    return register
+
+
+def _name(ufunc) -> str:
+    module = "np" if getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
+    return f"{module}.{ufunc.__name__}"
+
+
+def dispatch(ufunc, method, inputs, kwargs):
+    """Record what NumPy was asked to do with traced inputs."""
+    if kwargs.pop("out", None) is not None:
+        raise UnsupportedOperationError(
+            f"{_name(ufunc)}(..., out=array) at {where_in_user_code()} writes into an array in place "
+            "(so does `array += traced`); in-place writes are not supported yet: write x = x + y"
+        )
+    handler = METHODS.get(method)
+    if handler is None:
+        raise UnsupportedOperationError(f"{_name(ufunc)}.{method} at {where_in_user_code()}")
+    return handler(ufunc, inputs, kwargs)
+
+
+def call(ufunc, inputs, kwargs):
+    if kwargs.get("where", True) is not True:
+        raise UnsupportedOperationError(
+            f"{_name(ufunc)}(..., where=mask) at {where_in_user_code()} leaves other entries "
+            "undefined; use np.where(mask, ..., ...)"
+        )
+    function = COMPOSED.get(ufunc)
+    if function is not None:
+        return _converted(function(*inputs), kwargs)
+    op = find(ufunc)
+    if op is None:
+        if functions.constant_only(inputs):
+            return functions.on_constants(ufunc, inputs, kwargs)
+        raise functions.unsupported(_name(ufunc))
+    options = {k: v for k, v in kwargs.items() if k not in ("where", "dtype", "casting", "order", "subok")}
+    if options:
+        raise UnsupportedOperationError(
+            f"{_name(ufunc)}({', '.join(options)}=...) at {where_in_user_code()} is not supported"
+        )
+    value = ufunc(*map(value_of, inputs))
+    if isinstance(op, ArrayOp):
+        return functions.dispatch(getattr(np, ufunc.__name__), inputs, {})
+    if value.dtype.kind == "b" and ufunc in BOOLEAN:
+        op = find(BOOLEAN[ufunc])
+    elif ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert):
+        raise UnsupportedOperationError(
+            f"{_name(ufunc)} of integers at {where_in_user_code()}: only booleans are supported"
+        )
+    return _converted(elementwise(op, *inputs, value=value), kwargs)
+
+
+def _converted(result, kwargs):
+    dtype = kwargs.get("dtype")
+    return result if dtype is None else np.astype(result, np.dtype(dtype))
+
+
+def _need_binary(ufunc, method):
+    if ufunc.nin != 2 or ufunc.nout != 1:
+        raise ValueError(f"{method} only supported for binary functions")
+
+
+def reduce(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "reduce")
+    (x,) = inputs
+    axis = kwargs.pop("axis", 0)
+    keepdims = kwargs.pop("keepdims", False)
+    function = REDUCTIONS.get(ufunc)
+    if function is not None:
+        return function(x, axis=axis, keepdims=keepdims, **kwargs)
+    if kwargs.pop("where", True) is not True or "initial" in kwargs or kwargs.pop("dtype", None):
+        raise UnsupportedOperationError(
+            f"{_name(ufunc)}.reduce with where=, initial= or dtype= at {where_in_user_code()}"
+        )
+    if ufunc is np.logaddexp:
+        return functions.logsumexp(x, axis=axis, keepdims=keepdims)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    if len(axes) != 1:
+        raise UnsupportedOperationError(f"{_name(ufunc)}.reduce over several axes at {where_in_user_code()}")
+    parts = functions.along(x, axes[0])
+    if not parts:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    result = parts[0]
+    for part in parts[1:]:
+        result = ufunc(result, part)
+    return expand(result, (axes[0] % x.ndim,)) if keepdims else result
+
+
+def accumulate(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "accumulate")
+    (x,) = inputs
+    axis = kwargs.pop("axis", 0)
+    function = ACCUMULATIONS.get(ufunc)
+    if function is not None:
+        return function(x, axis=axis, **kwargs)
+    parts = functions.along(x, axis)
+    results = parts[:1]
+    for part in parts[1:]:
+        results.append(ufunc(results[-1], part))
+    return np.stack(results, axis) if results else x
+
+
+def outer(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "outer")
+    left, right = inputs
+    shape = np.shape(value_of(left)) + (1,) * np.ndim(value_of(right))
+    return ufunc(np.reshape(left, shape), right, **kwargs)
+
+
+def at(ufunc, inputs, kwargs):
+    raise UnsupportedOperationError(
+        f"{_name(ufunc)}.at changes an array in place at {where_in_user_code()}; in-place writes are "
+        "not supported yet"
+    )
+
+
+def reduceat(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "reduceat")
+    x, indices = inputs
+    axis = kwargs.pop("axis", 0)
+    indices = [int(i) for i in indices]
+    n = x.shape[axis]
+    parts = []
+    for start, stop in zip(indices, [*indices[1:], n], strict=True):
+        if not 0 <= start < n:
+            raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+        key = [slice(None)] * x.ndim
+        key[axis] = slice(start, stop if stop > start else start + 1)
+        parts.append(reduce(ufunc, (x[tuple(key)],), {"axis": axis}))
+    return np.stack(parts, axis)
+
+
+METHODS = {"__call__": call, "reduce": reduce, "accumulate": accumulate, "outer": outer, "at": at,
+           "reduceat": reduceat}  # fmt: skip
+
+
+# ---- compositions
+
+
+@composed(np.power)
+def power(x, y):
+    """``x**y``; small integer exponents become products, which never take a logarithm."""
+    if isinstance(y, (int, float)) or (isinstance(y, np.generic) and y.dtype.kind in "if"):
+        exponent = float(y)
+        value = np.power(value_of(x), y)
+        if np.asarray(value_of(x)).dtype.kind == "f":
+            if exponent == 2.0:
+                return elementwise("square", x, value=value)
+            if exponent == 1.0:
+                return elementwise("copy", x, value=value)
+            if exponent == -1.0:
+                return elementwise("reciprocal", x, value=value)
+            if exponent == 3.0:
+                return elementwise("mul", elementwise("square", x), x, value=value)
+    return elementwise("power", x, y)
+
+
+@composed(np.divmod)
+def divmod_(x, y):
+    return x // y, x % y
+
+
+@composed(np.modf)
+def modf(x):
+    whole = np.trunc(x)
+    return x - whole, whole
+
+
+@composed(np.conjugate)
+def conjugate(x):
+    return x
+
+
+@composed(np.positive)
+def positive(x):
+    return elementwise(row("copy"), x)
+
+
+@composed(np.isnat)
+def isnat(x):
+    raise TypeError("ufunc 'isnat' is only defined for np.datetime64 and np.timedelta64.")
