@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 
+import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
@@ -124,11 +125,17 @@ def differs(typingctx, left, right, count):
 # ---- ufunc inner loops: void loop(char **args, intp *n, intp *strides, void *data)
 
 
+def external(symbol: str) -> str:
+    """Return the symbol, known to this process: Numba's own engine links what it compiles."""
+    llvm.add_symbol(symbol, symbols.address_of(symbol))
+    return symbol
+
+
 def _call_loop(builder, name, signature, pointers, count, steps):
     module = builder.module
     kind = ir.FunctionType(ir.VoidType(), [BYTE_P] * 4)
-    loop = cgutils.get_or_insert_function(module, kind, f"nt_loop_{name}_{signature}")
-    data_name = f"nt_data_{name}_{signature}"
+    loop = cgutils.get_or_insert_function(module, kind, external(f"nt_loop_{name}_{signature}"))
+    data_name = external(f"nt_data_{name}_{signature}")
     data = module.globals.get(data_name)
     if data is None:
         data = ir.GlobalVariable(module, ir.IntType(8), data_name)
@@ -215,7 +222,7 @@ def _fortran(module_name, routine, spec):
                 builder.store(value, slot)
             pointers.append(builder.bitcast(slot, BYTE_P))
         kind = ir.FunctionType(ir.VoidType(), [BYTE_P] * len(spec))
-        symbol = f"nt_{module_name}_{routine}"
+        symbol = external(f"nt_{module_name}_{routine}")
         builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), pointers)
         return builder.sext(builder.load(outcome), I64) if outcome else I64(0)
 

@@ -53,6 +53,8 @@ def short_traceback(error: BaseException) -> str:
     """Return the user's own frames, innermost last, and the exception's text."""
     report = traceback.TracebackException.from_exception(error, compact=True)
     frames = [frame for frame in report.stack if not _is_machinery(frame.filename)]
+    if report.stack and frames[-1:] != report.stack[-1:] and not isinstance(error, NumbatapeError):
+        frames.append(report.stack[-1])  # not the model's doing, perhaps: say where it was
     if isinstance(error, SyntaxError):
         frames = []  # its text has the file and line already
     skipped = len(frames) - FRAMES_SHOWN

@@ -133,25 +133,37 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
     Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, and a C whose
     cells coincide (the adjoint of a broadcast operand), each of whose terms must be added.
     """
+    if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and m > n)):
+        # By columns: C^T = B^T A^T, whose rows have unit stride.
+        held = av
+        av = bv
+        bv = held
+        first = a
+        a = b
+        b = first
+        step = sc0
+        sc0 = sc1
+        sc1 = step
+        step = sa0
+        sa0 = sb1
+        sb1 = step
+        step = sa1
+        sa1 = sb0
+        sb0 = step
+        size = m
+        m = n
+        n = size
     thin = m == 1 or n == 1 or k == 1 or m * n * k <= TINY_PRODUCT
-    if not (thin or not distinct(m, n, sc0, sc1)):
-        if sc0 == 1:  # BLAS wants a row-major C
-            gemm(cv, c, sc1, sc0, bv, b, sb1, sb0, av, a, sa1, sa0, n, m, k, alpha, beta)
-        else:
-            gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
+    if not thin and distinct(m, n, sc0, sc1):
+        gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
     else:
         if beta == 0.0:
             for i in range(m):
                 for j in range(n):
                     cv[c + i * sc0 + j * sc1] = 0.0
-        # The innermost loop runs over the longest axis that has unit stride.
-        over_k = k if sa1 == 1 and sb0 == 1 else 1
-        over_n = n if sc1 == 1 and sb1 == 1 else 1
-        over_m = m if sc0 == 1 and sa0 == 1 else 1
-        if over_n > 1 and over_n >= over_k and over_n >= over_m:
+        dots = sa1 == 1 and sb0 == 1 and k > n
+        if sc1 == 1 and sb1 == 1 and n > 1 and not dots:
             add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)
-        elif over_m > 1 and over_m >= over_k:
-            add_rows(cv, c, sc1, bv, b, sb1, sb0, av, a, sa1, n, m, k, alpha)
         else:
             add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha)
 
@@ -160,15 +172,16 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
 class Matmul:
     """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""
 
-    def forward(v, o, a, b, m, k, n, sa0, sa1, sb0, sb1):
-        multiply(v, o, n, 1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
+    # Strides of contiguous matrices come as so0, so1: Numba compiles a helper anew for literals.
+    def forward(v, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1):
+        multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
         return DONE
 
-    def reverse(v, g, o, a, b, m, k, n, sa0, sa1, sb0, sb1, need_a, need_b):
+    def reverse(v, g, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1, need_a, need_b):
         if need_a:
-            multiply(g, a, sa0, sa1, g, o, n, 1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
+            multiply(g, a, sa0, sa1, g, o, so0, so1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
         if need_b:
-            multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, n, 1, k, n, m, 1.0, 1.0)
+            multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, so0, so1, k, n, m, 1.0, 1.0)
 
 
 @array_op(
@@ -266,9 +279,9 @@ class Inv:
             getrs(v, s, n, s + n * n, v, o, n, n, 0)
         return DONE
 
-    def reverse(v, g, o, a, n, sa0, sa1, s):
-        multiply(v, s, n, 1, v, o, 1, n, g, o, n, 1, n, n, n, 1.0, 0.0)
-        multiply(g, a, sa0, sa1, v, s, n, 1, v, o, 1, n, n, n, n, -1.0, 1.0)
+    def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
+        multiply(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
+        multiply(g, a, sa0, sa1, v, s, so0, so1, v, o, so1, so0, n, n, n, -1.0, 1.0)
 
 
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)

@@ -143,7 +143,15 @@ def i0e_gap(x, i0e, i1e):
     if math.fabs(x) < 200.0:
         return i0e - math.fabs(i1e)
     t = 1.0 / math.fabs(x)
-    return i0e * t * (0.5 + t * (1 / 8 + t * (1 / 8 + t * (25 / 128 + t * (13 / 32)))))
+    return i0e * t * (0.5 + t * (1 / 8 + t * (1 / 8 + t * (25 / 128 + t * (13 / 32 + t * (1073 / 1024))))))
+
+
+def i1e_bend(x, i1e, slope):
+    """The second derivative of i1e for large |x|, from Bessel's equation and the first."""
+    t = 1.0 / math.fabs(x)
+    a = math.fabs(i1e) * t
+    gap = slope + a
+    return sign(x) * (a - 2.0 * gap + t * (2.0 * a - gap))
 
 
 def zeta(s, x):
@@ -155,7 +163,7 @@ def zeta(s, x):
     if x > 0.0 or x != x:
         return zeta_right(s, x)
     r = x - rint(x)
-    if r == 0.0:
+    if r == 0.0 or x == -math.inf:
         return math.inf
     sine = math.sin(3.141592653589793 * r) / 3.141592653589793
     cosine = math.cos(3.141592653589793 * r)

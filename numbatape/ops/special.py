@@ -48,8 +48,8 @@ binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), lo
        dyy="dy*(sc.psi(x - y + 1.0) - sc.psi(y + 1.0)) - z*(zeta(2.0, x - y + 1.0) + zeta(2.0, y + 1.0))")
 
 # Error functions: constants 2/sqrt(pi), sqrt(pi)/2
-unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True, loop="sc.erf")
-unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True, loop="sc.erfc")
+unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
+unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*math.exp(x*x)", dxx="2.0*x*dx", loop="sc.erfi")
 unary ("erfcx",     "sc.erfcx(x)",     "sc.erfcx",    loop="sc.erfcx",
        dx="-2.0*z*erfc_ratio(1.0, x) if x > 2.0 else 2.0*x*z - 1.1283791670955126",
@@ -89,7 +89,7 @@ unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5
 unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1")
 unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e")
 unary ("i1e",       "sc.i1e(x)",       "sc.i1e",      dx="i0e_gap(x, sc.i0e(x), z) - z/x if x != 0.0 else 0.5",
-       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x))", loop="sc.i1e")
+       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)", loop="sc.i1e")
 unary ("j0",        "sc.j0(x)",        "sc.j0",       dx="-sc.j1(x)", dxx="0.5*(sc.jv(2.0, x) - z)", loop="sc.j0")
 unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1")
 unary ("y0",        "sc.y0(x)",        "sc.y0",       POSITIVE, dx="-sc.y1(x)", dxx="-z - dx/x", loop="sc.y0")

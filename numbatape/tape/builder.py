@@ -88,7 +88,7 @@ class TapeBuilder:
 
     def literal(self, data: np.ndarray, family: int) -> int:
         """Return a constant value holding a copy of ``data``."""
-        data = np.ascontiguousarray(data, FAMILY_DTYPE[family])
+        data = np.asarray(data, FAMILY_DTYPE[family], order="C")
         if data.ndim == 0:
             key = (data.tobytes(), family)
             value = self._scalar_literals.get(key)

@@ -80,7 +80,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
-        return elementwise("trunc", x, value=x._value.astype(float)) if x.dtype.kind == "f" else x[...]
+        return elementwise("trunc", x) if x.dtype.kind == "f" else x[...]
     if dtype not in (np.float64, np.float32):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64 and float32 are")
     family = F32 if dtype == np.float32 else F64
