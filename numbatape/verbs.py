@@ -41,17 +41,18 @@ def _with_roles(args, kwargs, chosen) -> tuple[tuple, dict]:
 
 
 def _require_floats(flat: Flattened, chosen) -> None:
-    for leaf, spec in zip(flat.leaves, flat.specs, strict=True):
-        if spec.argument in chosen and spec.level != ACTIVE:
-            if spec.level == STATIC and not isinstance(leaf, (int, bool)):
-                continue
+    """Raise for an argument without any float; integers inside of a container are constants."""
+    for argument in chosen:
+        own = [(v, s) for v, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == argument]
+        if any(spec.level == ACTIVE for _, spec in own):
+            continue
+        for leaf, spec in own:
             what = str(spec.dtype) if spec.dtype is not None else type(leaf).__name__
             raise DtypeError(
                 f"{spec.path} is {what}: only float64 and float32 can be differentiated; pass a float "
                 "(x.astype(float)), or leave it out of argnums"
             )
-    if not any(spec.level == ACTIVE and spec.argument in chosen for spec in flat.specs):
-        raise DtypeError(f"nothing to differentiate in argument {', '.join(map(str, chosen))}")
+        raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 
 
 class _AuxGradientCache(PreparedCache):

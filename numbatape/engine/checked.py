@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 
 import numpy as np
 
 from ..jit import language, symbols
-from ..ops import status
 from ..tape.tape import F32, F64, FAMILY_DTYPE
-from .codegen import FIRST_KERNEL, kernel_source, sweep_source
+from .codegen import kernel_source, sweep_source
 from .frame import WORD, WORDS
 from .plan import Plan
+from .workspace import seed_table
 
 
 class Cells:
@@ -30,7 +31,7 @@ class Cells:
         self.first = first
 
     def _place(self, index) -> int:
-        place = int(index) - self.first
+        place = operator.index(index) - self.first
         if not 0 <= place < len(self.data):
             raise IndexError(
                 f"cell {index} is outside of cells {self.first} to {self.first + len(self.data) - 1}"
@@ -46,27 +47,28 @@ class Cells:
         self.data[self._place(index)] = value
 
 
+NUMPY_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "fabs": "abs",
+    "pow": "power",
+    "lgamma": "sc.gammaln",
+}
+
+
 class _Math:
     """``math`` without exceptions: log(0) is -inf, as in compiled code."""
 
-    names = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-             "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "fabs": "abs", "pow": "power"}  # fmt: skip
-
     def __getattr__(self, name):
-        found = getattr(np, self.names.get(name, name), None)
-        if found is None:
-            import scipy.special
-
-            found = {"lgamma": scipy.special.gammaln}.get(name) or getattr(scipy.special, name, None)
         if name in ("pi", "e", "inf", "nan"):
             return getattr(math, name)
-        if found is None:
-            raise AttributeError(name)
-        if name in ("floor", "ceil", "trunc"):
-            # Numba's math.floor of a float is an integer; formulas never rely on that.
-            return lambda x: found(x)
-        setattr(self, name, found)
-        return found
+        name = NUMPY_NAMES.get(name, name)
+        return symbols.ufunc(name if name.startswith("sc.") or hasattr(np, name) else f"sc.{name}")
 
 
 def _clear(cells, first, count, size):
@@ -107,25 +109,28 @@ def module(source: str) -> dict:
 
 
 class CheckedWorkspace:
-    """A workspace whose sweeps are interpreted with every cell access checked."""
+    """A workspace whose sweeps are interpreted with every cell access checked.
+
+    Parameters
+    ----------
+    plan
+        What to run; cells that nothing has written yet hold NaN.
+    """
 
     def __init__(self, plan: Plan):
         self.plan = plan
         self.v = tuple(np.full(n, np.nan, FAMILY_DTYPE[f]) for f, n in enumerate(plan.cells))
         self.g = tuple(np.full(n, np.nan, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
-        for literal in plan.tape.literals:
-            family = int(plan.tape.storages["family"][literal.storage])
-            first = int(plan.bases[literal.storage]) + literal.offset
-            self.v[family][first : first + literal.data.size] = literal.data
+        plan.write_literals(self.v)
+        self.seeds, cells = seed_table(plan)
+        self.seed = np.ones(max(1, cells))
         self._sweeps = module(sweep_source())
         self.words = self._frame()
 
     def _frame(self) -> list:
         plan = self.plan
-        w: list = [0] * len(WORDS)
-        code = plan.code.reshape(-1)
         values = {
-            "CODE": Cells(code),
+            "CODE": Cells(plan.code.reshape(-1)),
             "AUX": Cells(plan.aux),
             "V64": Cells(self.v[F64]),
             "V32": Cells(self.v[F32]),
@@ -133,16 +138,12 @@ class CheckedWorkspace:
             "G32": Cells(self.g[F32], plan.active[F32][0]),
             "FORWARD": lambda number: self._kernel(number, "forward"),
             "REVERSE": lambda number: self._kernel(number, "reverse"),
-            "COUNT": len(plan.code),
-            "SPLIT": plan.prologue,
-            "FIRST64": plan.active[F64][0],
-            "CELLS64": plan.active[F64][1],
-            "FIRST32": plan.active[F32][0],
-            "CELLS32": plan.active[F32][1],
+            "SEEDS": Cells(self.seeds.reshape(-1)),
+            "SEED_DATA": Cells(self.seed),
+            **plan.counts(),
+            "SEED_COUNT": len(plan.tape.outputs),
         }
-        for name, value in values.items():
-            w[WORD[name]] = value
-        return w
+        return [values.get(name, 0) for name in WORDS]
 
     @staticmethod
     def _kernel(number: int, direction: str):
@@ -152,57 +153,40 @@ class CheckedWorkspace:
     def stopped(self) -> int:
         return int(self.words[WORD["STOPPED"]])
 
+    def _positions(self, value: int, adjoint: bool):
+        family, first = self.plan.cell(value)
+        result = np.full(self.plan.shape(value), first - (self.plan.active[family][0] if adjoint else 0))
+        for axis, stride in enumerate(self.plan.strides(value)):
+            steps = np.arange(result.shape[axis]) * stride
+            result += steps.reshape([-1 if k == axis else 1 for k in range(result.ndim)])
+        return (self.g if adjoint else self.v)[family], result
+
     def view(self, value: int, adjoint: bool = False) -> np.ndarray:
         """Return a copy of a value's cells (or of its adjoint's)."""
-        family, first = self.plan.cell(value)
-        cells = self.g[family] if adjoint else self.v[family]
-        first -= self.plan.active[family][0] if adjoint else 0
-        shape, strides = self.plan.shape(value), self.plan.strides(value)
-        return cells[first + _positions(shape, strides)]
+        cells, positions = self._positions(value, adjoint)
+        return cells[positions]
 
     def set(self, value: int, data) -> None:
         """Write a value's cells."""
-        family, first = self.plan.cell(value)
-        self.v[family][first + _positions(self.plan.shape(value), self.plan.strides(value))] = data
+        cells, positions = self._positions(value, adjoint=False)
+        cells[positions] = data
+
+    def _run(self, entry: str, *arguments):
+        with np.errstate(all="ignore"):
+            return self._sweeps[entry](self.words, *arguments)
 
     def step(self, instruction: int) -> int:
         """Run one instruction forward; return its status."""
-        with np.errstate(all="ignore"):
-            return self._sweeps["forward_range"](self.words, instruction, instruction + 1)
+        return self._run("forward_range", instruction, instruction + 1)
 
     def step_back(self, instruction: int) -> None:
         """Run one instruction in reverse."""
-        with np.errstate(all="ignore"):
-            self._sweeps["reverse_range"](self.words, instruction, instruction + 1)
+        self._run("reverse_range", instruction, instruction + 1)
 
     def forward(self) -> int:
         """Run prologue and main part; return the status."""
-        for k in range(len(self.plan.code)):
-            outcome = self.step(k)
-            if outcome != status.DONE:
-                return outcome
-        return status.DONE
+        return self._run("prologue", 0) or self._run("value", 0)
 
-    def reverse(self, cotangents) -> None:
-        """Clear the adjoints, seed the outputs' and run the reverse sweep."""
-        for g in self.g:
-            g[...] = 0.0
-        for value, cotangent in zip(self.plan.tape.outputs, cotangents, strict=True):
-            family, first = self.plan.cell(value)
-            first -= self.plan.active[family][0]
-            if first >= 0:
-                positions = first + _positions(self.plan.shape(value), self.plan.strides(value))
-                np.add.at(self.g[family], positions, cotangent)
-        for k in range(len(self.plan.code) - 1, self.plan.prologue - 1, -1):
-            self.step_back(k)
-
-
-def _positions(shape, strides) -> np.ndarray:
-    result = np.zeros(shape, np.int64)
-    for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
-        along = np.arange(n) * stride
-        result += along.reshape([-1 if k == axis else 1 for k in range(len(shape))])
-    return result
-
-
-__all__ = ["FIRST_KERNEL", "Cells", "CheckedWorkspace"]
+    def reverse(self) -> None:
+        """Clear the adjoints and run the reverse sweep with the cotangents in ``seed``."""
+        self._run("pullback", 0)

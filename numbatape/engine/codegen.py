@@ -17,6 +17,7 @@ from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
 UNIT = re.compile(r"(-?)1\.0")
+SIDE = re.compile(r"1\.0 if (.+) else 0\.0")
 
 
 def uses(formula: str | None, name: str) -> bool:
@@ -26,7 +27,11 @@ def uses(formula: str | None, name: str) -> bool:
 def product(partial: str) -> str:
     """Return the text of ``gz * partial`` without multiplications by one."""
     unit = UNIT.fullmatch(partial)
-    return unit[1] + "gz" if unit else f"gz * ({partial})"
+    if unit:
+        return unit[1] + "gz"
+    # A side that is not taken adds nothing, whatever the cotangent: inf * 0.0 would be NaN.
+    side = SIDE.fullmatch(partial)
+    return f"(gz if {side[1]} else 0.0)" if side else f"gz * ({partial})"
 
 
 def kernel_text(formula: str) -> str:
@@ -126,11 +131,12 @@ def sweep_source(exact_only: bool = False) -> str:
     return "# cells: f64\n" + constants() + helpers(body, scalars) + body
 
 
+# The frame is frame_q where formulas stand: their third operand is called w.
 _SWEEPS = '''
-def forward_range(w, start, stop):
-    code = w[CODE]
-    v = w[V64]
-    table = w[FORWARD]
+def forward_range(frame_q, start, stop):
+    code = frame_q[CODE]
+    v = frame_q[V64]
+    table = frame_q[FORWARD]
     for pc in range(start, stop):
         at = {STRIDE} * pc
         op = code[at] & 0xFFFF
@@ -140,21 +146,21 @@ def forward_range(w, start, stop):
 {forward}
         elif op == {GUARD}:
             if v[a] != v[b]:
-                w[STOPPED] = pc
+                frame_q[STOPPED] = pc
                 return {STATUS_GUARD}
         else:
-            stopped = invoke(table, op - {FIRST_KERNEL}, w, pc)
+            stopped = invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
             if stopped != 0:
-                w[STOPPED] = pc
+                frame_q[STOPPED] = pc
                 return stopped
     return 0
 
 
-def reverse_range(w, start, stop):
-    code = w[CODE]
-    v = w[V64]
-    g = w[G64]
-    table = w[REVERSE]
+def reverse_range(frame_q, start, stop):
+    code = frame_q[CODE]
+    v = frame_q[V64]
+    g = frame_q[G64]
+    table = frame_q[REVERSE]
     for q in range(stop - start):
         pc = stop - 1 - q
         at = {STRIDE} * pc
@@ -167,7 +173,7 @@ def reverse_range(w, start, stop):
         b = code[at + 3]
 {reverse}
         else:
-            invoke(table, op - {FIRST_KERNEL}, w, pc)
+            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
 
 
 def prologue(w, pc):
@@ -247,13 +253,13 @@ def _outer_loop(operands: str, base: str, call: str) -> str:
     steps = "\n".join(f"{x}_q += digit * r[level + {1 + 'oabc'.index(x)}]" for x in names)
     return f"""
     outer = 1
-    for q in range(r[k]):
+    for q in range(r[record]):
         outer *= r[{base} + {LEVEL} * q]
     for q in range(outer):
 {textwrap.indent(copies, " " * 8)}
         rest = q
         if q > 0:
-            for j in range(r[k]):
+            for j in range(r[record]):
                 level = {base} + {LEVEL} * j
                 digit = rest % r[level]
                 rest = rest // r[level]
@@ -274,7 +280,7 @@ def _head(cells: str) -> str:
     o = code[at + 1]
     a = code[at + 2]
     b = code[at + 3]
-    k = code[at + 4]
+    record = code[at + 4]
 """
 
 
@@ -359,8 +365,8 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> s
 def elementwise_source(op: Elementwise, cells: str) -> str:
     """Return the module of a row's vector kernels."""
     letters = _LETTERS[: op.arity]
-    strides = "".join(f"    s{x} = r[k + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
-    third = f"    c = r[k + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
+    strides = "".join(f"    s{x} = r[record + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
+    third = f"    c = r[record + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
     passed = ", ".join(["v", "g", "n", "o", "so", *(f"{x}, s{x}" for x in letters)])
     shifted = ", ".join(["v", "g", "n", "o_q", "so", *(f"{x}_q, s{x}" for x in letters)])
     source, adjoint, other = "v", "g", ""
@@ -369,8 +375,8 @@ def elementwise_source(op: Elementwise, cells: str) -> str:
         v, g = ("V32", "G32") if cells == "f64" else ("V64", "G64")
         other = f"    {source} = w[{v}]\n    {adjoint} = w[{g}]\n"
         passed, shifted = (f"{source}, {adjoint}, {names}" for names in (passed, shifted))
-    head = _head(cells) + other + third + f"    n = r[k + 1]\n{strides}"
-    base = f"(k + {LOOP_HEAD})"
+    head = _head(cells) + other + third + f"    n = r[record + 1]\n{strides}"
+    base = f"(record + {LOOP_HEAD})"
     text = f"def forward_inner({passed}):\n" + textwrap.indent(_forward_body(op, source), "    ")
     text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
     text += "    return 0\n"
@@ -410,10 +416,10 @@ def array_source(op: ArrayOp, cells: str) -> str:
     """Return the module of an array op's kernels: its bodies and the loop over the batch."""
     sizes, strides = record_fields(op)
     letters = _LETTERS[: op.arity]
-    fields = "".join(f"    {name} = r[k + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
-    head = _head(cells) + "    c = r[k + 1]\n    s0 = r[k + 2]\n    cells = r[k + 3]\n" + fields
+    fields = "".join(f"    {name} = r[record + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
+    head = _head(cells) + "    c = r[record + 1]\n    s0 = r[record + 2]\n    cells = r[record + 3]\n" + fields
     head += "".join(f"    need_{x} = (active >> {j}) & 1\n" for j, x in enumerate("abc"))
-    base = f"(k + {CORE_HEAD + len(sizes) + len(strides)})"
+    base = f"(record + {CORE_HEAD + len(sizes) + len(strides)})"
     text = ""
     for direction, function in (("forward", op.forward), ("reverse", op.reverse)):
         if function is None:

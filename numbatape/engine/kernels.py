@@ -63,10 +63,10 @@ def warmup(dtypes=("f64",)) -> list[str]:
     >>> "sweeps" in names
     True
     """
-    from .plan import _functions
+    from .verifier import plan_functions
 
     sweeps()
-    _functions()
+    plan_functions()
     families = [("f64", "f32").index(dtype) for dtype in dtypes]
     ensure(2 * row + family for row in range(len(OPS)) for family in families)
     return jit.kernel_info()["kernels"]

@@ -1,4 +1,4 @@
-"""Kernels that derive a plan from a tape and sizes, and that prove a plan safe. Kernel language.
+"""The kernel that derives a plan from a tape and sizes. Kernel language.
 
 Read as text and compiled like every other kernel (`numbatape.engine.plan`); ``*_t`` are arrays of
 32-bit integers, ``*_q`` of 64-bit ones. The words of ``w`` are named below.
@@ -14,24 +14,21 @@ LAYOUTS = 3  # start, dimensions: where a layout's codes stand
 LAYOUT_DIMS = 4
 LAYOUT_STRIDES = 5
 SIZE_VALUES = 6  # evaluated size expressions
-BASES = 7  # first cell of each storage
+STORAGES = 7  # first cell, end, family, level of each storage
 OP_INFO = 8  # per row of the op table, see INFO below
 ENGINE_CODE = 9  # out: five words an instruction
 ENGINE_AUX = 10  # out: records
 AUX_USED = 11  # out
 BAD = 12  # out: the instruction that failed
-# Inputs of verify() besides.
-AUX_CELLS = 13
-TOTAL64 = 14
-TOTAL32 = 15
-ACTIVE64 = 16
-ACTIVE_CELLS64 = 17
-ACTIVE32 = 18
-ACTIVE_CELLS32 = 19
-OP_COUNT = 20
-SPLIT_AT = 21
+OP_COUNT = 13  # kernel numbers that there are
+SPLIT_AT = 14  # instructions of the prologue
+LOW = 15  # of verify(): the hull of an operand's cells, relative to its first
+HIGH = 16
 
-INFO = 20  # words a row: kind, arity, letters, core ranks of o a b c, letter numbers (3 each), flags
+# Words a row of the op table: kind, arity, letters, core ranks of o a b c, letter numbers (3 each),
+# flags: bit j, operand j may take an adjoint; bit 8 + j, operand j holds positions (float64);
+# bit 12, the result may have any strides.
+INFO = 20
 HOT = 0
 LOOP = 1
 CORE = 2
@@ -45,8 +42,11 @@ UNKNOWN_OP = 2
 OUT_OF_RANGE = 3
 NO_ADJOINT = 4
 BAD_RECORD = 5
-TOO_LARGE = 6
+OTHER_DTYPE = 6
 
+ACTIVE = 2
+POOLS = 6
+FREE_STRIDES = 12
 LIMIT = 2147483647
 
 
@@ -56,10 +56,10 @@ def size_of(code, size_q):
     return size_q[-code - 1]
 
 
-def cell_of(value, value_t, base_q, size_q):
+def cell_of(value, value_t, storage_q, size_q):
     if value < 0:
         return 0
-    return base_q[value_t[3 * value]] + size_of(value_t[3 * value + 1], size_q)
+    return storage_q[4 * value_t[3 * value]] + size_of(value_t[3 * value + 1], size_q)
 
 
 def rank_of(value, value_t, layout_t):
@@ -82,6 +82,15 @@ def stride_of(value, axis, rank, n, value_t, layout_t, dims_t, strides_t, size_q
     return size_of(strides_t[layout_t[2 * value_t[3 * value + 2]] + own], size_q)
 
 
+def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
+    """Whether an operand's axis has the result's size, or one that broadcasts to it."""
+    own = axis - (rank - rank_of(value, value_t, layout_t)) if value >= 0 else -1
+    if own < 0:
+        return True
+    dim = dim_of(value, own, value_t, layout_t, dims_t, size_q)
+    return dim == n or dim == 1
+
+
 def derive(w, pc):
     tape_t = w[TAPE]
     value_t = w[VALUES]
@@ -89,7 +98,7 @@ def derive(w, pc):
     dims_t = w[LAYOUT_DIMS]
     strides_t = w[LAYOUT_STRIDES]
     size_q = w[SIZE_VALUES]
-    base_q = w[BASES]
+    storage_q = w[STORAGES]
     info_t = w[OP_INFO]
     code_t = w[ENGINE_CODE]
     r_t = w[ENGINE_AUX]
@@ -103,10 +112,10 @@ def derive(w, pc):
         b = tape_t[6 * k + 3]
         c = tape_t[6 * k + 4]
         aux = tape_t[6 * k + 5]
-        o_cell = cell_of(out, value_t, base_q, size_q)
-        a_cell = cell_of(a, value_t, base_q, size_q)
-        b_cell = cell_of(b, value_t, base_q, size_q)
-        c_cell = cell_of(c, value_t, base_q, size_q)
+        o_cell = cell_of(out, value_t, storage_q, size_q)
+        a_cell = cell_of(a, value_t, storage_q, size_q)
+        b_cell = cell_of(b, value_t, storage_q, size_q)
+        c_cell = cell_of(c, value_t, storage_q, size_q)
         at = 5 * k
         code_t[at] = op | (active << 16)
         code_t[at + 1] = o_cell
@@ -130,7 +139,7 @@ def derive(w, pc):
         if info_t[info] == CORE:
             letters = info_t[info + 2]
             r_t[top + 1] = c_cell
-            r_t[top + 2] = cell_of(aux, value_t, base_q, size_q)
+            r_t[top + 2] = cell_of(aux, value_t, storage_q, size_q)
             r_t[top + 3] = 0
             if aux >= 0:
                 last = rank_of(aux, value_t, layout_t) - 1
@@ -181,6 +190,12 @@ def derive(w, pc):
         for q in range(rank):
             axis = rank - 1 - q
             n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
+            if not broadcasts(a, axis, rank + core_a, n, value_t, layout_t, dims_t, size_q):
+                return SIZES_DIFFER
+            if not broadcasts(b, axis, rank + core_b, n, value_t, layout_t, dims_t, size_q):
+                return SIZES_DIFFER
+            if not broadcasts(c, axis, rank + core_c, n, value_t, layout_t, dims_t, size_q):
+                return SIZES_DIFFER
             if n == 0:
                 empty = True
             if n == 1:
@@ -232,149 +247,11 @@ def derive(w, pc):
                 for j in range(5 * (levels - 1)):
                     r_t[levels_at + j] = r_t[levels_at + 5 + j]
                 levels -= 1
-            if empty:
+            if empty:  # strides of zero, so that no loop loads its invariant operands
                 levels = 0
-                r_t[top + 1] = 0
+                for j in range(5):
+                    r_t[top + 1 + j] = 0
             r_t[top] = levels
             top = levels_at + 5 * levels
-        if top > LIMIT - 256:
-            return TOO_LARGE
     w[AUX_USED] = top
-    return OK
-
-
-def reaches(first, low, high, total):
-    """Whether cells first+low .. first+high lie in 0 .. total-1."""
-    return first + low >= 0 and first + high < total
-
-
-def verify(w, pc):
-    code_t = w[ENGINE_CODE]
-    r_t = w[ENGINE_AUX]
-    info_t = w[OP_INFO]
-    used = w[AUX_USED]
-    kernels = w[OP_COUNT]
-    for k in range(w[ROWS]):
-        w[BAD] = k
-        at = 5 * k
-        if code_t[at] < 0:
-            return UNKNOWN_OP
-        op = code_t[at] & 0xFFFF
-        active = code_t[at] >> 16
-        if active > 7:
-            return UNKNOWN_OP
-        if op == GUARD:
-            if active != 0 or not reaches(code_t[at + 2], 0, 0, w[TOTAL64]):
-                return OUT_OF_RANGE
-            if not reaches(code_t[at + 3], 0, 0, w[TOTAL64]):
-                return OUT_OF_RANGE
-            continue
-        arm = op < kernels
-        if not arm:
-            op = op - kernels
-        if op >= kernels:
-            return UNKNOWN_OP
-        family = op & 1
-        info = INFO * (op >> 1)
-        kind = info_t[info]
-        arity = info_t[info + 1]
-        if arm and (kind != HOT or family != 0):
-            return UNKNOWN_OP
-        if (active >> arity) != 0 or (active & info_t[info + 19]) != active:
-            return NO_ADJOINT
-        if active != 0 and k < w[SPLIT_AT]:
-            return NO_ADJOINT
-        record = code_t[at + 4]
-        levels = 0
-        levels_at = 0
-        if not arm:
-            head = 7
-            if kind == CORE:
-                head = 4 + info_t[info + 2]
-                for which in range(arity + 1):
-                    head += info_t[info + 3 + which]
-            if record < 0 or record + head > used:
-                return BAD_RECORD
-            levels = r_t[record]
-            levels_at = record + head
-            if levels < 0 or levels > 64 or levels_at + 5 * levels > used:
-                return BAD_RECORD
-        count = 1
-        empty = False
-        for j in range(levels):
-            n = r_t[levels_at + 5 * j]
-            if n < 0:
-                return BAD_RECORD
-            if n == 0:
-                empty = True
-            count = count * n
-            if count > LIMIT:
-                return TOO_LARGE
-        if not arm and kind != CORE:
-            if r_t[record + 1] < 0:
-                return BAD_RECORD
-            if r_t[record + 1] == 0:
-                empty = True
-        if not arm and kind == CORE:
-            for j in range(info_t[info + 2]):
-                if r_t[record + 4 + j] < 0:
-                    return BAD_RECORD
-            if r_t[record + 3] < 0:
-                return BAD_RECORD
-            scratch = r_t[record + 3] * count
-            if scratch > 0:
-                total = w[TOTAL64]
-                if family == 1:
-                    total = w[TOTAL32]
-                if not reaches(r_t[record + 2], 0, scratch - 1, total):
-                    return OUT_OF_RANGE
-        if empty:
-            continue
-        strides_at = record + 4 + info_t[info + 2]
-        for which in range(arity + 1):
-            first = code_t[at + 1 + which]
-            if which == 3 and not arm:
-                first = r_t[record + 1]
-                if kind != CORE:
-                    first = r_t[record + 6]
-            low = 0
-            high = 0
-            nothing = False
-            if not arm:
-                for j in range(levels):
-                    span = (r_t[levels_at + 5 * j] - 1) * r_t[levels_at + 5 * j + 1 + which]
-                    low += min(0, span)
-                    high += max(0, span)
-                if kind == CORE:
-                    for axis in range(info_t[info + 3 + which]):
-                        n = r_t[record + 4 + info_t[info + 7 + 3 * which + axis]]
-                        if n == 0:
-                            nothing = True
-                        span = (n - 1) * r_t[strides_at]
-                        strides_at += 1
-                        low += min(0, span)
-                        high += max(0, span)
-                else:
-                    span = (r_t[record + 1] - 1) * r_t[record + 2 + which]
-                    low += min(0, span)
-                    high += max(0, span)
-            if nothing:
-                continue
-            cells = family
-            if kind == CAST and which == 1:
-                cells = 1 - family
-            if which > 0 and (info_t[info + 19] >> (7 + which)) & 1:
-                cells = 0  # positions live in float64 cells
-            total = w[TOTAL64]
-            first_active = w[ACTIVE64]
-            active_cells = w[ACTIVE_CELLS64]
-            if cells == 1:
-                total = w[TOTAL32]
-                first_active = w[ACTIVE32]
-                active_cells = w[ACTIVE_CELLS32]
-            if not reaches(first, low, high, total):
-                return OUT_OF_RANGE
-            takes = active != 0 if which == 0 else ((active >> (which - 1)) & 1) != 0
-            if takes and not reaches(first - first_active, low, high, active_cells):
-                return NO_ADJOINT
     return OK

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..ops import status
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
+from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
 from .frame import WORD, WORDS
 from .plan import Plan
@@ -19,6 +21,18 @@ def aligned(cells: int, dtype) -> np.ndarray:
     raw = np.zeros(cells * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + cells * dtype.itemsize].view(dtype)
+
+
+def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
+    """Return (family, first cell, cells) of each output's adjoint, and the number of all cells."""
+    rows = []
+    for value in plan.tape.outputs:
+        family, first = plan.cell(value)
+        level = int(plan.tape.storages["level"][plan.tape.values["storage"][value]])
+        # An output without a derivative has no adjoint cells to seed.
+        cells = math.prod(plan.shape(value)) if level == ACTIVE else 0
+        rows.append((family, first, cells))
+    return np.array(rows or [(0, 0, 0)], np.int32), sum(cells for _, _, cells in rows)
 
 
 class Workspace:
@@ -43,10 +57,7 @@ class Workspace:
         kernels.ensure(plan.kernels)
         self.v = tuple(aligned(n, FAMILY_DTYPE[f]) for f, n in enumerate(plan.cells))
         self.g = tuple(aligned(n, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
-        for literal in plan.tape.literals:
-            family = int(plan.tape.storages["family"][literal.storage])
-            first = int(plan.bases[literal.storage]) + literal.offset
-            self.v[family][first : first + literal.data.size] = literal.data
+        plan.write_literals(self.v)
         slots = plan.tape.inputs
         self.inputs = tuple(self.value_view(slot.value) for slot in slots)
         self.gradients = tuple(
@@ -79,16 +90,8 @@ class Workspace:
     def _fill_frame(self) -> None:
         plan = self.plan
         frame = np.zeros(len(WORDS), np.int64)
-        seeds, total = [], 0
-        for value in plan.tape.outputs:
-            family, first = plan.cell(value)
-            cells = int(np.prod(plan.shape(value), dtype=int))
-            level = int(plan.tape.storages["level"][plan.tape.values["storage"][value]])
-            # An output without a derivative has no adjoint cells to seed.
-            seeds.append((family, first, cells if level == ACTIVE else 0))
-            total += cells if level == ACTIVE else 0
-        self.seed = np.ones(max(1, total))
-        self._seeds = np.array(seeds or [(0, 0, 0)], np.int32)
+        self._seeds, cells = seed_table(plan)
+        self.seed = np.ones(max(1, cells))
         words = {
             "CODE": plan.code.ctypes.data,
             "AUX": plan.aux.ctypes.data,
@@ -98,15 +101,10 @@ class Workspace:
             "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
             "FORWARD": kernels.FORWARD.ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
-            "COUNT": len(plan.code),
-            "SPLIT": plan.prologue,
-            "FIRST64": plan.active[F64][0],
-            "CELLS64": plan.active[F64][1],
-            "FIRST32": plan.active[F32][0],
-            "CELLS32": plan.active[F32][1],
             "SEEDS": self._seeds.ctypes.data,
-            "SEED_COUNT": len(seeds),
+            "SEED_COUNT": len(plan.tape.outputs),
             "SEED_DATA": self.seed.ctypes.data,
+            **plan.counts(),
         }
         for name, word in words.items():
             frame[WORD[name]] = word
@@ -155,6 +153,3 @@ class Workspace:
     def guard_value(self, instruction: int) -> float:
         """Return the value that the guard at an instruction saw."""
         return float(self.v[F64][self.plan.code[instruction, 2]])
-
-
-__all__ = ["CONSTANT", "Workspace", "aligned"]

@@ -117,6 +117,12 @@ def _link_modules(kernels, entries, key):
             merged = module
         else:
             merged.link_in(module)
+    # Numba's names are unique in a process only: two object files may both define helper "v12", and
+    # the engine would take the first for both. So nothing but the entry points is visible.
+    entry_points = {f"nt_{key}_{entry}" for entry in entries}
+    for symbol in (*merged.functions, *merged.global_variables):
+        if not symbol.is_declaration and symbol.name not in entry_points:
+            symbol.linkage = "internal"
     merged.verify()
     return merged, library._codegen._tm
 

@@ -23,11 +23,11 @@ Block = tuple[int, int]
 class Worker:
     """A cache with buffers of its own: one a thread."""
 
-    def __init__(self, model: Model, cache: Any, size: int) -> None:
+    def __init__(self, model: Model, cache: Any, theta: Matrix) -> None:
         self.label = model.label
         self.cache = cache
-        self.theta = np.empty(size)
-        self.gradient = np.empty(size)
+        self.theta = theta.copy()  # binding evaluates there: it must be a point where the model works
+        self.gradient = np.empty(theta.size)
         self.run = cache.bind(self.theta, out=(self.gradient, *(None for _ in model.arguments)))
 
     @classmethod
@@ -40,11 +40,11 @@ class Worker:
             cache = nt.prepare_gradient_cache(
                 model.logp, theta, *constants, config=nt.Config(reuse_buffers=True)
             )
-            return cls(model, cache, theta.size)
+            return cls(model, cache, theta)
 
     def clone(self, model: Model) -> Worker:
         """Return a worker for another thread."""
-        return Worker(model, self.cache.clone(), self.theta.size)
+        return Worker(model, self.cache.clone(), self.theta)
 
     def seconds_a_call(self, theta: Matrix) -> float:
         """Time the second of two calls: the first may load kernels."""

@@ -1,8 +1,8 @@
 """The op table, frozen: import `OPS`, `OPCODE`, `BY_FUNCTION` and `find` from here."""
 
-import sys
+import sys  # noqa: I001  (fixed order below: opcodes)
 
-from . import elementwise, special, logic, reduce, linalg, indexing, structural, cast  # noqa: F401, I001  (fixed order: opcodes)
+from . import elementwise, special, logic, reduce, linalg, indexing, structural, cast  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 

@@ -2,6 +2,9 @@
 
 Operands may be any views (transposed, reversed, broadcast, overlapping); what LAPACK must see
 contiguous is copied to scratch. Reverse kernels leave intact what a second sweep needs.
+
+Numba compiles a helper anew for each pattern of literal integers among its arguments: hence
+so0, so1 where n, 1 would do, which halves the time that these kernels take to compile.
 """
 
 import math
@@ -55,6 +58,18 @@ def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
     for i in range(m):
         for j in range(n):
             cv[c + i * n + j] = av[a + i * sa0 + j * sa1]
+
+
+def add_matrix(g, a, sa0, sa1, v, t, m, n, scale):
+    """Add scale times the contiguous m*n matrix at t to the adjoints of a view."""
+    for i in range(m):
+        row = a + i * sa0
+        if sa1 == 1:
+            for j in range(n):
+                g[row + j] += scale * v[t + i * n + j]
+        else:
+            for j in range(n):
+                g[row + j * sa1] += scale * v[t + i * n + j]
 
 
 def put_identity(v, c, n):
@@ -172,7 +187,6 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
 class Matmul:
     """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""
 
-    # Strides of contiguous matrices come as so0, so1: Numba compiles a helper anew for literals.
     def forward(v, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1):
         multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
         return DONE
@@ -209,7 +223,7 @@ class Cholesky:
             return FACTOR
         return DONE
 
-    def reverse(v, g, o, a, n, sa0, sa1, s):
+    def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
         if n > 0:
             # Lbar's upper triangle is the adjoint of constant zeros: it must not get in.
             t = s + n * n
@@ -218,7 +232,7 @@ class Cholesky:
                     v[t + i * n + j] = g[o + i * n + j]
                 for j in range(i + 1, n):
                     v[t + i * n + j] = 0.0
-            multiply(v, s, n, 1, v, o, 1, n, v, t, n, 1, n, n, n, 1.0, 0.0)
+            gemm(v, s, so0, so1, v, o, so1, so0, v, t, so0, so1, n, n, n, 1.0, 0.0)
             for i in range(n):
                 for j in range(i):
                     v[s + j * n + i] = v[s + i * n + j]
@@ -235,7 +249,7 @@ class Cholesky:
     "solve",
     "(n,n),(n,k)->(n,k)",
     np.linalg.solve,
-    scratch="n*n+n+n*k",
+    scratch="2*n*n+n+n*k",
     cases=SYSTEMS,
     make=well_conditioned,
 )
@@ -251,21 +265,21 @@ class Solve:
             getrs(v, s, n, s + n * n, v, o, k, k, 0)
         return DONE
 
-    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
+    def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
         if n > 0 and k > 0:
             t = s + n * n + n
-            copy_matrix(v, t, g, o, k, 1, n, k)
+            product = t + n * k
+            copy_matrix(v, t, g, o, so0, so1, n, k)
             getrs(v, s, n, s + n * n, v, t, k, k, 1)
             if need_b:
-                for i in range(n):
-                    for j in range(k):
-                        g[b + i * sb0 + j * sb1] += v[t + i * k + j]
+                add_matrix(g, b, sb0, sb1, v, t, n, k, 1.0)
             if need_a:
-                multiply(g, a, sa0, sa1, v, t, k, 1, v, o, 1, k, n, n, k, -1.0, 1.0)
+                gemm(v, product, n, 1, v, t, so0, so1, v, o, so1, so0, n, n, k, 1.0, 0.0)
+                add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
 
 
 @array_op(
-    "inv", "(n,n)->(n,n)", np.linalg.inv, scratch="n*n+n", cases=SQUARES, make=well_conditioned
+    "inv", "(n,n)->(n,n)", np.linalg.inv, scratch="2*n*n+n", cases=SQUARES, make=well_conditioned
 )
 class Inv:
     """``Z = A^-1``; ``Abar -= Z^T Zbar Z^T`` (Giles 2008, section 2.2.3)."""
@@ -280,8 +294,11 @@ class Inv:
         return DONE
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
-        multiply(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
-        multiply(g, a, sa0, sa1, v, s, so0, so1, v, o, so1, so0, n, n, n, -1.0, 1.0)
+        if n > 0:
+            t = s + n * n
+            gemm(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
+            gemm(v, t, so0, so1, v, s, so0, so1, v, o, so1, so0, n, n, n, 1.0, 0.0)
+            add_matrix(g, a, sa0, sa1, v, t, n, n, -1.0)
 
 
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
@@ -309,9 +326,7 @@ class Logabsdet:
                 gz = math.nan
             else:
                 getrs(v, s, n, s + n * n, v, t, n, n, 1)
-            for i in range(n):
-                for j in range(n):
-                    g[a + i * sa0 + j * sa1] += gz * v[t + i * n + j]
+            add_matrix(g, a, sa0, sa1, v, t, n, n, gz)
 
 
 @array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
@@ -441,10 +456,7 @@ class Det:
             put_identity(v, t, n)
             if v[q + n] == 0.0:
                 getrs(v, s, n, p, v, t, n, n, 1)
-                scale = g[o] * v[o]
-                for i in range(n):
-                    for j in range(n):
-                        g[a + i * sa0 + j * sa1] += scale * v[t + i * n + j]
+                add_matrix(g, a, sa0, sa1, v, t, n, n, g[o] * v[o])
             else:
                 copy_matrix(v, s, v, a, sa0, sa1, n, n)
                 scale = g[o] * factor_completely(v, s, n, p, q)
@@ -508,37 +520,43 @@ def solve_triangle(v, a, sa0, sa1, n, s, lower, unit, b, k):
     if k == 1:
         substitute(v, a, sa0, sa1, n, lower, unit, b)
     elif n > 0 and k > 0:
-        if sa1 == 1 and sa0 >= n:
-            trsm(v, a, sa0, lower, 0, unit, v, b, k, n, k)
-        elif sa0 == 1 and sa1 >= n:
-            trsm(v, a, sa1, 1 - lower, 1, unit, v, b, k, n, k)
-        else:
+        matrix = a
+        stride = sa0
+        transposed = 0
+        if sa0 == 1 and sa1 >= n:
+            stride = sa1
+            transposed = 1
+        elif sa1 != 1 or sa0 < n:
             copy_matrix(v, s, v, a, sa0, sa1, n, n)
-            trsm(v, s, n, lower, 0, unit, v, b, k, n, k)
+            matrix = s
+            stride = n
+        stored_lower = 1 - lower if transposed else lower
+        trsm(v, matrix, stride, stored_lower, transposed, unit, v, b, k, n, k)
 
 
-def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, lower, unit):
+def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, upper, unit):
     if not unit:
         for i in range(n):
             if v[a + i * (sa0 + sa1)] == 0.0:
                 return FACTOR
     copy_matrix(v, o, v, b, sb0, sb1, n, k)
-    solve_triangle(v, a, sa0, sa1, n, s, lower, unit, o, k)
+    solve_triangle(v, a, sa0, sa1, n, s, 1 - upper, unit, o, k)
     return DONE
 
 
-def triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, lower, unit):
+def triangle_reverse(
+    v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, upper, unit
+):
     """``Bbar += T``, ``Abar -= T X^T`` on A's triangle, with ``T = A^-T Xbar``."""
     t = s + n * n
-    copy_matrix(v, t, g, o, k, 1, n, k)
+    lower = 1 - upper
+    copy_matrix(v, t, g, o, so0, so1, n, k)
     solve_triangle(v, a, sa1, sa0, n, s, 1 - lower, unit, t, k)
     if need_b:
-        for i in range(n):
-            for j in range(k):
-                g[b + i * sb0 + j * sb1] += v[t + i * k + j]
+        add_matrix(g, b, sb0, sb1, v, t, n, k, 1.0)
     if need_a:
         if k > 1:
-            multiply(v, s, n, 1, v, t, k, 1, v, o, 1, k, n, n, k, 1.0, 0.0)
+            gemm(v, s, n, 1, v, t, so0, so1, v, o, so1, so0, n, n, k, 1.0, 0.0)
         for i in range(n):
             first = 0 if lower else i + unit
             last = i + 1 - unit if lower else n
@@ -571,10 +589,10 @@ class SolveLower:
     """``X = A^-1 B`` of A's lower triangle, which alone is read and gets an adjoint."""
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
-        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 0)
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 0)
 
-    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 0)
+    def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 0)
 
 
 @triangle_op("solve_upper")
@@ -582,10 +600,10 @@ class SolveUpper:
     """``X = A^-1 B`` of A's upper triangle."""
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
-        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 0)
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 0)
 
-    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 0)
+    def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 0)
 
 
 @triangle_op("solve_lower_unit")
@@ -593,10 +611,10 @@ class SolveLowerUnit:
     """`solve_lower` with A's diagonal taken as ones."""
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
-        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 1)
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 1)
 
-    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 1)
+    def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 1)
 
 
 @triangle_op("solve_upper_unit")
@@ -604,7 +622,7 @@ class SolveUpperUnit:
     """`solve_upper` with A's diagonal taken as ones."""
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
-        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 1)
+        return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 1)
 
-    def reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b):
-        triangle_reverse(v, g, o, a, b, n, k, sa0, sa1, sb0, sb1, s, need_a, need_b, 0, 1)
+    def reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b):
+        triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, 1, 1)

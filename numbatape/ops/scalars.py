@@ -55,13 +55,13 @@ def sech2(x):
 def logaddexp(x, y):
     if x == y:
         return x + 0.6931471805599453  # also at equal infinities
-    return (x if x > y else y) + math.log1p(math.exp(-math.fabs(x - y)))
+    return max(x, y) + math.log1p(math.exp(-math.fabs(x - y)))
 
 
 def logaddexp2(x, y):
     if x == y:
         return x + 1.0
-    return (x if x > y else y) + 1.4426950408889634 * math.log1p(math.exp2(-math.fabs(x - y)))
+    return max(x, y) + 1.4426950408889634 * math.log1p(math.exp2(-math.fabs(x - y)))
 
 
 # Powers and lengths.
@@ -143,7 +143,8 @@ def i0e_gap(x, i0e, i1e):
     if math.fabs(x) < 200.0:
         return i0e - math.fabs(i1e)
     t = 1.0 / math.fabs(x)
-    return i0e * t * (0.5 + t * (1 / 8 + t * (1 / 8 + t * (25 / 128 + t * (13 / 32 + t * (1073 / 1024))))))
+    series = 25 / 128 + t * (13 / 32 + t * (1073 / 1024))
+    return i0e * t * (0.5 + t * (1 / 8 + t * (1 / 8 + t * series)))
 
 
 def i1e_bend(x, i1e, slope):
@@ -160,7 +161,7 @@ def zeta(s, x):
     For x <= 0 it is the sum over all integers (periodic and elementary) less that over n < 0.
     SciPy's own takes 260 ns, and -x of its steps left of 0.
     """
-    if x > 0.0 or x != x:
+    if not x <= 0.0:  # NaN too
         return zeta_right(s, x)
     r = x - rint(x)
     if r == 0.0 or x == -math.inf:
@@ -171,7 +172,8 @@ def zeta(s, x):
         return cosine / (sine * sine * sine) + zeta_right(s, 1.0 - x)
     if s == 2.0:
         return 1.0 / (sine * sine) - zeta_right(s, 1.0 - x)
-    return (1.0 + 2.0 * cosine * cosine) / (3.0 * sine * sine * sine * sine) - zeta_right(s, 1.0 - x)
+    every = (1.0 + 2.0 * cosine * cosine) / (3.0 * sine * sine * sine * sine)
+    return every - zeta_right(s, 1.0 - x)
 
 
 def zeta_right(s, x):
@@ -181,10 +183,13 @@ def zeta_right(s, x):
         n += 1.0
     t = 1.0 / (x + n)
     u = t * t
-    # Factors are ratios of Bernoulli numbers B_2k / (2k)!, from 1/12 on.
-    tail = 1.0 - (s + 9.0) * (s + 10.0) * u * (691 / 27300) * (1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382))
-    tail = 1.0 - (s + 5.0) * (s + 6.0) * u / 40.0 * (1.0 - (s + 7.0) * (s + 8.0) * u * (5 / 198) * tail)
-    tail = 1.0 - (s + 1.0) * (s + 2.0) * u / 60.0 * (1.0 - (s + 3.0) * (s + 4.0) * u / 42.0 * tail)
+    # Each constant is the ratio of two neighbours of B_2k / (2k)!, Bernoulli's numbers.
+    tail = 1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382)
+    tail = 1.0 - (s + 9.0) * (s + 10.0) * u * (691 / 27300) * tail
+    tail = 1.0 - (s + 7.0) * (s + 8.0) * u * (5 / 198) * tail
+    tail = 1.0 - (s + 5.0) * (s + 6.0) * u * (1 / 40) * tail
+    tail = 1.0 - (s + 3.0) * (s + 4.0) * u * (1 / 42) * tail
+    tail = 1.0 - (s + 1.0) * (s + 2.0) * u * (1 / 60) * tail
     total = (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * to_power(t, s - 1.0)
     while n > 0.0:  # the smallest first
         n -= 1.0

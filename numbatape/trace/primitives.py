@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from ..ops import OPCODE, OPS, ArrayOp, Elementwise
+from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
 from .array import TracedArray, new_traced
 from .trace import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING, Trace, where_in_user_code
 
@@ -113,7 +113,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
         op = row(op)
     trace = trace_of(args)
     if value is None:
-        value = op.numpy[0](*map(value_of, args))
+        value = resolve(op.numpy[0])(*map(value_of, args))
     family = family_of(value)
     if value.dtype.kind == "b" and all(_is_single(a) for a in args):
         family = F32  # comparisons of float32 compare float32

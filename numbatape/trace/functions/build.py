@@ -6,7 +6,7 @@ import numpy as np
 
 from ..primitives import array_instruction, broadcast_to, contiguous, elementwise, expand, layout_of
 from ..trace import F32, F64
-from .common import adopt, composes, lift, lift_all, pinned, plain, unsupported_argument
+from .common import composes, lift, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 
 
@@ -15,10 +15,10 @@ def diag(v, k=0):
     if v.ndim == 2:
         return np.diagonal(v, k)
     n = pinned(v, 0) + abs(k)
-    # Entry (i, j) comes from v[j] above the diagonal and from v[i] below it.
+    # Entry (i, i + k) is v[i] or, above the main diagonal, v[j - k].
     row = v if k == 0 else np.pad(v, (k, 0) if k > 0 else (0, -k))
     mask = np.eye(n, k=k, dtype=bool)
-    return np.where(mask, row[None, :] if k >= 0 else row[:, None][:n], 0.0)
+    return np.where(mask, row[None, :], 0.0)
 
 
 @composes(np.diagflat)
@@ -76,7 +76,7 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
     if dtype == x.dtype:
-        return elementwise("copy", x)
+        return elementwise("copy", x, value=x._value)
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
@@ -85,7 +85,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64 and float32 are")
     family = F32 if dtype == np.float32 else F64
     if x._family == family:
-        return adopt(elementwise("copy", x), np.asarray(x._value).astype(dtype)[()])
+        return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
     return x[...]  # the cast comes with NumPy's value
 
 

@@ -176,7 +176,10 @@ def insert(arr, obj, values, axis=None):
     n = pinned(x, axis)
     place = int(obj) + n if obj < 0 else int(obj)
     lead = (slice(None),) * axis
-    block = np.moveaxis(values, 0, axis) if values.ndim == x.ndim else np.expand_dims(values, axis)
+    if values.ndim == x.ndim:
+        block = np.moveaxis(values, 0, axis)
+    else:
+        block = np.expand_dims(values, axis) if values.ndim else values
     shape = list(x.shape)
     shape[axis] = block.shape[axis] if block.ndim == x.ndim else 1
     block = np.broadcast_to(block, shape)

@@ -266,7 +266,7 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 @composes(np.copy)
 def copy(a, order="K", subok=False):
-    return elementwise("copy", a)
+    return elementwise("copy", a, value=a._value)
 
 
 def is_traced(x) -> bool:

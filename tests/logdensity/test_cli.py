@@ -1,0 +1,312 @@
+"""The commands from end to end: outputs, summaries, exit codes, interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numbatape.logdensity import evaluate, logp, parts
+from numbatape.logdensity.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCHOOLS = str(EXAMPLES / "eight_schools.py")
+SCHOOL_DRAWS = str(EXAMPLES / "eight_schools_draws.csv")
+
+MODEL = """\
+import numpy as np
+
+def logp(theta, data):
+    if theta[0] > 0:
+        return -0.5 * np.sum(theta**2)
+    return np.sum(theta) + 0 * data
+
+def vector(theta, data):
+    return -0.5 * theta**2
+
+def rooted(theta, data):
+    return np.sum(np.sqrt(theta))
+
+def raising(theta, data):
+    if theta[0] > 1:
+        raise RuntimeError("no such place")
+    return np.sum(theta)
+
+def alone(theta):
+    print("a word from the model")
+    return np.sum(theta**3)
+
+data = 1.0
+"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    return str(tmp_path / "model.py")
+
+
+@pytest.fixture
+def draws(tmp_path):
+    """300 draws of a[1], a[2]; theta as a matrix and as a file."""
+    matrix = np.random.default_rng(0).normal(size=(300, 2))
+    write_draws(tmp_path / "draws.csv", matrix)
+    return str(tmp_path / "draws.csv"), matrix
+
+
+def write_draws(path, matrix):
+    lines = ["a.1,a.2", *(",".join(map(repr, row)) for row in matrix.tolist())]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def run_json(capsys, *argv):
+    code = main([*map(str, argv), "--json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out), captured.err
+
+
+def expected(matrix):
+    side = matrix[:, :1] > 0
+    logp = np.where(side[:, 0], -0.5 * np.sum(matrix**2, axis=1), np.sum(matrix, axis=1))
+    return logp, np.where(side, -matrix, 1.0)
+
+
+def test_the_main_job(tmp_path, capsys):
+    out = tmp_path / "out.npz"
+    assert main(["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "10 parameters, 1000 draws" in text and f"wrote {out}" in text
+    with np.load(out) as file:
+        assert file["logp"].shape == (1000,) and file["grad"].shape == (1000, 10)
+        assert len(file["model_sha256"].item()) == len(file["data_sha256"].item()) == 64
+        assert file["version"].item()
+    assert os.listdir(tmp_path) == ["out.npz"]
+
+
+@pytest.mark.parametrize("options", [[], ["--threads", 1], ["--threads", 3, "--chunk", 7]])
+def test_a_model_that_branches_on_theta(tmp_path, capsys, model, draws, options):
+    file, matrix = draws
+    out = tmp_path / "out.npz"
+    code, summary, _ = run_json(capsys, "logp", model, "--draws", file, "--out", out, *options)
+    assert code == 0
+    assert summary["draws"] == summary["evaluated"] == 300 and summary["parameters"] == 2
+    assert summary["nonfinite"] == {"draw": 0, "logp": 0, "grad": 0, "rows": []}
+    logp, grad = expected(matrix)
+    with np.load(out) as result:
+        np.testing.assert_allclose(result["logp"], logp, rtol=1e-13)
+        np.testing.assert_allclose(result["grad"], grad, rtol=1e-13)
+        assert result["names"].tolist() == ["a.1", "a.2"]
+
+
+def test_csv_and_npz_hold_the_same(tmp_path, capsys, model, draws):
+    for name in ("a.npz", "a.csv"):
+        assert main(["logp", model, "--draws", draws[0], "--out", str(tmp_path / name)]) == 0
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    assert lines[0].startswith("# numbatape {") and lines[1] == "logp,grad_a.1,grad_a.2"
+    table = np.loadtxt(lines[2:], delimiter=",")
+    with np.load(tmp_path / "a.npz") as file:
+        np.testing.assert_array_equal(table, np.column_stack([file["logp"], file["grad"]]))
+
+
+def test_without_gradient_and_without_data(tmp_path, capsys, model, draws):
+    out = tmp_path / "out.npz"
+    code, summary, err = run_json(
+        capsys, "logp", model + ":alone", "--draws", draws[0], "--out", out, "--no-grad"
+    )
+    assert code == 0 and summary["with_grad"] is False and summary["data_sha256"] == ""
+    assert "a word from the model" in err  # and not inside the JSON
+    with np.load(out) as file:
+        assert "grad" not in file
+        np.testing.assert_allclose(file["logp"], np.sum(draws[1] ** 3, axis=1), rtol=1e-13)
+
+
+def test_rows_that_are_not_finite_are_reported(tmp_path, capsys, model):
+    matrix = np.ones((6, 2))
+    matrix[1, 0], matrix[2, 1], matrix[4, 1] = np.nan, -1, 0
+    file = write_draws(tmp_path / "draws.csv", matrix)
+    out = tmp_path / "out.npz"
+    argv = ["logp", model + ":rooted", "--draws", file, "--out", str(out)]
+    code, summary, _ = run_json(capsys, *argv)
+    assert code == 0
+    assert summary["nonfinite"] == {"draw": 1, "logp": 1, "grad": 1, "rows": [1, 2, 4]}
+    with np.load(out) as result:
+        np.testing.assert_array_equal(np.isfinite(result["logp"]), [1, 0, 0, 1, 1, 1])
+        np.testing.assert_array_equal(np.isfinite(result["grad"]).all(axis=1), [1, 0, 0, 1, 0, 1])
+    assert main(argv) == 0
+    assert (
+        "not finite: 1 in the draw; 1 in the logp; 1 in the grad (draws 1, 2, 4)" in capsys.readouterr().out
+    )
+
+
+def test_no_draw_is_finite(tmp_path, capsys, model):
+    file = write_draws(tmp_path / "draws.csv", np.full((2, 2), np.nan))
+    code, summary, _ = run_json(capsys, "logp", model, "--draws", file, "--out", tmp_path / "out.npz")
+    assert code == 0 and summary["logp"] is None and summary["nonfinite"]["draw"] == 2
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("vector", "model.py:vector: tracing failed"),
+        ("raising", "RuntimeError: no such place"),
+    ],
+)
+def test_a_model_that_fails(tmp_path, capsys, model, draws, name, message):
+    out = tmp_path / "out.npz"
+    code, summary, err = run_json(capsys, "logp", f"{model}:{name}", "--draws", draws[0], "--out", out)
+    assert code == summary["exit_code"] == 1
+    assert message in err and "Traceback" not in err and len(err.splitlines()) < 20
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["unknown"],
+        ["logp", SCHOOLS],
+        ["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", "a.npz", "--threads", "0"],
+        ["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", "a.txt"],
+        ["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", str(EXAMPLES)],
+        ["logp", SCHOOLS, "--draws", "missing.csv", "--out", "a.npz"],
+        ["logp", SCHOOLS + ":nothing", "--draws", SCHOOL_DRAWS, "--out", "a.npz"],
+        ["logp", "missing.py", "--draws", SCHOOL_DRAWS, "--out", "a.npz"],
+        ["check", "missing.py"],
+    ],
+)
+def test_usage(tmp_path, monkeypatch, capsys, argv):
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    assert capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_help(capsys):
+    assert main(["--help"]) == 0
+    assert "exit codes" in capsys.readouterr().out
+
+
+def test_output_is_checked_before_any_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(logp, "load_model", lambda *args: pytest.fail("work was done"))
+    assert main(["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", str(tmp_path)]) == 2
+    assert main(["logp", SCHOOLS, "--draws", SCHOOL_DRAWS, "--out", str(tmp_path / "no" / "a.npz")]) == 2
+
+
+def test_resume_evaluates_only_what_is_missing(tmp_path, capsys, monkeypatch, model, draws):
+    file, matrix = draws
+    out = tmp_path / "out.npz"
+    argv = ["logp", model, "--draws", file, "--out", out, "--chunk", 50, "--threads", 1, "--resume"]
+    save = parts.Parts.save
+
+    def interrupted(self, start, rows):
+        if start == 150:
+            raise KeyboardInterrupt
+        save(self, start, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.Parts, "save", interrupted)
+        code, summary, err = run_json(capsys, *argv)
+    assert code == 130 and "finished blocks are kept" in err
+    assert not out.exists()
+
+    filled = []
+    fill = evaluate.Worker.fill
+
+    def counted(self, rows, *tables):
+        filled.extend(rows)
+        fill(self, rows, *tables)
+
+    monkeypatch.setattr(evaluate.Worker, "fill", counted)
+    code, summary, _ = run_json(capsys, *argv)
+    assert code == 0
+    assert summary["resumed"] == 150 and summary["evaluated"] == 150
+    assert sorted(filled) == list(range(150, 300))
+    assert not (tmp_path / "out.npz.parts").exists()
+    with np.load(out) as result:
+        np.testing.assert_allclose(result["logp"], expected(matrix)[0], rtol=1e-13)
+
+    before = out.read_bytes()
+    code, summary, _ = run_json(capsys, *argv)  # finished already
+    assert summary["evaluated"] == 0 and out.read_bytes() == before
+
+
+def test_resume_does_not_mix_models(tmp_path, capsys, monkeypatch, model, draws):
+    argv = ["logp", model, "--draws", draws[0], "--out", tmp_path / "out.npz", "--chunk", 50, "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.Parts, "remove", lambda self: self.close())
+        assert run_json(capsys, *argv)[0] == 0
+    Path(model).write_text(MODEL + "# changed\n")
+    code, _, err = run_json(capsys, *argv)
+    assert code == 2 and "belongs to another run (different: model_sha256)" in err
+
+
+SLOW = """\
+import time
+from pathlib import Path
+
+def unconstrain(draw):
+    Path(__file__).with_name("started").touch()
+    time.sleep(0.01)
+    return [draw["a.1"]]
+
+def logp(theta):
+    return theta[0]
+"""
+
+
+def test_a_terminated_run_leaves_nothing(tmp_path, draws):
+    (tmp_path / "slow.py").write_text(SLOW)
+    before = {*os.listdir(tmp_path), "started"}
+    command = [sys.executable, "-m", "numbatape", "logp", str(tmp_path / "slow.py")]
+    command += ["--draws", draws[0], "--out", str(tmp_path / "out.npz")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (tmp_path / "started").exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM and "terminated" in err
+    assert set(os.listdir(tmp_path)) == before
+
+
+def test_check(tmp_path, capsys, model):
+    code, summary, _ = run_json(capsys, "check", SCHOOLS)
+    assert code == 0 and summary["passed"] and len(summary["points"]) == 3
+    worst = summary["points"][0]["worst"]
+    assert worst["error"] < 1e-9 and worst["name"].startswith(("t[", "mu", "log_tau"))
+    assert main(["check", SCHOOLS, "--draws", SCHOOL_DRAWS, "--points", "1"]) == 0
+    assert "value and gradient agree" in capsys.readouterr().out
+    assert main(["check", model]) == 2
+    assert "give --size or --draws" in capsys.readouterr().err
+    assert main(["check", model, "--size", "2"]) == 0
+
+
+def test_check_finds_what_is_wrong(tmp_path, capsys):
+    # numbatape is told that the exponential is a constant
+    text = "import numpy as np\nimport numbatape as nt\nnames = ['a', 'b']\n"
+    text += "def logp(theta): return theta[0] + np.sum(nt.stop_gradient(np.exp(theta[1])))\n"
+    (tmp_path / "wrong.py").write_text(text)
+    code, summary, _ = run_json(capsys, "check", tmp_path / "wrong.py", "--points", 1)
+    assert code == 1 and not summary["passed"]
+    assert summary["points"][0]["worst"]["name"] == "b"
+
+
+def test_info(capsys):
+    code, summary, _ = run_json(capsys, "info")
+    assert code == 0
+    assert summary["versions"]["numpy"] == np.__version__
+    assert summary["cache_dir"] and summary["cpu"]
+    assert main(["info"]) == 0
+    assert "cache_dir" in capsys.readouterr().out
+
+
+def test_python_dash_m(tmp_path):
+    command = [sys.executable, "-m", "numbatape", "logp", SCHOOLS, "--draws", SCHOOL_DRAWS]
+    command += ["--out", str(tmp_path / "out.csv"), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert json.loads(result.stdout)["draws"] == 1000

@@ -1,0 +1,92 @@
+"""The pages' code runs and prints what they say; the list of supported functions is the table's.
+
+Fences of README.md and docs/*.md: a ``python`` block runs, in one namespace a page; a
+``python raises`` block must raise. A ``text`` block right below shows what was printed, or the
+exception; "..." stands for anything. Other fences are not run.
+
+``python tests/test_docs.py`` writes the list of supported functions into docs/interface.md.
+"""
+
+import doctest
+import importlib
+import re
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```\n(?P<shown>```text\n(?P<text>.*?)^```\n)?", re.M | re.S)
+LIST = re.compile(r"(?<=<!-- supported -->\n).*?(?=<!-- /supported -->)", re.S)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page(page, tmp_path, monkeypatch, capsys):
+    module = types.ModuleType(f"page_{page.stem}")
+    module.__file__ = str(page)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    source = page.read_text()
+    for fence in FENCE.finditer(source):
+        kind = fence["kind"].strip()
+        if kind not in ("python", "python raises"):
+            continue
+        line = source.count("\n", 0, fence.start("body"))
+        code = compile("\n" * line + fence["body"], str(page), "exec")
+        if kind == "python":
+            exec(code, module.__dict__)
+            shown = capsys.readouterr().out
+        else:
+            with pytest.raises(Exception) as raised:  # noqa: PT011  (the text below it says which)
+                exec(code, module.__dict__)
+            shown = f"{raised.type.__name__}: {raised.value}\n"
+            assert fence["text"], f"{page.name}:{line}: show the error in a text block"
+        if fence["text"]:
+            same = doctest.OutputChecker().check_output(fence["text"], shown, FLAGS)
+            assert same, f"{page.name}:{line}: the page shows\n{fence['text']}\nthe code gave\n{shown}"
+
+
+def supported() -> str:
+    """Return the functions that have a rule, one list a kind, from the op table and the tracer's."""
+    from numbatape.ops import OPS, Elementwise, resolve
+    from numbatape.trace.functions.registry import HANDLED, full_name
+
+    rows = [(resolve(f), op) for op in OPS if isinstance(op, Elementwise) for f in op.numpy]
+    names = {f: qualified(f) for f, _ in rows if not isinstance(f, type)}
+    handled = [f for f, rule in HANDLED.items() if rule.__name__ != "refuse" and f not in names]
+    kinds = {
+        "Elementwise, with a derivative": [names[f] for f, op in rows if op.differentiable and f in names],
+        "Elementwise, without": [names[f] for f, op in rows if not op.differentiable and f in names],
+        "NumPy's other functions": [full_name(f) for f in handled if f.__name__ != "trapz"],
+    }
+    return "\n".join(
+        f"**{kind}**: {', '.join(f'`{name}`' for name in sorted(set(group)))}.\n" for kind, group in kinds.items()
+    )
+
+
+def qualified(function) -> str:
+    name = function.__name__
+    return f"np.{name}" if getattr(np, name, None) is function else f"scipy.special.{name}"
+
+
+def exists(name: str) -> bool:
+    """Whether this NumPy, or this SciPy, has a function."""
+    module, _, rest = name.rpartition(".")
+    return hasattr(importlib.import_module(module.replace("np", "numpy")), rest)
+
+
+def test_list_of_supported_functions():
+    page = (ROOT / "docs" / "interface.md").read_text()
+    listed, present = (set(re.findall("`(.*?)`", text)) for text in (LIST.search(page)[0], supported()))
+    assert not present - listed, "missing on the page: run python tests/test_docs.py"
+    gone = {name for name in listed - present if exists(name)}
+    assert not gone, "no longer supported: run python tests/test_docs.py"
+
+
+if __name__ == "__main__":
+    page = ROOT / "docs" / "interface.md"
+    page.write_text(LIST.sub(lambda match: supported(), page.read_text()))

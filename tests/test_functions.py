@@ -1,0 +1,502 @@
+"""NumPy's functions of traced arrays: values, derivatives, replay, errors. One table, a few laws."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.tape.tape import ACTIVE
+from numbatape.trace.record import InputLeaf, Output, record
+
+V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
+SQUARE, STACK = (3, 3), (2, 3, 3)
+MASK = np.array([True, False, True, True, False])
+GRID = np.arange(12).reshape(3, 4) % 5 < 3
+
+
+def pd(a):
+    """Return a positive definite matrix."""
+    return a @ np.swapaxes(a, -1, -2) + 3.0 * np.eye(a.shape[-1])
+
+
+def case(name, f, *shapes, low=-2.0, high=2.0):
+    return pytest.param(f, shapes, (low, high), id=name)
+
+
+def positive(name, f, *shapes):
+    return case(name, f, *shapes, low=0.2, high=3.0)
+
+
+REDUCTIONS = [
+    case(f"{name}{label}", lambda x, g=getattr(np, name), o=options: g(x, **o), shape)
+    for name in ("sum", "prod", "mean", "var", "std", "max", "min", "ptp")
+    for label, options, shape in (
+        ("", {}, M),
+        ("-axis0", {"axis": 0}, C),
+        ("-negative", {"axis": -2}, C),
+        ("-axes", {"axis": (0, 2)}, C),
+        ("-keepdims", {"axis": 1, "keepdims": True}, C),
+        ("-allkeep", {"keepdims": True}, M),
+        ("-noaxes", {"axis": ()}, M),
+    )
+    if not (name in ("var", "std", "ptp") and options.get("axis") == ())
+]
+
+MASKED = [
+    case("sum-where", lambda x: np.sum(x, 1, where=GRID), M),
+    case("sum-initial", lambda x, y: np.sum(x, 0, initial=y), M, ()),
+    case("sum-float32", lambda x: np.sum(x, dtype=np.float32), V),
+    case("prod-where", lambda x: np.prod(x, where=GRID, initial=2.0), M),
+    case("mean-where", lambda x: np.mean(x, 1, where=GRID, keepdims=True), M),
+    case("mean-traced-where", lambda x: np.mean(x, 1, where=x > -1.0), M),
+    case("var-where", lambda x: np.var(x, 1, where=GRID), M),
+    case("var-ddof", lambda x: np.var(x, 0, ddof=1), M),
+    case("var-correction", lambda x: np.var(x, 0, correction=1), M),
+    case("var-mean", lambda x, m: np.var(x, 0, mean=m), M, (1, 4)),
+    case("std-ddof", lambda x: np.std(x, ddof=2), M),
+    case("max-initial", lambda x: np.max(x, 1, initial=0.5), M),
+    case("max-where", lambda x: np.max(x, 1, initial=-9.0, where=GRID), M),
+    case("min-traced-initial", lambda x, y: np.min(x, initial=y), M, ()),
+    case("max-empty", lambda x: np.max(x, 1, initial=0.5), (3, 0)),
+    case("sum-empty", lambda x: np.sum(x, 0), (0, 3)),
+    case("sum-bool", lambda x: np.sum(x > 0) * x, V),
+    case("all-any", lambda x: np.where(np.any(x > 1, 1), 2.0, 3.0) * np.all(x > -9, axis=(0, 1)) * x[:, 0], M),
+    case("any-where", lambda x: np.any(x, where=MASK) + x, V),
+    case("argmax", lambda x: np.argmax(x) + 0.0 * x, M),
+    case("argmin-axis", lambda x: np.argmin(x, 1, keepdims=True) * x, M),
+    case("argmax-picks", lambda x: x[np.arange(3), np.argmax(x, 1)], M),
+    case("count_nonzero", lambda x: np.count_nonzero(x > 0, axis=1) * x[:, 0], M),
+    case("count_nonzero-all", lambda x: np.count_nonzero(x > 0) * x, M),
+    case("cumsum", lambda x: np.cumsum(x), M),
+    case("cumsum-axis", lambda x: np.cumsum(x, 1), C),
+    case("cumprod", lambda x: np.cumprod(x, axis=-1), M),
+    case("cumulative_sum", lambda x: np.cumulative_sum(x, axis=1, include_initial=True), M),
+    case("cumulative_prod", lambda x: np.cumulative_prod(x, include_initial=True), V),
+    case("logaddexp-reduce", lambda x: np.logaddexp.reduce(x, 1), M),
+    case("logaddexp-reduce-none", lambda x: np.logaddexp.reduce(x), V),
+    case("average", lambda x, w: np.average(x, 1, w**2 + 0.1), M, W),
+    case("average-same", lambda x: np.average(x, weights=x**2 + 1), M),
+    case("average-plain", lambda x: np.average(x, axis=(0, 1), keepdims=True), M),
+    case("average-returned", lambda x: np.average(x, 0, np.arange(1.0, 4.0), True), M),
+    case("nansum", lambda x: np.nansum(np.where(GRID, x, np.nan), 0), M),
+    case("nanmean", lambda x: np.nanmean(np.where(GRID, x, np.nan), 1), M),
+    case("nanvar", lambda x: np.nanvar(np.where(GRID, x, np.nan), 1), M),
+    case("nanstd", lambda x: np.nanstd(np.where(GRID, x, np.nan)), M),
+    case("nanmax", lambda x: np.nanmax(np.where(GRID, x, np.nan), 1), M),
+    case("nanmin", lambda x: np.nanmin(np.where(GRID, x, np.nan)), M),
+    case("nanprod", lambda x: np.nanprod(np.where(GRID, x, np.nan), 1), M),
+    case("nancumsum", lambda x: np.nancumsum(np.where(GRID, x, np.nan), 1), M),
+    case("nancumprod", lambda x: np.nancumprod(np.where(GRID, x, np.nan)), M),
+    case("cov", lambda x: np.cov(x), M),
+    case("cov-two", lambda x, y: np.cov(x, y, bias=True), V, V),
+    case("corrcoef", lambda x: np.corrcoef(x), M),
+]
+
+ORDERING = [
+    case("sort", np.sort, M),
+    case("sort-axis0", lambda x: np.sort(x, 0), M),
+    case("sort-none", lambda x: np.sort(x, None), M),
+    case("argsort", lambda x: np.argsort(x, 0) * x, M),
+    case("argsort-picks", lambda x: x[np.argsort(x)], V),
+    case("median", lambda x: np.median(x), M),
+    case("median-odd", lambda x: np.median(x, 0, keepdims=True), M),
+    case("median-axes", lambda x: np.median(x, (0, 2)), C),
+    case("quantile", lambda x: np.quantile(x, 0.3, 1), M),
+    case("quantile-many", lambda x: np.quantile(x, [0.0, 0.25, 1.0], axis=0), M),
+    case("percentile", lambda x: np.percentile(x, 65.0, keepdims=True), M),
+    case("nonzero", lambda x: x[np.nonzero(x > 0)], M),
+    case("flatnonzero", lambda x: np.ravel(x)[np.flatnonzero(x > 0)], M),
+    case("argwhere", lambda x: np.argwhere(x > 0)[0] * x[0, 0], M),
+    case("searchsorted", lambda x: np.searchsorted(np.array([-1.0, 0.0, 1.0]), x, "right") * x, M),
+    case("digitize", lambda x: np.digitize(x, np.array([-1.0, 0.0, 1.0])) * x, M),
+    case("digitize-down", lambda x: np.digitize(x, np.array([1.0, 0.0, -1.0]), right=True) * x, M),
+    case("unique", np.unique, M),
+]
+
+SHAPES = [
+    case("reshape", lambda x: np.reshape(x, (2, -1)), M),
+    case("reshape-F", lambda x: np.reshape(x, (6, 2), order="F"), M),
+    case("reshape-transposed", lambda x: x.T.reshape(-1), M),
+    case("ravel-F", lambda x: np.ravel(x, "F"), M),
+    case("transpose", lambda x: np.transpose(x, (1, 2, 0)), C),
+    case("transpose-method", lambda x: x.transpose(2, 0, 1) * x.T.transpose(0, 2, 1), C),
+    case("swapaxes", lambda x: np.swapaxes(x, 0, -1), C),
+    case("matrix_transpose", np.matrix_transpose, C),
+    case("moveaxis", lambda x: np.moveaxis(x, (0, 1), (-1, 0)), C),
+    case("rollaxis", lambda x: np.rollaxis(x, 2, 1), C),
+    case("expand_dims", lambda x: np.expand_dims(x, (0, -1)), M),
+    case("squeeze", lambda x: np.squeeze(x[None, :, None]), V),
+    case("squeeze-axis", lambda x: np.squeeze(x[None, :, None], 0), V),
+    case("squeeze-scalar", lambda x: np.squeeze(x), (1, 1)),
+    case("broadcast_to", lambda x: np.broadcast_to(x, (3, 2, 4)), (2, 1)),
+    case("broadcast_arrays", lambda x, y: np.broadcast_arrays(x, y, 1.0), (3, 1), W),
+    case("atleast_1d", lambda x, y: np.atleast_1d(x, y), (), V),
+    case("atleast_2d", lambda x: np.atleast_2d(x), V),
+    case("atleast_3d", lambda x: [np.atleast_3d(x), np.atleast_3d(x[0]), np.atleast_3d(x[0, 0])], M),
+    case("split", lambda x: np.split(x, 2, 1), M),
+    case("split-places", lambda x: np.split(x, [1, 3, 7]), V),
+    case("array_split", lambda x: np.array_split(x, 3), V),
+    case("hsplit", lambda x: np.hsplit(x, 2), M),
+    case("vsplit", lambda x: np.vsplit(x, [1]), M),
+    case("dsplit", lambda x: np.dsplit(x, 2), C),
+    case("unstack", lambda x: np.unstack(x, axis=1), M),
+    case("flip", lambda x: np.flip(x), M),
+    case("flip-axis", lambda x: np.flip(x, 1), C),
+    case("fliplr", np.fliplr, M),
+    case("flipud", np.flipud, M),
+    *[case(f"rot90-{k}", lambda x, k=k: np.rot90(x, k), M) for k in range(4)],
+    case("rot90-axes", lambda x: np.rot90(x, -1, (1, 2)), C),
+    case("diagonal", np.diagonal, SQUARE),
+    case("diagonal-offset", lambda x: np.diagonal(x, 1, 0, 2), C),
+    case("diagonal-below", lambda x: np.diagonal(x, -1), M),
+    case("meshgrid", lambda x, y: np.meshgrid(x, y), V, W),
+    case("meshgrid-ij", lambda x, y: np.meshgrid(x, y, indexing="ij", sparse=True), V, W),
+    case("copy", lambda x: np.copy(x), M),
+]
+
+JOINS = [
+    case("concatenate", lambda x, y: np.concatenate([x, y]), M, (2, 4)),
+    case("concatenate-axis", lambda x, y: np.concatenate((x, np.ones((3, 1)), y), -1), M, (3, 2)),
+    case("concatenate-none", lambda x, y: np.concatenate([x, y], None), M, V),
+    case("concatenate-float32", lambda x: np.concatenate([x, x], dtype=np.float32, casting="same_kind"), V),
+    case("stack", lambda x, y: np.stack([x, y, np.zeros(5)], 1), V, V),
+    case("stack-scalars", lambda x: np.stack([x[0], 2.0, x[1] * x[2]]), V),
+    case("stack-array", lambda x: np.stack(x, -1), M),
+    case("hstack", lambda x, y: np.hstack([x, y, 1.0]), V, ()),
+    case("hstack-matrices", lambda x, y: np.hstack([x, y]), M, (3, 2)),
+    case("vstack", lambda x, y: np.vstack([x, y]), W, M),
+    case("dstack", lambda x, y: np.dstack([x, y]), M, M),
+    case("column_stack", lambda x, y: np.column_stack([x, y, np.ones(3)]), (3,), (3, 2)),
+    case("append", lambda x, y: np.append(x, y), M, ()),
+    case("append-axis", lambda x, y: np.append(x, y, 1), M, (3, 1)),
+    case("block", lambda x, y: np.block([[x, np.zeros((3, 1))], [y, 2.0]]), M, W),
+    case("block-row", lambda x, y: np.block([x, y]), V, ()),
+    case("tile", lambda x: np.tile(x, 2), M),
+    case("tile-more", lambda x: np.tile(x, (2, 1, 3)), M),
+    case("repeat", lambda x: np.repeat(x, 3), M),
+    case("repeat-axis", lambda x: np.repeat(x, 2, 1), M),
+    case("repeat-counts", lambda x: np.repeat(x, [1, 0, 2], axis=0), M),
+    case("roll", lambda x: np.roll(x, 2), V),
+    case("roll-all", lambda x: np.roll(x, -5), M),
+    case("roll-axes", lambda x: np.roll(x, (1, 7), (0, 1)), M),
+    case("resize", lambda x: np.resize(x, (2, 4)), V),
+    case("pad", lambda x: np.pad(x, ((1, 0), (0, 2))), M),
+    case("pad-value", lambda x: np.pad(x, 1, constant_values=7.0), V),
+    case("pad-edge", lambda x: np.pad(x, 2, mode="edge"), M),
+    case("pad-reflect", lambda x: np.pad(x, (2, 1), mode="reflect"), V),
+    case("pad-wrap", lambda x: np.pad(x, ((0, 0), (1, 2)), "wrap"), M),
+]
+
+BUILDS = [
+    case("diag", lambda x: np.diag(x), V),
+    case("diag-above", lambda x: np.diag(x, 2), V),
+    case("diag-below", lambda x: np.diag(x, -1), V),
+    case("diag-matrix", lambda x: np.diag(x, 1), M),
+    case("diagflat", lambda x: np.diagflat(x), (2, 2)),
+    case("tril", lambda x: np.tril(x, -1), M),
+    case("triu", lambda x: np.triu(x, 1), C),
+    case("tril-vector", lambda x: np.tril(x), V),
+    case("zeros_like", lambda x: np.zeros_like(x) + x, M),
+    case("ones_like", lambda x: np.ones_like(x, dtype=float) * x, M),
+    case("full_like", lambda x, y: np.full_like(x, y), M, ()),
+    case("full_like-row", lambda x, y: np.full_like(x, y), M, W),
+    case("astype-float32", lambda x: x.astype(np.float32).astype(float), V),
+    case("astype-int", lambda x: x.astype(int) * x, V),
+    case("astype-bool", lambda x: (x > 0).astype(float) * x, V),
+    case("real-imag", lambda x: np.real(x) + np.imag(x) + x.real * np.conj(x), V),
+    case("linspace", lambda a, b: np.linspace(a, b, 7), (), ()),
+    case("linspace-open", lambda a: np.linspace(a, 2.0, 4, endpoint=False), (2,)),
+    case("linspace-axis", lambda a, b: np.linspace(a, b, 4, axis=1), (2,), (2,)),
+    case("linspace-step", lambda a, b: np.linspace(a, b, 4, retstep=True), (), ()),
+    case("linspace-one", lambda a, b: np.linspace(a, b, 1), (), ()),
+    case("logspace", lambda a, b: np.logspace(a, b, 4), (), ()),
+    case("vander", lambda x: np.vander(x, 3), V),
+    case("vander-up", lambda x: np.vander(x, increasing=True), W),
+    case("tril_indices_from", lambda x: x[np.tril_indices_from(x)], SQUARE),
+    case("ix_", lambda x: np.ix_(x, x)[0] * x, V),
+]
+
+SELECTIONS = [
+    case("where", lambda x, y: np.where(x > y, x, y * 2), M, W),
+    case("where-scalar", lambda x: np.where(GRID, x, 0.0), M),
+    case("where-number", lambda x: np.where(np.arange(5) % 2, x, 1.0), V),
+    case("where-positions", lambda x: x[np.where(x > 0)], M),
+    case("where-safe", lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), x), V),
+    case("clip", lambda x: np.clip(x, -0.5, 0.7), M),
+    case("clip-one", lambda x: np.clip(x, None, 0.7), M),
+    case("clip-traced", lambda x, lo: np.clip(x, min=lo, max=lo + 1), M, W),
+    case("clip-plain", lambda lo: np.clip(np.linspace(-2, 2, 5), lo, None), V),
+    case("select", lambda x: np.select([x < -1, x < 1], [x**2, x], 3.0), M),
+    case("piecewise", lambda x: np.piecewise(x, [x < 0, x > 1], [lambda v: v**2, np.exp, 0.5]), V),
+    case("nan_to_num", lambda x: np.nan_to_num(np.where(GRID, x, np.nan), nan=2.0), M),
+    case("take", lambda x: np.take(x, [0, 3, -1, 3], 1), M),
+    case("take-flat", lambda x: np.take(x, [[0, 7], [3, 3]]), M),
+    case("take-clip", lambda x: np.take(x, [9, -9, 1], mode="clip"), V),
+    case("take-wrap", lambda x: np.take(x, [9, -9, 1], mode="wrap"), V),
+    case("take-scalar", lambda x: np.take(x, 2, axis=1), M),
+    case("take_along_axis", lambda x: np.take_along_axis(x, np.argsort(x, 1), 1), M),
+    case("take_along_axis-0", lambda x: np.take_along_axis(x, np.array([[0, 1, 2, -1]]), 0), M),
+    case("take_along_axis-none", lambda x: np.take_along_axis(x, np.array([0, 5]), None), M),
+    case("choose", lambda x, y: np.choose([0, 1, 1, 0], [x, y]), W, ()),
+    case("compress", lambda x: np.compress([True, False, True], x, 0), M),
+    case("compress-traced", lambda x: np.compress(x[:, 0] > 0, x, axis=0), (6, 2)),
+    case("extract", lambda x: np.extract(x > 0, x), M),
+    case("delete", lambda x: np.delete(x, [0, 2], 1), M),
+    case("insert", lambda x: np.insert(x, 1, 9.0, axis=1), M),
+    case("apply_along_axis", lambda x: np.apply_along_axis(lambda v: v[0] * v, 1, x), C),
+    case("mask", lambda x: x[x > 0] * 2, M),
+    case("mask-constant", lambda x: x[MASK], V),
+]
+
+PREDICATES = [
+    case("isclose", lambda x: np.isclose(x, x + 1e-9) * x, V),
+    case("allclose", lambda x: x * 2 if np.allclose(x, x) else x, V),
+    case("array_equal", lambda x: x * 2 if np.array_equal(x, x) else x, V),
+    case("shape", lambda x: x * np.shape(x)[0] * np.ndim(x) * np.size(x, 1), M),
+    case("result_type", lambda x: x.astype(np.result_type(x, np.float32)), V),
+    case("round", lambda x: np.round(x) + x, V),
+    case("round-digits", lambda x: np.round(1.234, 2) * x + np.round(x, 1) * 0, V),
+    case("round-tens", lambda x: np.round(x * 100, -3) + x, V),
+    case("sinc", np.sinc, V),
+    case("i0", np.i0, V),
+]
+
+PRODUCTS = [
+    case("dot-vectors", np.dot, V, V),
+    case("dot-matrix-vector", np.dot, M, W),
+    case("dot-vector-matrix", np.dot, (3,), M),
+    case("dot-matrices", np.dot, M, N),
+    case("dot-scalar", np.dot, (), M),
+    case("dot-tensors", np.dot, C, (2, 4, 3)),
+    case("dot-tensor-vector", np.dot, C, W),
+    case("dot-vector-tensor", np.dot, (3,), (2, 3, 2)),
+    case("matmul", np.matmul, M, N),
+    case("matmul-operator", lambda x, y: x @ y @ x, M, N),
+    case("matmul-vectors", lambda x, y: x @ y, V, V),
+    case("matmul-vector-matrix", np.matmul, (3,), M),
+    case("matmul-matrix-vector", np.matmul, M, W),
+    case("matmul-stack", np.matmul, C, (2, 4, 2)),
+    case("matmul-stack-matrix", np.matmul, C, (4, 2)),
+    case("matmul-matrix-stack", np.matmul, (2, 3), C),
+    case("matmul-broadcast", np.matmul, (2, 1, 3, 2), (3, 2, 2)),
+    case("matmul-stack-vector", np.matmul, C, W),
+    case("matmul-vector-stack", np.matmul, (3,), C),
+    case("matmul-self", lambda x: x @ x.T, M),
+    case("matmul-constant", lambda x: np.arange(6.0).reshape(2, 3) @ x, M),
+    case("inner", np.inner, M, (2, 4)),
+    case("inner-vectors", np.inner, V, V),
+    case("vdot", np.vdot, M, M),
+    case("vecdot", lambda x, y: np.vecdot(x, y), C, W),
+    case("linalg.vecdot", lambda x, y: np.linalg.vecdot(x, y, axis=0), M, M),
+    case("matvec", lambda x, y: np.matvec(x, y), C, W),
+    case("vecmat", lambda x, y: np.vecmat(x, y), (3,), C),
+    case("outer", np.outer, V, M),
+    case("linalg.outer", np.linalg.outer, V, W),
+    case("multiply.outer", np.multiply.outer, V, M),
+    case("tensordot", np.tensordot, C, (3, 4, 2)),
+    case("tensordot-axes", lambda x, y: np.tensordot(x, y, ([0, 2], [1, 0])), C, (4, 2, 3)),
+    case("tensordot-0", lambda x, y: np.tensordot(x, y, 0), V, W),
+    case("tensordot-axis", lambda x, y: np.tensordot(x, y, (1, 0)), C, M),
+    case("kron", np.kron, M, (2, 2)),
+    case("kron-uneven", np.kron, V, (2, 2)),
+    case("trace", np.trace, SQUARE),
+    case("trace-offset", lambda x: np.trace(x, 1, 0, 2), C),
+    case("cross", np.cross, (4, 3), (3,)),
+    case("cross-axis", lambda x, y: np.cross(x, y, axis=0), (3, 2), (3, 2)),
+    *[
+        case(f"einsum {text}", lambda *xs, t=text: np.einsum(t, *xs), *shapes)
+        for text, shapes in (
+            ("ij,jk->ik", (M, N)),
+            ("ij,jk", (M, N)),
+            ("ii", (SQUARE,)),
+            ("ii->i", (SQUARE,)),
+            ("ij->ji", (M,)),
+            ("ij->", (M,)),
+            ("ji", (M,)),
+            ("ij,ij->i", (M, M)),
+            ("ij,ij", (M, M)),
+            ("i,j->ij", (V, W)),
+            ("i,j->ji", (V, W)),
+            ("bij,bjk->bik", (C, (2, 4, 2))),
+            ("bij,bjk->kbi", (C, (2, 4, 2))),
+            ("...ij,...jk->...ik", ((2, 1, 3, 2), (3, 2, 4))),
+            ("...i->...", (C,)),
+            ("i...,i...", (M, M)),
+            ("iij,jk->ik", ((3, 3, 4), (4, 2))),
+            ("ij,jk,kl->il", (M, N, (3, 2))),
+            ("i,ij,j", ((3,), M, W)),
+            ("a,b,c->abc", ((2,), (3,), (4,))),
+            ("ab,bc,cd,de->ae", ((2, 3), (3, 4), (4, 2), (2, 3))),
+            ("ij, k -> i", (M, V)),
+            ("ij,ij->ij", ((3, 1), M)),
+            (",ij->j", ((), M)),
+            ("ijk,k->ij", (C, W)),
+        )
+    ],
+    case("einsum-lists", lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [2, 0]), M, N),
+    case("einsum-twice", lambda x: np.einsum("ij,ik->jk", x, x), M),
+]
+
+LINALG = [
+    case("cholesky", lambda a: np.linalg.cholesky(pd(a)), SQUARE),
+    case("cholesky-upper", lambda a: np.linalg.cholesky(pd(a), upper=True), SQUARE),
+    case("cholesky-stack", lambda a: np.linalg.cholesky(pd(a)), STACK),
+    case("solve", lambda a, b: np.linalg.solve(pd(a), b), SQUARE, (3,)),
+    case("solve-matrix", lambda a, b: np.linalg.solve(pd(a), b), SQUARE, (3, 2)),
+    case("solve-stack", lambda a, b: np.linalg.solve(pd(a), b), STACK, (3, 2)),
+    case("solve-stack-vector", lambda a, b: np.linalg.solve(pd(a), b), STACK, (3,)),
+    case("inv", lambda a: np.linalg.inv(pd(a)), STACK),
+    case("det", np.linalg.det, STACK),
+    case("slogdet", lambda a: np.linalg.slogdet(pd(a)).logabsdet, STACK),
+    case("slogdet-sign", lambda a: np.linalg.slogdet(a)[0] * a[0, 0], SQUARE),
+    *[
+        case(f"norm-{order}-{axis}", lambda x, o=order, a=axis: np.linalg.norm(x, o, a), shape)
+        for order, axis, shape in (
+            *[(o, None, V) for o in (None, 2, 1, np.inf, -np.inf, 3, 0.5)],
+            *[(o, None, M) for o in (None, "fro", 1, -1, np.inf, -np.inf)],
+            *[(o, 1, C) for o in (None, 2, 1, np.inf)],
+            *[(o, (2, 0), C) for o in (None, "fro", 1, np.inf)],
+            (None, None, C),
+        )
+    ],
+    case("norm-keepdims", lambda x: np.linalg.norm(x, 1, (0, 2), True), C),
+    case("vector_norm", lambda x: np.linalg.vector_norm(x, axis=(0, 2), ord=3), C),
+    case("vector_norm-all", lambda x: np.linalg.vector_norm(x, keepdims=True), M),
+    case("matrix_norm", lambda x: np.linalg.matrix_norm(x), C),
+    case("matrix_norm-1", lambda x: np.linalg.matrix_norm(x, ord=1, keepdims=True), C),
+    *[case(f"matrix_power-{k}", lambda a, k=k: np.linalg.matrix_power(pd(a) / 9, k) * a, SQUARE) for k in (-2, 0, 1, 5)],
+    case("multi_dot", lambda *xs: np.linalg.multi_dot(xs), (2, 3), (3, 4), (4, 2)),
+    case("multi_dot-vectors", lambda *xs: np.linalg.multi_dot(xs), (3,), (3, 4), (4,)),
+    case("linalg.trace", lambda x: np.linalg.trace(x, offset=1), C),
+    case("linalg.diagonal", lambda x: np.linalg.diagonal(x), C),
+    case("linalg.matrix_transpose", np.linalg.matrix_transpose, C),
+    case("linalg.cross", np.linalg.cross, (4, 3), (4, 3)),
+    case("linalg.tensordot", lambda x, y: np.linalg.tensordot(x, y, axes=1), M, N),
+    case("linalg.matmul", np.linalg.matmul, M, N),
+]
+
+NUMERIC = [
+    case("diff", np.diff, M),
+    case("diff-2", lambda x: np.diff(x, 2, 0), (4, 2)),
+    case("diff-ends", lambda x, y: np.diff(x, prepend=y, append=1.0), V, ()),
+    case("diff-short", lambda x: np.diff(x, 3), (2,)),
+    case("ediff1d", lambda x: np.ediff1d(x, to_end=[1.0, 2.0], to_begin=0.0), M),
+    case("gradient", lambda x: np.gradient(x), V),
+    case("gradient-both", lambda x: np.gradient(x, 0.5), M),
+    case("gradient-points", lambda x: np.gradient(x, np.array([0.0, 0.5, 2.0, 2.5, 4.0])), V),
+    case("gradient-edges", lambda x: np.gradient(x, 0.5, axis=0, edge_order=2), (5, 2)),
+    case("gradient-edges-points", lambda x: np.gradient(x, np.arange(5.0) ** 2, edge_order=2), V),
+    case("trapezoid", np.trapezoid, M),
+    case("trapezoid-points", lambda y, x: np.trapezoid(y, x, axis=0), M, (3,)),
+    case("trapezoid-dx", lambda y: np.trapezoid(y, dx=0.1, axis=0), M),
+    *[
+        case(f"{name}-{mode}-{a}-{b}", lambda x, y, f=getattr(np, name), m=mode: f(x, y, m), (a,), (b,))
+        for name in ("convolve", "correlate")
+        for mode in ("full", "same", "valid")
+        for a, b in ((5, 3), (2, 5), (4, 4), (5, 2))
+    ],
+    case("convolve-self", lambda x: np.convolve(x, x), V),
+    case("interp", lambda x, fp: np.interp(x, np.array([-1.5, 0.0, 0.5, 1.0]), fp), V, W),
+    case("interp-ends", lambda x: np.interp(x, [-1.0, 0.0, 1.0], [1.0, 3.0, 2.0], left=-5.0, right=7.0), V),
+    case("bincount", lambda w: np.bincount([0, 3, 1, 3, 0], w, 6), V),
+    case("polyval", lambda p, x: np.polyval(p, x), W, V),
+    case("polyder", lambda p: np.polyder(p, 2), V),
+    case("polyadd", lambda p, q: np.polyadd(p, q), W, V),
+    case("polymul", lambda p, q: np.polymul(p, q), W, V),
+    case("unwrap", lambda x: np.unwrap(3 * x), V),
+]
+
+CASES = [
+    *REDUCTIONS, *MASKED, *ORDERING, *SHAPES, *JOINS, *BUILDS, *SELECTIONS, *PREDICATES, *PRODUCTS, *LINALG, *NUMERIC,
+]  # fmt: skip
+
+
+def arguments(shapes, bounds, seed):
+    rng = np.random.default_rng(seed)
+    draws = [rng.uniform(*bounds, size=shape) for shape in shapes]
+    return [np.float64(x) if np.ndim(x) == 0 else x for x in draws]
+
+
+def seed_of(request) -> int:
+    return zlib.crc32(request.node.name.encode())
+
+
+def leaves(tree) -> list:
+    if isinstance(tree, (tuple, list)):
+        return [leaf for part in tree for leaf in leaves(part)]
+    return [tree]
+
+
+def same_kind(result, expected):
+    assert type(result) is type(expected), (type(result), type(expected))
+    assert np.asarray(result).dtype == np.asarray(expected).dtype
+    assert np.shape(result) == np.shape(expected)
+
+
+@pytest.mark.parametrize(("f", "shapes", "bounds"), CASES)
+def test_the_traced_value_is_numpys(f, shapes, bounds, request):
+    args = arguments(shapes, bounds, seed_of(request))
+    expected = leaves(f(*args))
+    recording = record(f, [InputLeaf(x, ACTIVE) for x in args], lambda traced: (traced, {}))
+    assert len(leaves(recording.result)) == len(expected)
+    for leaf, its in zip(leaves(recording.result), expected, strict=True):
+        value = recording.values[leaf.number] if isinstance(leaf, Output) else leaf
+        same_kind(value, its)
+        np.testing.assert_array_almost_equal_nulp(np.asarray(value), np.asarray(its), 4)
+
+
+def close(result, expected, rtol=1e-12, atol=1e-12):
+    single = np.asarray(expected).dtype == np.float32
+    tolerances = {"rtol": 1e-6, "atol": 1e-6} if single else {"rtol": rtol, "atol": atol}
+    np.testing.assert_allclose(np.asarray(result, float), np.asarray(expected, float), **tolerances)
+
+
+def slope(f, args, directions, weights) -> float:
+    """Return the directional derivative of ``sum(weights*f)`` by Richardson extrapolation."""
+
+    def functional(step):
+        moved = [x + step * d for x, d in zip(args, directions, strict=True)]
+        return sum(np.sum(w * np.asarray(y, float)) for w, y in zip(weights, leaves(f(*moved)), strict=True))
+
+    def central(h):
+        return (functional(h) - functional(-h)) / (2 * h)
+
+    h = 1e-3
+    rows = [central(h / 2**k) for k in range(4)]
+    for k in range(1, 4):
+        rows = [(4**k * fine - coarse) / (4**k - 1) for coarse, fine in zip(rows, rows[1:], strict=False)]
+    return rows[0]
+
+
+@pytest.mark.parametrize(("f", "shapes", "bounds"), CASES)
+def test_replay_and_gradient(f, shapes, bounds, request):
+    seed = seed_of(request)
+    first, second = (arguments(shapes, bounds, seed + k) for k in range(2))
+    cache = nt.prepare_pullback_cache(f, *first)
+    rng = np.random.default_rng(seed + 2)
+    for args in (first, second, first):
+        copies = [np.array(x) for x in args]
+        expected = f(*args)
+        weights = [rng.normal(size=np.shape(y)) for y in leaves(expected)]
+        ybar = _shaped(expected, iter(weights))
+        value, gradients = nt.value_and_pullback(cache, ybar, *args)
+        for result, its in zip(leaves(value), leaves(expected), strict=True):
+            same_kind(result, its)
+            close(result, its)
+        for x, copy in zip(args, copies, strict=True):
+            np.testing.assert_array_equal(x, copy)
+        directions = [rng.normal(size=np.shape(x)) for x in args]
+        along = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True) if g is not None)
+        if all(np.asarray(y).dtype == np.float64 for y in leaves(expected)) and "float32" not in request.node.name:
+            expected_slope = slope(f, args, directions, weights)
+            assert along == pytest.approx(expected_slope, rel=1e-7, abs=1e-7)
+
+
+def _shaped(tree, parts):
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_shaped(part, parts) for part in tree)
+    return next(parts)

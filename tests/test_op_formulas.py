@@ -1,0 +1,512 @@
+"""Every elementwise row's formulas, evaluated as text in Python with libm, against mpmath.
+
+Values also against NumPy and SciPy, special values included; partials and second partials against
+mpmath's derivative of the function; conventions exactly.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import re
+import types
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as sc
+
+from numbatape.ops import BY_FUNCTION, OPS, Elementwise, find, resolve, scalars
+from numbatape.ops.table import BOOLEAN, OPERANDS
+
+ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.name != "cast"]
+BY_NAME = {op.name: op for op in ROWS}
+NUMPY_ROWS = [op for op in ROWS if not isinstance(op.numpy[0], str)]
+DIFFERENTIABLE = [op for op in ROWS if op.differentiable]
+EPS = 2.0**-52
+INF, NAN = math.inf, math.nan
+SPECIAL = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -3.0, 1e-300, 1e300, INF, -INF, NAN)
+
+
+class Math:
+    """``math`` as Numba compiles it: libm's results, no exceptions."""
+
+    inf, nan = np.float64(INF), np.float64(NAN)
+
+    def __getattr__(self, name):
+        def call(*args):
+            try:
+                return np.float64(getattr(math, name)(*args))
+            except (ValueError, OverflowError):
+                return np.float64(getattr(np, name)(*args))
+
+        return call
+
+
+# The rows' own language: scalar functions are rebuilt so that their `math` does not raise.
+LANGUAGE = {"math": Math(), "sc": sc, "__builtins__": {"int": int, "max": max}}
+for _name, _function in vars(scalars).items():
+    if isinstance(_function, types.FunctionType):
+        LANGUAGE[_name] = types.FunctionType(_function.__code__, LANGUAGE)
+
+
+def evaluate(formula, names):
+    with np.errstate(all="ignore"):
+        return np.float64(eval(formula, LANGUAGE, names))
+
+
+def value_at(op, point):
+    return evaluate(op.value, dict(zip(OPERANDS, map(np.float64, point), strict=False)))
+
+
+def partials_at(op, point):
+    """First partials by operand and second ones by pair, zero where the row says nothing."""
+    names = dict(zip(OPERANDS, map(np.float64, point), strict=False))
+    names["z"] = evaluate(op.value, names)
+    for operand, formula in zip(OPERANDS, op.partials, strict=False):
+        names["d" + operand] = evaluate(formula, names) if formula else np.float64(0.0)
+    first = {k: names["d" + k] for k in OPERANDS[: op.arity]}
+    pairs = itertools.combinations_with_replacement(OPERANDS[: op.arity], 2)
+    second = {i + j: evaluate(op.second.get(i + j, "0.0"), names) for i, j in pairs}
+    return first, second
+
+
+def points_of(op, count):
+    rng = np.random.default_rng(sum(map(ord, op.name)))
+    for _ in range(count):
+        yield tuple(
+            float(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain)
+            for domain in op.domains
+        )
+
+
+def by_name(ops):
+    return pytest.mark.parametrize("op", ops, ids=lambda op: op.name)
+
+
+# The exact functions.
+
+
+def log_ndtr(x):
+    return mp.log(mp.erfc(-x / mp.sqrt(2)) / 2)
+
+
+def ndtri_exp(y):
+    guess = mp.mpf(float(sc.ndtri_exp(float(y))))
+    return mp.findroot(lambda x: log_ndtr(x) - y, (guess, guess + mp.mpf("1e-9")))
+
+
+def power(x, y):
+    return x**y if x > 0 else (-1) ** int(mp.nint(y)) * (-x) ** y
+
+
+def rel_entr(x, y):
+    return x * mp.log(x / y)
+
+
+def huber(delta, r):
+    return r * r / 2 if abs(r) <= delta else delta * (abs(r) - delta / 2)
+
+
+EXACT = {
+    "copy": lambda x: x,
+    "neg": lambda x: -x,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "reciprocal": lambda x: 1 / x,
+    "square": lambda x: x * x,
+    "abs": abs,
+    "remainder": lambda x, y: x - y * mp.floor(x / y),
+    "fmod": lambda x, y: x - y * int(x / y),
+    "copysign": lambda x, y: abs(x) * mp.sign(y),
+    "ldexp": lambda x, y: x * 2 ** int(y),
+    "deg2rad": mp.radians,
+    "rad2deg": mp.degrees,
+    "heaviside": lambda x, y: mp.mpf(x > 0) if x else y,
+    "maximum": max,
+    "minimum": min,
+    "fmax": max,
+    "fmin": min,
+    "where": lambda x, y, w: y if x else w,
+    "power": power,
+    "sqrt": mp.sqrt,
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+    "hypot": mp.hypot,
+    "exp": mp.exp,
+    "exp2": lambda x: mp.mpf(2) ** x,
+    "expm1": mp.expm1,
+    "log": mp.log,
+    "log2": lambda x: mp.log(x) / mp.log(2),
+    "log10": mp.log10,
+    "log1p": mp.log1p,
+    "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
+    "logaddexp2": lambda x, y: mp.log(mp.mpf(2) ** x + mp.mpf(2) ** y) / mp.log(2),
+    "sin": mp.sin,
+    "cos": mp.cos,
+    "tan": mp.tan,
+    "arcsin": mp.asin,
+    "arccos": mp.acos,
+    "arctan": mp.atan,
+    "arctan2": mp.atan2,
+    "sinc": mp.sincpi,
+    "sinh": mp.sinh,
+    "cosh": mp.cosh,
+    "tanh": mp.tanh,
+    "arcsinh": mp.asinh,
+    "arccosh": mp.acosh,
+    "arctanh": mp.atanh,
+    "gammaln": mp.loggamma,
+    "loggamma": mp.loggamma,
+    "gamma": mp.gamma,
+    "rgamma": mp.rgamma,
+    "psi": mp.digamma,
+    "trigamma": lambda x: mp.psi(1, x),
+    "betaln": lambda x, y: mp.log(mp.beta(x, y)),
+    "beta": mp.beta,
+    "poch": mp.rf,
+    "binom": mp.binomial,
+    "erf": mp.erf,
+    "erfc": mp.erfc,
+    "erfi": mp.erfi,
+    "erfcx": lambda x: mp.exp(x * x) * mp.erfc(x),
+    "erfinv": mp.erfinv,
+    "erfcinv": lambda x: mp.erfinv(1 - x),
+    "ndtr": mp.ncdf,
+    "log_ndtr": log_ndtr,
+    "ndtri": lambda x: ndtri_exp(mp.log(x)),
+    "ndtri_exp": ndtri_exp,
+    "expit": lambda x: 1 / (1 + mp.exp(-x)),
+    "log_expit": lambda x: -mp.log1p(mp.exp(-x)),
+    "logit": lambda x: mp.log(x / (1 - x)),
+    "xlogy": lambda x, y: x * mp.log(y),
+    "xlog1py": lambda x, y: x * mp.log1p(y),
+    "entr": lambda x: -x * mp.log(x),
+    "rel_entr": rel_entr,
+    "kl_div": lambda x, y: rel_entr(x, y) - x + y,
+    "huber": huber,
+    "i0": lambda x: mp.besseli(0, x),
+    "i1": lambda x: mp.besseli(1, x),
+    "i0e": lambda x: mp.exp(-abs(x)) * mp.besseli(0, x),
+    "i1e": lambda x: mp.exp(-abs(x)) * mp.besseli(1, x),
+    "j0": lambda x: mp.besselj(0, x),
+    "j1": lambda x: mp.besselj(1, x),
+    "y0": lambda x: mp.bessely(0, x),
+    "y1": lambda x: mp.bessely(1, x),
+    "k0": lambda x: mp.besselk(0, x),
+    "k1": lambda x: mp.besselk(1, x),
+    "exprel": lambda x: mp.expm1(x) / x,
+    "exp10": lambda x: mp.mpf(10) ** x,
+    "cosm1": lambda x: mp.cos(x) - 1,
+    "expi": mp.ei,
+    "exp1": mp.e1,
+    "wrightomega": lambda x: mp.lambertw(mp.exp(x)).real,
+}
+
+# Points where a plainer formula would cancel, overflow or divide by zero.
+HARD = {
+    "expm1": (-20.0, -1e-9),
+    "tanh": (15.0, -200.0, 1e-9),
+    "expit": (40.0, -40.0, 700.0, 1e-9),
+    "log_expit": (40.0, -40.0, 1e-9),
+    "sinc": (1e-9, 0.03, 0.04, 20.25),
+    "arcsin": (1.0 - 1e-9,),
+    "arctanh": (1.0 - 1e-9,),
+    "arcsinh": (1e200,),
+    "arccosh": (1.0 + 1e-9, 1e200),
+    "arctan2": ((1e-200, 2e-200), (1e200, -2e200)),
+    "hypot": ((3e200, 4e200), (3e-200, 4e-200)),
+    "power": ((1e-200, 2.0), (-2.0, 3.0), (0.3, 1e-20), (1e200, 1.5), (1e-8, 40.0), (1e300, 1e-17)),
+    "logaddexp": ((40.0, -3.0), (1.0, 900.0), (2.0, 2.0), (1e-9, 0.0)),
+    "logaddexp2": ((40.0, -3.0), (2.0, 2.0)),
+    "psi": (1e-5, 15.9, 1e6, -0.5, -3.3),
+    "gammaln": (1e-5, 1e6),
+    "trigamma": (1e-5, 9.99, 1e6, -0.25, -7.4),
+    "erfc": (20.0, -3.0),
+    "erfcx": (-5.0, 2.0, 2.001, 10.0, 40.0, 1e4),
+    "ndtr": (-20.0,),
+    "log_ndtr": (-3.01, -2.99, -30.0, -400.0, 8.0, 20.0),
+    "ndtri": (1e-200, 1e-10, 0.999),
+    "ndtri_exp": (-5.0, -300.0, -1e-5),
+    "logit": (1e-9, 1.0 - 1e-9, 0.5),
+    "rel_entr": ((1.0, 1.0 + 1e-9),),
+    "kl_div": ((1.0, 1.0 + 1e-9), (1.0, 3.0)),
+    "i0e": (1e-9, 50.0, 201.0, 1e4, -1e3),
+    "i1e": (1e-9, 50.0, 201.0, 1e4, -1e3),
+    "i1": (1e-9,),
+    "j1": (1e-9,),
+    "exprel": (1e-9, 0.0299, 0.0301, -20.0, 30.0),
+}
+
+
+def hard_points(op):
+    return [p if isinstance(p, tuple) else (p,) for p in HARD.get(op.name, ())]
+
+
+def exactly(op, point, orders=None):
+    """The function, or its partial of these orders, in high precision."""
+    function = EXACT[op.name]
+    if orders is None or not any(orders):
+        with mp.workdps(60):
+            return +function(*map(mp.mpf, map(float, point)))
+    # Central differences in steps of 1e-30 lose 30 digits an order, and cancellation more.
+    with mp.workdps(400 if point in hard_points(op) else 150):
+        point = [mp.mpf(float(x)) for x in point]
+        steps = [abs(x) * mp.mpf("1e-30") or mp.mpf("1e-30") for x in point]
+
+        def difference(point, orders):
+            k = next((k for k, order in enumerate(orders) if order), None)
+            if k is None:
+                return function(*point)
+            fewer = [order - (i == k) for i, order in enumerate(orders)]
+            up, down = list(point), list(point)
+            up[k] += steps[k]
+            down[k] -= steps[k]
+            return (difference(up, fewer) - difference(down, fewer)) / (2 * steps[k])
+
+        return difference(point, orders)
+
+
+def relative_error(got, want, scale=0.0):
+    if got == float(want) or (got == 0.0 and abs(want) < 1e-50):
+        return 0.0
+    with mp.workdps(60):
+        return float(abs(mp.mpf(float(got)) - want) / max(abs(want), mp.mpf(scale)))
+
+
+# Values.
+
+
+def ulps(got, want):
+    if got == want or (np.isnan(got) and np.isnan(want)):
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(abs(got - want) / np.spacing(min(abs(want), np.finfo(float).max)))
+
+
+def tolerance(op):
+    return 2.0 if op in NUMPY_ROWS else 4.0
+
+
+@by_name(ROWS)
+def test_value_is_the_oracle_s(op):
+    oracle = resolve(op.numpy[0])
+    special = itertools.product(SPECIAL, repeat=op.arity)
+    for point in itertools.chain(points_of(op, 50), op.edges, special, hard_points(op)):
+        operands = list(map(np.float64, point))
+        if op.name == "where":
+            operands[0] = operands[0] != 0.0
+        elif op.name == "ldexp":
+            operands[1] = int(np.clip(np.nan_to_num(operands[1]), -2000, 2000))
+        with np.errstate(all="ignore"):
+            want = np.float64(oracle(*operands))
+        got = value_at(op, operands)
+        if op.name == "power" and point == (-INF, 0.5):
+            continue  # NumPy takes a root here, C a power
+        # What NumPy's SIMD code and SciPy are allowed; ours is held to less below.
+        assert ulps(got, want) <= 8.0, (point, got, want)
+
+
+# Their results may be as small as one likes beside what they add up: errors are those of the terms.
+ADDING = {"logaddexp": 1.0, "logaddexp2": 1.0, "sinc": 1.0}
+# The value is SciPy's own, and compared with SciPy's above.
+OURS = [
+    op
+    for op in DIFFERENTIABLE
+    if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod")
+]
+
+
+@by_name(OURS)
+def test_value_is_exact_within_ulps(op):
+    for point in itertools.chain(points_of(op, 200), hard_points(op)):
+        want = exactly(op, point)
+        error = relative_error(value_at(op, point), want, ADDING.get(op.name, 1e-300))
+        assert error <= tolerance(op) * EPS, (point, error / EPS)
+
+
+# Derivatives.
+
+
+def conditioning(op, point, orders):
+    """How far the rounding of the operands alone moves a partial, relative to eps."""
+    moved = 0.0
+    for k in range(op.arity):
+        more = tuple(order + (i == k) for i, order in enumerate(orders))
+        moved += abs(float(point[k] * exactly(op, point, more)))
+    return moved
+
+
+def check(op, point, orders, got, bound):
+    want = exactly(op, point, orders)
+    error = relative_error(got, want, 1e-290)
+    if error > bound:  # a zero of the derivative: the error is that of the operands
+        error = relative_error(got, want, max(conditioning(op, point, orders), 1e-290))
+    assert error <= bound, (op.name, point, orders, float(got), float(want), error)
+
+
+@by_name(DIFFERENTIABLE)
+def test_partials_are_exact(op):
+    for point in itertools.chain(points_of(op, 12), hard_points(op)):
+        first, _ = partials_at(op, point)
+        for k, operand in enumerate(OPERANDS[: op.arity]):
+            if op.partials[k] is not None and point[0] < 0.0 and op.name == "power" and k == 1:
+                continue  # no derivative there
+            if op.partials[k] is None:
+                assert first[operand] == 0.0
+                if op.name in ("where", "ldexp"):
+                    continue  # steps of a condition or a whole exponent
+            orders = tuple(int(i == k) for i in range(op.arity))
+            check(op, point, orders, first[operand], 1e-12)
+
+
+@by_name(DIFFERENTIABLE)
+def test_second_partials_are_exact(op):
+    for point in itertools.chain(points_of(op, 6), hard_points(op)):
+        if op.name == "power" and point[0] < 0.0:
+            continue
+        _, second = partials_at(op, point)
+        for pair, got in second.items():
+            if op.name in ("where", "ldexp") and pair[0] != "y" * (op.name == "where"):
+                continue
+            orders = tuple(pair.count(k) for k in OPERANDS[: op.arity])
+            check(op, point, orders, got, 1e-10)
+
+
+# Conventions: (row, operands) -> first partials.
+CONVENTIONS = [
+    ("abs", (0.0,), (0.0,)),
+    ("abs", (-0.0,), (0.0,)),
+    ("copysign", (0.0, -1.0), (0.0, 0.0)),
+    ("maximum", (1.0, 1.0), (0.5, 0.5)),
+    ("maximum", (0.0, -0.0), (0.5, 0.5)),
+    ("maximum", (INF, INF), (0.5, 0.5)),
+    ("maximum", (NAN, 1.0), (1.0, 0.0)),
+    ("maximum", (1.0, NAN), (0.0, 1.0)),
+    ("minimum", (1.0, 1.0), (0.5, 0.5)),
+    ("minimum", (2.0, 1.0), (0.0, 1.0)),
+    ("minimum", (NAN, 1.0), (1.0, 0.0)),
+    ("minimum", (1.0, NAN), (0.0, 1.0)),
+    ("fmax", (1.0, 1.0), (0.5, 0.5)),
+    ("fmax", (NAN, 1.0), (0.0, 1.0)),
+    ("fmax", (1.0, NAN), (1.0, 0.0)),
+    ("fmin", (NAN, 1.0), (0.0, 1.0)),
+    ("fmin", (1.0, NAN), (1.0, 0.0)),
+    ("where", (1.0, 2.0, NAN), (0.0, 1.0, 0.0)),
+    ("where", (NAN, 2.0, 3.0), (0.0, 1.0, 0.0)),
+    ("heaviside", (0.0, 0.5), (0.0, 1.0)),
+    ("sqrt", (0.0,), (INF,)),
+    ("sqrt", (-0.0,), (INF,)),
+    ("cbrt", (0.0,), (INF,)),
+    ("hypot", (0.0, 0.0), (0.0, 0.0)),
+    ("power", (0.0, 0.0), (0.0, 0.0)),
+    ("power", (3.0, 0.0), (0.0, math.log(3.0))),
+    ("power", (0.0, 1.0), (1.0, 0.0)),
+    ("power", (0.0, 2.0), (0.0, 0.0)),
+    ("power", (0.0, 0.5), (INF, 0.0)),
+    ("power", (-2.0, 3.0), (12.0, NAN)),
+    ("log", (0.0,), (INF,)),
+    ("arcsin", (1.0,), (INF,)),
+    ("arccos", (-1.0,), (-INF,)),
+    ("arctan2", (0.0, 0.0), (NAN, NAN)),
+    ("arctanh", (1.0,), (INF,)),
+    ("sinc", (0.0,), (0.0,)),
+    ("logaddexp", (-INF, -INF), (0.5, 0.5)),
+    ("logaddexp", (-INF, 1.0), (0.0, 1.0)),
+    ("logaddexp", (INF, INF), (0.5, 0.5)),
+    ("xlogy", (0.0, 0.0), (-INF, 0.0)),
+    ("xlog1py", (0.0, -1.0), (-INF, 0.0)),
+    ("entr", (0.0,), (INF,)),
+    ("rel_entr", (0.0, 0.0), (NAN, 0.0)),
+    ("kl_div", (0.0, 0.0), (NAN, 1.0)),
+    ("i0e", (0.0,), (0.0,)),
+    ("i1", (0.0,), (0.5,)),
+    ("i1e", (0.0,), (0.5,)),
+    ("j1", (0.0,), (0.5,)),
+    ("exprel", (0.0,), (0.5,)),
+]
+
+
+@pytest.mark.parametrize("name, point, want", CONVENTIONS, ids=str)
+def test_convention(name, point, want):
+    first, _ = partials_at(BY_NAME[name], point)
+    np.testing.assert_array_equal(list(first.values()), want)
+
+
+@pytest.mark.parametrize(
+    "name, point, want",
+    [
+        ("power", (0.0, 2.0), {"xx": 2.0, "xy": 0.0, "yy": 0.0}),
+        ("power", (0.0, 1.0), {"xx": 0.0, "xy": -INF, "yy": 0.0}),
+        ("power", (0.0, 3.0), {"xx": 0.0, "xy": 0.0, "yy": 0.0}),
+        ("power", (-2.0, 3.0), {"xx": -12.0, "xy": NAN, "yy": NAN}),
+        ("power", (2.0, 0.0), {"xx": 0.0, "xy": 0.5, "yy": math.log(2.0) ** 2}),
+        ("xlogy", (0.0, 0.0), {"xx": 0.0, "xy": INF, "yy": 0.0}),
+        ("xlog1py", (0.0, -1.0), {"xx": 0.0, "xy": INF, "yy": 0.0}),
+        ("rel_entr", (0.0, 1.0), {"xx": INF, "xy": -1.0, "yy": 0.0}),
+        ("hypot", (0.0, 0.0), {"xx": 0.0, "xy": 0.0, "yy": 0.0}),
+        ("sinc", (0.0,), {"xx": -(math.pi**2) / 3}),
+        ("exprel", (0.0,), {"xx": 1 / 3}),
+    ],
+    ids=str,
+)
+def test_second_order_convention(name, point, want):
+    _, second = partials_at(BY_NAME[name], point)
+    np.testing.assert_allclose(list(second.values()), list(want.values()), rtol=2 * EPS)
+
+
+@by_name(ROWS)
+def test_formulas_keep_to_the_language(op):
+    texts = (op.value, *filter(None, op.partials), *op.second.values())
+    for text in texts:
+        seconds = set(OPERANDS[: op.arity]) | {"d" + k for k in OPERANDS[: op.arity]} | {"z"}
+        for node in ast.walk(ast.parse(text, mode="eval")):
+            if isinstance(node, ast.Attribute):
+                assert node.value.id in ("math", "sc"), text
+                assert hasattr(LANGUAGE[node.value.id], node.attr), text
+            elif isinstance(node, ast.Name) and node.id not in ("math", "sc"):
+                assert node.id in seconds or hasattr(scalars, node.id), text
+    for pair in op.second:
+        assert all(op.partials[OPERANDS.index(k)] is not None for k in pair)
+    assert len(op.domains) == op.arity
+    assert not (op.hot and any("sc." in text for text in texts))
+
+
+@by_name(ROWS)
+def test_lookup_by_function(op):
+    for function in op.numpy:
+        assert BY_FUNCTION[function] is op
+        assert find(resolve(function)) is op
+        if isinstance(function, str):  # what `find` relies on
+            assert function == f"sc.{resolve(function).__name__}"
+    if op.loop:
+        loop = resolve(op.loop) if op.loop.startswith("sc.") else getattr(np, op.loop)
+        assert "d" * op.arity + "->d" in loop.types
+
+
+def test_find_knows_what_it_does_not_serve():
+    assert find(sc.digamma) is BY_NAME["psi"]
+    assert find(sc.jv) is None
+    assert find(len) is None
+
+
+def test_few_rows_are_hot():
+    assert sum(op.hot for op in ROWS) <= 42
+
+
+def test_every_differentiable_row_has_an_exact_function():
+    assert {op.name for op in DIFFERENTIABLE} == set(EXACT)
+
+
+def test_scalar_functions_are_used():
+    texts = " ".join(
+        text for op in ROWS for text in (op.value, *filter(None, op.partials), *op.second.values())
+    )
+    names = {name for name, f in vars(scalars).items() if isinstance(f, types.FunctionType)}
+    for name in names:
+        called = " ".join(
+            [texts, *(" ".join(getattr(scalars, n).__code__.co_names) for n in names)]
+        )
+        assert re.search(rf"\b{name}\b", called), name
