@@ -66,9 +66,7 @@ class Run:
         top = {"v": 3, "d": 2}
         for name, operand in zip("abc", operands, strict=False):
             steps = (strides or {}).get(name) or strides_of(operand.shape, layout)
-            spans = [
-                (size - 1) * step for size, step in zip(operand.shape, steps, strict=True) if size
-            ]
+            spans = [(size - 1) * step for size, step in zip(operand.shape, steps, strict=True) if size]
             stack = "d" if name in op.index else "v"
             first = top[stack] - sum(span for span in spans if span < 0)
             top[stack] = first + sum(span for span in spans if span > 0) + 4
@@ -220,10 +218,7 @@ def gradient(op, operands, gbar):
 
 def sample(op, shapes):
     rng = np.random.default_rng(11)
-    if op.make:
-        operands = op.make(rng, shapes)
-    else:
-        operands = [rng.normal(size=shape) for shape in shapes]
+    operands = op.make(rng, shapes) if op.make else [rng.normal(size=shape) for shape in shapes]
     return [np.asarray(operand, float) for operand in operands]
 
 
@@ -256,7 +251,7 @@ def test_every_op_has_cases(op):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("op", "shapes"), CASES)
+@pytest.mark.parametrize("op, shapes", CASES)
 def test_value(op, shapes, layout):
     operands = sample(op, shapes)
     run = Run(op, operands, layout)
@@ -267,7 +262,7 @@ def test_value(op, shapes, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("op", "shapes"), [c for c in CASES if c.values[0].differentiable])
+@pytest.mark.parametrize("op, shapes", [c for c in CASES if c.values[0].differentiable])
 def test_adjoint(op, shapes, layout):
     operands = sample(op, shapes)
     run = Run(op, operands, layout)
@@ -309,7 +304,7 @@ BROADCAST = [
 
 
 @pytest.mark.parametrize(
-    ("name", "operand", "shapes", "axis"),
+    "name, operand, shapes, axis",
     [(*row, axis) for row in BROADCAST for axis in range(len(row[2]["ab".index(row[1])]))],
 )
 def test_broadcast_operand(name, operand, shapes, axis):
@@ -391,7 +386,7 @@ def test_sum_that_overflows():
 
 
 @pytest.mark.parametrize(
-    ("x", "expected"),
+    "x, expected",
     [
         ([2.0, 0.0, 3.0], [0.0, 6.0, 0.0]),
         ([0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
@@ -411,7 +406,7 @@ def test_cumprod_with_zeros():
 
 
 @pytest.mark.parametrize(
-    ("name", "x", "value", "expected"),
+    "name, x, value, expected",
     [
         ("max", [1.0, 3.0, 3.0, 2.0], 3.0, [0.0, 0.5, 0.5, 0.0]),
         ("min", [1.0, 3.0, 1.0, 1.0], 1.0, [1 / 3, 0.0, 1 / 3, 1 / 3]),
@@ -432,15 +427,13 @@ def test_extrema(name, x, value, expected):
     "x",
     [[1.0, 3.0, 3.0], [2.0, math.nan, 5.0, math.nan], [-math.inf] * 2, [math.inf] * 2, [-0.0, 0.0]],
 )
-@pytest.mark.parametrize(
-    "name", ["argmax", "argmin", "any_nonzero", "all_nonzero", "count_nonzero"]
-)
+@pytest.mark.parametrize("name", ["argmax", "argmin", "any_nonzero", "all_nonzero", "count_nonzero"])
 def test_positions_and_counts(name, x):
     assert swept(name, x).value == ARRAY_OPS[name].numpy[0](x)
 
 
 @pytest.mark.parametrize(
-    ("x", "expected"),
+    "x, expected",
     [
         ([-math.inf, -math.inf], [0.0, 0.0]),
         ([-math.inf, 1.0], [0.0, 1.0]),
@@ -497,6 +490,20 @@ def test_cholesky_reads_the_lower_triangle_only():
     np.testing.assert_array_equal(np.triu(run.a, 1), 0.0)
 
 
+@pytest.mark.parametrize("n", [32, 33, 70])
+def test_cholesky_adjoint_in_blocks(n):
+    """Against the closed form for the whole matrix, without blocks."""
+    rng = np.random.default_rng(n)
+    root, gbar = rng.normal(size=(2, n, n))
+    a = root @ root.T + n * np.eye(n)
+    run = swept("cholesky", a, gbar=gbar)
+    lower = np.linalg.cholesky(a)
+    product = np.tril(lower.T @ np.tril(gbar))
+    inverse = np.linalg.inv(lower)
+    both = inverse.T @ (product + product.T - np.diag(np.diag(product))) @ inverse
+    close(run.a, np.tril(both) - 0.5 * np.diag(np.diag(both)))
+
+
 @pytest.mark.parametrize("a", [[[1.0, 0.0], [2.0, 1.0]], [[-1.0]], [[0.0]]])
 def test_cholesky_of_what_is_not_positive_definite(a):
     assert swept("cholesky", a).status == FACTOR
@@ -505,9 +512,7 @@ def test_cholesky_of_what_is_not_positive_definite(a):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(
-    "name", ["solve_lower", "solve_upper", "solve_lower_unit", "solve_upper_unit"]
-)
+@pytest.mark.parametrize("name", ["solve_lower", "solve_upper", "solve_lower_unit", "solve_upper_unit"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_triangular_solve_reads_its_triangle_only(name, k, layout):
     op = ARRAY_OPS[name]

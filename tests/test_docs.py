@@ -7,6 +7,7 @@ exception; "..." stands for anything. Other fences are not run.
 ``python tests/test_docs.py`` writes the list of supported functions into docs/interface.md.
 """
 
+import dataclasses
 import doctest
 import importlib
 import re
@@ -16,10 +17,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
+
+import numbatape as nt
+from numbatape.ops import OPS, Elementwise, resolve
+from numbatape.trace.functions.registry import HANDLED, full_name
+from numbatape.trace.functions.stand_ins import PENDING
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```\n(?P<shown>```text\n(?P<text>.*?)^```\n)?", re.M | re.S)
+FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```\n(?:```text\n(?P<text>.*?)^```\n)?", re.M | re.S)
 LIST = re.compile(r"(?<=<!-- supported -->\n).*?(?=<!-- /supported -->)", re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -52,25 +59,30 @@ def test_page(page, tmp_path, monkeypatch, capsys):
 
 def supported() -> str:
     """Return the functions that have a rule, one list a kind, from the op table and the tracer's."""
-    from numbatape.ops import OPS, Elementwise, resolve
-    from numbatape.trace.functions.registry import HANDLED, full_name
-
     rows = [(resolve(f), op) for op in OPS if isinstance(op, Elementwise) for f in op.numpy]
-    names = {f: qualified(f) for f, _ in rows if not isinstance(f, type)}
+    names = {f: name for f, _ in rows if (name := public_name(f))}
     handled = [f for f, rule in HANDLED.items() if rule.__name__ != "refuse" and f not in names]
     kinds = {
         "Elementwise, with a derivative": [names[f] for f, op in rows if op.differentiable and f in names],
         "Elementwise, without": [names[f] for f, op in rows if not op.differentiable and f in names],
         "NumPy's other functions": [full_name(f) for f in handled if f.__name__ != "trapz"],
+        "Through stand-ins": [f"{module}.{name}" for module, entries in PENDING.items() for name in entries],
     }
-    return "\n".join(
-        f"**{kind}**: {', '.join(f'`{name}`' for name in sorted(set(group)))}.\n" for kind, group in kinds.items()
-    )
+    seen: set[str] = set()
+    text = ""
+    for kind, group in kinds.items():
+        names = {name.replace("numpy.", "np.") for name in group} - seen
+        text += f"**{kind}**: {', '.join(f'`{name}`' for name in sorted(names))}.\n\n"
+        seen |= names
+    return text
 
 
-def qualified(function) -> str:
+def public_name(function) -> str | None:
     name = function.__name__
-    return f"np.{name}" if getattr(np, name, None) is function else f"scipy.special.{name}"
+    for module in (np, scipy.special):
+        if getattr(module, name, None) is function and not isinstance(function, type):
+            return f"{module.__name__.replace('numpy', 'np')}.{name}"
+    return None
 
 
 def exists(name: str) -> bool:
@@ -85,6 +97,13 @@ def test_list_of_supported_functions():
     assert not present - listed, "missing on the page: run python tests/test_docs.py"
     gone = {name for name in listed - present if exists(name)}
     assert not gone, "no longer supported: run python tests/test_docs.py"
+
+
+def test_interface_names_everything():
+    page = (ROOT / "docs" / "interface.md").read_text()
+    fields = [field.name for field in dataclasses.fields(nt.Config)]
+    missing = [name for name in (*nt.__all__, *fields) if not re.search(rf"`{name}\b", page)]
+    assert not missing
 
 
 if __name__ == "__main__":

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
+import functools
+import math
+import timeit
 import zlib
 
+import numba
 import numpy as np
 import pytest
+import scipy.linalg as sl
+import scipy.special
+import scipy.special as sc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 import numbatape as nt
 from numbatape.tape.tape import ACTIVE
 from numbatape.trace.record import InputLeaf, Output, record
+from numbatape.trace.scipy_bridge import rebind
 
 V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
 SQUARE, STACK = (3, 3), (2, 3, 3)
@@ -21,6 +31,11 @@ GRID = np.arange(12).reshape(3, 4) % 5 < 3
 def pd(a):
     """Return a positive definite matrix."""
     return a @ np.swapaxes(a, -1, -2) + 3.0 * np.eye(a.shape[-1])
+
+
+@numba.njit
+def compiled(x):
+    return math.exp(x) * 2.0
 
 
 def case(name, f, *shapes, low=-2.0, high=2.0):
@@ -496,7 +511,388 @@ def test_replay_and_gradient(f, shapes, bounds, request):
             assert along == pytest.approx(expected_slope, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.parametrize(("f", "shapes", "bounds"), [c for c in CASES if len(c.values[1]) > 1])
+def test_constants_change_from_call_to_call(f, shapes, bounds, request):
+    """A first argument that is data: the others' gradients are what they were."""
+    seed = seed_of(request)
+    first, second = (arguments(shapes, bounds, seed + k) for k in range(2))
+    rng = np.random.default_rng(seed)
+    ybar = _shaped(expected := f(*second), iter([rng.normal(size=np.shape(y)) for y in leaves(expected)]))
+    whole = nt.value_and_pullback(nt.prepare_pullback_cache(f, *first), ybar, *second)[1]
+    cache = nt.prepare_pullback_cache(f, nt.Constant(first[0]), *first[1:])
+    value, gradients = nt.value_and_pullback(cache, ybar, second[0], *second[1:])
+    for result, its in zip(leaves(value), leaves(expected), strict=True):
+        same_kind(result, its)
+        close(result, its)
+    assert gradients[0] is None
+    for part, its in zip(gradients[1:], whole[1:], strict=True):
+        if part is not None:
+            close(part, its)
+
+
 def _shaped(tree, parts):
     if isinstance(tree, (tuple, list)):
         return type(tree)(_shaped(part, parts) for part in tree)
     return next(parts)
+
+
+# ---- float32
+
+
+FLOAT32 = {
+    "sum": lambda x: np.sum(x, 0),
+    "mean": lambda x: np.mean(x, 1),
+    "var": lambda x: np.var(x),
+    "max": lambda x: np.max(x, 0),
+    "argmax": lambda x: np.argmax(x) * x,
+    "cumsum": lambda x: np.cumsum(x, 1),
+    "matmul": lambda x: x @ x.T,
+    "dot": lambda x: np.dot(x[0], x[1]),
+    "mixed": lambda x: x @ np.ones(4),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, x),
+    "norm": lambda x: np.linalg.norm(x),
+    "cholesky": lambda x: np.linalg.cholesky(x @ x.T + 3 * np.eye(3, dtype=np.float32)),
+    "solve": lambda x: np.linalg.solve(x @ x.T + 3 * np.eye(3, dtype=np.float32), x[:, 0]),
+    "det": lambda x: np.linalg.det(x[:, :3]),
+    "concatenate": lambda x: np.concatenate([x, np.ones((1, 4), np.float32)]),
+    "promoting": lambda x: np.concatenate([x, np.ones((1, 4))]),
+    "where": lambda x: np.where(x > 0, x, 0.0),
+    "sort": lambda x: np.sort(x, 1),
+    "take": lambda x: x[[0, 2, -1]],
+    "count": lambda x: np.count_nonzero(x > 0) + np.sum(x > 0, 0),
+    "std-float64": lambda x: np.std(x, dtype=np.float64),
+    "diag": lambda x: np.diag(x[0]),
+    "linspace": lambda x: np.linspace(x[0], x[1], 3),
+    "pad": lambda x: np.pad(x, 1),
+    "median": lambda x: np.median(x, 0),
+    "nan_to_num": lambda x: np.nan_to_num(x),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT32)
+def test_float32_stays_what_numpy_makes_of_it(name):
+    f = FLOAT32[name]
+    x = np.random.default_rng(7).normal(size=M).astype(np.float32)
+    expected = f(x)
+    cache = nt.prepare_pullback_cache(f, x)
+    value, (gradient,) = nt.value_and_pullback(cache, np.ones(np.shape(expected)), x)
+    same_kind(value, expected)
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    if gradient is not None:
+        assert gradient.dtype == np.float32
+        double = nt.prepare_pullback_cache(f, x.astype(float))
+        _, (exact,) = nt.value_and_pullback(double, np.ones(np.shape(expected)), x.astype(float))
+        np.testing.assert_allclose(gradient, exact, rtol=1e-3, atol=1e-4)
+
+
+# ---- sizes
+
+
+SYMBOLIC = {
+    "sum": lambda x: np.sum(x),
+    "sum-axis": lambda x: np.sum(x, 0),
+    "sum-axes": lambda x: np.sum(x[None], (0, 2)),
+    "max": lambda x: np.max(x, 1),
+    "prod": lambda x: np.prod(x, 0, keepdims=True),
+    "argmax": lambda x: np.argmax(x, 0) * 1.0,
+    "any": lambda x: np.where(np.any(x > 0, 1), 1.0, 2.0),
+    "cumsum": lambda x: np.cumsum(x, 0),
+    "cumsum-all": lambda x: np.cumsum(x),
+    "sort": lambda x: np.sort(x, 0),
+    "logaddexp": lambda x: np.logaddexp.reduce(x, 1),
+    "matmul": lambda x: x @ x.T,
+    "matmul-vector": lambda x: x @ x[0],
+    "matmul-stack": lambda x: (x[None] @ x.T)[0],
+    "dot": lambda x: np.dot(x[:, 0], x[:, 1]),
+    "dot-matrix": lambda x: np.dot(x.T, x),
+    "outer": lambda x: np.outer(x[:, 0], x[0]),
+    "tensordot": lambda x: np.tensordot(x, x, ([0, 1], [0, 1])),
+    "tensordot-1": lambda x: np.tensordot(x, x, (0, 0)),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, x),
+    "einsum-sum": lambda x: np.einsum("ij->j", x),
+    "einsum-3": lambda x: np.einsum("ij,kj,kl->il", x, x, x),
+    "kron": lambda x: np.kron(x, np.ones((2, 1))),
+    "transpose": lambda x: x.T,
+    "ravel": lambda x: np.ravel(x),
+    "reshape": lambda x: x.reshape(-1),
+    "reshape-transposed": lambda x: x.T.reshape(-1),
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "moveaxis": lambda x: np.moveaxis(x, 0, -1),
+    "expand_dims": lambda x: np.expand_dims(x, 1),
+    "squeeze": lambda x: np.squeeze(x[:, None]),
+    "concatenate": lambda x: np.concatenate([x, x * 2, np.ones((1, 1)) * x[:1]]),
+    "concatenate-1": lambda x: np.concatenate([x, x], axis=1),
+    "stack": lambda x: np.stack([x, x * x]),
+    "hstack": lambda x: np.hstack([x[0], 1.0, x[:, 0]]),
+    "where": lambda x: np.where(x > 0, x, x * x),
+    "clip": lambda x: np.clip(x, -1, 1),
+    "tril": lambda x: np.tril(x),
+    "diagonal": lambda x: np.diagonal(x @ x.T),
+    "trace": lambda x: np.trace(x @ x.T),
+    "cholesky": lambda x: np.linalg.cholesky(np.exp(-((x[:, 0] - x[:, 0][:, None]) ** 2)) + x @ x.T),
+    "norm": lambda x: np.linalg.norm(x),
+    "norm-axis": lambda x: np.linalg.norm(x, axis=1),
+    "flip": lambda x: np.flip(x, 0),
+    "roll": lambda x: np.roll(x, 1, 0),
+    "diff": lambda x: np.diff(x, axis=0),
+    "pad": lambda x: np.pad(x, 1),
+    "tile": lambda x: np.tile(x, (2, 1)),
+    "repeat": lambda x: np.repeat(x, 2, 0),
+    "isclose": lambda x: np.isclose(x, 0.0) + x,
+    "nan_to_num": lambda x: np.nan_to_num(x),
+    "full_like": lambda x: np.full_like(x, x[0, 0]),
+    "broadcast_arrays": lambda x: np.broadcast_arrays(x, x[0])[1] * x,
+    "count_nonzero": lambda x: np.count_nonzero(x > 0, 0) * 1.0,
+    "vdot": lambda x: np.vdot(x, x),
+    "trapezoid": lambda x: np.trapezoid(x, axis=0),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_one_tape_serves_all_sizes(name):
+    def f(x):
+        return np.sum(np.sin(SYMBOLIC[name](x) + 0.1 * np.sum(x)))
+
+    rng = np.random.default_rng(5)
+    cache = nt.prepare_gradient_cache(f, rng.normal(size=(4, 3)))
+    for shape in ((6, 5), (3, 7)):
+        x = rng.normal(size=shape)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        close(value, f(x))
+        fresh = nt.prepare_gradient_cache(f, x)
+        close(gradient, nt.value_and_gradient(fresh, x)[1][0])
+    assert cache._program.traces == 1
+
+
+# ---- functions that reach no protocol
+
+
+def norm_of(a, b):
+    return math.sqrt(a * a + b * b)
+
+
+def log_density(x):
+    return logsumexp(x) + norm_of(x[0], x[1])
+
+
+class Model:
+    scale = 2.0
+
+    def density(self, x):
+        return math.log(x[0] ** 2) * self.scale
+
+
+BRIDGED = [
+    case("logsumexp", lambda x: logsumexp(x), M),
+    case("logsumexp-axis", lambda x: sc.logsumexp(x, axis=0, keepdims=True), M),
+    case("logsumexp-weights", lambda x, b: scipy.special.logsumexp(x, b=b**2, axis=1), M, W),
+    case("logsumexp-sign", lambda x, b: sc.logsumexp(x, b=b, return_sign=True), W, W),
+    case("softmax", lambda x: sc.softmax(x, axis=1), M),
+    case("log_softmax", lambda x: sc.log_softmax(x), M),
+    positive("polygamma", lambda x: sc.polygamma(1, x) + sc.polygamma(0, x), V),
+    positive("multigammaln", lambda x: sc.multigammaln(x + 1, 3), ()),
+    case("solve_triangular", lambda a, b: sl.solve_triangular(pd(a), b), SQUARE, (3,)),
+    case("solve_triangular-lower", lambda a, b: sl.solve_triangular(pd(a), b, lower=True), SQUARE, (3, 2)),
+    case("solve_triangular-trans", lambda a, b: sl.solve_triangular(pd(a), b, "T", lower=True), SQUARE, (3,)),
+    case("solve_triangular-unit", lambda a, b: sl.solve_triangular(a, b, unit_diagonal=True), SQUARE, (3,)),
+    case("sl.cholesky", lambda a: sl.cholesky(pd(a)), SQUARE),
+    case("sl.cholesky-lower", lambda a: sl.cholesky(pd(a), lower=True), SQUARE),
+    case("cho_factor", lambda a, b: sl.cho_solve(sl.cho_factor(pd(a)), b), SQUARE, (3,)),
+    case("cho_factor-lower", lambda a, b: sl.cho_solve(sl.cho_factor(pd(a), lower=True), b), SQUARE, (3, 2)),
+    case("cho_factor-itself", lambda a: sl.cho_factor(pd(a))[0], SQUARE),
+    case("sl.solve", lambda a, b: sl.solve(pd(a), b), SQUARE, (3,)),
+    case("sl.solve-pos", lambda a, b: sl.solve(pd(a), b, assume_a="pos"), SQUARE, (3, 2)),
+    case("sl.inv-det", lambda a: sl.inv(pd(a)) * sl.det(pd(a)), SQUARE),
+    positive("math", lambda x: math.log(x[0]) + math.exp(x[1]) * math.sin(x[2]) + math.pow(x[3], 2), V),
+    positive("math-more", lambda x: math.log(x[0], 2) + math.lgamma(x[1]) + math.hypot(x[2], x[3]) + math.erf(x[4]), V),
+    positive("math-weak", lambda x: np.float32(2.0) * math.sqrt(x[0]), V),
+    positive("math-sums", lambda x: math.fsum([x[0], x[1], 2.0]) * math.prod([x[2], x[3]]), V),
+    positive("math-helper", lambda x: norm_of(x[0], x[1]), V),
+    positive("log_density", log_density, V),
+    positive("method", Model().density, V),
+    positive("partial", functools.partial(lambda p, x: math.exp(p * x[0]), 0.5), V),
+    case("array", lambda x: np.array([x[0], 2 * x[1], 1.0]), V),
+    case("array-nested", lambda x: np.array([[x[0], 0.0], [x[1], x[2]]]) @ x[:2], V),
+    case("array-rows", lambda x: np.asarray([x, x * x]), V),
+    case("array-copy", lambda x: np.array(x) + np.asarray(x), V),
+    case("array-ndmin", lambda x: np.array(x, ndmin=3), V),
+    case("full", lambda x: np.full((2, 3), x[0] * x[1]), V),
+    case("sum-list", lambda x: np.sum([x[0], x[1] * x[2]]) + np.mean([x[0], 1.0]), V),
+    case("dot-list", lambda x: np.dot([x[0], x[1]], [1.0, 2.0]), V),
+    case("c_", lambda x: np.c_[np.ones(5), x], V),
+    case("r_", lambda x: np.r_[0.0, x, 0:3], V),
+    case("closure", (lambda log: lambda x: log(x[0] ** 2 + 1))(math.log), V),
+    case("nested", lambda x: (lambda y: math.exp(y) + norm_of(y, 1.0))(x[0]), V),
+    case("default", lambda x, log=math.log1p: log(x[0] ** 2), V),
+    case("njit", lambda x: compiled(x[0]) * x, V),
+]
+
+
+@pytest.mark.parametrize(("f", "shapes", "bounds"), BRIDGED)
+def test_bridged_value(f, shapes, bounds, request):
+    test_the_traced_value_is_numpys(f, shapes, bounds, request)
+
+
+@pytest.mark.parametrize(("f", "shapes", "bounds"), BRIDGED)
+def test_bridged_gradient(f, shapes, bounds, request):
+    test_replay_and_gradient(f, shapes, bounds, request)
+
+
+def plain_function(x):
+    return np.exp(x) + np.log(x)
+
+
+def test_rebind_leaves_alone_what_needs_nothing():
+    assert rebind(plain_function) is plain_function
+    model = Model()
+    assert rebind(model.density).__self__ is model
+    assert rebind(len) is len
+
+
+def test_rebind_changes_nothing_outside():
+    copy = rebind(log_density)
+    assert copy is not log_density
+    assert copy.__code__ is log_density.__code__
+    assert log_density.__globals__["math"] is math
+    assert log_density.__globals__["logsumexp"] is scipy.special.logsumexp
+    assert copy.__globals__["norm_of"].__globals__ is copy.__globals__
+    assert copy(np.ones(2)) == log_density(np.ones(2))
+
+
+def test_rebind_costs_little():
+    best = min(timeit.repeat(lambda: rebind(plain_function), number=200, repeat=5)) / 200
+    assert best < 50e-6
+
+
+def test_rebind_copies_helpers_that_call_each_other():
+    def even(x, n):
+        return x if n == 0 else math.exp(0.1 * odd(x, n - 1))
+
+    def odd(x, n):
+        return math.sin(even(x, n - 1))
+
+    assert nt.grad(lambda x: even(x, 4))(0.5) == pytest.approx(
+        slope(lambda x: even(float(x), 4), [0.5], [1.0], [1.0]), rel=1e-7
+    )
+
+
+def test_helpers_in_another_module(tmp_path, monkeypatch):
+    (tmp_path / "my_helpers.py").write_text("import math\ndef f(x):\n    return g(x)\ndef g(x):\n    return math.log(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_helpers
+
+    assert nt.grad(lambda x: my_helpers.f(x) + my_helpers.g(x))(2.0) == pytest.approx(1.0)
+    assert my_helpers.math is math
+
+
+# ---- what raises
+
+
+def raises(text, f, *shapes):
+    return pytest.param(f, shapes, text, id=text)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "text"),
+    [
+        raises(r"np.sum\(..., out\)", lambda x: np.sum(x, 0, None, np.empty(4)), M),
+        raises("out=array", lambda x: np.cumsum(x, out=np.empty(12)), M),
+        raises(r"np.quantile\(..., method='nearest'\)", lambda x: np.quantile(x, 0.5, method="nearest"), M),
+        raises(r"np.pad\(..., mode='linear_ramp'\)", lambda x: np.pad(x, 1, mode="linear_ramp"), V),
+        raises(r"np.linalg.norm\(..., ord=2\)", lambda x: np.linalg.norm(x, 2), M),
+        raises(r"np.unique\(..., return_inverse\)", lambda x: np.unique(x, return_inverse=True), V),
+        raises(r"np.astype\(..., dtype=complex128\)", lambda x: x.astype(complex), V),
+        raises(r"np.interp\(..., period\)", lambda x: np.interp(x, [0, 1], [0, 1], period=2.0), V),
+        raises("np.copyto changes an array in place", lambda x: np.copyto(np.empty(5), x), V),
+        raises("np.put changes an array in place", lambda x: np.put(np.empty(5), [0], x), V),
+        raises(r"scipy.special.polygamma\(..., n=2\)", lambda x: sc.polygamma(2, x), V),
+        raises(r"scipy.linalg.solve\(..., assume_a='sym'\)", lambda x: sl.solve(x, x, assume_a="sym"), SQUARE),
+        raises(r"np.linalg.svd of a traced array", lambda x: np.linalg.svd(x)[1], M),
+        raises(r"np.einsum\(..., dtype\)", lambda x: np.einsum("ij->i", x, dtype=float), M),
+        raises(r"np.reshape\(..., order='A'\)", lambda x: np.reshape(x, -1, order="A"), M),
+    ],
+)
+def test_unsupported_arguments_name_function_argument_and_line(f, shapes, text):
+    with pytest.raises(nt.UnsupportedOperationError, match=text) as caught:
+        nt.prepare_pullback_cache(f, *arguments(shapes, (0.5, 2.0), 0))
+    assert "test_functions.py:" in str(caught.value)
+    assert "<lambda>" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "error"),
+    [
+        (lambda x: np.sum(x, 5), V, np.exceptions.AxisError),
+        (lambda x: np.reshape(x, (4, 4)), V, ValueError),
+        (lambda x: np.concatenate([x, np.ones((2, 2))]), V, ValueError),
+        (lambda x: np.max(x), (0,), ValueError),
+        (lambda x: np.matmul(x, x), (2, 3), ValueError),
+        (lambda x: np.linalg.cholesky(-pd(x)), SQUARE, np.linalg.LinAlgError),
+        (lambda x: np.linalg.solve(0 * x, x[0]), SQUARE, np.linalg.LinAlgError),
+        (lambda x: sl.solve_triangular(0 * x, x[0]), SQUARE, np.linalg.LinAlgError),
+        (lambda x: np.take(x, 9), V, IndexError),
+        (lambda x: np.einsum("ij->i", x), V, ValueError),
+        (lambda x: np.squeeze(x, 0), V, ValueError),
+        (lambda x: np.sum(x, nonsense=1), V, TypeError),
+        (lambda x: math.log(x[0] - 9.0), V, ValueError),
+    ],
+)
+def test_numpys_own_errors(f, shape, error):
+    x = np.random.default_rng(1).uniform(0.5, 1.0, shape)
+    with pytest.raises(error):
+        f(x)
+    with pytest.raises(error) as caught:
+        nt.prepare_pullback_cache(f, x)
+    assert not isinstance(caught.value, nt.NumbatapeError)
+
+
+# ---- random arguments
+
+
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple),
+    name=st.sampled_from(["sum", "mean", "max", "prod", "std", "any", "count_nonzero"]),
+    keepdims=st.booleans(),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_reductions_over_any_axes(shape, name, keepdims, data):
+    axes = data.draw(st.none() | st.lists(st.integers(-len(shape), len(shape) - 1), max_size=3).map(tuple))
+    order = data.draw(st.permutations(range(len(shape))))
+    if axes is not None and len({a % len(shape) for a in axes}) != len(axes):
+        return
+    x = np.random.default_rng(0).normal(size=shape)
+
+    def f(x):
+        return getattr(np, name)(np.transpose(x, order), axis=axes, keepdims=keepdims) * 1.0
+
+    expected = f(x)
+    ybar = np.random.default_rng(1).normal(size=np.shape(expected))
+    value, (gradient,) = nt.value_and_pullback(nt.prepare_pullback_cache(f, x), ybar, x)
+    close(value, expected)
+    if gradient is not None and not (name == "std" and np.prod(shape) > 0 and np.any(np.asarray(expected) < 1e-3)):
+        direction = np.random.default_rng(2).normal(size=shape)
+        assert np.sum(gradient * direction) == pytest.approx(slope(f, [x], [direction], [ybar]), rel=1e-6, abs=1e-6)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_einsum_of_any_labels(data):
+    sizes = {"a": 2, "b": 3, "c": 1, "d": 4}
+    terms = data.draw(st.lists(st.text("abcd", min_size=1, max_size=3), min_size=1, max_size=3))
+    output = "".join(data.draw(st.permutations(sorted(set("".join(terms))))))
+    output = output[: data.draw(st.integers(0, len(output)))]
+    text = f"{','.join(terms)}->{output}"
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=[sizes[k] for k in term]) for term in terms]
+    expected = np.einsum(text, *args)
+    ybar = rng.normal(size=np.shape(expected))
+
+    def f(*args):
+        return np.einsum(text, *args)
+
+    value, gradients = nt.value_and_pullback(nt.prepare_pullback_cache(f, *args), ybar, *args)
+    close(value, expected)
+    directions = [rng.normal(size=x.shape) for x in args]
+    along = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+    assert along == pytest.approx(slope(f, args, directions, [ybar]), rel=1e-6, abs=1e-6)

@@ -29,8 +29,9 @@ def imported_parts(path: Path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join((*home[: len(home) + 1 - node.level], node.module or "")) if node.level else node.module
-            names = [f"{base}.{alias.name}".replace("..", ".") for alias in node.names]
+            above = home[: len(home) + 1 - node.level] if node.level else ()
+            base = (*above, *(node.module or "").split("."))
+            names = [".".join(filter(None, (*base, alias.name))) for alias in node.names]
         else:
             continue
         for name in names:

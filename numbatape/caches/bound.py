@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import optree
 
 from ..engine import Workspace, kernels
 from ..engine.frame import WORD
 from ..errors import SpecError
-from ..tape.tape import ACTIVE, FAMILY_DTYPE
-from .arguments import STATIC
+from ..tape.tape import ACTIVE
+from .arguments import NAMESPACE, STATIC, Flattened
 from .base import scalar_output
 from .program import Evaluator
 
@@ -22,118 +23,119 @@ class Bound:
         The gradient buffers, one an argument (None for constants).
     """
 
-    __slots__ = ("__call__", "_keep", "out")
+    # __call__ is a slot, so that an instance's call goes straight to its builtin.
+    __slots__ = ("__call__", "_alive", "out")
 
 
-def bind(cache, args, out):
+def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
     flat = cache._flatten(args)
-    evaluator = Evaluator(cache._program)  # cells of its own: other calls of the cache do not disturb it
+    evaluator = Evaluator(cache._program)  # other calls of the cache do not disturb these cells
     space = evaluator.forward(flat)
-    traced = [(s, v) for s, v in zip(flat.specs, flat.leaves, strict=True) if s.level != STATIC]
-    gradients = [None if g is None else np.empty(g.shape, g.dtype) for g in space.gradients]
-    if out is not None:
-        gradients = _buffers(flat, traced, gradients, out)
-    rows_in, rows_out = [], []
-    for (spec, leaf), cells, view, gradient in zip(
-        traced, space.inputs, space.gradients, gradients, strict=True
-    ):
+    targets = _targets(flat, space, out)
+    sources, sinks = [], []
+    for cells, view, (spec, leaf, target) in zip(space.inputs, space.gradients, targets, strict=True):
         if spec.level != ACTIVE:
             continue
         if not isinstance(leaf, np.ndarray) or not leaf.flags.c_contiguous:
             raise SpecError(f"{spec.path}: bind needs C-contiguous arrays, whose memory each call reads")
-        rows_in.append((cells.ctypes.data, leaf.ctypes.data, leaf.nbytes))
-        if gradient is not None:
-            rows_out.append((gradient.ctypes.data, view.ctypes.data, gradient.nbytes))
-    call = _callable(cache, evaluator, flat, space, (rows_in, rows_out))
-    parts = iter(gradients)
-    leaves = [None if spec.level == STATIC else next(parts) for spec in flat.specs]
-    buffers, _ = flat.unflatten(leaves)
-    has = {spec.argument for spec in flat.specs if spec.level == ACTIVE}
-    call.out = tuple(b if k in has else None for k, b in enumerate(buffers))
-    return call
+        sources.append((cells.ctypes.data, leaf.ctypes.data, leaf.nbytes))
+        if target is not None:
+            sinks.append((target.ctypes.data, view.ctypes.data, target.nbytes))
+    tables = _copy_tables(space, sources, sinks)
+
+    def elsewhere():
+        """Serve a call on another branch, through the evaluator, which switches or traces."""
+        there = evaluator.forward(flat)
+        output = scalar_output(there.variant.recording)
+        if output is not None:
+            there.seed[...] = 1.0
+            there.reverse()
+        for view, (_, _, target) in zip(there.gradients, targets, strict=True):
+            if target is not None:
+                target[...] = view if output is not None else 0.0
+        return float(cache._value(there))
+
+    bound = Bound()
+    bound.out = _as_arguments(flat, targets)
+    output = scalar_output(space.variant.recording)
+    if output is None:  # this branch does not depend on the arguments: no sweep to enter
+        bound.__call__, bound._alive = elsewhere, ()
+        return bound
+    space.seed[...] = 1.0
+    value = space.outputs[output.number].reshape(-1)
+    bound.__call__, words = kernels.call_of("bound", space.address, value, elsewhere)
+    bound._alive = (words, value, space, tables, elsewhere)
+    return bound
 
 
-def _buffers(flat, traced, gradients, out):
-    import optree
-
-    leaves = []
-    for argument, given in enumerate(out if isinstance(out, (tuple, list)) else (out,)):
-        count = sum(spec.argument == argument for spec in flat.specs)
-        if given is None:
-            leaves += [None] * count
-        else:
-            leaves += optree.tree_leaves(given, none_is_leaf=True, namespace="numbatape")
-    if len(leaves) != len(flat.specs):
-        raise SpecError(f"out: needs one entry an argument ({flat.count}), with None for constants")
-    kept = [leaf for leaf, spec in zip(leaves, flat.specs, strict=True) if spec.level != STATIC]
-    for (spec, _), expected, given in zip(traced, gradients, kept, strict=True):
-        if given is None:
+def _targets(flat: Flattened, space: Workspace, out) -> list:
+    """Return (spec, leaf, gradient buffer or None) of each traced leaf."""
+    given = _out_leaves(flat, out)
+    views = iter(space.gradients)
+    rows = []
+    for spec, leaf, target in zip(flat.specs, flat.leaves, given, strict=True):
+        if spec.level == STATIC:
             continue
-        good = (
-            expected is not None
-            and isinstance(given, np.ndarray)
-            and given.dtype == expected.dtype
-            and given.shape == expected.shape
-            and given.flags.c_contiguous
-            and given.flags.writeable
-        )
-        if not good:
+        view = next(views)
+        if view is None:
+            if target is not None and out is not None:
+                raise SpecError(f"out for {spec.path}: a constant has no gradient, pass None")
+            rows.append((spec, leaf, None))
+            continue
+        if out is None:
+            target = np.empty(view.shape, view.dtype)
+        elif target is not None and not _fits(target, view):
             raise SpecError(
-                f"out for {spec.path}: needs a writable C-contiguous array of {spec.dtype}"
-                + (f" and shape {expected.shape}" if expected is not None else " (a constant has no gradient)")
+                f"out for {spec.path}: needs a writable C-contiguous array of {view.dtype} and shape "
+                f"{view.shape}"
             )
-    return kept
+        rows.append((spec, leaf, target))
+    return rows
 
 
-def _callable(cache, evaluator, flat, space: Workspace, rows):
-    tables = [np.array(r or [(0, 0, 0)], np.int64) for r in rows]
-    for name, table, r in zip(("COPY_IN", "COPY_OUT"), tables, rows, strict=True):
-        space.frame[WORD[name]] = table.ctypes.data
-        space.frame[WORD[f"{name}_COUNT"]] = len(r)
-    output = scalar_output(space.variant.recording)
-    run, address = kernels.entry("bound"), space.address
-    if output is None:
-        constant = cache._value(space)
-
-        def call():
-            for target, _, size in rows[1]:
-                np.ctypeslib.as_array((np.ctypeslib.ctypes.c_byte * size).from_address(target))[...] = 0
-            return constant
-    else:
-        cells = space.outputs[output.number].reshape(-1)
-        space.seed[...] = 1.0
-
-        def call():
-            if run(address):
-                return _slow(cache, evaluator, flat, call)
-            return cells[0]
-
-    call.keep = (cells if output is not None else None, tables, flat, space)
-    return call
-
-
-def _slow(cache, evaluator, flat, call):
-    """Serve a call on another branch: through the evaluator, which switches or traces."""
-    space = evaluator.forward(flat)
-    output = scalar_output(space.variant.recording)
-    if output is not None:
-        space.seed[...] = 1.0
-        space.reverse()
-    traced = [s for s in flat.specs if s.level != STATIC]
-    gradients, _ = flat.unflatten(
-        iter(cache._gradient_leaves(flat, space, copy=False))
+def _fits(target, view) -> bool:
+    return (
+        isinstance(target, np.ndarray)
+        and target.dtype == view.dtype
+        and target.shape == view.shape
+        and target.flags.c_contiguous
+        and target.flags.writeable
     )
-    del traced
-    import optree
-
-    sources = optree.tree_leaves(gradients, none_is_leaf=True, namespace="numbatape")
-    targets = optree.tree_leaves(call.out, none_is_leaf=True, namespace="numbatape")
-    pairs = zip(targets, [s for s in sources], strict=False)
-    for target, source in pairs:
-        if target is not None and source is not None:
-            target[...] = source if output is not None else 0.0
-    return cache._value(space)
 
 
-__all__ = ["FAMILY_DTYPE", "bind"]
+def _out_leaves(flat: Flattened, out) -> list:
+    """Return one entry a leaf of the arguments: what ``out`` has there."""
+    if out is None:
+        return [None] * len(flat.specs)
+    out = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if len(out) != flat.count:
+        raise SpecError(f"out: needs one entry an argument ({flat.count}), None for constants; got {len(out)}")
+    leaves: list = []
+    for argument, part in enumerate(out):
+        count = sum(spec.argument == argument for spec in flat.specs)
+        own = [None] * count
+        if part is not None:
+            own = optree.tree_leaves(part, none_is_leaf=True, namespace=NAMESPACE)
+        if len(own) != count:
+            raise SpecError(f"out: entry {argument} has {len(own)} leaves, the argument has {count}")
+        leaves += own
+    return leaves + [None] * (len(flat.specs) - len(leaves))  # keyword arguments are constants
+
+
+def _copy_tables(space: Workspace, sources, sinks) -> list[np.ndarray]:
+    tables = []
+    for name, rows in (("COPY_IN", sources), ("COPY_OUT", sinks)):
+        table = np.array(rows or [(0, 0, 0)], np.int64)
+        space.frame[WORD[name]] = table.ctypes.data
+        space.frame[WORD[f"{name}_COUNT"]] = len(rows)
+        tables.append(table)
+    return tables
+
+
+def _as_arguments(flat: Flattened, targets) -> tuple:
+    buffers = iter(target for _, _, target in targets)
+    leaves = [None if spec.level == STATIC else next(buffers) for spec in flat.specs]
+    args, _ = flat.unflatten(leaves)
+    has = {spec.argument for spec in flat.specs if spec.level == ACTIVE}
+    return tuple(a if k in has else None for k, a in enumerate(args))

@@ -70,10 +70,9 @@ class GradientCache(PreparedCache):
 
     def _closure(self, flat: Flattened, space: Workspace, output):
         slow = self._slow
-        # One argument a call: the sweeps' entry points do not read pc.
-        gradient = kernels.entry("gradient")
-        address = space.address
         value = space.outputs[output.number].reshape(-1)
+        gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
+        space.alive = (words, value)
         views = list(zip(*_active_cells(flat, space), strict=True))
         grads = self._result_maker(flat, space)
         environment = self._program.environment
@@ -83,15 +82,21 @@ class GradientCache(PreparedCache):
         if len(views) == 1 and views[0][1].kind == "array" and not python_float:
             cells, spec, shape = views[0]
             dtype = np.dtype(spec.dtype)
+            copy, constants = _only_gradient(flat, space), (None,) * (flat.count - 1)
+            lone = flat.specs[0].level == ACTIVE and not self._program.config.reuse_buffers
 
-            def call_one(*args):
-                if len(args) == 1 and (changed is None or not changed()):
-                    x = args[0]
-                    if x.__class__ is ndarray and x.dtype is dtype and x.shape == shape:
-                        cells[...] = x
-                        if gradient(address) == 0:
-                            return value[0], grads()
-                return slow(*args)
+            def call_one(x=_MISSING, *rest):
+                if (
+                    x.__class__ is ndarray
+                    and x.dtype is dtype
+                    and x.shape == shape
+                    and not rest
+                    and (changed is None or not changed())
+                ):
+                    cells[...] = x
+                    if gradient() is not None:
+                        return value[0], (copy(), *constants) if lone else grads()
+                return slow() if x is _MISSING else slow(x, *rest)
 
             return call_one
 
@@ -107,7 +112,7 @@ class GradientCache(PreparedCache):
                         break
                     cells[...] = x
                 else:
-                    if gradient(address) == 0:
+                    if gradient() is not None:
                         return (float(value[0]) if python_float else value[0]), grads()
             return slow(*args)
 
@@ -196,7 +201,8 @@ class GradientCache(PreparedCache):
         """Fix input and gradient buffers; return a callable without arguments.
 
         The cheapest form, for inner loops: each call reads the argument arrays as they are then,
-        writes the gradients and returns the value. It promises that constants do not change.
+        writes the gradients and returns the value as a Python float. It promises that constants do
+        not change. Binding evaluates once, at what the arrays hold.
 
         Parameters
         ----------
@@ -214,11 +220,24 @@ class GradientCache(PreparedCache):
         >>> run = nt.prepare_gradient_cache(lambda x: np.sum(x**2), x).bind(x, out=(g,))
         >>> x[0] = 2.0
         >>> run(), g
-        (np.float64(6.0), array([4., 2., 2.]))
+        (6.0, array([4., 2., 2.]))
         """
         from .bound import bind
 
         return bind(self, args, out)
+
+
+_MISSING = object()
+
+
+def _only_gradient(flat: Flattened, space: Workspace):
+    """Return the ``copy`` method of the gradient of the one differentiated leaf."""
+    (view,) = _active_gradients(flat, space)
+    return view.copy
+
+
+def _stopped() -> None:
+    """The sweep stopped: at a guard, at a constant that changed, or at an error."""
 
 
 def _what(spec, value) -> str:

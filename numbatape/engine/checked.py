@@ -15,7 +15,8 @@ import numpy as np
 
 from ..jit import language, symbols
 from ..tape.tape import F32, F64, FAMILY_DTYPE
-from .codegen import kernel_source, sweep_source
+from .chain import sweep_source
+from .codegen import kernel_source
 from .frame import WORD, WORDS
 from .plan import Plan
 from .workspace import seed_table

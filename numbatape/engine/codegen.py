@@ -1,6 +1,6 @@
-"""From the op table to kernels as text: the dispatch chain of scalars, and a kernel each for the rest.
+"""From the op table to kernels as text: a kernel each for vectors and array ops.
 
-``python -m numbatape.engine.codegen [OP ...]`` prints what is generated.
+The dispatch chain of scalars stands in `numbatape.engine.chain`. ``python -m numbatape.engine.codegen [OP ...]`` prints what is generated.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import inspect
 import re
 import textwrap
 
-from ..ops import OPS, ArrayOp, Elementwise, scalars, status
+from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS
-from ..tape.tape import GUARD
 from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
@@ -65,180 +64,6 @@ def helpers(text: str, module) -> str:
 
 def without_docstring(source: str) -> str:
     return re.sub(r'\n\s+"""(.|\n)*?"""\n', "\n", source, count=1)
-
-
-# ---- the dispatch chain
-
-
-def hot_ops(family: int = 0) -> list[tuple[int, Elementwise]]:
-    """Return (opcode, row) of the ops that have an arm in the chain."""
-    return [(2 * k + family, op) for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.hot]
-
-
-def _loads(formulas, arity: int) -> list[str]:
-    cells = ("v[a]", "v[b]", "v[code[at + 4]]")
-    return [
-        f"{name} = {cells[k]}"
-        for k, name in enumerate(OPERANDS[:arity])
-        if any(uses(f, name) for f in formulas)
-    ]
-
-
-def forward_arm(op: Elementwise) -> list[str]:
-    return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
-
-
-def reverse_arm(op: Elementwise) -> list[str]:
-    """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
-    lines = _loads(op.partials, op.arity)
-    if any(uses(p, "z") for p in op.partials):
-        lines.append("z = v[o]")
-    targets = ("a", "b", "code[at + 4]")
-    for k, partial in enumerate(op.partials):
-        if partial is None:
-            continue
-        update = f"g[{targets[k]}] += {kernel_text(product(partial))}"
-        lines += [update] if op.arity == 1 else [f"if active & {1 << k}:", f"    {update}"]
-    if op.linear:
-        return ["gz = g[o]", *lines]
-    return ["gz = g[o]", "if gz != 0.0:", *("    " + line for line in lines)]
-
-
-def _chain(arms) -> str:
-    text = ""
-    for k, (opcode, name, lines) in enumerate(arms):
-        text += f"{'if' if k == 0 else 'elif'} op == {opcode}:  # {name}\n"
-        text += textwrap.indent("\n".join(lines) or "pass", "    ") + "\n"
-    return textwrap.indent(text, " " * 8)
-
-
-@functools.cache
-def sweep_source(exact_only: bool = False) -> str:
-    """Return the module of the sweeps: dispatch chains and entry points."""
-    hot = hot_ops()
-    forward = [(code, op.name, forward_arm(op)) for code, op in hot]
-    reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
-    body = _SWEEPS.format(
-        GUARD=GUARD,
-        STRIDE=STRIDE,
-        SHIFT=ACTIVE_SHIFT,
-        FIRST_KERNEL=FIRST_KERNEL,
-        forward=_chain(forward),
-        reverse=_chain(reverse),
-        STATUS_GUARD=status.GUARD,
-        STATUS_CONSTANT=status.CONSTANT,
-    )
-    return "# cells: f64\n" + constants() + helpers(body, scalars) + body
-
-
-# The frame is frame_q where formulas stand: their third operand is called w.
-_SWEEPS = '''
-def forward_range(frame_q, start, stop):
-    code = frame_q[CODE]
-    v = frame_q[V64]
-    table = frame_q[FORWARD]
-    for pc in range(start, stop):
-        at = {STRIDE} * pc
-        op = code[at] & 0xFFFF
-        o = code[at + 1]
-        a = code[at + 2]
-        b = code[at + 3]
-{forward}
-        elif op == {GUARD}:
-            if v[a] != v[b]:
-                frame_q[STOPPED] = pc
-                return {STATUS_GUARD}
-        else:
-            stopped = invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
-            if stopped != 0:
-                frame_q[STOPPED] = pc
-                return stopped
-    return 0
-
-
-def reverse_range(frame_q, start, stop):
-    code = frame_q[CODE]
-    v = frame_q[V64]
-    g = frame_q[G64]
-    table = frame_q[REVERSE]
-    for q in range(stop - start):
-        pc = stop - 1 - q
-        at = {STRIDE} * pc
-        active = code[at] >> {SHIFT}
-        if active == 0:
-            continue
-        op = code[at] & 0xFFFF
-        o = code[at + 1]
-        a = code[at + 2]
-        b = code[at + 3]
-{reverse}
-        else:
-            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
-
-
-def prologue(w, pc):
-    return forward_range(w, 0, w[SPLIT])
-
-
-def value(w, pc):
-    return forward_range(w, w[SPLIT], w[COUNT])
-
-
-def resume(w, pc):
-    return forward_range(w, pc, w[COUNT])
-
-
-def clear_adjoints(w):
-    clear(w[G64], w[FIRST64], w[CELLS64], 8)
-    clear(w[G32], w[FIRST32], w[CELLS32], 4)
-
-
-def pullback(w, pc):
-    clear_adjoints(w)
-    r = w[SEEDS]
-    d = w[SEED_DATA]
-    dg = w[G64]
-    eg = w[G32]
-    first = 0
-    for k in range(w[SEED_COUNT]):
-        cell = r[3 * k + 1]
-        cells = r[3 * k + 2]
-        for i in range(cells):
-            if r[3 * k] == 0:
-                dg[cell + i] += d[first + i]
-            else:
-                eg[cell + i] += d[first + i]
-        first += cells
-    reverse_range(w, w[SPLIT], w[COUNT])
-    return 0
-
-
-def gradient(w, pc):
-    words_q = w[WATCH]
-    for k in range(w[WATCH_COUNT]):
-        if differs(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2]) != 0:
-            w[STOPPED] = k
-            return {STATUS_CONSTANT}
-    stopped = forward_range(w, w[SPLIT], w[COUNT])
-    if stopped != 0:
-        return stopped
-    return pullback(w, 0)
-
-
-def copy_all(words_q, count):
-    for k in range(count):
-        copy_bytes(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2])
-
-
-def bound(w, pc):
-    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
-    stopped = forward_range(w, w[SPLIT], w[COUNT])
-    if stopped != 0:
-        return stopped
-    pullback(w, 0)
-    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
-    return 0
-'''
 
 
 # ---- vector kernels of elementwise rows
@@ -450,6 +275,8 @@ if __name__ == "__main__":
 
     names = sys.argv[1:]
     if not names:
+        from .chain import sweep_source
+
         print(sweep_source())
     for number, op in enumerate(OPS):
         if op.name in names:

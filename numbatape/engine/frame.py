@@ -33,6 +33,9 @@ WORD = {name: k for k, name in enumerate(WORDS)}
 # A plan's instruction: word 0 is the op and, above 16 bits, which operands are active.
 STRIDE = 5
 ACTIVE_SHIFT = 16
+OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
+FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
+TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
 # Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) a level.
 LOOP_HEAD, LEVEL = 7, 5
 # Records of core instructions: levels, c, s, scratch cells; sizes; strides; then the levels.

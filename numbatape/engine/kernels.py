@@ -9,7 +9,8 @@ import numpy as np
 
 from .. import jit
 from ..ops import OPS
-from .codegen import FIRST_KERNEL, kernel_source, sweep_source
+from .chain import sweep_source
+from .codegen import FIRST_KERNEL, kernel_source
 
 FORWARD = np.zeros(FIRST_KERNEL, np.int64)
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
@@ -41,6 +42,18 @@ def entry(name: str):
     sweeps()
     address = jit.load("sweeps", sweep_source()).address[name]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+
+
+def call_of(name: str, frame_address: int, value: np.ndarray, fallback):
+    """Return a builtin that runs a sweep on a frame and returns ``value[0]`` as a float.
+
+    ``fallback()`` gives the result where the sweep stops early. What the addresses point to must
+    stay alive as long as the builtin; the second result holds its own words.
+    """
+    sweep = jit.load("sweeps", sweep_source()).address[name]
+    single = int(value.dtype == np.float32)
+    words = np.array([frame_address, sweep, value.ctypes.data, single, id(fallback)], np.int64)
+    return jit.make_builtin(words), words
 
 
 def warmup(dtypes=("f64",)) -> list[str]:

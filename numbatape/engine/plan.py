@@ -10,6 +10,7 @@ from ..errors import VerificationError
 from ..tape import Tape
 from ..tape.tape import ACTIVE, CONSTANT, FAMILIES, GUARD, VARYING
 from . import plan_kernels as names
+from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .verifier import check_tape, failure, layout_tables, op_info, plan_functions, storage_table, verify
 
@@ -133,6 +134,7 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     code, aux = _derive(tape, sizes, storage_table(tape, sizes, bases))
+    code[:, 0] |= register_flags(code, tape.prologue)
     called = np.unique(code[:, 0] & 0xFFFF)
     kernels = called[(called >= FIRST_KERNEL) & (called != GUARD)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):

@@ -26,6 +26,7 @@ from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.tape import FAMILIES, GUARD, LEVELS, NONE, POOLS
 from . import plan_kernels as names
+from .chain import register_flags
 from .codegen import FIRST_KERNEL
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ REASONS = (
     "the instruction's record is damaged",
     "an operand has another dtype",
 )
+PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 OPERANDS = ("out", "a", "b", "c")
 
 
@@ -254,6 +256,10 @@ def verify(plan: Plan) -> None:
     reason = plan_functions()[1](w.ctypes.data, 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
+    flags = code[:, 0] & ~PLAIN_WORD
+    wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
+    if wrong.size:
+        raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
     _verify_scratch(plan)
     _verify_ends(plan, storages)
 

@@ -108,7 +108,8 @@ def verify(w, pc):
         at = 5 * k
         op = tape_t[6 * k] & 0xFFFF
         active = (tape_t[6 * k] >> 16) & 0xFF
-        arm = code_t[at] == (op | (active << 16))
+        word = code_t[at] & 0x7FFFF  # without the register flags, which address no cell
+        arm = word == (op | (active << 16))
         if op == GUARD:
             if not arm or active != 0:
                 return UNKNOWN_OP
@@ -116,7 +117,7 @@ def verify(w, pc):
             if fault != OK:
                 return fault
             continue
-        if not arm and code_t[at] != ((op + kernels) | (active << 16)):
+        if not arm and word != ((op + kernels) | (active << 16)):
             return UNKNOWN_OP
         family = op & 1
         info = INFO * (op >> 1)

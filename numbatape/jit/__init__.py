@@ -5,6 +5,7 @@ kernel does not import Numba: a fresh process pays 40 ms for ``llvmlite.binding`
 a kernel, where Numba's own cache takes 300 ms before the first kernel.
 """
 
+from .builtin import make_builtin
 from .loader import Kernels, kernel_info, load
 
-__all__ = ["Kernels", "kernel_info", "load"]
+__all__ = ["Kernels", "kernel_info", "load", "make_builtin"]

@@ -111,7 +111,5 @@ def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
         for j in range(i + 1) if lower else range(i, n):
             if not (unit and i == j):
                 matrix[i, j] = av[a + i * sa0 + j]
-    solution = blas.dtrsm(
-        1.0, matrix, _load(bv, b, sb0, 1, n, k), lower=lower, trans_a=transposed, diag=unit
-    )
+    solution = blas.dtrsm(1.0, matrix, _load(bv, b, sb0, 1, n, k), lower=lower, trans_a=transposed, diag=unit)
     _store(bv, b, sb0, 1, solution)

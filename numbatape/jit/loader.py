@@ -43,7 +43,8 @@ def _engine():
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _link(compiled: store.ObjectFile, key: str) -> Kernels:
+def link(compiled: store.ObjectFile, key: str) -> Kernels:
+    """Load an object file into the process."""
     import llvmlite.binding as llvm
 
     engine = _engine()
@@ -56,7 +57,11 @@ def _link(compiled: store.ObjectFile, key: str) -> Kernels:
             llvm.add_symbol(symbol, address)
     engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
     engine.finalize_object()
-    return Kernels({e: engine.get_function_address(f"nt_{key}_{e}") for e in compiled.entries})
+    addresses = {e: engine.get_function_address(f"nt_{key}_{e}") for e in compiled.entries}
+    for entry, address in addresses.items():
+        if not address:
+            raise ImportError(f"the object file of kernel {key} lacks its entry point {entry!r}")
+    return Kernels(addresses)
 
 
 @functools.cache
@@ -64,14 +69,14 @@ def _load(name: str, source: str) -> Kernels:
     key = store.key_of(source)
     found = store.read(name, key)
     if found is not None:
-        return _link(found, key)
+        return link(found, key)
     _announce()
     from . import compiler  # imports Numba
 
     compiled = compiler.compile_source(source, key)
     _compiled.append(name)
     store.write(name, key, compiled, source)
-    return _link(compiled, key)
+    return link(compiled, key)
 
 
 def load(name: str, source: str) -> Kernels:

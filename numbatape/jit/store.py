@@ -1,6 +1,6 @@
 """Object files on disk: where they are, how they are named, written and read back.
 
-A file is a JSON header line (symbols it defines and needs, SHA-256 of the object) and the object.
+A file is a JSON header line (symbols it defines and needs, SHA-256 of all that) and the object.
 Written to a temporary name and renamed, so that a reader sees all of it or nothing and two
 processes that compile the same kernel do not hurt each other; a truncated or foreign file fails
 its checksum and is compiled again.
@@ -27,6 +27,12 @@ class ObjectFile:
     entries: tuple[str, ...]
     externals: tuple[str, ...]
     code: bytes
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the object and of its symbols: a symbol that is not looked up kills the process."""
+        symbols = json.dumps([self.entries, self.externals]).encode()
+        return hashlib.sha256(symbols + self.code).hexdigest()
 
 
 def cache_directory() -> Path:
@@ -65,9 +71,8 @@ def read(name: str, key: str) -> ObjectFile | None:
     try:
         header, _, code = (cache_directory() / f"{name}-{key}.nto").read_bytes().partition(b"\n")
         fields = json.loads(header)
-        if hashlib.sha256(code).hexdigest() != fields["sha256"]:
-            return None
-        return ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
+        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
+        return found if found.checksum == fields["sha256"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -77,7 +82,7 @@ def write(name: str, key: str, compiled: ObjectFile, source: str) -> bool:
     fields = {
         "entries": compiled.entries,
         "externals": compiled.externals,
-        "sha256": hashlib.sha256(compiled.code).hexdigest(),
+        "sha256": compiled.checksum,
     }
     directory = cache_directory()
     try:

@@ -12,7 +12,6 @@ import functools
 
 import numpy as np
 
-
 _NO_DATA = (ctypes.c_byte * 64)()
 
 
@@ -66,13 +65,18 @@ def _capsule(module: str, name: str) -> int:
 
 
 def address_of(symbol: str) -> int | None:
-    """Return the address behind an external symbol, or None for a name of another kind."""
+    """Return the address behind an external symbol, or None for a name that says none."""
     if not symbol.startswith("nt_"):
         return None
     _, kind, name = symbol.split("_", 2)
-    if kind in ("loop", "data"):
-        function, _, signature = name.rpartition("_")
-        return _loop(function, signature)[kind == "data"]
-    if kind in ("blas", "lapack"):
-        return _capsule(kind, name)
+    if kind == "python":
+        return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    try:
+        if kind in ("loop", "data"):
+            function, _, signature = name.rpartition("_")
+            return _loop(function, signature)[kind == "data"]
+        if kind in ("blas", "lapack"):
+            return _capsule(kind, name)
+    except (AttributeError, KeyError, ValueError):
+        pass  # this NumPy or SciPy has no such function
     return None

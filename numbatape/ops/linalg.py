@@ -37,6 +37,7 @@ PRODUCTS = (
 )
 
 TINY_PRODUCT = 200  # multiplications; below, loops beat the call of gemm (70 ns)
+COLUMNS = 32  # in a block of the Cholesky adjoint
 BIG = 2.0**256
 SMALL = 2.0**-256
 DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint takes the rank-revealing way
@@ -114,9 +115,7 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
             b2 = b1 + sb0
             b3 = b2 + sb0
             for j in range(n):
-                cv[first + j] += (x0 * bv[b0 + j] + x1 * bv[b1 + j]) + (
-                    x2 * bv[b2 + j] + x3 * bv[b3 + j]
-                )
+                cv[first + j] += (x0 * bv[b0 + j] + x1 * bv[b1 + j]) + (x2 * bv[b2 + j] + x3 * bv[b3 + j])
             q += 4
         while q < k:
             x = alpha * av[row + q * sa1]
@@ -198,6 +197,12 @@ class Matmul:
             multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, so0, so1, k, n, m, 1.0, 1.0)
 
 
+def subtract_product(v, c, stride, a, sa0, sa1, b, m, n, k):
+    """``C -= A@B`` for blocks of which C and B have this row stride and unit column stride."""
+    if m > 0 and n > 0 and k > 0:
+        gemm(v, c, stride, 1, v, a, sa0, sa1, v, b, stride, 1, m, n, k, -1.0, 1.0)
+
+
 @array_op(
     "cholesky",
     "(n,n)->(n,n)",
@@ -209,8 +214,9 @@ class Matmul:
 class Cholesky:
     """``A = L L^T`` of A's lower triangle, which alone gets an adjoint.
 
-    With ``K`` the symmetric matrix whose lower triangle is that of ``L^T Lbar``, the adjoint is
-    ``L^-T K L^-1`` below and half of it on the diagonal (Murray 2016, arXiv:1602.07527, eq. 9).
+    Blocks of columns from the last to the first (Murray 2016, arXiv:1602.07527, section 4.2).
+    Within a block, with ``K`` the symmetric matrix whose lower triangle is that of ``L^T Lbar``,
+    the adjoint is ``L^-T K L^-1`` below and half of it on the diagonal.
     """
 
     def forward(v, o, a, n, sa0, sa1):
@@ -224,25 +230,68 @@ class Cholesky:
         return DONE
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
-        if n > 0:
-            # Lbar's upper triangle is the adjoint of constant zeros: it must not get in.
+        # The cells at s hold the adjoint, of L behind the column we are at and of A before it;
+        # its upper triangle is never read: L's is constant, whatever adjoint it got.
+        for i in range(n):
+            for j in range(i + 1):
+                v[s + i * n + j] = g[o + i * n + j]
+        last = n
+        while last > 0:
+            first = max(0, last - COLUMNS)
+            size = last - first
+            below = n - last
+            corner = first * (n + 1)  # the diagonal block's; C below it, R left of it, B left of C
+            under = last * n + first
             t = s + n * n
-            for i in range(n):
-                for j in range(i + 1):
-                    v[t + i * n + j] = g[o + i * n + j]
-                for j in range(i + 1, n):
-                    v[t + i * n + j] = 0.0
-            gemm(v, s, so0, so1, v, o, so1, so0, v, t, so0, so1, n, n, n, 1.0, 0.0)
-            for i in range(n):
+            square = t + size * below
+            if below > 0:
+                for i in range(below):
+                    for j in range(size):
+                        v[t + j * below + i] = v[s + under + i * n + j]
+                trsm(v, o + corner, n, 1, 1, 0, v, t, below, size, below)
+                for i in range(below):
+                    for j in range(size):
+                        v[s + under + i * n + j] = v[t + j * below + i]
+                subtract_product(v, s + last * n, n, s + under, so0, so1, o + first * n, below, first, size)
+                subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
+                subtract_product(v, s + first * n, n, s + under, so1, so0, o + last * n, size, first, below)
+            for i in range(size):
+                for j in range(i + 1, size):
+                    v[s + corner + i * n + j] = 0.0
+            gemm(
+                v,
+                square,
+                size,
+                so1,
+                v,
+                o + corner,
+                so1,
+                so0,
+                v,
+                s + corner,
+                so0,
+                so1,
+                size,
+                size,
+                size,
+                1.0,
+                0.0,
+            )
+            for i in range(size):
                 for j in range(i):
-                    v[s + j * n + i] = v[s + i * n + j]
-            trsm(v, o, n, 1, 1, 0, v, s, n, n, n)
-            put_transpose(v, s, n)
-            trsm(v, o, n, 1, 1, 0, v, s, n, n, n)
-            for i in range(n):
+                    v[square + j * size + i] = v[square + i * size + j]
+            trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
+            put_transpose(v, square, size)
+            trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
+            subtract_product(v, s + first * n, n, square, size, so1, o + first * n, size, first, size)
+            for i in range(size):
                 for j in range(i):
-                    g[a + i * sa0 + j * sa1] += v[s + i * n + j]
-                g[a + i * (sa0 + sa1)] += 0.5 * v[s + i * (n + 1)]
+                    v[s + corner + i * n + j] = v[square + i * size + j]
+                v[s + corner + i * (n + 1)] = 0.5 * v[square + i * (size + 1)]
+            last = first
+        for i in range(n):
+            for j in range(i + 1):
+                g[a + i * sa0 + j * sa1] += v[s + i * n + j]
 
 
 @array_op(
@@ -278,9 +327,7 @@ class Solve:
                 add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
 
 
-@array_op(
-    "inv", "(n,n)->(n,n)", np.linalg.inv, scratch="2*n*n+n", cases=SQUARES, make=well_conditioned
-)
+@array_op("inv", "(n,n)->(n,n)", np.linalg.inv, scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
 class Inv:
     """``Z = A^-1``; ``Abar -= Z^T Zbar Z^T`` (Giles 2008, section 2.2.3)."""
 
@@ -420,9 +467,7 @@ def factor_completely(v, u, n, p, q):
     return sign
 
 
-@array_op(
-    "det", "(n,n)->()", np.linalg.det, scratch="2*n*n+2*n+1", cases=SQUARES, make=well_conditioned
-)
+@array_op("det", "(n,n)->()", np.linalg.det, scratch="2*n*n+2*n+1", cases=SQUARES, make=well_conditioned)
 class Det:
     """``Abar += zbar * cofactors(A)``, singular or not.
 
@@ -544,9 +589,7 @@ def triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, upper, unit):
     return DONE
 
 
-def triangle_reverse(
-    v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, upper, unit
-):
+def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_a, need_b, upper, unit):
     """``Bbar += T``, ``Abar -= T X^T`` on A's triangle, with ``T = A^-T Xbar``."""
     t = s + n * n
     lower = 1 - upper

@@ -27,8 +27,9 @@ def _solve_triangular(lower: bool, unit: bool):
     return solve
 
 
-# Array ops without a NumPy function of the same signature.
+# Ops without a NumPy function of the same signature.
 ORACLES: dict[str, Callable] = {
+    "ldexp": lambda x, y: np.ldexp(x, np.asarray(y).astype(int)),
     "logsumexp": _logsumexp,
     "logabsdet": lambda a: np.linalg.slogdet(a)[1],
     "detsign": lambda a: np.linalg.slogdet(a)[0],

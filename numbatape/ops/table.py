@@ -70,7 +70,7 @@ class Elementwise:
     value: str
     numpy: tuple[Function, ...]
     partials: tuple[str | None, ...]
-    second: dict[str, str] = field(default_factory=dict)
+    second: dict[str, str] = field(default_factory=dict, hash=False)
     domains: tuple[Interval, ...] = (REAL,)
     hot: bool = False
     loop: str | None = None

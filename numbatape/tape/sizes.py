@@ -77,6 +77,7 @@ class Sizes:
         self.rows: list[tuple[int, int, int]] = []
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
+        self._reach: dict[int, int] = {}  # code -> what it must at least be
         self._index: dict[tuple[int, int, int], int] = {}
 
     def input(self, number: int, value: int) -> int:
@@ -131,6 +132,11 @@ class Sizes:
         """Record that the trace relied on a relation (which holds now)."""
         if left == right or (left >= 0 and right >= 0):
             return
+        if relation == ">=" and right >= 0:
+            # x[0], x[1], ... of one axis: only the farthest entry needs a guard.
+            if right > self._reach.get(left, 0):
+                self._reach[left] = right
+            return
         self.guards.setdefault((left, relation, right), SizeGuard(left, relation, right, line))
 
     def pin(self, code: int, line: int = -1) -> int:
@@ -146,4 +152,5 @@ class Sizes:
         return left if left >= 0 else right
 
     def freeze(self) -> SizeTable:
-        return SizeTable(tuple(self.rows), tuple(self.guards.values()))
+        reached = (SizeGuard(code, ">=", least) for code, least in self._reach.items())
+        return SizeTable(tuple(self.rows), (*self.guards.values(), *reached))

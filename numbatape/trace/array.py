@@ -388,7 +388,8 @@ class TracedArray(Methods):
         return iter(self.reshape(-1))
 
     def __getattr__(self, name):
-        if hasattr(np.ndarray, name):
+        # Dunder names are questions that NumPy and copy ask of any object (__array_interface__ ...).
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
             raise UnsupportedOperationError(
                 f"ndarray.{name} of a traced array at {where_in_user_code()} is not supported"
             )

@@ -15,6 +15,7 @@ from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
 from .array import TracedArray, new_traced
 from .trace import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING, Trace, where_in_user_code
 
+CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 
 
@@ -155,7 +156,7 @@ def array_instruction(op: ArrayOp | str, args, value, differentiable: bool = Tru
     family = F32 if any(_has_dtype(a, FLOAT32) for a in args) and value.dtype != FLOAT64 else F64
     if value.dtype == FLOAT32:
         family = F32
-    groups = op.operands
+    groups = CORES[op.name]
     letters: dict[str, int] = {}
     numbers, batches, level, active = [], [], CONSTANT, 0
     for k, (arg, core) in enumerate(zip(args, groups[1:], strict=True)):

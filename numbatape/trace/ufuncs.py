@@ -64,10 +64,8 @@ def call(ufunc, inputs, kwargs):
             "undefined; use np.where(mask, ..., ...)"
         )
     function = COMPOSED.get(ufunc)
-    if function is not None:
-        return _converted(function(*inputs), kwargs)
-    op = find(ufunc)
-    if op is None:
+    op = find(ufunc) if function is None else None
+    if function is None and op is None:
         if functions.constant_only(inputs):
             return functions.on_constants(ufunc, inputs, kwargs)
         raise functions.unsupported(_name(ufunc))
@@ -76,6 +74,8 @@ def call(ufunc, inputs, kwargs):
         raise UnsupportedOperationError(
             f"{_name(ufunc)}({', '.join(options)}=...) at {where_in_user_code()} is not supported"
         )
+    if function is not None:
+        return _converted(function(*inputs), kwargs)
     value = ufunc(*map(value_of, inputs))
     if isinstance(op, ArrayOp):
         return functions.dispatch(getattr(np, ufunc.__name__), inputs, {})

@@ -223,8 +223,7 @@ def test_mutated_tapes(program, seed, limited):
         mutated = mutate_tape(rng, tape)
         try:
             plan = make_plan(mutated, sizes)
-        except VerificationError as error:
-            assert str(error)
+        except VerificationError:
             refused += 1
             continue
         if run_checked(plan, arrays, limited) and set(plan.kernels) <= loaded:
@@ -249,7 +248,7 @@ def test_mutated_plans(program, seed, limited):
     tape, arrays = program
     plan = make_plan(tape, dimensions(*arrays))
     rng = np.random.default_rng(seed)
-    refused = 0
+    reasons = []
     for _ in range(250):
         field = "code" if rng.random() < 0.5 else "aux"
         words = mutate_words(rng, getattr(plan, field), int(rng.integers(1, 4)))
@@ -257,12 +256,12 @@ def test_mutated_plans(program, seed, limited):
         try:
             verify(mutated)
         except VerificationError as error:
-            assert str(error).startswith("instruction ")
-            refused += 1
+            reasons.append(str(error))
             continue
         if run_checked(mutated, arrays, limited):
             run_compiled(mutated, arrays)
-    assert refused > 100
+    assert len(reasons) > 100
+    assert all(reason.startswith("instruction ") for reason in reasons)
 
 
 # ---- each rule by name
@@ -315,7 +314,7 @@ def test_positions_stay_as_checked():
     tape = traced(function, *arrays, levels=levels)
     k = instruction(tape, "take1")
     later = next(j for j in range(k + 1, len(tape)) if tape.code["op"][j] != GUARD)
-    with pytest.raises(VerificationError, match="positions are overwritten|more dimensions|another dtype"):
+    with pytest.raises(VerificationError, match=r"positions are overwritten|more dimensions|another dtype"):
         make_plan(broken(tape, "out", later, tape.code["b"][k]), dimensions(*arrays))
 
 
@@ -328,7 +327,7 @@ def test_other_op_table():
 def test_broadcast_of_other_sizes():
     """Size guards keep such dimensions from a plan; the plan refuses them all the same."""
     tape = traced(lambda x, y: np.sum(x * y), np.ones(3), np.ones(3))
-    with pytest.raises(VerificationError, match="mul.*dimensions of the operands differ"):
+    with pytest.raises(VerificationError, match=r"mul.*dimensions of the operands differ"):
         make_plan(tape, (3, 2))
 
 
@@ -351,7 +350,7 @@ def test_empty_operands_are_not_read():
 
 
 def polymorphic(x, y):
-    z = np.tanh(x) * y[:, None] + np.mean(x)
+    z = np.tanh(x) * y[:, None] + np.sum(x)
     return np.sum(z @ z.T) + np.sum(np.concatenate([y, x[0]])) + np.sum(np.cumsum(z, axis=1)[:, ::-1])
 
 
@@ -384,9 +383,10 @@ def test_bytes_per_scalar_instruction():
     assert VALUE.itemsize == 12
 
     def chain(x, n):
-        total = x[0]
+        a, b = x[0], x[1]
+        total = a
         for _ in range(n):
-            total = total * x[1] + x[0]
+            total = total * a + b
         return total
 
     x = np.ones(2)

@@ -14,11 +14,15 @@ from . import (  # noqa: I001  (they register themselves)
     einsum,
     linalg,
     numeric,
+    scipy_functions,
+    math_functions,
+    array_functions,
 )
 from .reductions import logsumexp
 
 __all__ = [
     "along",
+    "array_functions",
     "build",
     "constant_only",
     "dispatch",
@@ -27,12 +31,14 @@ __all__ = [
     "join",
     "linalg",
     "logsumexp",
+    "math_functions",
     "numeric",
     "on_constants",
     "ordering",
     "predicates",
     "products",
     "reductions",
+    "scipy_functions",
     "select",
     "shape",
     "statistics",

@@ -63,34 +63,39 @@ def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOper
 # ---- registration
 
 
-def composes(*functions: Callable, register=HANDLED.__setitem__):
+def composes(*functions: Callable):
     """Register a composition of other functions.
 
     NumPy is called first: its errors are the user's, and its result is the value that the
     composition's result stands for (they may differ in the last bits).
     """
-    return _registrar(functions, register, lambda implementation, value, args, kwargs: adopt(
-        implementation(*args, **kwargs), value
-    ))  # fmt: skip
+    return _registrar(functions, run_composition)
 
 
-def records(*functions: Callable, register=HANDLED.__setitem__):
+def records(*functions: Callable):
     """Register an implementation whose first argument is NumPy's own result."""
-    return _registrar(functions, register, lambda implementation, value, args, kwargs: implementation(
-        value, *args, **kwargs
-    ))  # fmt: skip
+    return _registrar(functions, run_record)
 
 
-def _registrar(functions, register, run):
+def run_composition(implementation, value, args, kwargs):
+    return adopt(implementation(*args, **kwargs), value)
+
+
+def run_record(implementation, value, args, kwargs):
+    return implementation(value, *args, **kwargs)
+
+
+def _registrar(functions, run):
     def decorate(implementation):
         for function in functions:
-            register(function, _evaluated(function, implementation, run))
+            HANDLED[function] = evaluated(function, implementation, run)
         return implementation
 
     return decorate
 
 
-def _evaluated(function, implementation, run):
+def evaluated(function, implementation, run):
+    """Return a function of traced arguments that calls NumPy's ``function`` on their values first."""
     accepted, takes_any = _keywords(implementation)
     place = _place_of_out(function)
 
@@ -269,7 +274,7 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
     else:
         order = sorted(axes, key=lambda k: -abs(sizes.value(layout.strides[k])))
     moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
-    merged = merge(moved, [1] * len(kept) + [len(order)])
+    merged = moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
     result = array_instruction(op, (merged,), function(merged._value, axis=-1))
     return expand(result, tuple(axes)) if keepdims and axes else result
 

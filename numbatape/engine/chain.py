@@ -1,0 +1,235 @@
+"""The sweeps as text: a dispatch chain of one-cell instructions, and the entry points.
+
+A chain of serial arithmetic (``s = s + x[i]``) is bound by the latency of storing a result and
+loading it again in the next instruction, 7 of some 11 cycles. So arithmetic keeps its last result
+in a register: an instruction flagged FROM_LAST takes operand ``a`` from it, one flagged TO_NEXT its
+cotangent in the reverse sweep. `numbatape.engine.plan` sets the flags.
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+
+import numpy as np
+
+from ..ops import OPCODE, OPS, Elementwise, scalars, status
+from ..ops.table import OPERANDS
+from ..tape.tape import GUARD
+from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
+from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
+
+REGISTER_OPS = ("add", "sub", "mul", "div")
+
+
+def hot_ops() -> list[tuple[int, Elementwise]]:
+    """Return (opcode, row) of the ops that have an arm in the chain."""
+    return [(2 * k, op) for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.hot]
+
+
+def _loads(formulas, arity: int) -> list[str]:
+    cells = ("v[a]", "v[b]", "v[code[at + 4]]")
+    return [
+        f"{name} = {cells[k]}"
+        for k, name in enumerate(OPERANDS[:arity])
+        if any(uses(f, name) for f in formulas)
+    ]
+
+
+def forward_arm(op: Elementwise) -> list[str]:
+    """Return the lines that compute a one-cell result."""
+    if op.name in REGISTER_OPS:
+        load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]", "y = v[b]"]
+        return [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
+    return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
+
+
+def reverse_arm(op: Elementwise) -> list[str]:
+    """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
+    register = op.name in REGISTER_OPS
+    lines = _loads(op.partials, op.arity)
+    if any(uses(p, "z") for p in op.partials):
+        lines.append("z = v[o]")
+    targets = ("a", "b", "code[at + 4]")
+    order = range(op.arity)[::-1] if register else range(op.arity)  # a last: it stays in the register
+    for k in order:
+        partial = op.partials[k]
+        if partial is None:
+            continue
+        term = kernel_text(product(partial))
+        update = [f"g[{targets[k]}] += {term}"]
+        if register and k == 0:
+            update = [f"last = g[a] + {term}", "g[a] = last"]
+        lines += update if op.arity == 1 else [f"if flags & {1 << k}:", *("    " + x for x in update)]
+    load = ["gz = g[o]"]
+    if register:
+        load = [f"if flags & {TO_NEXT}:", "    gz = last", "else:", "    gz = g[o]"]
+        if not op.linear:  # a skipped instruction must leave its operand's adjoint in the register
+            skip = ["elif flags & 1:", "    last = g[a]"]
+            return [*load, "if gz != 0.0:", *("    " + line for line in lines), *skip]
+    if op.linear:
+        return [*load, *lines]
+    return [*load, "if gz != 0.0:", *("    " + line for line in lines)]
+
+
+def _chain(arms) -> str:
+    text = ""
+    for k, (opcode, name, lines) in enumerate(arms):
+        text += f"{'if' if k == 0 else 'elif'} op == {opcode}:  # {name}\n"
+        text += textwrap.indent("\n".join(lines) or "pass", "    ") + "\n"
+    return textwrap.indent(text, " " * 8)
+
+
+@functools.cache
+def sweep_source() -> str:
+    """Return the module of the sweeps: dispatch chains and entry points."""
+    hot = hot_ops()
+    forward = [(code, op.name, forward_arm(op)) for code, op in hot]
+    reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
+    body = _SWEEPS.format(
+        GUARD=GUARD,
+        STRIDE=STRIDE,
+        SHIFT=ACTIVE_SHIFT,
+        FIRST_KERNEL=FIRST_KERNEL,
+        FROM_LAST=FROM_LAST,
+        TO_NEXT=TO_NEXT,
+        forward=_chain(forward),
+        reverse=_chain(reverse),
+        STATUS_GUARD=status.GUARD,
+        STATUS_CONSTANT=status.CONSTANT,
+    )
+    return "# cells: f64\n" + constants() + helpers(body, scalars) + body
+
+
+# The frame is frame_q where formulas stand: their third operand is called w.
+_SWEEPS = '''
+def forward_range(frame_q, start, stop):
+    code = frame_q[CODE]
+    v = frame_q[V64]
+    table = frame_q[FORWARD]
+    last = 0.0
+    if start < stop and code[{STRIDE} * start] & {FROM_LAST} << {SHIFT}:
+        last = v[code[{STRIDE} * start + 2]]
+    for pc in range(start, stop):
+        at = {STRIDE} * pc
+        op = code[at] & 0xFFFF
+        flags = code[at] >> {SHIFT}
+        o = code[at + 1]
+        a = code[at + 2]
+        b = code[at + 3]
+{forward}
+        elif op == {GUARD}:
+            if v[a] != v[b]:
+                frame_q[STOPPED] = pc
+                return {STATUS_GUARD}
+        else:
+            stopped = invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
+            if stopped != 0:
+                frame_q[STOPPED] = pc
+                return stopped
+    return 0
+
+
+def reverse_range(frame_q, start, stop):
+    code = frame_q[CODE]
+    v = frame_q[V64]
+    g = frame_q[G64]
+    table = frame_q[REVERSE]
+    last = 0.0
+    if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
+        last = g[code[{STRIDE} * (stop - 1) + 1]]
+    for q in range(stop - start):
+        pc = stop - 1 - q
+        at = {STRIDE} * pc
+        flags = code[at] >> {SHIFT}
+        if flags & 7 == 0:
+            continue
+        op = code[at] & 0xFFFF
+        o = code[at + 1]
+        a = code[at + 2]
+        b = code[at + 3]
+{reverse}
+        else:
+            invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
+
+
+def prologue(w, pc):
+    return forward_range(w, pc, w[SPLIT])
+
+
+def value(w, pc):
+    return forward_range(w, w[SPLIT], w[COUNT])
+
+
+def resume(w, pc):
+    return forward_range(w, pc, w[COUNT])
+
+
+def clear_adjoints(w):
+    clear(w[G64], w[FIRST64], w[CELLS64], 8)
+    clear(w[G32], w[FIRST32], w[CELLS32], 4)
+
+
+def pullback(w, pc):
+    clear_adjoints(w)
+    r = w[SEEDS]
+    d = w[SEED_DATA]
+    dg = w[G64]
+    eg = w[G32]
+    first = 0
+    for k in range(w[SEED_COUNT]):
+        cell = r[3 * k + 1]
+        cells = r[3 * k + 2]
+        for i in range(cells):
+            if r[3 * k] == 0:
+                dg[cell + i] += d[first + i]
+            else:
+                eg[cell + i] += d[first + i]
+        first += cells
+    reverse_range(w, w[SPLIT], w[COUNT])
+    return 0
+
+
+def gradient(w, pc):
+    words_q = w[WATCH]
+    for k in range(w[WATCH_COUNT]):
+        if differs(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2]) != 0:
+            w[STOPPED] = k
+            return {STATUS_CONSTANT}
+    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    if stopped != 0:
+        return stopped
+    return pullback(w, pc)
+
+
+def copy_all(words_q, count):
+    for k in range(count):
+        copy_bytes(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2])
+
+
+def bound(w, pc):
+    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
+    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    if stopped != 0:
+        return stopped
+    pullback(w, pc)
+    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
+    return 0
+'''
+
+
+def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
+    """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
+    ops = code[:, 0] & 0xFFFF
+    operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
+    arithmetic = np.isin(ops, [2 * OPCODE[name] for name in REGISTER_OPS])
+    flags = np.zeros(len(code), np.int32)
+    if len(code) < 2:
+        return flags
+    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, 2] == code[:-1, 1])
+    if 0 < prologue < len(code):
+        follows[prologue - 1] = False  # the two parts are swept one at a time
+    flags[1:][follows] |= FROM_LAST
+    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0) & (code[1:, 3] != code[1:, 2])
+    flags[:-1][back] |= TO_NEXT
+    return flags << ACTIVE_SHIFT

@@ -1,0 +1,69 @@
+"""``math``: Python floats in, a Python float (weakly typed) out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..primitives import elementwise
+from .common import lift_all
+from .stand_ins import stands_for
+
+UFUNCS = (
+    *("exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs", "floor", "ceil", "trunc"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "fmod", "copysign", "degrees", "radians"),
+    *("isnan", "isinf", "isfinite"),
+)
+RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
+           "acosh": "arccosh", "atanh": "arctanh", "pow": "power"}  # fmt: skip
+ROWS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
+
+
+def _through_ufunc(ufunc):
+    def call(*args):
+        if len(args) > 2:  # math.hypot takes any number
+            return np.linalg.norm(np.stack(lift_all(*args)))
+        return ufunc(*args)
+
+    return call
+
+
+for _names in (dict(zip(UFUNCS, UFUNCS, strict=True)), RENAMED):
+    for _name, _its in _names.items():
+        stands_for("math", _name)(_through_ufunc(getattr(np, _its)))
+
+
+def _through_row(row):
+    def call(x):
+        return elementwise(row, x)
+
+    return call
+
+
+for _name, _row in ROWS.items():
+    stands_for("math", _name)(_through_row(_row))
+
+
+@stands_for("math", "log")
+def log(x, base=None):
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+@stands_for("math", "fsum")
+def fsum(seq):
+    return np.sum(np.stack(lift_all(*seq)))
+
+
+@stands_for("math", "prod")
+def prod(iterable, *, start=1):
+    return np.prod(np.stack(lift_all(*iterable))) * start
+
+
+@stands_for("math", "dist")
+def dist(p, q):
+    p, q = (np.stack(part) if isinstance(part, (list, tuple)) else part for part in (p, q))
+    return np.linalg.norm(p - q)
+
+
+@stands_for("math", "sumprod")
+def sumprod(p, q):
+    return np.dot(*(np.stack(part) if isinstance(part, (list, tuple)) else part for part in (p, q)))

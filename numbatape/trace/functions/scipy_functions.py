@@ -1,0 +1,149 @@
+"""``scipy.special`` and ``scipy.linalg``: functions in Python, which call np.asarray first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..primitives import array_instruction, elementwise, expand, stop_gradient
+from .common import (
+    axes_of,
+    drop_axes,
+    lift_all,
+    lift_first,
+    over_axes,
+    plain,
+    run_record,
+    unsupported_argument,
+)
+from .linalg import cholesky_factor, solve_system
+from .stand_ins import stands_for
+
+# ---- scipy.special
+
+
+@stands_for("scipy.special", "logsumexp")
+def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    x = lift_first(a, b)
+    axes = axes_of(x, axis)
+    if b is None:
+        result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
+        return (result, np.sign(np.exp(result))) if return_sign else result
+    x, b = np.broadcast_arrays(x, b)
+    largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
+    largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
+    total = np.sum(b * np.exp(x - largest), axes, keepdims=keepdims)
+    largest = largest if keepdims else drop_axes(largest, axes)
+    if return_sign:
+        return np.log(np.abs(total)) + largest, np.sign(total)
+    return np.log(total) + largest
+
+
+@stands_for("scipy.special", "log_softmax")
+def log_softmax(x, axis=None):
+    x = lift_first(x)
+    return x - over_axes("logsumexp", x, axes_of(x, axis), np.logaddexp.reduce, True)
+
+
+@stands_for("scipy.special", "softmax")
+def softmax(x, axis=None):
+    return np.exp(log_softmax(x, axis))
+
+
+@stands_for("scipy.special", "polygamma")
+def polygamma(n, x):
+    orders = {0: "psi", 1: "trigamma"}
+    order = int(np.asarray(n)) if np.ndim(n) == 0 else -1
+    if order not in orders:
+        raise unsupported_argument("scipy.special.polygamma", f"n={n!r}", "n=0 and n=1 are")
+    return elementwise(orders[order], lift_first(x))
+
+
+@stands_for("scipy.special", "multigammaln")
+def multigammaln(a, d):
+    a = lift_first(a)
+    d = int(d)
+    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(d):
+        total = elementwise("gammaln", a - 0.5 * j) + total
+    return total
+
+
+# ---- scipy.linalg
+
+
+@stands_for("scipy.linalg", "solve_triangular", run=run_record)
+def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True):
+    a, b = lift_all(a, b)
+    return _triangle(a, b, bool(lower), trans not in (0, "N"), unit_diagonal, value)
+
+
+def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
+    if transposed:
+        a, lower = np.matrix_transpose(a), not lower
+    return solve_system(f"solve_{'lower' if lower else 'upper'}{'_unit' if unit else ''}", a, b, value)
+
+
+@stands_for("scipy.linalg", "cholesky", run=run_record)
+def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
+    return cholesky_factor(a, not lower, value)
+
+
+@stands_for("scipy.linalg", "cho_factor")
+def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+    # SciPy leaves the matrix's own entries in the triangle that it does not use.
+    if lower:
+        return np.linalg.cholesky(a) + np.triu(a, 1), lower
+    return np.linalg.cholesky(a, upper=True) + np.tril(a, -1), lower
+
+
+@stands_for("scipy.linalg", "cho_solve", run=run_record)
+def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
+    c, lower = c_and_lower
+    c, b = lift_all(c, b)
+    return _cholesky_solve(c, bool(lower), b, value)
+
+
+def _cholesky_solve(c, lower: bool, b, value):
+    column = b if b.ndim > 1 else expand(b, (1,))
+    factor = c if lower else np.matrix_transpose(c)
+    half = np.linalg.solve(np.tril(plain(factor)), plain(column))
+    half = array_instruction("solve_lower", (factor, column), half)
+    full = value if b.ndim > 1 else np.asarray(value)[..., None]
+    result = array_instruction("solve_upper", (np.matrix_transpose(factor), half), full)
+    return result if b.ndim > 1 else drop_axes(result, (-1,))
+
+
+GENERAL = (None, "gen", "general")
+POSITIVE = ("pos", "positive definite")
+
+
+@stands_for("scipy.linalg", "solve", run=run_record)
+def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
+          transposed=False):  # fmt: skip
+    a, b = lift_all(a, b)
+    if assume_a in POSITIVE:  # the derivative of what SciPy reads: one triangle
+        factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
+        return _cholesky_solve(factor, bool(lower), b, value)
+    if assume_a not in GENERAL:
+        hint = "None, 'gen' and 'pos' are; for triangles use solve_triangular"
+        raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r}", hint)
+    return solve_system("solve", np.matrix_transpose(a) if transposed else a, b, value)
+
+
+@stands_for("scipy.linalg", "inv")
+def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
+    if assume_a not in GENERAL:
+        raise unsupported_argument("scipy.linalg.inv", f"assume_a={assume_a!r}", "None and 'gen' are")
+    return np.linalg.inv(a)
+
+
+@stands_for("scipy.linalg", "det")
+def det(a, overwrite_a=False, check_finite=True):
+    return np.linalg.det(a)
+
+
+@stands_for("scipy.linalg", "norm")
+def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
+    return np.linalg.norm(a, ord, axis, keepdims)

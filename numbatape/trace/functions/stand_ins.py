@@ -1,0 +1,52 @@
+"""What runs in place of functions that never reach a protocol, while tracing.
+
+`numbatape.trace.scipy_bridge` hands these out. SciPy stays unimported: implementations are
+registered by name and completed when the user's SciPy is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from .common import evaluated, find_trace, run_composition
+
+PENDING: dict[str, dict[str, tuple]] = {}
+
+
+def stands_for(module: str, *names: str, run=run_composition):
+    """Register an implementation for functions of a module, by name.
+
+    ``run`` is `run_composition`, `run_record`, or None for one that evaluates nothing first.
+    """
+
+    def register(implementation):
+        for name in names:
+            PENDING.setdefault(module, {})[name] = (implementation, run)
+        return implementation
+
+    return register
+
+
+def complete(module: str) -> dict[str, tuple[Callable, Callable]]:
+    """Return ``{name: (original, stand-in)}`` of a module, which is imported."""
+    source = importlib.import_module(module)
+    found = {}
+    for name, entry in PENDING[module].items():
+        original = getattr(source, name, None)  # older versions lack some
+        if original is not None:
+            found[name] = original, _stand_in(original, *entry)
+    return found
+
+
+def _stand_in(original, implementation, run):
+    traced = implementation if run is None else evaluated(original, implementation, run)
+
+    def call(*args, **kwargs):
+        if find_trace(args, tuple(kwargs.values())) is None:
+            return original(*args, **kwargs)
+        return traced(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = original.__name__
+    call.__doc__ = original.__doc__
+    return call

@@ -1,0 +1,269 @@
+"""The kernel cache: files that are missing, damaged or foreign, directories that cannot be written."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape import jit
+from numbatape.jit import loader, store
+
+SOURCE = """# cells: f64
+def total(w, pc):
+    v = w[0]
+    result = 0.0
+    for i in range(w[1]):
+        result += v[i] * {factor}
+    v[0] = result
+    return pc
+
+
+def nothing(w, pc):
+    return 0
+"""
+
+SCRIPT = """
+import sys
+from numbatape import jit
+{extra}
+for factor in {factors}:
+    kernels = jit.load("test", {source!r}.replace("{{factor}}", str(factor)))
+print(sorted(kernels.address), "numba" in sys.modules)
+"""
+
+ROOT = Path(__file__).parents[2]
+
+
+def source_of(factor):
+    return SOURCE.replace("{factor}", repr(factor))
+
+
+def run_total(kernels):
+    cells = np.array([1.0, 2.0, 3.0])
+    frame = np.array([cells.ctypes.data, 3], np.int64)
+    assert kernels.function("total")(frame.ctypes.data, 7) == 7
+    return cells[0]
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """An empty cache directory of this test's own."""
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def load_again(source):
+    """Load as another process would: from disk or by compiling."""
+    return loader._load.__wrapped__("test", source)
+
+
+def in_process(directory, factors=(1.5,), extra="", wait=True):
+    text = SCRIPT.format(factors=tuple(factors), source=SOURCE, extra=extra)
+    environment = {**os.environ, "NUMBATAPE_CACHE_DIR": str(directory), "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return finish(process) if wait else process
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return output, errors
+
+
+def the_file(directory):
+    (path,) = directory.glob("*.nto")
+    return path
+
+
+# ---- a kernel's way
+
+
+def test_compiled_then_loaded(directory):
+    source = source_of(2.0)
+    assert run_total(jit.load("test", source)) == 12.0
+    name = f"test-{store.key_of(source)}"
+    assert sorted(p.name for p in directory.iterdir()) == [f"{name}.nto", f"{name}.py"]
+    assert (directory / f"{name}.py").read_text() == source
+    assert store.stored() == ["test"]
+    compiled = store.read("test", store.key_of(source))
+    assert compiled.entries == ("total", "nothing")
+    assert jit.load("test", source) is jit.load("test", source)
+
+
+def test_key_covers_the_source():
+    assert store.key_of(source_of(1.0)) != store.key_of(source_of(2.0))
+    assert store.key_of(source_of(1.0)) == store.key_of(source_of(1.0))
+
+
+def test_a_loaded_kernel_needs_no_numba(directory):
+    assert in_process(directory)[0] == "['nothing', 'total'] True\n"
+    assert in_process(directory)[0] == "['nothing', 'total'] False\n"
+
+
+def test_a_gradient_with_cached_kernels_needs_no_numba():
+    text = "import sys, numpy as np, numbatape as nt; {}; assert {}"
+    program = "g = nt.grad(lambda x: np.sum(np.sin(x) * x[0]))(np.ones(3))"
+    exec(text.format(program, True), {})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    check = text.format(program, "not {'numba', 'scipy'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", check], env=environment, check=True, timeout=120)
+
+
+# ---- announcement
+
+
+def test_announced_once_and_only_for_an_empty_cache(directory):
+    _, errors = in_process(directory, factors=(1.5, 2.5))
+    assert errors.count("\n") == 1
+    assert errors.startswith("numbatape: compiling kernels, once on this machine")
+    assert str(directory) in errors
+    assert in_process(directory, factors=(3.5,)) == ("['nothing', 'total'] True\n", "")
+
+
+# ---- directories
+
+
+def test_directory_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert run_total(load_again(source_of(3.0))) == 18.0
+    assert run_total(load_again(source_of(3.25))) == 19.5
+    assert store.stored() == []
+    assert not store.write("test", "key", store.ObjectFile((), (), b""), "")
+
+
+def test_full_disk(directory, monkeypatch):
+    """A write that fails leaves no part of a file, and the kernel runs."""
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert run_total(load_again(source_of(4.0))) == 24.0
+    assert list(directory.iterdir()) == []
+
+
+def test_two_processes_at_once(directory):
+    processes = [in_process(directory, wait=False) for _ in range(2)]
+    for process in processes:
+        assert finish(process)[0].startswith("['nothing', 'total']")
+    assert [p.suffix for p in sorted(directory.iterdir())] == [".nto", ".py"]
+    assert in_process(directory)[0] == "['nothing', 'total'] False\n"
+
+
+def test_leftover_of_a_killed_process(directory):
+    directory.mkdir()
+    (directory / ".tmp-abc").write_bytes(b"half a file")
+    assert run_total(load_again(source_of(5.0))) == 30.0
+    assert store.stored() == ["test"]
+
+
+# ---- damaged files
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flip(content):
+    return content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
+
+
+def foreign(content):
+    return np.random.default_rng(0).bytes(1000)
+
+
+def other_json(content):
+    return b"[1, 2]\n" + content.partition(b"\n")[2]
+
+
+def broken_json(content):
+    return content[1:]
+
+
+def without_externals(content):
+    """A header that hides what the kernel needs would end the process at its first call."""
+    header, _, code = content.partition(b"\n")
+    return json.dumps({**json.loads(header), "externals": ["memcmp"]}).encode() + b"\n" + code
+
+
+def empty(content):
+    return b""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [cut, flip, foreign, other_json, broken_json, without_externals, empty],
+    ids=lambda f: f.__name__,
+)
+def test_damaged_files_are_compiled_again(directory, damage):
+    source = source_of(6.0)
+    load_again(source)
+    path = the_file(directory)
+    good = path.read_bytes()
+    path.write_bytes(damage(good))
+    assert store.read("test", store.key_of(source)) is None
+    assert run_total(load_again(source)) == 36.0
+    assert store.read("test", store.key_of(source)) is not None
+
+
+def test_file_that_is_a_directory(directory):
+    source = source_of(6.5)
+    (directory / f"test-{store.key_of(source)}.nto").mkdir(parents=True)
+    assert run_total(load_again(source)) == 39.0
+
+
+@pytest.mark.parametrize(
+    "symbol", ["no_such_symbol", "nt_loop_sc.nothing_dd", "nt_loop_exp_qq", "nt_blas_no", "nt_x_y"]
+)
+def test_missing_symbol(directory, symbol):
+    """A symbol that this process lacks raises; left to the linker it would end the process."""
+    source = source_of(7.0)
+    load_again(source)
+    key = store.key_of(source)
+    found = store.read("test", key)
+    store.write("test", key, dataclasses.replace(found, externals=(*found.externals, symbol)), source)
+    with pytest.raises(ImportError, match=f"needs the symbol '{symbol}'"):
+        load_again(source)
+
+
+def test_missing_entry(directory):
+    source = source_of(7.5)
+    load_again(source)
+    key = store.key_of(source)
+    found = store.read("test", key)
+    store.write("test", key, dataclasses.replace(found, entries=("total", "other")), source)
+    with pytest.raises(ImportError, match="'other'"):
+        load_again(source)
+
+
+# ---- what is said about it
+
+
+def test_kernel_info(directory):
+    jit.load("test", source_of(8.0))
+    info = nt.kernel_info()
+    assert info["cache_dir"] == str(directory)
+    assert info["kernels"] == ["test"]
+    assert "test" in info["compiled"]
+
+
+def test_functions_release_the_gil(directory):
+    function = jit.load("test", source_of(9.0)).function("nothing")
+    assert isinstance(function, ctypes._CFuncPtr)
+    assert not function._flags_ & ctypes._FUNCFLAG_PYTHONAPI

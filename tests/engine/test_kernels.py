@@ -1,0 +1,418 @@
+"""Laws of the compiled kernels, over the whole op table and both dtypes.
+
+Compiled kernels against the same text interpreted with every access checked, values against NumPy,
+adjoints against differences of NumPy's values; operands are views of every kind. What formulas and
+bodies compute is tested on its own (test_op_formulas, test_array_kernels): here it is loops,
+strides, broadcasting and dtypes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numbatape.engine import Workspace, make_plan
+from numbatape.engine.checked import CheckedWorkspace
+from numbatape.engine.reference import Reference
+from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
+from numbatape.ops.status import DONE
+from numbatape.ops.table import BOOLEAN
+from numbatape.tape.tape import ACTIVE, CONSTANT
+from numbatape.trace.primitives import array_instruction, elementwise
+from numbatape.trace.record import InputLeaf, record
+
+ROWS = [op for op in OPS if isinstance(op, Elementwise)]
+ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
+DTYPES = [np.float64, np.float32]
+
+
+class Swept:
+    """A function of arrays, traced and swept forward and back in both forms, with random cotangents."""
+
+    def __init__(self, function, inputs, constants=(), seed=0):
+        leaves = [InputLeaf(x, CONSTANT if k in constants else ACTIVE) for k, x in enumerate(inputs)]
+        self.tape = record(function, leaves, lambda traced: (tuple(traced), {})).tape
+        dimensions = tuple(n for x in inputs for n in np.shape(x))
+        self.plan = make_plan(self.tape, dimensions)
+        self.compiled, self.checked = Workspace(self.plan), CheckedWorkspace(self.plan)
+        for slot, cells, x in zip(self.tape.inputs, self.compiled.inputs, inputs, strict=True):
+            cells[...] = x
+            self.checked.set(slot.value, x)
+        self.cotangents = np.random.default_rng(seed).normal(size=self.compiled.seed.size)
+        self.compiled.seed[...] = self.checked.seed[...] = self.cotangents
+        self._sweep_twice(inputs)
+        assert self.checked.forward() == DONE
+        self.checked.reverse()
+        self.expected = Reference(self.tape, dimensions).run(inputs)
+
+    def _sweep_twice(self, inputs):
+        """Sweep; again, for the same bits and untouched inputs."""
+        seen = []
+        for _ in range(2):
+            assert self.compiled.forward() == DONE
+            self.compiled.reverse()
+            self.values = [value.copy() for value in self.compiled.outputs]
+            self.adjoints = [g if g is None else g.copy() for g in self.compiled.gradients]
+            seen.append([x.tobytes() for x in (*self.values, *self.adjoints) if x is not None])
+        assert seen[0] == seen[1]
+        for cells, x in zip(self.compiled.inputs, inputs, strict=True):
+            np.testing.assert_array_equal(cells, x)
+
+    def check_forms(self, tolerance):
+        """Compare the compiled with the checked form."""
+        for number, value in enumerate(self.tape.outputs):
+            close(self.values[number], self.checked.view(value), tolerance)
+        for slot, adjoint in zip(self.tape.inputs, self.adjoints, strict=True):
+            if adjoint is not None:
+                close(adjoint, self.checked.view(slot.value, adjoint=True), tolerance)
+
+    def cotangent(self):
+        """Yield the cotangent of each output."""
+        first = 0
+        for value, slot in zip(self.values, self.tape.outputs, strict=True):
+            level = self.tape.storages["level"][self.tape.values["storage"][slot]]
+            cells = value.size if level == ACTIVE else 0
+            yield (
+                self.cotangents[first : first + cells].reshape(value.shape)
+                if cells or not value.size
+                else 0.0
+            )
+            first += cells
+
+
+def close(actual, expected, tolerance):
+    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def ulps(actual, expected, count):
+    """Compare to some units in the last place of the results' dtype."""
+    unit = np.spacing(np.maximum(np.abs(expected), np.finfo(expected.dtype).tiny))
+    with np.errstate(invalid="ignore"):
+        good = (np.abs(actual - expected) <= count * unit) | (actual == expected)
+    assert np.all(good | (np.isnan(actual) & np.isnan(expected)))
+
+
+def difference(function, x, step):
+    """Return the derivative at 0 of ``t -> function(x + t)``: central differences, extrapolated."""
+    table = [(function(x + h) - function(x - h)) / (2 * h) for h in step / 2.0 ** np.arange(5)]
+    for order in range(1, len(table)):
+        table = [(4**order * b - a) / (4**order - 1) for a, b in itertools.pairwise(table)]
+    return table[0]
+
+
+# ---- elementwise ops
+
+# Operands of one op, as views of a matrix m (4, 5) and a scalar s.
+WAYS = {
+    "contiguous": [lambda m, s: m] * 3,
+    "scalars": [lambda m, s: s] * 3,
+    "cells of arrays": [lambda m, s: m[1, 2], lambda m, s: m[3, 0], lambda m, s: m[0, 4]],
+    "one cell": [lambda m, s: m[:1, 1:2], lambda m, s: s, lambda m, s: m[0, :1]],
+    "rows": [lambda m, s: m, lambda m, s: m[2], lambda m, s: m[0]],
+    "columns": [lambda m, s: m[:, 1:2], lambda m, s: m, lambda m, s: m[:, 3:4]],
+    "n and 1": [lambda m, s: m[0], lambda m, s: m[1, 2:3], lambda m, s: m[2, :1]],
+    "1 and n": [lambda m, s: m[1, 2:3], lambda m, s: m[0], lambda m, s: m[2]],
+    "outer": [lambda m, s: m[:, :1], lambda m, s: m[:1], lambda m, s: m[:1, 1:2]],
+    "scalar first": [lambda m, s: s, lambda m, s: m, lambda m, s: s],
+    "scalar last": [lambda m, s: m[:, :1], lambda m, s: s, lambda m, s: m],
+    "transposed": [lambda m, s: m.T, lambda m, s: m.T, lambda m, s: m.T],
+    "crossed": [lambda m, s: m[:4, :4], lambda m, s: m[:4, :4].T, lambda m, s: m[:4, 1:]],
+    "strided": [lambda m, s: m[::2, 1::2], lambda m, s: m[::2, ::3], lambda m, s: m[1::2, 2:4]],
+    "reversed": [lambda m, s: m[::-1], lambda m, s: m[:, ::-1], lambda m, s: m[::-1, ::-1]],
+    "empty": [lambda m, s: m[:, :0], lambda m, s: m[:, :1], lambda m, s: m[:, :0]],
+}
+
+
+def sample(op, dtype, seed=7):
+    """Return a (4, 5) matrix and a scalar for each operand, as one flat list."""
+    rng = np.random.default_rng(seed)
+    inputs = []
+    for low, high in op.domains:
+        for shape in ((4, 5), ()):
+            if (low, high) == BOOLEAN:
+                x = rng.integers(0, 2, shape).astype(dtype)
+            else:
+                x = rng.uniform(low, high, shape).astype(dtype)
+            inputs.append(x if shape else dtype(x))
+    return inputs
+
+
+def operands(op, ways, inputs):
+    return [ways[k](inputs[2 * k], inputs[2 * k + 1]) for k in range(op.arity)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["f64", "f32"])
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_elementwise(op, dtype):
+    inputs = sample(op, dtype)
+    if op.name == "cast":
+        pytest.skip("see test_cast")
+
+    def function(*traced):
+        results = []
+        for ways in WAYS.values():
+            values = operands(op, ways, inputs)
+            results.append(elementwise(op, *operands(op, ways, traced), value=oracle(op)(*values)))
+        return tuple(results)
+
+    swept = Swept(function, inputs)
+    for ways, actual, expected in zip(WAYS.values(), swept.values, swept.expected, strict=True):
+        # NumPy's own float32 functions may lose more digits than the kernels, which compute in float64.
+        exact = oracle(op)(*(np.asarray(x, float) for x in operands(op, ways, inputs)))
+        ulps(actual, np.asarray(exact).astype(actual.dtype), 4)
+        close(actual, expected, 1e-15 if dtype == np.float64 else 1e-6)
+    swept.check_forms(1e-13 if dtype == np.float64 else 1e-5)
+    expected = expected_adjoints(op, inputs, swept)
+    for adjoint, (total, sure) in zip(swept.adjoints, expected, strict=True):
+        close(adjoint[sure], total[sure], 1e-8 if dtype == np.float64 else 1e-4)
+
+
+def expected_adjoints(op, inputs, swept):
+    """Return each input's adjoint by differences, and where those are sure (at no kink)."""
+    ends = np.cumsum([np.size(x) for x in inputs])
+    total, sure = np.zeros(ends[-1]), np.ones(ends[-1], bool)
+    places = [
+        np.arange(end - np.size(x), end).reshape(np.shape(x)) for x, end in zip(inputs, ends, strict=True)
+    ]
+    for ways, cotangent in zip(WAYS.values(), swept.cotangent(), strict=True):
+        values = [np.asarray(x, float) for x in operands(op, ways, inputs)]
+        values = [np.broadcast_to(x, np.broadcast_shapes(*map(np.shape, values))) for x in values]
+        for k, where in enumerate(operands(op, ways, places)):
+            if op.partials[k] is None or not values[k].size:
+                continue
+
+            def along(x, k=k, values=values):
+                with np.errstate(all="ignore"):
+                    return oracle(op)(*values[:k], x, *values[k + 1 :]).astype(float)
+
+            slope, again = (difference(along, values[k], step) for step in (0.02, 0.005))
+            with np.errstate(invalid="ignore"):
+                good = np.abs(slope - again) <= 1e-9 * (1.0 + np.abs(slope))
+            where = np.broadcast_to(where, slope.shape)
+            np.add.at(total, where, np.where(good, cotangent * slope, 0.0))
+            np.logical_and.at(sure, where, good)
+    assert np.mean(sure) > 0.7
+    split = (np.split(x, ends[:-1]) for x in (total, sure))
+    return [(t.reshape(np.shape(x)), s.reshape(np.shape(x))) for t, s, x in zip(*split, inputs, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["f64", "f32"])
+def test_cast(dtype):
+    """Cells of the other dtype: in arrays, scalars and views; the adjoint comes back in its own."""
+    other = np.float32 if dtype == np.float64 else np.float64
+    x = np.random.default_rng(0).normal(size=(4, 5)).astype(other)
+    swept = Swept(lambda x: tuple(x[k].astype(dtype) for k in (0, (0, 1), slice(None, None, -2))), [x])
+    assert [value.dtype for value in swept.values] == [dtype] * 3
+    swept.check_forms(0.0)
+    expected = np.zeros((4, 5))
+    for k, cotangent in zip((0, (0, 1), slice(None, None, -2)), swept.cotangent(), strict=True):
+        expected[k] += cotangent
+    np.testing.assert_allclose(swept.adjoints[0], expected, rtol=1e-6)
+
+
+# ---- array ops
+
+
+def reversed_in_memory(x):
+    return x[(slice(None, None, -1),) * np.ndim(x)]
+
+
+def transposed_in_memory(x):
+    return x.T
+
+
+def strided_in_memory(x):
+    return x[..., ::2]
+
+
+# How an operand lies in memory: (input made of the operand, the operand as a view of that input).
+MEMORY = {
+    "contiguous": (lambda x: x, lambda x: x),
+    "transposed": (lambda x: np.ascontiguousarray(x.T), transposed_in_memory),
+    "reversed": (lambda x: np.ascontiguousarray(reversed_in_memory(x)), reversed_in_memory),
+    "strided": (
+        lambda x: np.repeat(x, 2, axis=-1) if np.ndim(x) else x,
+        lambda x: x[..., ::2] if np.ndim(x) else x,
+    ),
+}
+
+
+def array_operands(op, shapes, dtype):
+    rng = np.random.default_rng(5)
+    made = op.make(rng, shapes) if op.make else [rng.normal(size=shape) for shape in shapes]
+    return [
+        np.asarray(x, float if "abc"[k] in op.index else dtype).reshape(shapes[k]) for k, x in enumerate(made)
+    ]
+
+
+def index_operands(op):
+    return tuple(k for k in range(op.arity) if "abc"[k] in op.index)
+
+
+def check_array_op(op, values, dtype, memory=MEMORY):
+    """Sweep an op with its operands in memory in every way; return what was swept."""
+    for put, get in memory.values():
+        inputs = [put(x) if k not in index_operands(op) else x for k, x in enumerate(values)]
+        expected = np.asarray(oracle(op)(*values)).astype(dtype)
+
+        def function(*traced, get=get, expected=expected):
+            views = [x if k in index_operands(op) else get(x) for k, x in enumerate(traced)]
+            return array_instruction(op, views, expected)
+
+        swept = Swept(function, inputs, index_operands(op))
+        close(swept.values[0], swept.expected[0], 1e-13 if dtype == np.float64 else 2e-5)
+        swept.check_forms(1e-12 if dtype == np.float64 else 2e-4)
+        if op.differentiable and swept.values[0].size:
+            check_direction(op, values, get, put, swept, dtype)
+
+
+def check_direction(op, values, get, put, swept, dtype):
+    """Compare the adjoints, in a random direction, with differences of NumPy's values."""
+    rng = np.random.default_rng(8)
+    exact = [np.asarray(x, float) for x in values]
+    along = [0.0 * x if k in index_operands(op) else rng.normal(size=x.shape) for k, x in enumerate(exact)]
+    (cotangent,) = swept.cotangent()
+
+    def moved(t):
+        with np.errstate(all="ignore"):
+            return np.sum(cotangent * oracle(op)(*(x + t * u for x, u in zip(exact, along, strict=True))))
+
+    expected = difference(moved, 0.0, 0.002)
+    adjoints = [None if g is None else np.asarray(get(g)) for g in swept.adjoints]
+    parts = [np.sum(g * u) for g, u in zip(adjoints, along, strict=True) if g is not None]
+    scale = sum(np.sum(np.abs(g * u)) for g, u in zip(adjoints, along, strict=True) if g is not None)
+    if dtype == np.float64 and op.linear:
+        bilinear = np.sum(
+            cotangent
+            * np.asarray(
+                oracle(op)(
+                    *(
+                        x if k in index_operands(op) else u
+                        for k, (x, u) in enumerate(zip(exact, along, strict=True))
+                    )
+                )
+            )
+        )
+        assert abs(sum(parts) - bilinear) <= 1e-13 * (scale + 1e-300)
+    assert abs(sum(parts) - expected) <= (1e-8 if dtype == np.float64 else 1e-3) * (scale + 1e-300)
+
+
+ARRAY_CASES = [
+    pytest.param(op, shapes, id=f"{op.name}-{'-'.join(map(str, shapes)).replace(' ', '')}")
+    for op in ARRAY_OPS
+    for shapes in op.cases[-4:]
+]
+
+
+@pytest.mark.parametrize("op, shapes", ARRAY_CASES)
+def test_array_op(op, shapes):
+    check_array_op(op, array_operands(op, shapes, np.float64), np.float64)
+
+
+@pytest.mark.parametrize("op, shapes", [c for c in ARRAY_CASES if c.values[1] == c.values[0].cases[-1]])
+def test_array_op_float32(op, shapes):
+    ways = {name: MEMORY[name] for name in ("contiguous", "transposed")}
+    check_array_op(op, array_operands(op, shapes, np.float32), np.float32, ways)
+
+
+@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
+def test_array_op_over_a_batch(op):
+    """Batch axes loop over the kernel; operands broadcast along them, scratch is one piece an element."""
+    shapes = op.cases[-2] if len(op.cases) > 1 else op.cases[-1]
+    first, *rest = array_operands(op, shapes, np.float64)
+    if not first.size:
+        first, *rest = array_operands(op, op.cases[0], np.float64)
+    batch = np.stack([first, first[..., ::-1] if op.make is None else 2.0 * first, first + 0.0])[:, None]
+    check_array_op(op, [np.repeat(batch, 2, axis=1), *rest], np.float64, {"contiguous": MEMORY["contiguous"]})
+
+
+def test_fill():
+    swept = Swept(lambda s: np.full((3, 2), s), [np.float64(2.5)])
+    np.testing.assert_array_equal(swept.values[0], np.full((3, 2), 2.5))
+    np.testing.assert_allclose(swept.adjoints[0], np.sum(swept.cotangents), rtol=1e-14)
+
+
+# ---- more shapes and strides for a few ops
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 300])
+def test_sizes(size):
+    x = np.random.default_rng(size).normal(size=(2, size))
+
+    def function(x):
+        row = x[0]
+        return (np.sin(x), x * row, np.where(x > 0, x, row), np.sum(x), np.sum(x, axis=0), np.cumsum(row),
+                x @ x.T, np.sort(row), row[::-1] / 3, np.sum(x.T * row[:, None], axis=0))  # fmt: skip
+
+    swept = Swept(function, [x])
+    swept.check_forms(1e-12)
+    for actual, expected in zip(swept.values, function(x), strict=True):
+        close(actual, np.asarray(expected), 1e-13)
+
+
+axis = st.builds(
+    slice, st.none() | st.integers(0, 2), st.none() | st.integers(-2, 5), st.sampled_from([None, 2, -1, -2])
+)
+
+
+def made_of(function, x):
+    expected = function(x)
+    swept = Swept(lambda x: function(x) + 0.0, [x])
+    close(swept.values[0], np.asarray(expected + 0.0), 1e-13)
+    swept.check_forms(1e-13)
+    ones = np.random.default_rng(3).normal(size=x.shape)
+    moved = difference(lambda t: np.sum(next(swept.cotangent()) * function(x + t * ones)), 0.0, 0.01)
+    assert abs(np.sum(swept.adjoints[0] * ones) - moved) <= 1e-8 * (1.0 + np.sum(np.abs(swept.adjoints[0])))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(axis, axis, axis, axis, st.permutations([0, 1, 2]))
+def test_views_of_any_kind(first, second, third, fourth, order):
+    x = np.random.default_rng(2).normal(size=(3, 4, 5))
+
+    def function(x):
+        y = x[first, second].transpose(order)
+        return np.sum(y * y[..., :1] + np.sin(y[third]).sum(axis=0), axis=-1) if y.shape[-1] else y
+
+    made_of(function, x)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(axis, axis, st.booleans(), st.booleans())
+def test_products_of_views(rows, columns, left, right):
+    x = np.random.default_rng(4).normal(size=(9, 9))
+    made_of(lambda x: (x.T if left else x)[rows][:, columns] @ (x.T if right else x)[columns], x)
+
+
+# ---- what stands next to each other
+
+
+def test_where_of_scalars_leaves_the_frame_alone():
+    """The third operand of formulas is called w, as the frame is elsewhere."""
+    x = np.array([1.0, 2.0, 3.0])
+    swept = Swept(lambda x: np.where(x[0] > 0, x[1], x[2]) * np.sum(np.sin(x)), [x])
+    np.testing.assert_allclose(swept.values[0], 2.0 * np.sum(np.sin(x)), rtol=1e-14)
+    swept.check_forms(1e-13)
+
+
+@pytest.mark.parametrize("name", ["solve", "det", "logabsdet", "inv", "cholesky", "sort"])
+def test_nan_stays_inside(name):
+    """Pivots and permutations of NaN are still numbers of rows: nothing outside is touched."""
+    op = next(op for op in ARRAY_OPS if op.name == name)
+    shapes = ((9, 9), (9, 2))[: op.arity] if name != "sort" else ((9,),)
+    values = [np.full(shape, np.nan) for shape in shapes]
+    leaves = [InputLeaf(x, ACTIVE) for x in values]
+    result = np.full(shapes[-1] if op.operands[0] else (), np.nan)
+    tape = record(lambda *xs: array_instruction(op, xs, result), leaves, lambda xs: (tuple(xs), {})).tape
+    plan = make_plan(tape, tuple(n for x in values for n in x.shape))
+    for space in (Workspace(plan), CheckedWorkspace(plan)):
+        for slot, x in zip(tape.inputs, values, strict=True):
+            family, first = plan.cell(slot.value)
+            space.v[family][first : first + x.size] = x.reshape(-1)
+        if space.forward() == DONE:
+            space.reverse()
