@@ -98,7 +98,7 @@ def sweep_source() -> str:
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
     )
-    return "# cells: f64\n" + constants() + helpers(body, scalars) + body
+    return "# cells: f64\n" + constants(body) + helpers(body, scalars) + body
 
 
 # The frame is frame_q where formulas stand: their third operand is called w.

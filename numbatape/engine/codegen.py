@@ -72,24 +72,39 @@ _LETTERS = "abc"
 
 
 def _outer_loop(operands: str, base: str, call: str) -> str:
-    """Return the loop over outer levels: ``q`` counts, digits of ``q`` give the first cells."""
+    """Return the loops around a kernel's body.
+
+    The innermost outer level is a loop that steps its cells; ``q`` counts the turns of the levels
+    around it, whose digits take a division each: 20 ns a turn, too much around every short row.
+    """
     names = "o" + operands
-    copies = "\n".join(f"{x}_q = {x}" for x in names)
-    steps = "\n".join(f"{x}_q += digit * r[level + {1 + 'oabc'.index(x)}]" for x in names)
+
+    def lines(form: str, depth: int) -> str:
+        rows = (form.format(x=x, place=1 + "oabc".index(x)) for x in names)
+        return textwrap.indent("\n".join(rows), " " * depth)
+
     return f"""
+    levels = r[record]
     outer = 1
-    for q in range(r[record]):
+    for q in range(1, levels):
         outer *= r[{base} + {LEVEL} * q]
+    turns = 1
+{lines("step_{x} = 0", 4)}
+    if levels > 0:
+        turns = r[{base}]
+{lines(f"step_{{x}} = r[{base} + {{place}}]", 8)}
     for q in range(outer):
-{textwrap.indent(copies, " " * 8)}
-        rest = q
+{lines("{x}_q = {x}", 8)}
         if q > 0:
-            for j in range(r[record]):
+            rest = q
+            for j in range(1, levels):
                 level = {base} + {LEVEL} * j
                 digit = rest % r[level]
                 rest = rest // r[level]
-{textwrap.indent(steps, " " * 16)}
-{textwrap.indent(call, " " * 8)}
+{lines("{x}_q += digit * r[level + {place}]", 16)}
+        for turn in range(turns):
+{textwrap.indent(call, " " * 12)}
+{lines("{x}_q += step_{x}", 12)}
 """
 
 
@@ -215,7 +230,7 @@ def elementwise_source(op: Elementwise, cells: str) -> str:
             calls += f"if active & {1 << k}:\n    reverse_{letters[k]}({shifted})\n"
         text += f"\n\ndef reverse(w, pc):\n{head}" + _outer_loop(letters, base, calls.rstrip())
         text += "    return 0\n"
-    return f"# cells: {cells}\n" + constants() + helpers(text, scalars) + "\n\n" + text
+    return f"# cells: {cells}\n" + constants(text) + helpers(text, scalars) + "\n\n" + text
 
 
 # ---- array ops
@@ -253,13 +268,13 @@ def array_source(op: ArrayOp, cells: str) -> str:
         text += "\n\n" + _body_source(function, body)
         parameters = list(inspect.signature(function).parameters)
         shifted = {"o", *letters}
-        arguments = ["s0 + q * cells" if p == "s" else f"{p}_q" if p in shifted else p for p in parameters]
+        arguments = ["s0 + (q * turns + turn) * cells" if p == "s" else f"{p}_q" if p in shifted else p for p in parameters]
         call = f"{body}({', '.join(arguments)})"
         if direction == "forward":
             call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
         text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call) + "    return 0\n"
     module = inspect.getmodule(op.forward)
-    return f"# cells: {cells}\n" + constants() + helpers(text, module) + "\n\n" + text
+    return f"# cells: {cells}\n" + constants(text) + helpers(text, module) + "\n\n" + text
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 WORDS = (
     "CODE",  # address of the plan's instructions, five 32-bit words each
     "AUX",  # address of the plan's records, 32-bit words
@@ -42,7 +44,7 @@ LOOP_HEAD, LEVEL = 7, 5
 CORE_HEAD = 4
 
 
-def constants() -> str:
-    """Return the frame's layout as assignments, for the head of generated modules."""
-    lines = [f"{name} = {k}" for k, name in enumerate(WORDS)]
-    return "\n".join(lines) + "\n"
+def constants(text: str) -> str:
+    """Return the frame's words that a generated text names, as assignments for its head."""
+    used = set(re.findall(r"\b[A-Z]\w+\b", text))
+    return "".join(f"{name} = {k}\n" for k, name in enumerate(WORDS) if name in used)

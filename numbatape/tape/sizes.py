@@ -109,11 +109,30 @@ class Sizes:
         return left if right == 0 else self._combine(SUB, left, right)
 
     def mul(self, left: int, right: int) -> int:
+        """Return the product; equal products have equal codes, however they were put together."""
         if left == 1 or right == 1:
             return left if right == 1 else right
         if left == 0 or right == 0:
             return 0
-        return self._combine(MUL, left, right)
+        if left >= 0 and right >= 0:
+            return left * right
+        literal, symbols = 1, []
+        for code in (*self._factors(left), *self._factors(right)):
+            if code >= 0:
+                literal *= code
+            else:
+                symbols.append(code)
+        symbols.sort(reverse=True)
+        result = symbols[0]
+        for code in symbols[1:]:
+            result = self._combine(MUL, result, code)
+        return result if literal == 1 else self._combine(MUL, result, literal)
+
+    def _factors(self, code: int) -> list[int]:
+        if code >= 0 or self.rows[-code - 1][0] != MUL:
+            return [code]
+        _, left, right = self.rows[-code - 1]
+        return [*self._factors(left), *self._factors(right)]
 
     def floordiv(self, left: int, right: int) -> int:
         return left if right == 1 else self._combine(FLOORDIV, left, right)

@@ -247,9 +247,10 @@ def contiguous(x: TracedArray) -> TracedArray:
     """Return ``x`` itself if its cells are in row-major order, else a copy."""
     layout = layout_of(x)
     expected = x._trace.tape.contiguous_strides(layout.dims)[0]
-    if layout.strides == expected or all(
-        dim == 1 or stride == its for dim, stride, its in zip(layout.dims, layout.strides, expected, strict=True)
-    ):  # the stride of an axis of size one does not matter
+    if layout.strides == expected:
+        return x
+    wide = [k for k, dim in enumerate(layout.dims) if dim != 1]  # the stride of one entry does not matter
+    if all(layout.strides[k] == expected[k] for k in wide):
         return x
     return elementwise("copy", x, value=np.ascontiguousarray(x._value))
 

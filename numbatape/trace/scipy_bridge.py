@@ -11,6 +11,7 @@ assign to globals.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import sys
@@ -119,10 +120,8 @@ def _referents(function: types.FunctionType):
         if name in scope:
             yield scope[name]
     for cell in function.__closure__ or ():
-        try:
+        with contextlib.suppress(ValueError):  # a cell that is filled later
             yield cell.cell_contents
-        except ValueError:  # filled later
-            pass
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
 
@@ -214,11 +213,9 @@ class _Rebinder:
         found = self.cells.get(id(cell))
         if found is None:
             found = cell
-            try:
+            with contextlib.suppress(ValueError):
                 if self._replaces(cell.cell_contents):
                     found = types.CellType()
-            except ValueError:
-                pass
             self.cells[id(cell)] = found
         return found
 
@@ -271,7 +268,8 @@ def rebind(function):
     """
     if isinstance(function, functools.partial):
         inner = rebind(function.func)
-        return function if inner is function.func else functools.partial(inner, *function.args, **function.keywords)
+        same = inner is function.func
+        return function if same else functools.partial(inner, *function.args, **function.keywords)
     if isinstance(function, types.MethodType):
         inner = rebind(function.__func__)
         return function if inner is function.__func__ else types.MethodType(inner, function.__self__)

@@ -1,24 +1,24 @@
 """``__array_function__``: NumPy's functions of traced arrays, as compositions of primitives."""
 
-from .registry import along, constant_only, dispatch, implements, on_constants, unsupported
-from . import (  # noqa: I001  (they register themselves)
-    reductions,
-    statistics,
-    ordering,
-    shape,
-    join,
+from . import (  # they register themselves
+    array_functions,
     build,
-    select,
+    einsum,
+    join,
+    linalg,
+    math_functions,
+    numeric,
+    ordering,
     predicates,
     products,
-    einsum,
-    linalg,
-    numeric,
+    reductions,
     scipy_functions,
-    math_functions,
-    array_functions,
+    select,
+    shape,
+    statistics,
 )
 from .reductions import logsumexp
+from .registry import along, constant_only, dispatch, implements, on_constants, unsupported
 
 __all__ = [
     "along",

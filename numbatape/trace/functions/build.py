@@ -6,7 +6,7 @@ import numpy as np
 
 from ..primitives import array_instruction, broadcast_to, contiguous, elementwise, expand, layout_of
 from ..trace import F32, F64
-from .common import composes, lift, lift_all, pinned, plain, unsupported_argument
+from .common import adopt, composes, lift, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 
 
@@ -72,11 +72,16 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     return np.astype(seen, kind)
 
 
-@composes(np.astype)
+@implements(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
+    value = np.asarray(x._value).astype(dtype)  # scalars too, which np.astype refuses
+    return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
+
+
+def _converted(x, dtype):
     if dtype == x.dtype:
-        return elementwise("copy", x, value=x._value)
+        return elementwise("copy", x, value=np.asarray(x._value)[()])
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":

@@ -150,7 +150,8 @@ def lift(trace: Trace, x) -> TracedArray:
         return np.stack([lift(trace, item) for item in x])
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
     family = F32 if value.dtype == np.float32 else F64
-    return new_traced(trace, value if value.ndim else value[()], trace.literal(value, family), CONSTANT, family)
+    number = trace.literal(value, family)
+    return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)
 
 
 def lift_all(*operands) -> list[TracedArray]:
@@ -234,9 +235,9 @@ def drop_axes(x: TracedArray, axes) -> TracedArray:
     kept = [k for k in range(x.ndim) if k not in drop]
     for k in drop:
         x._trace.tape.sizes.pin(layout.dims[k])
-    value = np.squeeze(x._value, tuple(drop)) if drop else x._value
+    value = np.squeeze(np.asarray(x._value), tuple(drop))
     dims, strides = ([codes[k] for k in kept] for codes in (layout.dims, layout.strides))
-    return view(x, value if np.ndim(value) else value[()], dims, strides)
+    return view(x, value[()], dims, strides)
 
 
 def axis_to_end(x: TracedArray, axis: int) -> TracedArray:

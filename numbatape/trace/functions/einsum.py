@@ -42,15 +42,18 @@ def parse(subscripts: str, arrays) -> tuple[list[str], str]:
     for labels, x in zip(inputs.split(","), arrays, strict=True):
         count = np.ndim(x) - len(labels.replace("...", "")) if "..." in labels else 0
         width = max(width, count)
-        # Broadcast axes align at the right: the last one is spare[0] everywhere.
-        terms.append(labels.replace("...", "".join(reversed(spare[:count]))))
-    broadcast = "".join(reversed(spare[:width]))
+        terms.append(labels.replace("...", _aligned(spare, count)))
+    broadcast = _aligned(spare, width)
     if arrow:
         return terms, output.replace("...", broadcast)
     every = "".join(terms)
-    return terms, broadcast + "".join(
-        sorted(c for c in set(every) if every.count(c) == 1 and c not in broadcast)
-    )
+    once = sorted(c for c in set(every) if every.count(c) == 1 and c not in broadcast)
+    return terms, broadcast + "".join(once)
+
+
+def _aligned(labels, count: int) -> str:
+    """Return labels of broadcast axes, which align at the right: the last is the first label."""
+    return "".join(reversed(labels[:count]))
 
 
 def interleaved(operands) -> tuple[str, list]:
@@ -71,7 +74,8 @@ def interleaved(operands) -> tuple[str, list]:
 def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", casting="safe"):
     if dtype is not None:
         raise unsupported_argument(np.einsum, "dtype", "convert the operands")
-    subscripts, arrays = (operands[0], operands[1:]) if isinstance(operands[0], str) else interleaved(operands)
+    in_words = isinstance(operands[0], str)
+    subscripts, arrays = (operands[0], operands[1:]) if in_words else interleaved(operands)
     trace = find_trace(arrays)
     arrays = [lift(trace, x) for x in arrays]
     labels, output = parse(subscripts, plain(arrays))
@@ -155,7 +159,9 @@ def contract_pair(a: Term, b: Term, needed) -> Term:
         left, right = drop_axes(left, (-2,)), drop_axes(right, (-1,))
         dots = array_instruction("dot", (left, right), np.vecdot(left._value, right._value))
         return Term(dots, labels)
-    size = {label: dim for term in (a, b) for label, dim in zip(term.labels, layout_of(term.array).dims, strict=True)}
+    size = {}
+    for term in (a, b):
+        size.update(zip(term.labels, layout_of(term.array).dims, strict=True))
     return Term(unmerge(multiply_matrices(left, right), [size[label] for label in labels]), labels)
 
 

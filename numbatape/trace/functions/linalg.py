@@ -30,7 +30,8 @@ def cholesky_factor(a, upper: bool, value):
     """Return the factor of the triangle named; the other is not read."""
     if not upper:
         return array_instruction("cholesky", (a,), value)
-    return np.matrix_transpose(array_instruction("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2)))
+    lower = array_instruction("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))
+    return np.matrix_transpose(lower)
 
 
 def solve_system(op: str, a, b, value):
@@ -85,8 +86,7 @@ def multi_dot(arrays, *, out=None):
     for x in arrays:
         terms.append(letters[place : place + x.ndim])
         place += x.ndim - 1
-    ends = terms[0][: arrays[0].ndim - 1] + terms[-1][1:] if arrays[-1].ndim > 1 else terms[0][: arrays[0].ndim - 1]
-    return np.einsum(f"{','.join(terms)}->{ends}", *arrays)
+    return np.einsum(f"{','.join(terms)}->{terms[0][:-1]}{terms[-1][1:]}", *arrays)
 
 
 # ---- norms

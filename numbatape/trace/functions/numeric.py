@@ -6,7 +6,18 @@ import numpy as np
 
 from ..array import TracedArray
 from ..primitives import layout_of, view
-from .common import composes, find_trace, lift, lift_all, lift_first, merge, one_axis, pinned, plain, unsupported_argument
+from .common import (
+    composes,
+    find_trace,
+    lift,
+    lift_all,
+    lift_first,
+    merge,
+    one_axis,
+    pinned,
+    plain,
+    unsupported_argument,
+)
 
 NO = np._NoValue
 
@@ -23,12 +34,12 @@ def diff(a, n=1, axis=-1, prepend=NO, append=NO):
     x = np.concatenate(blocks, axis) if len(blocks) > 1 else x
     subtract = np.not_equal if x.dtype == np.bool_ else np.subtract
     for _ in range(n):
-        x = subtract(sliced(x, axis, 1, None), sliced(x, axis, None, -1)) if _longer(x, axis) else sliced(x, axis, 0, 0)
+        if np.shape(x._value)[axis] > 1:
+            x = subtract(sliced(x, axis, 1, None), sliced(x, axis, None, -1))
+        else:
+            pinned(x, axis)
+            x = sliced(x, axis, 0, 0)
     return x if n else x[...]
-
-
-def _longer(x, axis) -> bool:
-    return np.shape(x._value)[axis] > 1
 
 
 def _block(part, x, axis):
@@ -85,7 +96,7 @@ def _bend(slopes, steps, at, k):
     return (at(slopes, k + 1, k + 2) - at(slopes, k, k + 1)) / wide
 
 
-@composes(np.trapezoid, *([np.trapz] if "trapz" in vars(np) else []))
+@composes(np.trapezoid)
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = lift_first(y, x, dx)
     axis = one_axis(y, axis)

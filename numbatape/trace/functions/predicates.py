@@ -36,7 +36,10 @@ def _of_dtypes(function):
     implements(function)(answer)
 
 
-for _function in (np.result_type, np.can_cast, np.common_type, np.isrealobj, np.iscomplexobj, np.min_scalar_type):
+for _function in (
+    *(np.result_type, np.can_cast, np.common_type, np.min_scalar_type),
+    *(np.isrealobj, np.iscomplexobj),
+):
     _of_dtypes(_function)
 
 

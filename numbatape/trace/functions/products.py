@@ -13,7 +13,6 @@ from .common import (
     axis_to_end,
     composes,
     drop_axes,
-
     lift_all,
     merge,
     records,

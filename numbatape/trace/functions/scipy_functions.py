@@ -74,7 +74,8 @@ def multigammaln(a, d):
 
 
 @stands_for("scipy.linalg", "solve_triangular", run=run_record)
-def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True):
+def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False,
+                     check_finite=True):  # fmt: skip
     a, b = lift_all(a, b)
     return _triangle(a, b, bool(lower), trans not in (0, "N"), unit_diagonal, value)
 

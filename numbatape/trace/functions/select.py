@@ -30,7 +30,8 @@ def where(condition, x=None, y=None, /):
         return np.nonzero(condition)
     value = np.where(*plain((condition, x, y)))
     trace = find_trace(condition, x, y)
-    condition, x, y = (part if np.ndim(value_of(part)) == 0 else lift(trace, part) for part in (condition, x, y))
+    parts = (condition, x, y)
+    condition, x, y = (part if np.ndim(value_of(part)) == 0 else lift(trace, part) for part in parts)
     if getattr(value_of(condition), "dtype", None) != np.bool_:
         condition = np.not_equal(condition, 0)
     return elementwise("where", condition, x, y, value=value)
@@ -117,11 +118,8 @@ def take_along_axis(arr, indices, axis=-1):
     if axis is None:
         return merge(x, [x.ndim])[positions]
     axis = one_axis(x, axis)
-    key = []
-    for k in range(x.ndim):
-        steps = [1] * x.ndim
-        steps[k] = -1
-        key.append(positions if k == axis else np.arange(pinned(x, k)).reshape(steps))
+    key = list(np.ix_(*map(np.arange, x.shape)))
+    key[axis] = positions
     return x[tuple(key)]
 
 
@@ -132,8 +130,7 @@ def choose(a, choices, out=None, mode="raise"):
     stacked = np.stack([lift(trace, part) for part in entries[1:]])
     positions = _wrapped(entries[0], len(choices), mode)
     shape = stacked.shape[1:]
-    grid = [np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))]) for k, n in enumerate(shape)]
-    return stacked[(positions, *grid)]
+    return stacked[(positions, *np.ix_(*map(np.arange, shape)))]
 
 
 def _positions(condition):

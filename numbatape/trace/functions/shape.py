@@ -7,7 +7,6 @@ from operator import index
 import numpy as np
 
 from .. import primitives
-from ..array import TracedArray
 from ..indexing import basic
 from ..primitives import elementwise, expand, layout_of, view
 from .common import (
@@ -27,21 +26,29 @@ from .common import (
 from .registry import implements
 
 
+def _order(function, x, order) -> str:
+    """Return "C" or "F"; "A" and "K" ask for the order in memory of NumPy's own value."""
+    if order in ("C", "F", None):
+        return order or "C"
+    flags = np.asarray(x._value).flags
+    if order == "A" or flags.c_contiguous or flags.f_contiguous:
+        return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    raise unsupported_argument(function, f"order={order!r}", "of a strided view; order='C' is")
+
+
 @composes(np.reshape)
 def reshape(a, /, shape, order="C", *, copy=None):
+    order = _order(np.reshape, a, order)
     if order == "F":
         shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
         return primitives.transpose(primitives.reshape(primitives.transpose(a), shape[::-1]))
-    if order != "C":
-        raise unsupported_argument(np.reshape, f"order={order!r}")
     return primitives.reshape(a, shape)
 
 
 @composes(np.ravel)
 def ravel(a, order="C"):
-    if order not in ("C", "F"):
-        raise unsupported_argument(np.ravel, f"order={order!r}")
     x = lift_first(a)
+    order = _order(np.ravel, x, order)
     return merge(x if order == "C" else primitives.transpose(x), [x.ndim])
 
 
@@ -266,8 +273,4 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 @composes(np.copy)
 def copy(a, order="K", subok=False):
-    return elementwise("copy", a, value=a._value)
-
-
-def is_traced(x) -> bool:
-    return x.__class__ is TracedArray
+    return elementwise("copy", a, value=np.asarray(a._value)[()])

@@ -61,8 +61,9 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     keepdims = flag(keepdims)
     if weights is None:
         x = lift_first(a)
-        result = _mean(x, axes_of(x, axis), keepdims, NO)
-        return (result, np.full(np.shape(result._value), float(count_of(x, axes_of(x, axis))))) if returned else result
+        axes = axes_of(x, axis)
+        result = _mean(x, axes, keepdims, NO)
+        return (result, np.full(np.shape(result._value), float(count_of(x, axes)))) if returned else result
     x, w = lift_all(a, weights)
     axes = axes_of(x, axis)
     if w.ndim != x.ndim:
@@ -111,7 +112,8 @@ def _interpolated(ordered, place: float):
 
 
 def _quantile(function, scale: float):
-    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
+    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *,
+                 weights=None):  # fmt: skip
         if method != "linear":
             raise unsupported_argument(function, f"method={method!r}", "method='linear' is")
         if weights is not None:
