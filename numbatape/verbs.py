@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-import weakref
 
 import numpy as np
 import optree
 
-from .caches.arguments import NAMESPACE, STATIC, Constant, Flattened, Static
-from .caches.base import PreparedCache, parameter_names, python_function
-from .caches.gradient import GradientCache
-from .caches.program import Evaluator, Program
-from .caches.pullback import PullbackCache
-from .caches.registry import Pool
-from .config import Config
-from .errors import DtypeError, OutputError, SpecError
+from .caches.arguments import Flattened, as_constant, require_active, require_floats
+from .caches.base import parameter_names, python_function
+from .caches.program import Evaluator, VariantWorkspace
+from .caches.pullback import seed_cotangent
+from .caches.registry import shelf_of
+from .caches.results import gradients_of, scalar_output, seed_output, value_and_aux, value_of
+from .errors import SpecError
 from .tape.tape import ACTIVE
+from .trace import pytrees
 from .trace.array import TracedArray
 from .trace.primitives import stop_gradient as _stop_traced
 from .trace.record import Output
@@ -30,65 +29,12 @@ def _argnums(argnums, count: int) -> tuple[int, ...]:
     return tuple(int(k) % count for k in chosen)
 
 
-def _with_roles(args, kwargs, chosen) -> tuple[tuple, dict]:
-    """Make constants of the arguments that are not differentiated."""
-
-    def role(k, arg):
-        return arg if k in chosen or isinstance(arg, (Constant, Static)) else Constant(arg)
-
-    marked = {k: v if isinstance(v, (Constant, Static)) else Constant(v) for k, v in kwargs.items()}
-    return tuple(role(k, arg) for k, arg in enumerate(args)), marked
-
-
-def _require_floats(flat: Flattened, chosen) -> None:
-    """Raise for an argument without any float; integers inside of a container are constants."""
-    for argument in chosen:
-        own = [(v, s) for v, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == argument]
-        if any(spec.level == ACTIVE for _, spec in own):
-            continue
-        for leaf, spec in own:
-            what = str(spec.dtype) if spec.dtype is not None else type(leaf).__name__
-            raise DtypeError(
-                f"{spec.path} is {what}: only float64 and float32 can be differentiated; pass a float "
-                "(x.astype(float)), or leave it out of argnums"
-            )
-        raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
-
-
-class _AuxGradientCache(PreparedCache):
-    """A gradient cache of a function that returns ``(value, aux)``."""
-
-    def _check_output(self, space) -> None:
-        _aux_output(space.variant.recording)
-
-    def run(self, flat):
-        space = self._evaluator.forward(flat)
-        output = _aux_output(space.variant.recording)
-        value = self._value(space)
-        space.seed[...] = 0.0
-        if output is not None:
-            first = 0
-            for number, level in enumerate(space.variant.recording.levels):
-                if level == ACTIVE:
-                    cells = space.outputs[number].size
-                    space.seed[first : first + cells] = 1.0 if number == output.number else 0.0
-                    first += cells
-        space.reverse()
-        self._space = space
-        return value, self._gradients(flat, space)
-
-
-def _aux_output(recording):
-    from dataclasses import replace
-
-    from .caches.base import scalar_output
-
-    result = recording.result
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise OutputError(
-            f"has_aux=True needs a function that returns (value, aux), got {type(result).__name__}"
-        )
-    return scalar_output(replace(recording, result=result[0]))
+def _flatten(args, kwargs, chosen, names) -> Flattened:
+    """Take the arguments of a call apart; all but the chosen ones are constants."""
+    roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
+    flat = Flattened(roles, {name: as_constant(value) for name, value in kwargs.items()}, names)
+    require_floats(flat, chosen)
+    return flat
 
 
 def value_and_grad(f, argnums=0, has_aux=False):
@@ -120,28 +66,21 @@ def value_and_grad(f, argnums=0, has_aux=False):
     >>> nt.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1))(np.ones(2), np.arange(2.0))
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
-    cls = _AuxGradientCache if has_aux else GradientCache
-    names = parameter_names(f)
-
-    def prepare(flat: Flattened):
-        cache = cls(Program(python_function(f), flat, Config()), {})
-        cache._names = names
-        cache._space = cache._evaluator.forward(flat)
-        cache._check_output(cache._space)
-        return cache
-
-    pool = Pool(prepare)
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+    scalar = value_and_aux if has_aux else scalar_output
+    single = isinstance(argnums, (int, np.integer))
 
     @functools.wraps(f)
     def call(*args, **kwargs):
         chosen = _argnums(argnums, len(args))
-        marked, marked_kwargs = _with_roles(args, kwargs, chosen)
-        flat = Flattened(marked, marked_kwargs, names)
-        _require_floats(flat, chosen)
-        cache, shelf = pool.borrow(flat)
-        value, grads = cache.run(flat) if has_aux else cache._evaluate(flat)
-        shelf.append(cache)  # a call that raised drops its cache; the next one clones
-        single = isinstance(argnums, (int, np.integer))
+        flat = _flatten(args, kwargs, chosen, names)
+        evaluator, idle = shelf.borrow(target, flat)
+        space = evaluator.forward(flat)
+        seed_output(space, scalar(space.variant.recording))
+        space.reverse()
+        value, grads = value_of(space), gradients_of(flat, space)
+        idle.append(evaluator)
         return value, grads[chosen[0]] if single else tuple(grads[k] for k in chosen)
 
     return call
@@ -194,14 +133,8 @@ def derivative(f):
     >>> nt.derivative(lambda t: np.stack([t, t**2]))(3.0)
     array([1., 6.])
     """
-    names = parameter_names(f)
-
-    def prepare(flat: Flattened):
-        cache = PullbackCache(Program(python_function(f), flat, Config()), {})
-        cache._space = cache._evaluator.forward(flat)
-        return cache
-
-    pool = Pool(prepare)
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
 
     @functools.wraps(f)
     def call(x, *constants, **kwargs):
@@ -210,12 +143,10 @@ def derivative(f):
                 f"derivative needs a function of one scalar, got shape {np.shape(_plain(x))}; "
                 "perhaps you meant grad or jacobian"
             )
-        marked, marked_kwargs = _with_roles((x, *constants), kwargs, (0,))
-        flat = Flattened(marked, marked_kwargs, names)
-        _require_floats(flat, (0,))
-        cache, shelf = pool.borrow(flat)
-        result = _columns(cache, flat)
-        shelf.append(cache)
+        flat = _flatten((x, *constants), kwargs, (0,), names)
+        evaluator, idle = shelf.borrow(target, flat)
+        result = _columns(evaluator.forward(flat))
+        idle.append(evaluator)
         return result
 
     return call
@@ -225,9 +156,8 @@ def _plain(x):
     return x._value if x.__class__ is TracedArray else x
 
 
-def _columns(cache: PullbackCache, flat: Flattened):
-    """Return the derivative of every output: one forward sweep, a reverse sweep an entry."""
-    space = cache._evaluator.forward(flat)
+def _columns(space: VariantWorkspace):
+    """Return the derivative of every output: a reverse sweep an entry."""
     recording = space.variant.recording
     gradient = next(view for view in space.gradients if view is not None)
     entries = np.zeros(space.seed.size)
@@ -240,18 +170,23 @@ def _columns(cache: PullbackCache, flat: Flattened):
     first = 0
     parts = []
     for kept, level in zip(recording.values, recording.levels, strict=True):
-        size = np.size(kept) if level == ACTIVE else 0
-        dtype = np.asarray(kept).dtype
-        part = entries[first : first + size] if size else np.zeros(np.size(kept))
-        part = part.reshape(np.shape(kept)).astype(dtype if dtype.kind == "f" else float)
+        size = np.size(kept)
+        part = entries[first : first + size] if level == ACTIVE else np.zeros(size)
+        first += size if level == ACTIVE else 0
+        part = part.reshape(np.shape(kept)).astype(_tangent_dtype(kept))
         parts.append(part if isinstance(kept, np.ndarray) else part[()])
-        first += size
-    return optree.tree_map(
-        lambda leaf: parts[leaf.number] if leaf.__class__ is Output else np.zeros(np.shape(leaf))[()],
-        recording.result,
-        none_is_leaf=True,
-        namespace=NAMESPACE,
-    )
+
+    def derivative_of(leaf):
+        if leaf.__class__ is Output:
+            return parts[leaf.number]
+        return np.zeros(np.shape(leaf), _tangent_dtype(leaf))[()]
+
+    return optree.tree_map(derivative_of, recording.result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+
+
+def _tangent_dtype(value) -> np.dtype:
+    dtype = np.asarray(value).dtype
+    return dtype if dtype.kind == "f" else np.dtype(float)
 
 
 def vjp(f, *primals):
@@ -279,37 +214,18 @@ def vjp(f, *primals):
     >>> pullback(np.ones(2))
     (array([2., 4.]),)
     """
-    names = parameter_names(f)
-    flat = Flattened(primals, {}, names)
-    if not any(spec.level == ACTIVE for spec in flat.specs):
-        raise DtypeError("nothing to differentiate: no argument is float64 or float32")
-    cache = PullbackCache(_program_of(f, flat), {})
-    cache._evaluator = Evaluator(cache._program)
-    space = cache._space = cache._evaluator.forward(flat)
-    value = cache._value(space)
+    target = python_function(f)
+    flat = Flattened(primals, {}, parameter_names(f))
+    require_active(flat)
+    # An evaluator of its own: nobody else touches the state that the pullback reads.
+    space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
 
     def pullback(ybar):
-        cache.seed(space, ybar)
+        seed_cotangent(space, ybar)
         space.reverse()
-        return cache._gradients(flat, space)
+        return gradients_of(flat, space)
 
-    return value, pullback
-
-
-_programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
-
-def _program_of(f, flat: Flattened) -> Program:
-    """Return the program of a function for a signature; traces are shared between `vjp` calls."""
-    target = python_function(f)
-    key = (flat.structure, tuple((s.level, s.dtype, s.ndim, s.kind) for s in flat.specs))
-    try:
-        shelf = _programs.setdefault(target, {})
-    except TypeError:  # cannot be hashed or weakly referenced: trace in each call
-        return Program(target, flat, Config())
-    if key not in shelf:
-        shelf[key] = Program(target, flat, Config())
-    return shelf[key]
+    return value_of(space), pullback
 
 
 def stop_gradient(x):
@@ -330,5 +246,5 @@ def stop_gradient(x):
         lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else leaf,
         x,
         none_is_leaf=True,
-        namespace=NAMESPACE,
+        namespace=pytrees.NAMESPACE,
     )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
 
 from ..errors import ArityError, DtypeError, ShapeError, SpecError, StructureError
 from ..tape.tape import ACTIVE, CONSTANT
+from ..trace import pytrees
 from ..trace.array import TracedArray
+from ..trace.capture import immutable
 from ..trace.record import InputLeaf
 
-NAMESPACE = "numbatape"
 STATIC = -1  # the level of leaves that never reach a tape
 
 
+@pytrees.opaque
 @dataclass(frozen=True)
 class Constant:
     """Data: an argument without a gradient whose values and sizes may change from call to call.
@@ -42,6 +45,7 @@ class Constant:
     frozen: bool = False
 
 
+@pytrees.opaque
 @dataclass(frozen=True)
 class Static:
     """A hashable Python value that selects the tape.
@@ -58,41 +62,15 @@ class Static:
     value: Any
 
 
-_registered: set[type] = set()
-
-
-def _register_dataclasses(tree) -> None:
-    """Make user dataclasses inner nodes of pytrees; NamedTuples and dicts are so already."""
-
-    def visit(leaf):
-        cls = type(leaf)
-        if isinstance(leaf, (Constant, Static)):
-            _register_dataclasses(leaf.value)
-        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type) and cls not in _registered:
-            names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
-            optree.register_pytree_node(
-                cls,
-                lambda x, names=names: (tuple(getattr(x, n) for n in names), names, names),
-                lambda names, children, cls=cls: cls(**dict(zip(names, children, strict=True))),
-                namespace=NAMESPACE,
-            )
-            _registered.add(cls)
-            _register_dataclasses(leaf)
-
-    for leaf in optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE):
-        visit(leaf)
-
-
-@dataclass(frozen=True)
-class LeafSpec:
+class LeafSpec(NamedTuple):
     """What is fixed about an argument leaf: where it is, its role, dtype and dimensions."""
 
     path: str
-    argument: int
+    argument: int  # position; -1 for keywords
     level: int
     dtype: np.dtype | None = None
     ndim: int = 0
-    kind: str = "array"  # "array", "float" (weakly typed), "scalar" (NumPy), or "static"
+    kind: str = "static"  # or "array", "float" (weakly typed), "scalar" (NumPy's)
 
     def describe(self) -> str:
         if self.kind == "float":
@@ -100,53 +78,54 @@ class LeafSpec:
         return f"{self.dtype} with {self.ndim} dimension{'s' * (self.ndim != 1)}"
 
 
-def is_differentiable(dtype: np.dtype) -> bool:
-    return dtype in (np.float64, np.float32)
-
-
 class Flattened:
     """Arguments taken apart.
 
     Attributes
     ----------
-    specs
-        One `LeafSpec` a leaf.
-    leaves
-        The leaves' values, static ones included.
+    specs, leaves
+        One `LeafSpec` and one value a leaf, static ones included.
+    by_identity
+        Whether it is enough to ask if a leaf is the same object: nobody can change it.
+    outer
+        The structure of ``(args, kwargs)``; `Constant` and `Static` are leaves of it.
     structure
         Hashable; equal for arguments of equal structure.
     """
 
-    def __init__(self, args: tuple, kwargs: dict, names=()):
-        _register_dataclasses((args, kwargs))
+    def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = ()):
         self.count = len(args)
-        self.outer_leaves, self.outer = _flatten((tuple(args), dict(kwargs)), marks=True)
-        paths = _paths(self.outer, len(args), kwargs, names)
-        self.inner: list = []
+        self.marks, self.outer = pytrees.flatten((tuple(args), dict(kwargs)), is_mark)
+        self.inner: list = []  # the structure in a Constant, None for other leaves of `outer`
         self.leaves: list = []
         self.specs: list[LeafSpec] = []
-        self.frozen: list[bool] = []
-        for leaf, (argument, path) in zip(self.outer_leaves, paths, strict=True):
-            if isinstance(leaf, Constant):
-                inner_leaves, inner = _flatten(leaf.value)
-                inner_paths = inner.paths()
-                for part, tail in zip(inner_leaves, inner_paths, strict=True):
-                    where = path + "".join(f"[{k!r}]" for k in tail)
-                    self._add(part, argument, where, constant=True, frozen=leaf.frozen)
-                self.inner.append(inner)
-            elif isinstance(leaf, Static):
+        self.by_identity: list[bool] = []
+        for leaf, (argument, path) in zip(self.marks, _paths(self.outer, names), strict=True):
+            if leaf.__class__ is Constant:
+                self._constant(leaf, argument, path)
+            elif leaf.__class__ is Static:
                 self._static(leaf.value, argument, path)
                 self.inner.append(None)
             else:
-                self._add(leaf, argument, path, constant=False, frozen=False)
+                self._add(leaf, argument, path)
                 self.inner.append(None)
-        marks = tuple(
-            ("constant", inner) if inner is not None else ("static",) if isinstance(leaf, Static) else ()
-            for leaf, inner in zip(self.outer_leaves, self.inner, strict=True)
+        roles = tuple(
+            inner if inner is not None else leaf.__class__ is Static
+            for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
-        self.structure = (self.outer, marks)
+        self.structure = (self.outer, roles)
 
-    def _static(self, value, argument, path):
+    def _constant(self, mark: Constant, argument: int, path: str) -> None:
+        if mark.value.__class__ is np.ndarray:
+            self._add(mark.value, argument, path, mark)
+            self.inner.append(pytrees.LEAF)
+            return
+        parts, inner = pytrees.flatten(mark.value)
+        for part, tail in zip(parts, inner.paths(), strict=True):
+            self._add(part, argument, path + "".join(f"[{k!r}]" for k in tail), mark)
+        self.inner.append(inner)
+
+    def _static(self, value, argument: int, path: str) -> None:
         try:
             hash(value)
         except TypeError:
@@ -154,105 +133,172 @@ class Flattened:
                 f"{path}: {type(value).__name__} is not a number, an array or a container of them, and "
                 "cannot be hashed to select a tape; pass arrays and numbers, or nt.Static(hashable)"
             ) from None
-        self.leaves.append(value)
-        self.specs.append(LeafSpec(path, argument, STATIC, kind="static"))
-        self.frozen.append(True)
+        self._append(value, True, LeafSpec(path, argument, STATIC))
 
-    def _add(self, value, argument, path, constant, frozen):
-        if isinstance(value, (bool, int, str, type(None))) or not isinstance(
-            value, (float, np.ndarray, np.generic)
-        ):
-            if isinstance(value, complex):
-                raise DtypeError(f"{path}: complex numbers are not supported yet")
-            if value.__class__ is TracedArray:
-                raise SpecError(
-                    f"{path} is a traced value: taking derivatives inside a function that is being "
-                    "differentiated is not supported yet"
-                )
+    def _add(self, value, argument: int, path: str, mark: Constant | None = None) -> None:
+        if isinstance(value, np.ndarray):
+            value = _as_plain(value, path)
+            kind, dtype = "array", value.dtype
+        elif isinstance(value, np.generic) and not isinstance(value, str):
+            kind, dtype = "scalar", value.dtype
+        elif isinstance(value, float):
+            kind, dtype = "float", np.dtype(float)
+        elif value.__class__ is TracedArray:
+            raise SpecError(
+                f"{path} is a traced value: taking derivatives inside a function that is being "
+                "differentiated is not supported yet"
+            )
+        elif isinstance(value, complex):
+            raise DtypeError(f"{path}: complex numbers are not supported yet")
+        else:
             self._static(value, argument, path)
             return
-        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-            if isinstance(value, np.ma.MaskedArray):
-                raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")
-            value = np.asarray(value)
-        dtype = np.dtype(float) if type(value) is float else value.dtype
-        if dtype.kind == "c":
-            raise DtypeError(f"{path}: dtype {dtype} is not supported yet; pass real and imaginary parts")
-        if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:
-            raise DtypeError(f"{path}: dtype {dtype} is not supported; use float64 or float32")
-        level = ACTIVE if not constant and is_differentiable(dtype) else CONSTANT
-        kind = "float" if type(value) is float else "array" if isinstance(value, np.ndarray) else "scalar"
+        _require_supported(dtype, path)
+        level = ACTIVE if mark is None and dtype.kind == "f" else CONSTANT
+        fixed = kind == "array" and ((mark is not None and mark.frozen) or immutable(value))
+        self._append(value, fixed, LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
+
+    def _append(self, value, by_identity: bool, spec: LeafSpec) -> None:
         self.leaves.append(value)
-        self.specs.append(LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
-        self.frozen.append(frozen or not isinstance(value, np.ndarray) or not value.flags.writeable)
+        self.by_identity.append(by_identity)
+        self.specs.append(spec)
+
+    # ---- what a program asks
+
+    @property
+    def signature(self) -> tuple:
+        """Hashable; arguments of equal signature can be served by one program."""
+        return self.structure, tuple(spec[2:] for spec in self.specs)
 
     @property
     def statics(self) -> tuple:
         """Values that select a tape, with their types (1 and True are different keys)."""
         return tuple(
-            (type(v), v)
-            for v, spec in zip(self.leaves, self.specs, strict=True)
-            if spec.level == STATIC
+            (type(v), v) for v, spec in zip(self.leaves, self.specs, strict=True) if spec.level == STATIC
         )
+
+    def traced(self) -> list[tuple[Any, LeafSpec, bool]]:
+        """Return ``(value, spec, by identity)`` of the leaves that become inputs of a tape."""
+        rows = zip(self.leaves, self.specs, self.by_identity, strict=True)
+        return [row for row in rows if row[1].level != STATIC]
 
     @property
     def dimensions(self) -> tuple[int, ...]:
         """Sizes of all traced leaves, one after the other."""
-        return tuple(
-            n
-            for v, spec in zip(self.leaves, self.specs, strict=True)
-            if spec.level != STATIC
-            for n in np.shape(v)
-        )
+        return tuple(n for value, _, _ in self.traced() for n in np.shape(value))
 
     def inputs(self) -> list[InputLeaf]:
-        return [
-            InputLeaf(v, spec.level)
-            for v, spec in zip(self.leaves, self.specs, strict=True)
-            if spec.level != STATIC
-        ]
+        return [InputLeaf(value, spec.level) for value, spec, _ in self.traced()]
 
     def rebuild(self, traced: list) -> tuple[tuple, dict]:
         """Return ``(args, kwargs)`` with the traced leaves in their places."""
         replaced = iter(traced)
-        parts = iter(
-            v if spec.level == STATIC else next(replaced)
-            for v, spec in zip(self.leaves, self.specs, strict=True)
+        return self.unflatten(
+            leaf if spec.level == STATIC else next(replaced)
+            for leaf, spec in zip(self.leaves, self.specs, strict=True)
         )
-        return self.unflatten(parts)
 
-    def unflatten(self, parts) -> tuple[tuple, dict]:
+    def unflatten(self, parts: Iterable) -> tuple[tuple, dict]:
+        """Return ``(args, kwargs)`` with the given parts in place of the leaves."""
         parts = iter(parts)
-        outer = []
-        for inner in self.inner:
-            if inner is None:
-                outer.append(next(parts))
-            else:
-                outer.append(inner.unflatten([next(parts) for _ in range(inner.num_leaves)]))
-        return self.outer.unflatten(outer)
+        outer = [
+            next(parts)
+            if inner is None
+            else pytrees.unflatten(inner, [next(parts) for _ in range(inner.num_leaves)])
+            for inner in self.inner
+        ]
+        return pytrees.unflatten(self.outer, outer)
+
+    # ---- what a cache asks
+
+    @property
+    def active(self) -> list[LeafSpec]:
+        return [spec for spec in self.specs if spec.level == ACTIVE]
+
+    @property
+    def differentiated(self) -> set[int]:
+        """Numbers of the arguments that have a gradient."""
+        return {spec.argument for spec in self.active}
 
 
-def _flatten(tree, marks: bool = False):
-    def is_leaf(x):
-        return marks and isinstance(x, (Constant, Static))
-
-    return optree.tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
+def is_mark(x) -> bool:
+    """Whether an argument comes as a `Constant` or a `Static`."""
+    return x.__class__ is Constant or x.__class__ is Static
 
 
-def _paths(treespec, count, kwargs, names):
-    """Return (argument number, readable path) of each leaf."""
+def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
+    """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
+    if type(array) is not np.ndarray:
+        if isinstance(array, np.ma.MaskedArray):
+            raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")
+        if not isinstance(array, np.memmap):
+            raise SpecError(
+                f"{path}: {type(array).__name__} is not supported; pass a plain array (np.asarray)"
+            )
+        array = np.asarray(array)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _require_supported(dtype: np.dtype, path: str) -> None:
+    if dtype.kind == "c":
+        raise DtypeError(f"{path}: dtype {dtype} is not supported yet; pass real and imaginary parts")
+    if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:
+        raise DtypeError(f"{path}: dtype {dtype} is not supported; use float64 or float32")
+
+
+@functools.lru_cache(maxsize=256)
+def _paths(outer: optree.PyTreeSpec, names: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return (argument number, readable path) of each leaf of ``(args, kwargs)``."""
     result = []
-    for path in treespec.paths():
-        group, first, *rest = path
-        if group == 0:
-            label = f"argument {first}"
-            if first < len(names):
-                label += f" (`{names[first]}`)"
-        else:
+    for group, first, *rest in outer.paths():
+        if group == 1:
             label = f"keyword `{first}`"
+        elif first < len(names):
+            label = f"argument {first} (`{names[first]}`)"
+        else:
+            label = f"argument {first}"
         tail = "".join(f".{k}" if isinstance(k, str) and k.isidentifier() else f"[{k!r}]" for k in rest)
-        result.append((first if group == 0 else -1, label + (f", leaf {tail}" if tail else "")))
+        result.append((-1 if group == 1 else first, label + (f", leaf {tail}" if tail else "")))
     return result
+
+
+def as_constant(value):
+    """Return an argument in the role of a constant, unless it has a role already."""
+    return value if is_mark(value) else Constant(value)
+
+
+def like_prepared(arg, prepared):
+    """Return a bare argument in the role that it was prepared with."""
+    if is_mark(arg) or not is_mark(prepared):
+        return arg
+    return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else Static(arg)
+
+
+# ---- does it fit?
+
+
+def require_active(flat: Flattened) -> None:
+    """Raise if no argument can be differentiated."""
+    if not flat.active:
+        listed = ", ".join(f"{s.path} ({_kind(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
+        raise DtypeError(
+            f"nothing to differentiate: no argument is float64 or float32 (got {listed or 'no arguments'}); "
+            "integer arguments are constants, pass them as floats"
+        )
+
+
+def require_floats(flat: Flattened, chosen) -> None:
+    """Raise for a chosen argument without any float; integers inside of a container are constants."""
+    for argument in chosen:
+        own = [(v, s) for v, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == argument]
+        if any(spec.level == ACTIVE for _, spec in own):
+            continue
+        for leaf, spec in own:
+            raise DtypeError(
+                f"{spec.path} is {_kind(leaf)}: only float64 and float32 can be differentiated; pass a float "
+                "(x.astype(float)), or leave it out of argnums"
+            )
+        raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 
 
 def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
@@ -263,26 +309,22 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
                 f"prepared for {prepared.count} argument{'s' * (prepared.count != 1)}, got {given.count}"
             )
         raise StructureError(
-            f"the arguments' structure differs: prepared for {_shape_of(prepared)}, got {_shape_of(given)}; "
+            f"the arguments' structure differs: prepared for {_text(prepared)}, got {_text(given)}; "
             "prepare a cache for this structure"
         )
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
             if old.level != new.level:
-                raise DtypeError(
-                    f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again"
-                )
-            continue
-        if old.dtype != new.dtype:
+                raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
+        elif old.dtype != new.dtype:
             raise DtypeError(f"{new.path}: prepared for dtype {old.dtype}, got {new.dtype}; prepare again")
-        if old.ndim != new.ndim:
+        elif old.ndim != new.ndim:
             raise ShapeError(
                 f"{new.path}: prepared for {old.describe()}, got shape {np.shape(now)}; prepare again"
             )
-        if fixed_sizes and np.shape(was) != np.shape(now):
+        elif fixed_sizes and np.shape(was) != np.shape(now):
             raise ShapeError(
-                f"{new.path}: prepared for shape {np.shape(was)} with fixed_sizes=True, "
-                f"got {np.shape(now)}"
+                f"{new.path}: prepared for shape {np.shape(was)} with fixed_sizes=True, got {np.shape(now)}"
             )
 
 
@@ -292,6 +334,5 @@ def _kind(value) -> str:
     return f"{type(value).__name__} {value!r}" if isinstance(value, (int, str)) else type(value).__name__
 
 
-def _shape_of(flat: Flattened) -> str:
-    text = str(flat.outer)
-    return text.removeprefix("PyTreeSpec(").removesuffix(")")[:200]
+def _text(flat: Flattened) -> str:
+    return str(flat.outer).removeprefix("PyTreeSpec(").removesuffix(")")[:200]

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
+from ..errors import UnsupportedOperationError
 from ..ops import status
 from ..tape.tape import CONSTANT
+from ..trace import randomness
 from ..trace.capture import Environment
 from ..trace.record import Recording, record
-from .arguments import STATIC, Flattened, check_same
+from ..trace.trace import EXACT_INTEGER
+from .arguments import Flattened
 
 
 class Variant:
     """One trace: the path that some inputs take, with its plans by input dimensions."""
 
-    def __init__(self, recording: Recording, statics, constants: tuple, traced_at: Flattened):
+    def __init__(self, recording: Recording, flat: Flattened):
         self.recording = recording
         self.tape = recording.tape
-        self.statics = statics
+        self.statics = flat.statics
         # The contents of the constants where the tape holds for no others, else None.
-        self.constants = constants if recording.pinned else None
+        self.contents = constant_contents(flat) if recording.pinned else None
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
+        self.single_use = recording.failed
         self.hits = 0
         self._plans: dict[tuple, Plan | None] = {}
 
@@ -35,90 +41,157 @@ class Variant:
         if dimensions not in self._plans:
             sizes = self.tape.sizes
             try:
-                broken = sizes.broken_guard(sizes.evaluate(dimensions))
+                broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
             except ZeroDivisionError:
                 broken = True
             self._plans[dimensions] = None if broken else make_plan(self.tape, dimensions)
         return self._plans[dimensions]
 
-    def fits(self, flat: Flattened, constants) -> bool:
+    def fits(self, flat: Flattened, contents) -> bool:
         """Whether this trace may hold for some arguments (guards on values aside)."""
-        if self.statics != flat.statics or (self.constants is not None and self.constants != constants()):
+        if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
             return False
         return self.plan(flat.dimensions) is not None
 
 
-class Program:
-    """All traces of one function for one structure of arguments."""
+class VariantWorkspace(Workspace):
+    """A workspace that knows what is loaded.
 
-    def __init__(self, function, flat: Flattened, config: Config):
+    Attributes
+    ----------
+    constants
+        ``(leaf, bytes)`` of each constant in the cells; the bytes are None where the leaf's
+        identity says enough.
+    """
+
+    def __init__(self, plan: Plan, variant: Variant):
+        super().__init__(plan)
+        self.variant = variant  # alive as long as this is, so that its id stays its own
+        self.constants: list[tuple[Any, bytes | None]] | None = None
+        self.watched: tuple = ()
+
+    def load(self, flat: Flattened) -> None:
+        """Copy the arguments into their cells; constants only where they differ."""
+        constants = []
+        for cells, (leaf, spec, by_identity) in zip(self.inputs, flat.traced(), strict=True):
+            if spec.level == CONSTANT:
+                constants.append((cells, leaf, by_identity))
+            else:
+                cells[...] = leaf
+        if self.constants is None:
+            self._load_constants(constants)
+            return
+        for (_, leaf, by_identity), (kept, contents) in zip(constants, self.constants, strict=True):
+            same = leaf is kept if by_identity else contents == np.asarray(leaf).tobytes()
+            if not same:
+                self._load_constants(constants)
+                return
+
+    def _load_constants(self, constants) -> None:
+        self.prologue_done = False
+        self.constants = None  # until all are in place
+        for cells, leaf, _ in constants:
+            kind = np.asarray(leaf).dtype.kind
+            if (
+                kind in "iu"
+                and np.size(leaf)
+                and max(abs(int(np.max(leaf))), abs(int(np.min(leaf)))) > EXACT_INTEGER
+            ):
+                raise UnsupportedOperationError("an integer argument beyond 2**53 is not exact in a float64")
+            cells[...] = leaf
+        self.constants = [
+            (leaf, None if by_identity else np.asarray(leaf).tobytes()) for _, leaf, by_identity in constants
+        ]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A guard that said something else than in its variant."""
+
+    variant: Variant
+    at: int  # number of the guard
+    seen: float
+    in_prologue: bool  # guards of the main part before it have not been asked yet
+
+    @classmethod
+    def of(cls, space: VariantWorkspace) -> Stop:
+        tape = space.variant.tape
+        at = int(tape.code["aux"][space.stopped])
+        value = space.guard_value(space.stopped)
+        seen = {"float": float, "int": int, "bool": bool}[tape.guards[at].kind](value)
+        return cls(space.variant, at, seen, space.stopped < tape.prologue)
+
+    def allows(self, other: Variant) -> bool:
+        """Whether the inputs may take another variant's path."""
+        if other.outcomes[: self.at] != self.variant.outcomes[: self.at]:
+            return self.in_prologue
+        return other.outcomes[self.at : self.at + 1] == (self.seen,)
+
+
+class Program:
+    """All traces of one function for one signature of arguments."""
+
+    def __init__(self, function, config: Config):
         self.function = function
-        self.prepared = flat
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
+        self.version = 0  # counts the times that captured values changed
+        self.environment = Environment(function)
         self._lock = threading.RLock()
-        self._read_environment()
-
-    def _read_environment(self) -> None:
-        self.environment = Environment(self.function)
-        self.snapshots = [(array, array.copy()) for array in self.environment.arrays]
-        self.version = getattr(self, "version", 0) + 1
 
     def refresh(self) -> None:
         """Forget all traces if a captured value is no longer what it was."""
-        stale = self.environment.changed() or any(
-            array.shape != copy.shape or array.tobytes() != copy.tobytes() for array, copy in self.snapshots
-        )
-        if stale:
+        if self.environment.rebound() or self.environment.rewritten():
             with self._lock:
                 self.variants.clear()
-                self._read_environment()
+                self.environment = Environment(self.function)
+                self.version += 1
 
     def trace(self, flat: Flattened) -> Variant:
         """Run the function on traced arguments and keep the tape."""
         with self._lock:
+            for _, value in flat.statics:
+                self.environment.add(value)
+            before = self.environment.generator_states()
             recording = record(self.function, flat.inputs(), flat.rebuild)
-            self.environment.check_generators()
+            if self.environment.generator_states() != before:
+                raise randomness.error("a random generator that it holds or is given")
             self.traces += 1
-            variant = Variant(recording, flat.statics, constant_contents(flat), flat)
-            self.variants[id(variant)] = variant
-            while len(self.variants) > self.config.max_variants:
-                self.variants.popitem(last=False)
+            variant = Variant(recording, flat)
+            if not variant.single_use:
+                self.variants[id(variant)] = variant
+                while len(self.variants) > self.config.max_variants:
+                    self.variants.popitem(last=False)
             return variant
 
-    def find(self, flat: Flattened, prefix=(), at: int = 0, tried=()) -> Variant | None:
-        """Return a trace that fits and whose first guards had these outcomes."""
+    def find(self, flat: Flattened, stop: Stop | None = None, tried=()) -> Variant | None:
+        """Return a trace that fits, and is not known to part from the inputs' path."""
+        known: list[tuple] = []
+
+        def contents() -> tuple:
+            if not known:
+                known.append(constant_contents(flat))
+            return known[0]
+
         with self._lock:
-            contents = _Once(flat)
             for variant in reversed(self.variants.values()):
-                if id(variant) in tried or variant.outcomes[: len(prefix)] != prefix:
+                if id(variant) in tried or (stop is not None and not stop.allows(variant)):
                     continue
                 if variant.fits(flat, contents):
                     self.variants.move_to_end(id(variant))
                     return variant
         return None
 
-
-class _Once:
-    """Contents of the constants, computed when first asked for."""
-
-    def __init__(self, flat):
-        self._flat, self._contents = flat, None
-
-    def __call__(self):
-        if self._contents is None:
-            self._contents = constant_contents(self._flat)
-        return self._contents
+    def snapshot(self) -> list[Variant]:
+        """Return the variants there are."""
+        with self._lock:
+            return list(self.variants.values())
 
 
 def constant_contents(flat: Flattened) -> tuple:
     """Return the bytes of all constant leaves."""
-    return tuple(
-        np.asarray(leaf).tobytes()
-        for leaf, spec in zip(flat.leaves, flat.specs, strict=True)
-        if spec.level == CONSTANT
-    )
+    return tuple(np.asarray(leaf).tobytes() for leaf, spec, _ in flat.traced() if spec.level == CONSTANT)
 
 
 class Evaluator:
@@ -126,18 +199,16 @@ class Evaluator:
 
     def __init__(self, program: Program):
         self.program = program
-        self._workspaces: OrderedDict[tuple, Workspace] = OrderedDict()
+        self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
         self._last: dict[tuple, Variant] = {}
 
-    def workspace(self, variant: Variant, dimensions: tuple) -> Workspace:
+    def workspace(self, variant: Variant, dimensions: tuple) -> VariantWorkspace:
         key = (id(variant), dimensions)
         found = self._workspaces.get(key)
         if found is None:
             plan = variant.plan(dimensions)
             assert plan is not None
-            found = self._workspaces[key] = Workspace(plan)
-            found.variant = variant  # keeps the variant, and so its id, alive
-            found.constants = None
+            found = self._workspaces[key] = VariantWorkspace(plan, variant)
             self._trim()
         else:
             self._workspaces.move_to_end(key)
@@ -152,7 +223,7 @@ class Evaluator:
         ):
             self._workspaces.popitem(last=False)
 
-    def forward(self, flat: Flattened) -> Workspace:
+    def forward(self, flat: Flattened) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
 
         Raises
@@ -161,11 +232,10 @@ class Evaluator:
             As NumPy would, with the source line.
         """
         program = self.program
-        check_same(program.prepared, flat, program.config.fixed_sizes)
         program.refresh()
         key = (flat.statics, flat.dimensions, program.version)
         variant = self._last.get(key)
-        if variant is None or variant.constants is not None:
+        if variant is None or variant.contents is not None:
             variant = program.find(flat)
         tried: set[int] = set()
         fresh = False
@@ -174,72 +244,56 @@ class Evaluator:
                 variant, fresh = program.trace(flat), True
             tried.add(id(variant))
             space = self.workspace(variant, flat.dimensions)
-            self._load(space, flat)
+            space.load(flat)
             outcome = space.forward()
             while outcome == status.GUARD and fresh:
                 outcome = space.accept_guard()
             if outcome == status.GUARD:
-                at = self._guard_number(space)
-                prefix = variant.outcomes[:at] + (self._seen(space, variant, at),)
-                variant = program.find(flat, prefix, at, tried)
+                variant = program.find(flat, Stop.of(space), tried)
                 continue
             if outcome != status.DONE:
-                raise failure(space, outcome)
+                variant = self._after_failure(space, flat, failure(space, outcome), fresh)
+                fresh = True
+                continue
             variant.hits += 1
+            if variant.single_use:
+                return space
             if len(self._last) > 4 * program.config.max_variants:
                 self._last.clear()
             self._last[key] = variant
             return space
 
-    @staticmethod
-    def _guard_number(space: Workspace) -> int:
-        return int(space.plan.tape.code["aux"][space.stopped])
+    def _after_failure(self, space, flat: Flattened, error: Exception, fresh: bool) -> Variant:
+        """Run the function itself where its tape failed: it may catch what NumPy raises there."""
+        if fresh:
+            raise error
+        try:
+            return self.program.trace(flat)
+        except type(error) as its:
+            raise error from its
 
-    @staticmethod
-    def _seen(space: Workspace, variant: Variant, at: int):
-        value = space.guard_value(space.stopped)
-        kind = variant.tape.guards[at].kind
-        return value if kind == "float" else int(value) if kind == "int" else bool(value)
-
-    def _load(self, space: Workspace, flat: Flattened) -> None:
-        """Copy the arguments into their cells; constants only where they differ."""
-        leaves = [
-            (leaf, spec) for leaf, spec in zip(flat.leaves, flat.specs, strict=True) if spec.level != STATIC
-        ]
-        contents = constant_contents(flat) if any(s.level == CONSTANT for _, s in leaves) else ()
-        if space.constants != contents:
-            space.prologue_done = False
-            space.constants = contents
-            for (leaf, spec), cells in zip(leaves, space.inputs, strict=True):
-                if spec.level == CONSTANT:
-                    cells[...] = leaf
-        for (leaf, spec), cells in zip(leaves, space.inputs, strict=True):
-            if spec.level != CONSTANT:
-                cells[...] = leaf
-
-    def watch(self, space: Workspace, flat: Flattened) -> bool:
+    def watch(self, space: VariantWorkspace, flat: Flattened) -> bool:
         """Let the sweep's kernel compare captured arrays and constants; False where it cannot."""
-        watched = list(self.program.snapshots)
-        for leaf, spec, frozen in zip(flat.leaves, flat.specs, flat.frozen, strict=True):
-            if spec.level == CONSTANT and not frozen:
+        watched = list(self.program.environment.arrays)
+        for leaf, spec, by_identity in flat.traced():
+            if spec.level == CONSTANT and spec.kind == "array" and not by_identity:
                 watched.append((leaf, leaf.copy()))
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
         rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]
-        space.watched = watched, np.array(rows or [(0, 0, 0)], np.int64)
+        space.watched = watched, np.array(rows or [(0, 0, 0)], np.int64)  # read by address
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True
 
 
-def failure(space: Workspace, outcome: int) -> Exception:
+def failure(space: VariantWorkspace, outcome: int) -> Exception:
     """Return the exception that NumPy would raise for a sweep's status."""
     tape = space.plan.tape
     line = tape.line_of(space.stopped)
     where = f" (at {line})" if line else ""
     if outcome == status.INDEX:
         return IndexError(f"an index is out of bounds{where}")
-    name = tape.name_of(space.stopped).split(".")[0]
-    if name == "cholesky":
+    if tape.name_of(space.stopped).split(".")[0] == "cholesky":
         return np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
     return np.linalg.LinAlgError(f"Singular matrix{where}")

@@ -5,56 +5,56 @@ from __future__ import annotations
 import numpy as np
 import optree
 
-from ..engine import Workspace
 from ..errors import SpecError, StructureError
 from ..tape.tape import ACTIVE
+from ..trace import pytrees
 from ..trace.record import Output
-from .arguments import NAMESPACE
 from .base import PreparedCache
-from .gradient import _constant_kwargs
+from .program import VariantWorkspace
+from .results import Layout, gradients_of, value_of
 
 
 class PullbackCache(PreparedCache):
     """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`."""
 
-    def run(self, flat, cotangent):
+    def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
+        flat = self._flatten(args)
         space = self._evaluator.forward(flat)
-        value = self._value(space)
-        self.seed(space, cotangent)
-        space.reverse()
-        self._space = space
-        return value, self._gradients(flat, space)
+        seed_cotangent(space, cotangent)
+        self._reverse(space)
+        grads = gradients_of(flat, space)
+        return value_of(space), grads if self._program.config.friendly_tangents else Layout.of(flat).ravel(
+            grads
+        )
 
-    @staticmethod
-    def seed(space: Workspace, cotangent) -> None:
-        """Write a cotangent into the seeds of a workspace, checking structure and shapes."""
-        recording = space.variant.recording
-        leaves, spec = optree.tree_flatten(recording.result, none_is_leaf=True, namespace=NAMESPACE)
-        try:
-            given = spec.flatten_up_to(cotangent)
-        except ValueError as error:
-            raise StructureError(f"the cotangent has not the result's structure: {error}") from None
-        first = 0
-        parts = {}
-        for leaf, path, part in zip(leaves, spec.paths(), given, strict=True):
-            if leaf.__class__ is not Output:
-                continue
-            expected = np.shape(recording.values[leaf.number])
-            if part is None or np.shape(part) != expected:
-                where = "".join(f"[{k!r}]" for k in path) or "the result"
-                raise SpecError(
-                    f"the cotangent of {where} needs shape {expected}, got "
-                    f"{'None' if part is None else np.shape(part)}"
-                )
-            if np.asarray(part).dtype.kind not in "fiub":
-                raise SpecError(f"the cotangent has dtype {np.asarray(part).dtype}; it must be real")
-            parts[leaf.number] = part
-        for number, level in enumerate(recording.levels):
-            if level == ACTIVE:
-                cells = np.size(parts[number])
-                space.seed[first : first + cells] = np.ravel(parts[number])
-                first += cells
+
+def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
+    """Write a cotangent into the seeds of a workspace, checking structure and shapes."""
+    recording = space.variant.recording
+    leaves, structure = optree.tree_flatten(recording.result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+    try:
+        given = structure.flatten_up_to(cotangent)
+    except ValueError as error:
+        raise StructureError(f"the cotangent has not the result's structure: {error}") from None
+    parts = {}
+    for leaf, path, part in zip(leaves, structure.paths(), given, strict=True):
+        if leaf.__class__ is not Output:
+            continue
+        where = "".join(f"[{k!r}]" for k in path) or "the result"
+        expected = np.shape(recording.values[leaf.number])
+        if part is None or np.shape(part) != expected:
+            got = "None" if part is None else np.shape(part)
+            raise SpecError(f"the cotangent of {where} needs shape {expected}, got {got}")
+        if np.asarray(part).dtype.kind not in "fiub":
+            raise SpecError(f"the cotangent of {where} has dtype {np.asarray(part).dtype}; it must be real")
+        parts[leaf.number] = part
+    first = 0
+    for number, level in enumerate(recording.levels):
+        if level == ACTIVE:
+            cells = np.size(parts[number])
+            space.seed[first : first + cells] = np.ravel(parts[number])
+            first += cells
 
 
 def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=False) -> PullbackCache:
@@ -69,7 +69,7 @@ def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=
     >>> nt.value_and_pullback(cache, {"square": np.ones(2)}, np.array([1.0, 3.0]))
     ({'square': array([1., 9.])}, (array([2., 6.]),))
     """
-    return PullbackCache.prepare(f, args, _constant_kwargs(kwargs), config, include_callable)
+    return PullbackCache.prepare(f, args, kwargs, config, include_callable)
 
 
 def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
@@ -99,6 +99,10 @@ def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
     >>> nt.value_and_pullback(cache, np.array([0.0, 0.0, 1.0]), np.arange(3.0))[1]
     (array([1., 1., 1.]),)
     """
+    if not isinstance(cache, PullbackCache):
+        raise TypeError(
+            f"value_and_pullback needs a cache of prepare_pullback_cache, got {type(cache).__name__}"
+        )
     if args_to_zero is not None and not all(args_to_zero):
         raise ValueError("args_to_zero=False accumulates into owned buffers; results are fresh here")
-    return cache.run(cache._flatten(args), ybar)
+    return cache.pull(args, ybar)

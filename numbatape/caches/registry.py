@@ -1,47 +1,80 @@
-"""The caches behind the one-shot verbs: pools by function and argument signature."""
+"""What the one-shot verbs keep: programs and idle evaluators, by function and signature.
+
+A function's shelf hangs on the function itself, so that it lives as long: a program refers to its
+function, and a table of weak keys would keep both alive for ever.
+"""
 
 from __future__ import annotations
 
+import functools
 import threading
+import types
 import weakref
+from collections.abc import Callable
 
+import numpy as np
+
+from ..config import Config
 from .arguments import Flattened
+from .program import Evaluator, Program
 
-_pools: weakref.WeakSet = weakref.WeakSet()
+ATTRIBUTE = "__numbatape__"
+_IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
+
+_shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
+_immortal: dict[Callable, Shelf] = {}
+_lock = threading.Lock()
 
 
-class Pool:
-    """Prepared caches of one function, by signature; each call borrows one.
+class Shelf:
+    """The programs of one function, and evaluators that no call uses at the moment.
 
-    Thread-safe and re-entrant: a call that finds none idle clones one.
+    Thread-safe and re-entrant: a call that finds none idle makes another.
     """
 
-    def __init__(self, prepare):
-        self._prepare = prepare
-        self._idle: dict[tuple, list] = {}
-        self._first: dict[tuple, object] = {}
+    def __init__(self, function=None):
+        self.owner = weakref.ref(function) if function is not None else None
+        self._programs: dict[tuple, Program] = {}
+        self._idle: dict[tuple, list[Evaluator]] = {}
         self._lock = threading.Lock()
-        _pools.add(self)
+        _shelves.add(self)
 
-    def borrow(self, flat: Flattened):
-        """Return ``(cache, its shelf)`` for arguments of this signature; append it back when done."""
-        key = (flat.structure, tuple((s.level, s.dtype, s.ndim, s.kind) for s in flat.specs))
+    def __reduce__(self):
+        return Shelf, ()  # functions may be pickled with their attributes; shelves stay at home
+
+    def program(self, function, flat: Flattened) -> Program:
+        """Return the program that serves arguments of this signature."""
         with self._lock:
-            shelf = self._idle.setdefault(key, [])
-            if shelf:
-                return shelf.pop(), shelf
-            first = self._first.get(key)
-        if first is not None:
-            return first.clone(), shelf  # type: ignore[attr-defined]
-        cache = self._prepare(flat)
+            key = flat.signature
+            if key not in self._programs:
+                self._programs[key] = Program(function, Config())
+            return self._programs[key]
+
+    def borrow(self, function, flat: Flattened) -> tuple[Evaluator, list[Evaluator]]:
+        """Return ``(evaluator, the list to append it to when done)``."""
+        program = self.program(function, flat)
         with self._lock:
-            self._first.setdefault(key, cache)
-        return cache, shelf
+            idle = self._idle.setdefault(flat.signature, [])
+            return (idle.pop() if idle else Evaluator(program)), idle
 
     def clear(self) -> None:
         with self._lock:
+            self._programs.clear()
             self._idle.clear()
-            self._first.clear()
+
+
+def shelf_of(function) -> Shelf:
+    """Return a function's shelf; a fresh one for what can carry none (a bound method)."""
+    with _lock:
+        if isinstance(function, _IMMORTAL):
+            return _immortal.setdefault(function, Shelf())
+        if not isinstance(function, (types.FunctionType, functools.partial)):
+            return Shelf()
+        found = vars(function).get(ATTRIBUTE)
+        # functools.wraps copies attributes to another function
+        if not isinstance(found, Shelf) or found.owner is None or found.owner() is not function:
+            found = vars(function)[ATTRIBUTE] = Shelf(function)
+        return found
 
 
 def clear_caches() -> None:
@@ -52,5 +85,5 @@ def clear_caches() -> None:
     >>> import numbatape as nt
     >>> nt.clear_caches()
     """
-    for pool in list(_pools):
-        pool.clear()
+    for shelf in list(_shelves):
+        shelf.clear()

@@ -8,14 +8,14 @@ derivative without a word.
 from __future__ import annotations
 
 import sys
-from operator import index
 
 import numpy as np
 
-from ..errors import LeakError, UnsupportedOperationError
+from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
-from ..tape.tape import ACTIVE, CONSTANT, F64, MAIN, NONE, PROLOGUE
+from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
 from .methods import Methods
+from .reads import Reads
 from .trace import where_in_user_code
 
 float64 = np.float64
@@ -65,7 +65,6 @@ def _operator(name: str, ufunc):
     Float64 scalars take the short way; everything else goes through the ufunc and its protocol.
     """
     code = 2 * OPCODE[name]
-    squares, commutes = name == "mul", name in ("add", "mul")
 
     def forward(self, other):
         left = self._value
@@ -83,12 +82,6 @@ def _operator(name: str, ufunc):
                     elif other._level > level:
                         level = other._level
                     value = ufunc(left, right)
-                    if squares and other._id == self._id:
-                        return _scalar(trace, value, SQUARE, active & 1, level, self._id, NONE)
-                    if commutes and other._id == len(trace.tape.values) - 1:
-                        # The last result first: the engine takes operand a from a register.
-                        active = (active >> 1) | (active & 1) << 1
-                        return _scalar(trace, value, code, active, level, other._id, self._id)
                     return _scalar(trace, value, code, active, level, self._id, other._id)
             elif (kind is float or kind is int or kind is float64) and not trace.closed:
                 level = self._level
@@ -149,7 +142,7 @@ def _in_place(name):
     return mutate
 
 
-class TracedArray(Methods):
+class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 
     __slots__ = ("_family", "_id", "_level", "_trace", "_value")
@@ -161,7 +154,7 @@ class TracedArray(Methods):
     __lt__, __le__ = _comparison(np.less), _comparison(np.less_equal)
     __gt__, __ge__ = _comparison(np.greater), _comparison(np.greater_equal)
     __eq__, __ne__ = _comparison(np.equal), _comparison(np.not_equal)  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = Reads.__hash__  # defining __eq__ took the inherited one away
 
     def __floordiv__(self, other):
         return _general(np.floor_divide, self, other)
@@ -182,7 +175,7 @@ class TracedArray(Methods):
         return other // self, other % self
 
     def __pow__(self, other, modulo=None):
-        return _general(np.power, self, other)
+        return NotImplemented if modulo is not None else _general(np.power, self, other)
 
     def __rpow__(self, other):
         return _general(np.power, other, self)
@@ -211,6 +204,18 @@ class TracedArray(Methods):
     def __rxor__(self, other):
         return np.bitwise_xor(other, self)
 
+    def __lshift__(self, other):
+        return np.left_shift(self, other)
+
+    def __rlshift__(self, other):
+        return np.left_shift(other, self)
+
+    def __rshift__(self, other):
+        return np.right_shift(self, other)
+
+    def __rrshift__(self, other):
+        return np.right_shift(other, self)
+
     def __invert__(self):
         return np.invert(self)
 
@@ -228,57 +233,7 @@ class TracedArray(Methods):
         return self
 
     def __abs__(self):
-        return np.absolute(self)
-
-    def __round__(self, digits=None):
-        return np.round(self, 0 if digits is None else digits)
-
-    # ---- what Python asks of a number: guards
-
-    def __bool__(self):
-        outcome = bool(self._value)  # NumPy's own error where the truth value is ambiguous
-        self._trace.check_open()
-        return self._trace.guard(self.reshape(()), "bool", outcome)
-
-    def __int__(self):
-        outcome = int(self._value)
-        self._trace.check_open()
-        self._trace.guard(np.trunc(self.reshape(())), "int", outcome)
-        return outcome
-
-    def __index__(self):
-        outcome = index(self._value)
-        self._trace.guard(self.reshape(()), "int", outcome)
-        return outcome
-
-    def __float__(self):
-        outcome = float(self._value)
-        if self._level == ACTIVE:
-            raise self._leak("float(x)", "math.log(x) and the like call float(x): use np.log(x)")
-        if self._level == CONSTANT:
-            self._trace.pin_constants()
-            return outcome
-        return self._trace.guard(self.reshape(()), "float", outcome)
-
-    def __complex__(self):
-        if self._level == CONSTANT:
-            return complex(float(self))
-        raise self._leak("complex(x)", "complex numbers are not supported yet")
-
-    def _leak(self, what: str, hint: str) -> LeakError:
-        return LeakError(
-            f"{what} at {where_in_user_code()} would drop the derivative of a traced value; {hint}"
-        )
-
-    def __array__(self, dtype=None, copy=None):
-        if self._level == CONSTANT:
-            self._trace.pin_constants()
-            return np.array(self._value, dtype)
-        raise self._leak(
-            "np.asarray(x) (which np.array, np.full, assignment into an ordinary array and "
-            "functions outside NumPy's protocols call)",
-            "use np.stack, np.concatenate or np.where to build arrays from traced values",
-        )
+        return self._as_weak(np.absolute(self))
 
     # ---- containers
 
@@ -296,10 +251,13 @@ class TracedArray(Methods):
         return bool(np.any(self == item))
 
     def __getitem__(self, key):
-        value = self._value
-        if key.__class__ is int and value.ndim == 1:
-            return indexing.item(self, key)
-        return indexing.getitem(self, key)
+        try:
+            if key.__class__ is int and self._value.ndim == 1:
+                return indexing.item(self, key)
+            return indexing.getitem(self, key)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     def __setitem__(self, key, value):
         raise UnsupportedOperationError(
@@ -325,16 +283,21 @@ class TracedArray(Methods):
     def __deepcopy__(self, memo):
         return self
 
-    def __reduce__(self):
-        raise LeakError("a traced value cannot be pickled")
-
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+        try:
+            return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     def __array_function__(self, function, types, args, kwargs):
-        return functions.dispatch(function, args, kwargs)
+        try:
+            return functions.dispatch(function, args, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     # ---- properties
 
@@ -388,15 +351,16 @@ class TracedArray(Methods):
 
     @property
     def imag(self):
-        return np.zeros_like(self._value)
+        return np.zeros_like(self)
 
     @property
     def flat(self):
-        return iter(self.reshape(-1))
+        return self.reshape(-1)
 
     def __getattr__(self, name):
-        # Dunder names are questions that NumPy and copy ask of any object (__array_interface__ ...).
-        if hasattr(np.ndarray, name) and not name.startswith("__"):
+        if hasattr(np.ndarray, name) and not name.startswith(
+            "__"
+        ):  # those are asked for to see if they exist
             raise UnsupportedOperationError(
                 f"ndarray.{name} of a traced array at {where_in_user_code()} is not supported"
             )

@@ -1,30 +1,43 @@
 """What a function reads besides its arguments: closure cells, globals, attributes, defaults.
 
 Such values are literals on a tape, so every call asks whether they are still what was traced:
-bindings by identity, contents of writable arrays by comparison (in the sweep's kernel), contents
-of small containers entry by entry.
+bindings by identity (numbers by value), contents of containers entry by entry, contents of arrays
+by comparison (in the sweep's kernel where that is possible).
+
+Followed are the user's own functions, classes and objects, wherever they lead. Of objects of
+libraries the attributes are read, but not the objects behind them.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import random
+import sys
 import sysconfig
 import types
+from operator import is_
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
-from .randomness import MESSAGE
-
-MAX_DEPTH = 4
-MAX_ENTRIES = 10_000
-
 _PATHS = sysconfig.get_paths()
 _LIBRARIES = tuple({_PATHS[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
 _PACKAGE = str(Path(__file__).parents[1])
-_ATOMS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, np.dtype, type)
+
+NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
+_ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, types.BuiltinFunctionType, type(np.sum))
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_SEQUENCES = (list, tuple, collections.deque)
+
+
+def immutable(array: np.ndarray) -> bool:
+    """Whether nobody can write to an array's memory through NumPy: its bases are read-only too."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base  # type: ignore[assignment]
+    return array is None or isinstance(array, bytes)
 
 
 def is_user_file(filename: str) -> bool:
@@ -38,98 +51,115 @@ class Environment:
     Attributes
     ----------
     arrays
-        Writable arrays whose contents must be compared.
+        ``(array, copy)`` of arrays whose contents can change.
     """
 
     def __init__(self, function):
+        self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
         self._cells: list[tuple] = []
-        self._items: list[tuple] = []  # (mapping or sequence, key, value)
-        self._attributes: list[tuple] = []
-        self._lengths: list[tuple] = []
-        self._generators: list[tuple] = []
-        self.arrays: list[np.ndarray] = []
-        self._seen: set[int] = set()
-        self._keep: list = []
-        self._value(function, 0)
-        self.empty = not (
-            self._cells or self._items or self._attributes or self._lengths or self._generators
-        )
+        self._bindings: list[tuple] = []  # (mapping, key, value)
+        self._attributes: list[tuple] = []  # (owner, name, value)
+        self._sequences: list[tuple] = []  # (container, its entries)
+        self._sets: list[tuple] = []
+        self._generators: list = []
+        self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
+        self._package = _top(getattr(function, "__module__", None))
+        self.add(function)
 
-    def changed(self) -> bool:
-        """Whether a binding is another object than before (contents of arrays aside)."""
+    @property
+    def empty(self) -> bool:
+        """Whether there is no binding that `rebound` would look at."""
+        return not (self._cells or self._bindings or self._attributes or self._sequences or self._sets)
+
+    def rebound(self) -> bool:
+        """Whether a name stands for another value than before (contents of arrays aside)."""
         try:
             for cell, value in self._cells:
-                if cell.cell_contents is not value:
+                now = cell.cell_contents
+                if now is not value and not _same(now, value):
                     return True
-            for container, key, value in self._items:
-                if container[key] is not value:
+            for mapping, key, value in self._bindings:
+                now = mapping[key]
+                if now is not value and not _same(now, value):
                     return True
             for owner, name, value in self._attributes:
-                if getattr(owner, name) is not value:
+                now = getattr(owner, name)
+                if now is not value and not _same(now, value):
                     return True
         except (ValueError, LookupError, AttributeError):
             return True  # unbound or removed
-        return any(len(container) != length for container, length in self._lengths)
+        for container, entries in self._sequences:
+            if len(container) != len(entries) or not all(map(is_, container, entries)):
+                return True
+        return any(container != entries for container, entries in self._sets)
 
-    def check_generators(self) -> None:
-        """Raise if a captured random generator moved since the environment was read."""
-        for generator, state in self._generators:
-            if _state(generator) != state:
-                raise UnsupportedOperationError(MESSAGE.format(where=f" from {generator!r}"))
+    def rewritten(self) -> bool:
+        """Whether the contents of an array are other than before."""
+        return any(
+            array.shape != copy.shape or array.dtype != copy.dtype or array.tobytes() != copy.tobytes()
+            for array, copy in self.arrays
+        )
+
+    def generator_states(self) -> list[str]:
+        """Return the states of all captured random generators."""
+        return [_state(generator) for generator in self._generators]
 
     # ---- reading
 
-    def _value(self, value, depth: int) -> None:
-        if isinstance(value, _ATOMS) or id(value) in self._seen or depth > MAX_DEPTH:
-            return
-        self._seen.add(id(value))
-        self._keep.append(value)  # an id stays its object's while we compare by it
+    def add(self, value) -> None:
+        """Note everything that a value leads to."""
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if not isinstance(value, _ATOMS) and id(value) not in self._seen:
+                self._seen[id(value)] = value
+                pending.extend(self._read(value))
+
+    def _read(self, value):
+        """Note how a value can change; return the values behind it."""
         if isinstance(value, np.ndarray):
-            if value.flags.writeable and value.dtype != object:
-                self.arrays.append(value)
-        elif isinstance(value, types.FunctionType):
-            self._function(value, depth)
-        elif isinstance(value, types.MethodType):
-            self._function(value.__func__, depth)
-            self._value(value.__self__, depth)
-        elif isinstance(value, functools.partial):
-            for part in (value.func, *value.args, *value.keywords.values()):
-                self._value(part, depth)
-        elif hasattr(value, "py_func"):
-            self._value(value.py_func, depth)
-        elif isinstance(value, dict):
-            self._container(value, value.items(), depth)
-        elif isinstance(value, (list, tuple)):
-            self._container(value, enumerate(value), depth)
-        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            self._generators.append((value, _state(value)))
-        elif isinstance(value, types.ModuleType):
-            pass  # only the attributes that code names are read: see _function
-        else:
-            self._instance(value, depth)
+            return self._array(value)
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.MethodType):
+            return value.__func__, value.__self__
+        if isinstance(value, functools.partial):
+            return value.func, value.args, value.keywords
+        if isinstance(value, (staticmethod, classmethod)):
+            return (value.__func__,)
+        if isinstance(value, property):
+            return value.fget, value.fset
+        if isinstance(value, (dict, types.MappingProxyType)):
+            return (*self._sequence(value), *self._sequence(value.values()))
+        if isinstance(value, _SEQUENCES):
+            return self._sequence(value)
+        if isinstance(value, (set, frozenset, bytearray)):
+            self._sets.append((value, value.copy()))
+            return tuple(value)
+        if isinstance(value, _GENERATORS):
+            self._generators.append(value)
+            return ()
+        if isinstance(value, types.ModuleType):
+            return ()  # only the attributes that code names are read: see _module
+        if isinstance(value, type):
+            return self._class(value)
+        return self._instance(value)
 
-    def _container(self, container, items, depth) -> None:
-        if len(container) > MAX_ENTRIES:
-            return
+    def _array(self, array):
+        if array.dtype == object:
+            return self._sequence(array.reshape(-1))
+        if not immutable(array):
+            self.arrays.append((array, array.copy()))
+        return ()
+
+    def _sequence(self, container):
+        entries = tuple(container)
         if not isinstance(container, tuple):
-            self._lengths.append((container, len(container)))
-        for key, value in list(items):
-            if not isinstance(container, tuple):
-                self._items.append((container, key, value))
-            self._value(value, depth + 1)
+            self._sequences.append((container, entries))
+        return entries
 
-    def _instance(self, value, depth) -> None:
-        call = getattr(type(value), "__call__", None)
-        if isinstance(call, types.FunctionType):
-            self._function(call, depth)
-        fields = getattr(value, "__dict__", None)
-        if isinstance(fields, dict) and is_user_file(_file_of_class(type(value))):
-            for name, part in list(fields.items()):
-                self._items.append((fields, name, part))
-                self._value(part, depth + 1)
-
-    def _function(self, function: types.FunctionType, depth) -> None:
-        if not is_user_file(function.__code__.co_filename):
+    def _function(self, function: types.FunctionType):
+        if not self._is_own(function.__code__.co_filename, function.__module__):
             return
         for cell in function.__closure__ or ():
             try:
@@ -137,30 +167,78 @@ class Environment:
             except ValueError:  # a cell that is filled later
                 continue
             self._cells.append((cell, value))
-            self._value(value, depth)
-        for part in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._value(part, depth)
+            yield value
+        if function.__defaults__:
+            self._attributes.append((function, "__defaults__", function.__defaults__))
+            yield function.__defaults__
+        yield function.__kwdefaults__
+        yield vars(function).get("__wrapped__")
         names = _names(function.__code__)
-        scope = function.__globals__
-        for name in names:
+        yield from self._bound(function.__globals__, names, names)
+
+    def _bound(self, scope, wanted, names):
+        """Note the names of a scope that code uses."""
+        for name in wanted:
             if name not in scope:
                 continue
             value = scope[name]
-            if isinstance(value, types.ModuleType):
-                self._module(value, names, depth)
-            else:
-                self._items.append((scope, name, value))
-                self._value(value, depth)
+            if not isinstance(value, types.ModuleType):
+                self._bindings.append((scope, name, value))
+                yield value
+            elif id(value) not in self._seen and self._is_own(
+                getattr(value, "__file__", None), value.__name__
+            ):
+                self._seen[id(value)] = value
+                yield from self._bound(vars(value), names, names)
+                del self._seen[id(value)]  # other code may use other names of it
 
-    def _module(self, module, names, depth) -> None:
-        file = getattr(module, "__file__", None)
-        if file is None or not is_user_file(file):
-            return
-        for name in names:
-            if name in vars(module):
-                value = vars(module)[name]
-                self._attributes.append((module, name, value))
-                self._value(value, depth + 1)
+    def _class(self, cls):
+        for base in cls.__mro__:
+            if not self._is_own(_file_of(base), base.__module__):
+                continue
+            members = vars(base)
+            for name, value in list(members.items()):
+                if not (name.startswith("__") and name.endswith("__") and name != "__call__"):
+                    self._bindings.append((members, name, value))
+                    yield value
+
+    def _instance(self, value):
+        cls = type(value)
+        fields = getattr(value, "__dict__", None)
+        if isinstance(value, types.SimpleNamespace):
+            yield fields
+        elif isinstance(fields, dict) and "py_func" in fields:  # a Numba dispatcher
+            yield fields["py_func"]
+        elif self._is_own(_file_of(cls), cls.__module__):
+            yield cls
+            for base in cls.__mro__:
+                for name in _slots(base):
+                    if hasattr(value, name):
+                        part = getattr(value, name)
+                        self._attributes.append((value, name, part))
+                        yield part
+            if isinstance(fields, dict):
+                yield fields
+        elif isinstance(fields, dict):
+            for name, part in list(fields.items()):
+                self._bindings.append((fields, name, part))
+                if isinstance(part, (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *_GENERATORS)):
+                    yield part
+
+    def _is_own(self, file, module) -> bool:
+        """Whether code is the user's: in no library, or in the package of the function itself."""
+        if not file or file.startswith(_PACKAGE):
+            return False
+        return is_user_file(file) or (bool(self._package) and _top(module) == self._package)
+
+
+def _top(module) -> str:
+    return (module or "").partition(".")[0]
+
+
+def _same(now, before) -> bool:
+    """Whether two objects are the same number or text."""
+    return type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
 
 
 def _names(code: types.CodeType) -> tuple[str, ...]:
@@ -172,15 +250,24 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _file_of_class(cls) -> str:
-    import sys
+def _slots(cls) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
-    return getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+
+def _file_of(cls) -> str | None:
+    """Return the file of a class's module; a module without one is the user's session."""
+    module = sys.modules.get(cls.__module__)
+    if cls.__module__ == "builtins" or module is None:
+        return None
+    return getattr(module, "__file__", None) or f"<{cls.__module__}>"
 
 
-def _state(generator):
+def _state(generator) -> str:
     if isinstance(generator, random.Random):
-        return hash(generator.getstate())
+        return str(hash(generator.getstate()))
     if isinstance(generator, np.random.RandomState):
-        return str(generator.get_state(legacy=False))
-    return str(generator.bit_generator.state)
+        return repr(generator.get_state(legacy=False))
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    return repr(bits.state)

@@ -12,7 +12,6 @@ from .primitives import (
     contiguous,
     elementwise,
     layout_of,
-    move_last,
     reshape,
     transpose,
     value_of,
@@ -50,13 +49,23 @@ def getitem(x: TracedArray, key) -> TracedArray:
     key = tuple(_plain(k) for k in key)
     if all(_is_basic(k) for k in key):
         return basic(x, key)
+    if any(isinstance(k, (bool, np.bool_)) for k in key):
+        if len(key) > 1:
+            raise UnsupportedOperationError(
+                f"a boolean among indices at {where_in_user_code()} is not supported"
+            )
+        return basic(x, (None,)) if key[0] else basic(basic(x, (None,)), (slice(0, 0),))
     return advanced(x, key)
 
 
 def _plain(k):
     """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
     if isinstance(k, list):
-        return np.stack(k) if any(isinstance(i, TracedArray) for i in k) else np.asarray(k, int if not k else None)
+        return (
+            np.stack(k)
+            if any(isinstance(i, TracedArray) for i in k)
+            else np.asarray(k, int if not k else None)
+        )
     if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iu":
         return int(k)
     if isinstance(k, slice):
@@ -116,7 +125,7 @@ def basic(x: TracedArray, key) -> TracedArray:
         offset = sizes.add(offset, sizes.mul(first, stride))
         dims.append(size)
         strides.append(stride if step == 1 else sizes.mul(sizes.negative(step), stride))
-    return view(x, value if np.ndim(value) else value, dims, strides, offset)
+    return view(x, value, dims, strides, offset)
 
 
 def _slice_codes(sizes, k: slice, dim: int, n: int):
@@ -137,9 +146,9 @@ def _slice_codes(sizes, k: slice, dim: int, n: int):
     if plain and k.stop is None and k.start is not None and -n <= k.start < 0:
         sizes.guard(dim, ">=", -k.start)  # x[-i:]
         return sizes.sub(dim, -k.start), -k.start, 1
-    if k == slice(None, None, -1):
+    if k == slice(None, None, -1) and n:
         sizes.guard(dim, ">=", 1)
-        return (sizes.sub(dim, 1) if n else 0), dim, -1
+        return sizes.sub(dim, 1), dim, -1
     sizes.pin(dim)
     count = len(range(start, stop, step))
     return (start if count else 0), count, step
@@ -257,6 +266,3 @@ def mask_positions(mask) -> list:
     for k, axis in enumerate(result):
         axis._value = np.nonzero(value)[k]
     return result
-
-
-__all__ = ["advanced", "basic", "getitem", "item", "move_last", "take_rows"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from .trace import where_in_user_code
+from .trace import ACTIVE, where_in_user_code
 
 FUNCTIONS = (
-    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum"),
+    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "cumprod", "cumsum"),
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
@@ -51,6 +51,9 @@ class Methods:
             axes = axes[0]
         return np.transpose(self, axes or None)
 
+    def compress(self, condition, axis=None, out=None):
+        return np.compress(condition, self, axis, out)
+
     def flatten(self, order="C"):
         return np.ravel(self, order)
 
@@ -67,15 +70,15 @@ class Methods:
 
     def item(self, *args):
         value = self[args] if args else self.reshape(())
-        if self._level == 2:
+        if self._level == ACTIVE:
             raise LeakError(
                 f"x.item() at {where_in_user_code()} would drop the derivative of a traced value; "
                 "use x[0] or x.reshape(())"
             )
-        return float(value)
+        return {"b": bool, "i": int, "u": int}.get(self.dtype.kind, float)(value)
 
     def tolist(self):
-        if self._value.ndim == 0:
+        if self.ndim == 0:
             return self
         return [row.tolist() if row.ndim else row for row in self]
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
-from ..errors import UnsupportedOperationError
+from ..errors import LeakError
 from ..tape import Tape
-from ..tape.tape import ACTIVE
-from . import randomness, scipy_bridge
+from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .primitives import contiguous, family_of
 from .trace import Trace
@@ -34,11 +32,13 @@ class Recording:
     tape
         The tape; its outputs are the traced leaves of the result, in order.
     result
-        The function's result with each traced leaf replaced by its `Output` number.
+        The function's result with an `Output` in the place of each traced leaf.
     values
         The traced outputs' values, as NumPy computed them.
     pinned
         Whether the tape holds for the present contents of the constants only.
+    failed
+        Whether the function caught an exception: the tape holds for the present inputs only.
     """
 
     tape: Tape
@@ -46,8 +46,10 @@ class Recording:
     values: tuple
     levels: tuple[int, ...]
     pinned: bool
+    failed: bool
 
 
+@pytrees.opaque
 @dataclass(frozen=True)
 class Output:
     """Stands for a traced output in a recorded result."""
@@ -83,28 +85,41 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
         with np.errstate(all="ignore"), randomness.forbidden():
             result = scipy_bridge.rebind(function)(*args, **kwargs)
             return _finish(trace, result)
+    except (TypeError, ValueError) as error:
+        # NumPy reports what float(x) raised in ``a[0] = x`` as the cause of an error of its own.
+        if isinstance(error.__cause__, LeakError):
+            raise error.__cause__ from None
+        raise
     finally:
         trace.closed = True
 
 
 def _finish(trace: Trace, result) -> Recording:
     outputs: list[int] = []
-    values, levels = [], []
-
-    def note(leaf):
+    values, levels, noted = [], [], []
+    leaves, structure = pytrees.flatten(result)
+    for leaf in leaves:
         if leaf.__class__ is not TracedArray:
-            return leaf
+            noted.append(_checked(leaf))
+            continue
         if leaf._trace is not trace:
-            raise UnsupportedOperationError("the function returned a value of another trace")
-        kept = leaf._value
+            raise LeakError("the function returned a value of another trace; a traced value was stored")
+        noted.append(Output(len(outputs)))
         outputs.append(contiguous(leaf)._id)
-        values.append(kept)
+        values.append(leaf._value)
         levels.append(leaf._level)
-        return Output(len(outputs) - 1)
-
-    noted = optree.tree_map(note, result, none_is_leaf=True, namespace="numbatape")
     tape = trace.tape.freeze(tuple(outputs))
-    return Recording(tape, noted, tuple(values), tuple(levels), trace.pinned)
+    kept = pytrees.unflatten(structure, noted)
+    return Recording(tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed)
 
 
-__all__ = ["ACTIVE", "InputLeaf", "Output", "Recording", "record"]
+def _checked(leaf):
+    """Return a part of the result that is not traced; an array is copied, for it may change."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    if leaf.dtype == object and any(part.__class__ is TracedArray for part in leaf.reshape(-1)):
+        raise LeakError(
+            "the function returned an array of dtype object that holds traced values; "
+            "build it with np.stack or np.array of them"
+        )
+    return leaf.copy()

@@ -6,6 +6,7 @@ and the paths that Python takes are NumPy's; the tape is written beside it.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,18 +21,19 @@ OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
 
 _PACKAGE = str(Path(__file__).parents[1])
-_NUMPY = str(Path(np.__file__).parent)
+_LIBRARIES = Path(np.__file__).parents[1]
+_NOT_THE_USERS = (_PACKAGE, *(str(_LIBRARIES / name) + os.sep for name in ("numpy", "scipy", "numba")))
 _own_code: dict = {}
 
 
 def user_frame():
-    """Return the innermost frame that is neither numbatape's nor NumPy's."""
+    """Return the innermost frame that is neither numbatape's nor NumPy's nor SciPy's."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         own = _own_code.get(code)
         if own is None:
-            own = _own_code[code] = code.co_filename.startswith((_PACKAGE, _NUMPY))
+            own = _own_code[code] = code.co_filename.startswith(_NOT_THE_USERS)
         if not own:
             return frame
         frame = frame.f_back
@@ -54,11 +56,15 @@ class Trace:
     pinned
         Whether constants' contents decided what was recorded, so that the tape holds for these
         contents only.
+    failed
+        Whether an operation raised. If the function went on, no guard says for which inputs it
+        raises, and the tape holds for these inputs only.
     """
 
     def __init__(self):
         self.tape = TapeBuilder(OP_NAMES)
         self.pinned = False
+        self.failed = False
         self.closed = False
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
@@ -81,6 +87,10 @@ class Trace:
 
     def literal(self, data, family: int) -> int:
         """Return the value number of a plain number or array."""
+        if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
+            raise UnsupportedOperationError(
+                f"a {type(data).__name__} meets a traced value at {where_in_user_code()}; use plain arrays"
+            )
         if isinstance(data, np.ndarray) and data.ndim:
             key = (id(data), family)
             found = self._arrays.get(key)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
 from . import functions
+from .array import TracedArray
 from .primitives import elementwise, expand, row, value_of
 from .trace import where_in_user_code
 
@@ -21,8 +24,15 @@ REDUCTIONS = {
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 # Boolean arithmetic is logic: True + True is True in NumPy.
-BOOLEAN = {np.add: np.logical_or, np.multiply: np.logical_and, np.bitwise_and: np.logical_and,
-           np.bitwise_or: np.logical_or, np.bitwise_xor: np.logical_xor, np.invert: np.logical_not}  # fmt: skip
+BOOLEAN = {
+    np.add: np.logical_or,
+    np.multiply: np.logical_and,
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.bitwise_xor: np.logical_xor,
+    np.invert: np.logical_not,
+}
+BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
 
 # Ufuncs that are compositions of rows, or not elementwise.
 COMPOSED: dict[np.ufunc, object] = {}
@@ -40,8 +50,10 @@ def composed(*ufuncs):
 
 
 def _name(ufunc) -> str:
-    module = "np" if getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
-    return f"{module}.{ufunc.__name__}"
+    for module, short in (("numpy", "np"), ("numpy.linalg", "np.linalg"), ("scipy.special", "scipy.special")):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return f"{short}.{ufunc.__name__}"
+    return f"the ufunc {ufunc.__name__}"
 
 
 def dispatch(ufunc, method, inputs, kwargs):
@@ -53,46 +65,59 @@ def dispatch(ufunc, method, inputs, kwargs):
         )
     handler = METHODS.get(method)
     if handler is None:
-        raise UnsupportedOperationError(f"{_name(ufunc)}.{method} at {where_in_user_code()}")
+        raise _unsupported(f"{_name(ufunc)}.{method}")
     return handler(ufunc, inputs, kwargs)
+
+
+def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{what} of a traced array at {where_in_user_code()} is not supported" + (f"; {hint}" if hint else "")
+    )
 
 
 def call(ufunc, inputs, kwargs):
     if kwargs.get("where", True) is not True:
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)}(..., where=mask) at {where_in_user_code()} leaves other entries "
-            "undefined; use np.where(mask, ..., ...)"
+        raise _unsupported(
+            f"{_name(ufunc)}(..., where=mask)",
+            "it leaves other entries undefined: use np.where(mask, ..., ...)",
         )
+    kwargs.pop("where", None)
+    if kwargs.get("dtype") is not None:
+        return _in_dtype(ufunc, inputs, kwargs)
+    options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok")]
+    if options:
+        raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)
-    op = find(ufunc) if function is None else None
-    if function is None and op is None:
+    if function is not None:
+        return function(*inputs)
+    op = find(ufunc)
+    if op is None:
         if functions.constant_only(inputs):
             return functions.on_constants(ufunc, inputs, kwargs)
         raise functions.unsupported(_name(ufunc))
-    options = {k: v for k, v in kwargs.items() if k not in ("where", "dtype", "casting", "order", "subok")}
-    if options:
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)}({', '.join(options)}=...) at {where_in_user_code()} is not supported"
-        )
-    if function is not None:
-        return _converted(function(*inputs), kwargs)
-    value = ufunc(*map(value_of, inputs))
-    if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
-        op, inputs = row("square"), inputs[:1]  # the adjoint takes one pass instead of two
     if isinstance(op, ArrayOp):
         return functions.dispatch(getattr(np, ufunc.__name__), inputs, {})
+    value = ufunc(*map(value_of, inputs), **kwargs)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
-    elif ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert):
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)} of integers at {where_in_user_code()}: only booleans are supported"
-        )
-    return _converted(elementwise(op, *inputs, value=value), kwargs)
+    elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
+        # Cells are floats: they have no bits, and small integers would not wrap around in them.
+        if functions.constant_only(inputs):
+            return functions.on_constants(ufunc, inputs, kwargs)
+        raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
+    return elementwise(op, *inputs, value=value)
 
 
-def _converted(result, kwargs):
-    dtype = kwargs.get("dtype")
-    return result if dtype is None else np.astype(result, np.dtype(dtype))
+def _in_dtype(ufunc, inputs, kwargs):
+    """Call a ufunc whose loop is chosen by ``dtype=``: operands are converted first, as NumPy does."""
+    dtype = np.dtype(kwargs["dtype"])
+    if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
+        raise _unsupported(f"{_name(ufunc)}(dtype={dtype})")
+    ufunc(*map(value_of, inputs), **kwargs)  # NumPy's own error where the casting rule forbids it
+    converted = [
+        np.astype(x, dtype) if x.__class__ is TracedArray else np.asarray(x, dtype)[()] for x in inputs
+    ]
+    return ufunc(*converted)
 
 
 def _need_binary(ufunc, method):
@@ -108,17 +133,14 @@ def reduce(ufunc, inputs, kwargs):
     function = REDUCTIONS.get(ufunc)
     if function is not None:
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
-    if kwargs.pop("where", True) is not True or "initial" in kwargs or kwargs.pop("dtype", None):
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)}.reduce with where=, initial= or dtype= at {where_in_user_code()}"
-        )
+    _refuse_options(ufunc, "reduce", kwargs)
     if ufunc is np.logaddexp:
         return functions.logsumexp(x, axis=axis, keepdims=keepdims)
     if axis is None:
         x, axis = x.reshape(-1), 0
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if len(axes) != 1:
-        raise UnsupportedOperationError(f"{_name(ufunc)}.reduce over several axes at {where_in_user_code()}")
+        raise _unsupported(f"{_name(ufunc)}.reduce over several axes")
     parts = functions.along(x, axes[0])
     if not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
@@ -128,6 +150,14 @@ def reduce(ufunc, inputs, kwargs):
     return expand(result, (axes[0] % x.ndim,)) if keepdims else result
 
 
+def _refuse_options(ufunc, method, kwargs):
+    given = [
+        k for k, v in kwargs.items() if not (v is None or v is np._NoValue or (k == "where" and v is True))
+    ]
+    if given:
+        raise _unsupported(f"{_name(ufunc)}.{method}({', '.join(given)}=...)")
+
+
 def accumulate(ufunc, inputs, kwargs):
     _need_binary(ufunc, "accumulate")
     (x,) = inputs
@@ -135,6 +165,7 @@ def accumulate(ufunc, inputs, kwargs):
     function = ACCUMULATIONS.get(ufunc)
     if function is not None:
         return function(x, axis=axis, **kwargs)
+    _refuse_options(ufunc, "accumulate", kwargs)
     parts = functions.along(x, axis)
     results = parts[:1]
     for part in parts[1:]:
@@ -160,6 +191,7 @@ def reduceat(ufunc, inputs, kwargs):
     _need_binary(ufunc, "reduceat")
     x, indices = inputs
     axis = kwargs.pop("axis", 0)
+    _refuse_options(ufunc, "reduceat", kwargs)
     indices = [int(i) for i in indices]
     n = x.shape[axis]
     parts = []
@@ -172,8 +204,14 @@ def reduceat(ufunc, inputs, kwargs):
     return np.stack(parts, axis)
 
 
-METHODS = {"__call__": call, "reduce": reduce, "accumulate": accumulate, "outer": outer, "at": at,
-           "reduceat": reduceat}  # fmt: skip
+METHODS = {
+    "__call__": call,
+    "reduce": reduce,
+    "accumulate": accumulate,
+    "outer": outer,
+    "at": at,
+    "reduceat": reduceat,
+}
 
 
 # ---- compositions
@@ -205,7 +243,7 @@ def divmod_(x, y):
 @composed(np.modf)
 def modf(x):
     whole = np.trunc(x)
-    return x - whole, whole
+    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
 
 @composed(np.conjugate)

@@ -1,0 +1,202 @@
+"""What a sweep leaves in a workspace, as the caller gets it: values, gradients, layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..errors import OutputError, SpecError
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.record import Output, Recording
+from .arguments import Flattened, LeafSpec
+from .program import VariantWorkspace
+
+
+def value_of(space: VariantWorkspace) -> Any:
+    """Return the function's result, as NumPy would give it; arrays are fresh."""
+    recording = space.variant.recording
+
+    def fill(leaf):
+        if leaf.__class__ is not Output:
+            return leaf.copy() if leaf.__class__ is np.ndarray else leaf
+        kept, cells = recording.values[leaf.number], space.outputs[leaf.number]
+        if isinstance(kept, np.ndarray):
+            return cells.astype(kept.dtype)
+        number = cells[()]
+        return float(number) if type(kept) is float else kept.dtype.type(number)
+
+    result = recording.result
+    if result.__class__ is Output:
+        return fill(result)
+    return optree.tree_map(fill, result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+
+
+def gradient_leaves(flat: Flattened, space: VariantWorkspace) -> list:
+    """Return one entry a leaf of the arguments: its adjoint's view, None where it has none."""
+    views = iter(space.gradients)
+    return [next(views) if spec.kind != "static" else None for spec in flat.specs]
+
+
+def gradients_of(flat: Flattened, space: VariantWorkspace, copy: bool = True) -> tuple:
+    """Return one gradient an argument, of the argument's structure, None for one that has none."""
+    parts = [
+        None if view is None else view[()] if spec.kind != "array" else view.copy() if copy else view
+        for view, spec in zip(gradient_leaves(flat, space), flat.specs, strict=True)
+    ]
+    return per_argument(flat, parts)
+
+
+def per_argument(flat: Flattened, parts) -> tuple:
+    """Return one tree an argument, made of one part a leaf; None for arguments without gradient."""
+    args, _ = flat.unflatten(parts)
+    differentiated = flat.differentiated
+    return tuple(arg if k in differentiated else None for k, arg in enumerate(args))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How gradients stand in one flat vector (``Config(friendly_tangents=False)``).
+
+    Attributes
+    ----------
+    paths, shapes
+        One entry a differentiated leaf, in the order of the vector.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> config = nt.Config(friendly_tangents=False)
+    >>> args = {"a": 1.0, "b": np.ones(2)}
+    >>> cache = nt.prepare_gradient_cache(lambda p: p["a"] * np.sum(p["b"]), args, config=config)
+    >>> nt.value_and_gradient(cache, args)[1]
+    array([2., 1., 1.])
+    >>> cache.layout.unravel(cache.layout.ravel((args,)))
+    ({'a': np.float64(1.0), 'b': array([1., 1.])},)
+    """
+
+    paths: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    _flat: Flattened
+
+    @classmethod
+    def of(cls, flat: Flattened) -> Layout:
+        rows = [(leaf, spec) for leaf, spec, _ in flat.traced() if spec.level == ACTIVE]
+        return cls(tuple(s.path for _, s in rows), tuple(np.shape(leaf) for leaf, _ in rows), flat)
+
+    def ravel(self, arguments) -> np.ndarray:
+        """Return one tree an argument (arguments or gradients) as one vector."""
+        parts = argument_leaves(self._flat, arguments, "ravel")
+        chosen = [part for part, spec in zip(parts, self._flat.specs, strict=True) if spec.level == ACTIVE]
+        return np.concatenate([np.ravel(part) for part in chosen] or [np.zeros(0)])
+
+    def unravel(self, vector) -> tuple:
+        """Return the gradients that stand in a vector: one tree an argument, None for constants."""
+        vector = np.asarray(vector)
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        if vector.shape != (sum(sizes),):
+            raise SpecError(f"the layout needs a vector of {sum(sizes)} entries, got shape {vector.shape}")
+        pieces = iter(zip(np.split(vector, np.cumsum(sizes)[:-1]), self.shapes, strict=True))
+
+        def part(spec: LeafSpec):
+            if spec.level != ACTIVE:
+                return None
+            piece, shape = next(pieces)
+            return piece.reshape(shape).astype(spec.dtype)[() if spec.kind != "array" else ...]
+
+        return per_argument(self._flat, [part(spec) for spec in self._flat.specs])
+
+
+def argument_leaves(flat: Flattened, trees, what: str) -> list:
+    """Return the leaves of one tree an argument, aligned with the arguments' leaves.
+
+    A whole argument, or a leaf, may be None.
+    """
+    trees = trees if isinstance(trees, (tuple, list)) else (trees,)
+    if len(trees) != flat.count:
+        raise SpecError(f"{what}: needs one entry an argument ({flat.count}), with None for constants")
+    result: list = []
+    for argument, tree in enumerate(trees):
+        count = sum(spec.argument == argument for spec in flat.specs)
+        found = [None] * count if tree is None else pytrees.leaves(tree)
+        if len(found) != count:
+            raise SpecError(f"{what}: argument {argument} has {count} leaves, got {len(found)}")
+        result += found
+    return result + [None] * (len(flat.specs) - len(result))  # keywords
+
+
+def buffers_of(flat: Flattened, space: VariantWorkspace, out) -> list:
+    """Return the caller's arrays of ``out=``, one an input of the tape, None where there is none."""
+    rows = zip(argument_leaves(flat, out, "out"), gradient_leaves(flat, space), flat.specs, strict=True)
+    result = []
+    for given, view, spec in rows:
+        if given is not None:
+            good = isinstance(given, np.ndarray) and given.flags.writeable and view is not None
+            if not good or given.dtype != view.dtype or given.shape != view.shape:
+                wanted = (
+                    f"a writable array of {spec.dtype}, shape {view.shape}" if view is not None else "None"
+                )
+                got = (
+                    f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+                )
+                raise SpecError(f"out for {spec.path}: needs {wanted}, got {got}")
+        if spec.kind != "static":
+            result.append(given)
+    return result
+
+
+# ---- the outputs that the verbs need
+
+
+def scalar_output(recording: Recording, what: str = "gradient") -> Output | None:
+    """Return the one real scalar of a result (None if it is a plain number); else raise.
+
+    Raises
+    ------
+    OutputError
+        For arrays, containers, and results that are no real number.
+    """
+    return _scalar(recording, recording.result, what)
+
+
+def value_and_aux(recording: Recording, what: str = "gradient") -> Output | None:
+    """Return the scalar of a result ``(scalar, aux)``, as `scalar_output` does."""
+    result = recording.result
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise OutputError(
+            f"has_aux=True needs a function that returns (value, aux), got {type(result).__name__}"
+        )
+    return _scalar(recording, result[0], what)
+
+
+def _scalar(recording, result, what) -> Output | None:
+    traced = result.__class__ is Output
+    value = recording.values[result.number] if traced else result
+    if isinstance(value, (float, int, np.number, np.ndarray)) and not isinstance(value, bool):
+        kind = np.asarray(value).dtype.kind
+        if np.ndim(value) == 0 and (kind == "f" or (kind in "iu" and not traced)):
+            return result if traced else None
+        if np.ndim(value):
+            raise OutputError(
+                f"a {what} needs a function that returns one real scalar, got an array of shape "
+                f"{np.shape(value)}; perhaps you meant jacobian (or a pullback: nt.vjp)"
+            )
+    if traced:
+        raise OutputError(f"a {what} needs a real scalar, the function returned {np.asarray(value).dtype}")
+    hint = "; has_aux=True if it returns (value, aux)" if isinstance(result, tuple) else ""
+    kind = type(result).__name__
+    raise OutputError(f"a {what} needs a function that returns one real scalar, got {kind}{hint}")
+
+
+def seed_output(space: VariantWorkspace, output: Output | None) -> None:
+    """Write the cotangents of a gradient: one for this output, zero for all others."""
+    space.seed[...] = 0.0
+    first = 0
+    for number, level in enumerate(space.variant.recording.levels):
+        if level == ACTIVE:
+            if output is not None and number == output.number:
+                space.seed[first] = 1.0
+            first += space.outputs[number].size

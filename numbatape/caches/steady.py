@@ -1,0 +1,120 @@
+"""The steady call of a gradient cache: a closure for the specs, sizes and constants of the last one.
+
+It checks the arguments' class, dtype and shape, copies them in, enters one kernel (which compares
+watched constants, sweeps forward and back) and copies the gradients out: 0.7 µs around the sweeps.
+What it does not know it hands to the general call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine import kernels
+from ..tape.tape import ACTIVE
+from .arguments import STATIC, Flattened, LeafSpec, is_mark
+from .program import VariantWorkspace
+from .results import gradient_leaves
+
+ndarray = np.ndarray
+
+
+def is_regular(cache, flat: Flattened) -> bool:
+    """Whether the closure can serve calls like this one: arrays and floats, one an argument."""
+    config = cache._program.config
+    given = cache._given
+    return (
+        not config.debug_mode
+        and config.friendly_tangents
+        and flat.count == len(flat.specs)  # no keywords; arguments are leaves, not containers
+        and all(was is leaf for was, leaf in zip(given, flat.marks, strict=True) if is_mark(was))
+        and all(is_mark(was) or s.level == ACTIVE for was, s in zip(given, flat.specs, strict=True))
+        and all(spec.kind in ("array", "float") for spec in flat.active)
+    )
+
+
+def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
+    """Return the closure, or ``general`` where it would not serve."""
+    if (
+        output is None
+        or space.variant.single_use
+        or not is_regular(cache, flat)
+        or not cache._evaluator.watch(space, flat)
+    ):
+        return general
+    # One argument a call: the sweeps' entry points do not read pc.
+    gradient, address = kernels.entry("gradient"), space.address
+    environment = cache._program.environment
+    rebound = None if environment.empty else environment.rebound
+    value = space.outputs[output.number].reshape(-1)
+    number = _number(space.variant.recording.values[output.number])
+    grads = _packer(flat, space, cache._program.config.reuse_buffers)
+    traced = [
+        (leaf, spec) for leaf, spec in zip(flat.leaves, flat.specs, strict=True) if spec.level != STATIC
+    ]
+    rows = [
+        (cells, spec, np.shape(leaf))
+        for cells, (leaf, spec) in zip(space.inputs, traced, strict=True)
+        if spec.level == ACTIVE
+    ]
+    if len(rows) == 1 and rows[0][1].kind == "array" and number is None:
+        cells, spec, shape = rows[0]
+        dtype = np.dtype(spec.dtype)
+
+        def call_one(*args):
+            if len(args) == 1 and (rebound is None or not rebound()):
+                x = args[0]
+                if x.__class__ is ndarray and x.dtype is dtype and x.shape == shape:
+                    cells[...] = x
+                    if gradient(address) == 0:
+                        return value[0], grads()
+            return general(*args)
+
+        return call_one
+
+    count = len(rows)
+
+    def call_many(*args):
+        if len(args) == count and (rebound is None or not rebound()):
+            for x, (cells, spec, shape) in zip(args, rows, strict=True):
+                if spec.kind == "float":
+                    if x.__class__ is not float:
+                        break
+                elif x.__class__ is not ndarray or x.dtype != spec.dtype or x.shape != shape:
+                    break
+                cells[...] = x
+            else:
+                if gradient(address) == 0:
+                    return value[0] if number is None else number(value[0]), grads()
+        return general(*args)
+
+    return call_many
+
+
+def _number(kept):
+    """Return what makes the result's kind of number of a NumPy scalar; None: nothing is to do."""
+    if isinstance(kept, ndarray):
+        return np.array
+    return float if type(kept) is float else None
+
+
+def _packer(flat: Flattened, space: VariantWorkspace, reuse: bool):
+    """Return a function that packs the gradients of the last sweep, as its caller gets them."""
+    rows: list[tuple[ndarray | None, LeafSpec]] = list(
+        zip(gradient_leaves(flat, space), flat.specs, strict=True)
+    )
+    if all(view is None or spec.kind == "array" for view, spec in rows):
+        if reuse:
+            fixed = tuple(view for view, _ in rows)
+            return lambda: fixed
+        first, *rest = (view for view, _ in rows)
+        if first is not None and all(view is None for view in rest):
+            copy, nothing = first.copy, (None,) * len(rest)
+            return (lambda: (copy(), *nothing)) if nothing else (lambda: (copy(),))
+
+    def pack():
+        return tuple(
+            None if view is None else view[()] if spec.kind != "array" else view if reuse else view.copy()
+            for view, spec in rows
+        )
+
+    return pack

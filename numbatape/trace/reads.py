@@ -1,0 +1,102 @@
+"""What Python asks of a number, as a mixin of `TracedArray`: guards, and refusals to leak.
+
+A Python number made of a traced value steers what is recorded, so each becomes a guard; where it
+would carry a derivative away, an error names the line.
+"""
+
+from __future__ import annotations
+
+from operator import index
+
+import numpy as np
+
+from ..errors import LeakError
+from .trace import ACTIVE, CONSTANT, where_in_user_code
+
+
+class Reads:
+    """Conversions to Python's numbers and to plain arrays."""
+
+    __slots__ = ()
+
+    def _python(self, kind):
+        try:
+            return kind(self._value)
+        except Exception:
+            self._trace.failed = True
+            raise
+
+    def __round__(self, digits=None):
+        if isinstance(self._value, np.ndarray):
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return int(np.rint(self)) if digits is None else self._as_weak(np.round(self, digits))
+
+    def __trunc__(self):
+        return int(self)
+
+    def __floor__(self):
+        return int(np.floor(self))
+
+    def __ceil__(self):
+        return int(np.ceil(self))
+
+    def __bool__(self):
+        outcome = self._python(bool)  # NumPy's own error where the truth value is ambiguous
+        self._trace.check_open()
+        return self._trace.guard(self.reshape(()), "bool", outcome)
+
+    def __int__(self):
+        outcome = self._python(int)
+        self._trace.check_open()
+        self._trace.guard(np.trunc(self.reshape(())), "int", outcome)
+        return outcome
+
+    def __index__(self):
+        outcome = index(self._value)
+        self._trace.guard(self.reshape(()), "int", outcome)
+        return outcome
+
+    def __float__(self):
+        outcome = float(self._value)
+        if self._level == ACTIVE:
+            raise self._leak(
+                "float(x)",
+                "math functions and assignment into an ordinary array (a[i] = x) call it: use np.log(x) "
+                "for math.log(x), np.stack or np.array for arrays of traced values",
+            )
+        if self._level == CONSTANT:
+            self._trace.pin_constants()
+            return outcome
+        return self._trace.guard(self.reshape(()), "float", outcome)
+
+    def __complex__(self):
+        if self._level == CONSTANT:
+            return complex(float(self))
+        raise self._leak("complex(x)", "complex numbers are not supported yet")
+
+    def _leak(self, what: str, hint: str) -> LeakError:
+        return LeakError(
+            f"{what} at {where_in_user_code()} would drop the derivative of a traced value; {hint}"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        if self._level == CONSTANT:
+            self._trace.pin_constants()
+            return np.array(self._value, dtype)
+        raise self._leak(
+            "np.asarray(x) (which np.array, np.full, assignment into an ordinary array and "
+            "functions outside NumPy's protocols call)",
+            "build arrays from traced values with np.stack, np.concatenate or np.where",
+        )
+
+    def __hash__(self):
+        raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
+
+    def __reduce__(self):
+        raise self._leak("pickling x", "return it instead of storing it")
+
+    def _as_weak(self, result):
+        """Keep what Python computes of a Python float weakly typed."""
+        if self._value.__class__ is float:
+            result._value = float(result._value)
+        return result

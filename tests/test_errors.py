@@ -1,0 +1,376 @@
+"""Each error: its type, its text, and that the cache works after it as before."""
+
+import typing
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([1.0, 2.0, 3.0])
+TREE = {"a": np.ones(2), "b": [1.0, np.ones((2, 2))]}
+
+
+def tree_sum(p):
+    return np.sum(p["a"]) * p["b"][0] * np.sum(p["b"][1])
+
+
+def usable(cache, *args):
+    """The cache still gives what a new one gives."""
+    value, grads = nt.value_and_gradient(cache, *args)
+    again, fresh = nt.vjp(cache._program.function, *args)
+    assert value == again
+    assert repr(grads) == repr(fresh(1.0))
+
+
+ONE = r"argument 1 \(`y`\): prepared for "
+ZERO = r"argument 0 \(`x`\): prepared for "
+COLUMN = np.ones((3, 1))
+PREPARED = {
+    "arity, fewer": ((X, X), (X,), nt.ArityError, r"prepared for 2 arguments, got 1"),
+    "arity, more": ((X, X), (X, X, X), nt.ArityError, r"prepared for 2 arguments, got 3"),
+    "dtype": ((X, X), (X, np.float32(X)), nt.DtypeError, ONE + "dtype float64, got float32"),
+    "dtype to int": ((X, X), (X, np.arange(3)), nt.DtypeError, ONE + "dtype float64, got int64"),
+    "dtype to Python int": ((1.0, X), (1, X), nt.DtypeError, ZERO + "float, got int 1"),
+    "dimensions": ((X, X), (X, COLUMN), nt.ShapeError, ONE + r"float64 with 1 dimension, got shape \(3, 1\)"),
+    "dimensions of a float": ((1.0, X), (X, X), nt.ShapeError, ZERO + r"a Python float, got shape \(3,\)"),
+    "structure": (
+        (X, X),
+        (X, [X]),
+        nt.StructureError,
+        "the arguments' structure differs: prepared for .*, got",
+    ),
+    "None": ((X, X), (X, None), nt.SpecError, ONE + "an array of float64, got NoneType"),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_arguments_that_do_not_fit(name):
+    prepared, given, error, text = PREPARED[name]
+    cache = nt.prepare_gradient_cache(lambda x, y: np.sum(x * y), *prepared)
+    nt.value_and_gradient(cache, *prepared)
+    for _ in range(2):
+        with pytest.raises(error, match=text) as caught:
+            nt.value_and_gradient(cache, *given)
+        assert isinstance(caught.value, (nt.SpecError, ValueError))
+        usable(cache, *prepared)
+    pull = nt.prepare_pullback_cache(lambda x, y: np.sum(x * y), *prepared)
+    with pytest.raises(error, match=text):
+        nt.value_and_pullback(pull, 1.0, *given)
+
+
+NESTED = {
+    "dtype": (
+        {"a": np.ones(2), "b": [1.0, np.ones((2, 2), np.float32)]},
+        nt.DtypeError,
+        r"leaf \.b\[1\]: prepared for dtype",
+    ),
+    "dimensions": (
+        {"a": np.ones(2), "b": [1.0, np.ones(2)]},
+        nt.ShapeError,
+        r"leaf \.b\[1\]: prepared for float64 with 2 dimensions",
+    ),
+    "key": ({"a": np.ones(2), "c": [1.0, np.ones((2, 2))]}, nt.StructureError, r"'b'.*'c'"),
+    "length": ({"a": np.ones(2), "b": [1.0]}, nt.StructureError, "structure differs"),
+    "kind": ({"a": np.ones(2), "b": (1.0, np.ones((2, 2)))}, nt.StructureError, "structure differs"),
+    "int": (
+        {"a": np.ones(2), "b": [1, np.ones((2, 2))]},
+        nt.DtypeError,
+        r"leaf \.b\[0\]: prepared for float, got int 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_leaves_are_named_by_path(name):
+    given, error, text = NESTED[name]
+    cache = nt.prepare_gradient_cache(tree_sum, TREE)
+    with pytest.raises(error, match=text):
+        nt.value_and_gradient(cache, given)
+    usable(cache, TREE)
+
+
+def test_nested_sizes_under_fixed_sizes():
+    cache = nt.prepare_gradient_cache(tree_sum, TREE, config=nt.Config(fixed_sizes=True))
+    with pytest.raises(
+        nt.ShapeError, match=r"leaf \.a: prepared for shape \(2,\) with fixed_sizes=True, got \(3,\)"
+    ):
+        nt.value_and_gradient(cache, {**TREE, "a": np.ones(3)})
+    usable(cache, TREE)
+
+
+def test_dictionaries_in_another_order_are_the_same():
+    cache = nt.prepare_gradient_cache(tree_sum, TREE)
+    other = {"b": TREE["b"], "a": TREE["a"]}
+    assert nt.value_and_gradient(cache, other)[0] == tree_sum(TREE)
+
+
+# ---- what a function may return
+
+
+class Pair(typing.NamedTuple):
+    a: object
+    b: object
+
+
+OUTPUTS = {
+    "vector": (lambda x: x, r"array of shape \(3,\); perhaps you meant jacobian \(or a pullback: nt\.vjp\)"),
+    "matrix": (lambda x: np.outer(x, x), r"array of shape \(3, 3\); perhaps you meant jacobian"),
+    "one entry": (lambda x: x[:1], r"array of shape \(1,\)"),
+    "constant vector": (lambda x: np.ones(2), r"array of shape \(2,\); perhaps you meant jacobian"),
+    "tuple": (lambda x: (np.sum(x), x), r"got tuple; has_aux=True if it returns \(value, aux\)"),
+    "list": (lambda x: [np.sum(x)], "got list"),
+    "dict": (lambda x: {"a": np.sum(x)}, "got dict"),
+    "None": (lambda x: None, "got NoneType"),
+    "text": (lambda x: "a", "got str"),
+    "bool": (lambda x: np.sum(x) > 0, "needs a real scalar, the function returned bool"),
+    "Python bool": (lambda x: True, "got bool"),
+    "integer": (lambda x: np.argmax(x), "needs a real scalar, the function returned int64"),
+    "complex": (lambda x: 1j, "got complex"),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_results_that_are_no_scalar(name):
+    f, text = OUTPUTS[name]
+    for call in (nt.grad(f), nt.value_and_grad(f), lambda x: nt.prepare_gradient_cache(f, x)):
+        with pytest.raises(nt.OutputError, match=text):
+            call(X)
+
+
+def test_a_branch_that_returns_no_scalar():
+    f = lambda x: np.sum(x) if x[0] > 0 else x  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, X)
+    for _ in range(2):
+        with pytest.raises(nt.OutputError, match="jacobian"):
+            nt.value_and_gradient(cache, -X)
+        usable(cache, X)
+
+
+def test_has_aux_needs_a_pair():
+    with pytest.raises(
+        nt.OutputError, match=r"has_aux=True needs a function that returns \(value, aux\), got ndarray|Output"
+    ):
+        nt.grad(lambda x: np.sum(x), has_aux=True)(X)
+    with pytest.raises(nt.OutputError, match="perhaps you meant jacobian"):
+        nt.grad(lambda x: (x, 1), has_aux=True)(X)
+
+
+# ---- what can be differentiated
+
+
+INPUTS = {
+    "int": (3, nt.DtypeError, r"argument 0 \(`x`\) is int 3: only float64 and float32 can be differentiated"),
+    "bool": (True, nt.DtypeError, r"is bool True: only float64"),
+    "int array": (np.arange(3), nt.DtypeError, r"is an array of int64: only float64 .*x\.astype\(float\)"),
+    "NumPy int": (np.int32(3), nt.DtypeError, r"is int32"),
+    "text": ("abc", nt.DtypeError, r"is str 'abc'"),
+    "None": (None, nt.DtypeError, r"is NoneType"),
+    "empty dict": ({}, nt.DtypeError, "empty"),
+    "complex": (1j, nt.DtypeError, "complex numbers are not supported yet"),
+    "complex array": (
+        np.ones(2, complex),
+        nt.DtypeError,
+        "dtype complex128 is not supported yet; pass real and imaginary",
+    ),
+    "float16": (
+        np.ones(2, np.float16),
+        nt.DtypeError,
+        "dtype float16 is not supported; use float64 or float32",
+    ),
+    "longdouble": (np.ones(2, np.longdouble), nt.DtypeError, "is not supported; use float64 or float32"),
+    "objects": (np.array([1.0, None]), nt.DtypeError, "dtype object is not supported"),
+    "strings": (np.array(["a"]), nt.DtypeError, "dtype <U1 is not supported"),
+    "dates": (np.array(["2020-01-01"], "M8[D]"), nt.DtypeError, "is not supported"),
+    "masked": (
+        np.ma.masked_array(X, [True, False, False]),
+        nt.SpecError,
+        "masked arrays are not supported; pass data and mask",
+    ),
+    "matrix": (np.ones((2, 2)).view(np.matrix), nt.SpecError, "matrix is not supported; pass a plain array"),
+    "set": ({1.0}, nt.SpecError, "set is not a number, an array or a container"),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_arguments_that_cannot_be_differentiated(name):
+    argument, error, text = INPUTS[name]
+    with pytest.raises(error, match=text):
+        nt.grad(lambda x: np.sum(x) * 1.0)(argument)
+    with pytest.raises(nt.SpecError):
+        nt.prepare_gradient_cache(lambda x: np.sum(x) * 1.0, argument)
+    with pytest.raises(nt.SpecError):
+        nt.vjp(lambda x: np.sum(x) * 1.0, argument)
+
+
+def test_nothing_to_differentiate():
+    for prepare in (nt.prepare_gradient_cache, nt.prepare_pullback_cache, nt.vjp):
+        with pytest.raises(
+            nt.DtypeError, match=r"nothing to differentiate.*argument 0 \(`k`\) \(int 3\).*as floats"
+        ):
+            prepare(lambda k: k * 1.0, 3)
+        with pytest.raises(nt.DtypeError, match="got no arguments"):
+            prepare(lambda: 1.0)
+    with pytest.raises(nt.DtypeError, match="nothing to differentiate"):
+        nt.prepare_gradient_cache(lambda x: np.sum(x), nt.Constant(X))
+
+
+def test_argnums_out_of_range():
+    for argnums in (1, -2, (0, 5), "x"):
+        with pytest.raises(nt.SpecError, match=r"names argument .*, but there are 1 arguments"):
+            nt.grad(lambda x: np.sum(x), argnums)(X)
+
+
+def test_static_must_be_hashable():
+    with pytest.raises(
+        nt.SpecError, match=r"argument 1 \(`s`\): list is not a number.*nt\.Static\(hashable\)"
+    ):
+        nt.prepare_gradient_cache(lambda x, s: np.sum(x), X, nt.Static([1]))
+
+
+def test_derivative_needs_a_scalar():
+    with pytest.raises(
+        nt.SpecError, match=r"derivative needs a function of one scalar, got shape \(3,\).*grad or jacobian"
+    ):
+        nt.derivative(lambda x: x)(X)
+
+
+def test_derivatives_inside_of_derivatives_say_that_they_are_not_there_yet():
+    with pytest.raises(
+        nt.SpecError, match="inside a function that is being differentiated is not supported yet"
+    ):
+        nt.derivative(nt.derivative(np.sin))(1.0)
+
+
+# ---- cotangents
+
+
+def test_cotangents_that_do_not_fit():
+    cache = nt.prepare_pullback_cache(lambda x: {"p": x * 2, "s": np.sum(x)}, X)
+    good = {"p": X, "s": 1.0}
+    for bad, error, text in (
+        ({"p": X}, nt.StructureError, "the cotangent has not the result's structure"),
+        (X, nt.StructureError, "the cotangent has not the result's structure"),
+        ({"p": X[:2], "s": 1.0}, nt.SpecError, r"the cotangent of \['p'\] needs shape \(3,\), got \(2,\)"),
+        ({"p": X, "s": None}, nt.SpecError, r"the cotangent of \['s'\] needs shape \(\), got None"),
+        ({"p": X * 1j, "s": 1.0}, nt.SpecError, "must be real"),
+    ):
+        with pytest.raises(error, match=text):
+            nt.value_and_pullback(cache, bad, X)
+        np.testing.assert_array_equal(nt.value_and_pullback(cache, good, X)[1][0], 2 * X + 1)
+
+
+def test_caches_of_the_wrong_kind():
+    gradient, pullback = nt.prepare_gradient_cache(np.sum, X), nt.prepare_pullback_cache(np.sum, X)
+    with pytest.raises(
+        TypeError, match=r"value_and_gradient needs a cache of prepare_gradient_cache, got PullbackCache"
+    ):
+        nt.value_and_gradient(pullback, X)
+    with pytest.raises(TypeError, match="got function"):
+        nt.value_and_gradient(lambda x: x, X)
+    with pytest.raises(
+        TypeError, match=r"value_and_pullback needs a cache of prepare_pullback_cache, got GradientCache"
+    ):
+        nt.value_and_pullback(gradient, 1.0, X)
+    with pytest.raises(TypeError, match=r"config must be nt\.Config"):
+        nt.prepare_gradient_cache(np.sum, X, config={"debug_mode": True})
+    with pytest.raises(TypeError, match="is not callable"):
+        nt.prepare_gradient_cache(3.0, X)
+
+
+# ---- while the tape runs
+
+
+def test_a_failed_factorisation_names_the_line():
+    def f(m):
+        return np.sum(np.linalg.cholesky(m))
+
+    good = np.array([[2.0, 0.5], [0.5, 1.0]])
+    cache = nt.prepare_gradient_cache(f, good)
+    line = f"test_errors.py:{f.__code__.co_firstlineno + 1} in "
+    for _ in range(2):
+        with pytest.raises(np.linalg.LinAlgError, match="Matrix is not positive definite") as caught:
+            nt.value_and_gradient(cache, -good)
+        usable(cache, good)
+    # replayed, the tape says where; traced anew, NumPy itself raises in the user's line
+    assert line in str(caught.value) or caught.traceback[-1].path
+    for f, text in (
+        (np.linalg.inv, "Singular matrix"),
+        (lambda m: np.linalg.solve(m, np.ones(2)), "Singular matrix"),
+    ):
+        cache = nt.prepare_gradient_cache(lambda m, f=f: np.sum(f(m)), good)
+        with pytest.raises(np.linalg.LinAlgError, match=text):
+            nt.value_and_gradient(cache, np.ones((2, 2)))
+        nt.value_and_gradient(cache, good)
+
+
+def test_an_index_out_of_range_names_the_line():
+    def f(x, i):
+        return np.sum(x[i] ** 2)
+
+    cache = nt.prepare_gradient_cache(f, X, nt.Constant(np.array([0, 1])))
+    for _ in range(2):
+        with pytest.raises(
+            IndexError, match=rf"out of bounds.*test_errors.py:{f.__code__.co_firstlineno + 1} in "
+        ):
+            nt.value_and_gradient(cache, X, np.array([0, 3]))
+        np.testing.assert_array_equal(nt.value_and_gradient(cache, X)[1][0], [2.0, 4.0, 0.0])
+    np.testing.assert_array_equal(nt.value_and_gradient(cache, X, np.array([-1, -1]))[1][0], [0.0, 0.0, 12.0])
+    with pytest.raises(IndexError):
+        nt.value_and_gradient(cache, X, np.array([-4, 0]))
+
+
+def test_a_value_kept_from_another_call():
+    kept = []
+
+    def f(x):
+        kept.append(x)
+        return np.sum(x)
+
+    nt.grad(f)(X)
+    with pytest.raises(nt.LeakError, match="outlived the call that it was traced in"):
+        kept[0] + 1
+    with pytest.raises(nt.LeakError, match=r"values of two traces meet|outlived"):
+        nt.grad(lambda x: np.sum(x * kept[0]))(X)
+    with pytest.raises(nt.LeakError, match="another trace"):
+        nt.grad(lambda x: kept[0])(X)
+
+
+# ---- configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"chunk_size": 0}, r"Config\(chunk_size=0\): chunk_size must be a positive integer or None"),
+        ({"max_variants": 0}, r"max_variants must be a positive integer$"),
+        ({"max_variants": None}, r"max_variants must be a positive integer$"),
+        ({"max_bytes": -1}, "max_bytes must be a positive integer or None"),
+        (
+            {"second_order_mode": "both"},
+            "second_order_mode must be one of 'reverse_over_forward', 'forward_over_reverse'",
+        ),
+        ({"values": "exact"}, "values must be 'fast' or 'numpy'"),
+        ({"passes": "some"}, "passes must be 'all' or 'none'"),
+    ],
+)
+def test_config_is_validated(options, text):
+    with pytest.raises(ValueError, match=text):
+        nt.Config(**options)
+
+
+def test_config_has_no_other_fields():
+    with pytest.raises(TypeError):
+        nt.Config(debug=True)
+    with pytest.raises(TypeError):
+        nt.Config(True)
+    assert nt.Config() == nt.Config(values="fast")
+
+
+def test_hierarchy():
+    assert issubclass(nt.SpecError, (nt.NumbatapeError, ValueError))
+    for error in (nt.ArityError, nt.StructureError, nt.DtypeError, nt.ShapeError, nt.OutputError):
+        assert issubclass(error, nt.SpecError)
+    assert issubclass(nt.OutputError, TypeError)
+    assert issubclass(nt.UnsupportedOperationError, TypeError)
+    assert issubclass(nt.LeakError, nt.UnsupportedOperationError)
