@@ -160,11 +160,11 @@ def test_has_aux_needs_a_pair():
 
 
 INPUTS = {
-    "int": (3, nt.DtypeError, r"argument 0 \(`x`\) is int 3: only float64 and float32 can be differentiated"),
-    "bool": (True, nt.DtypeError, r"is bool True: only float64"),
-    "int array": (np.arange(3), nt.DtypeError, r"is an array of int64: only float64 .*x\.astype\(float\)"),
+    "int": (3, nt.DtypeError, r"argument 0 \(`x`\) is int: only float64 and float32 can be differentiated"),
+    "bool": (True, nt.DtypeError, r"is bool: only float64"),
+    "int array": (np.arange(3), nt.DtypeError, r"is int64: only float64 .*x\.astype\(float\)"),
     "NumPy int": (np.int32(3), nt.DtypeError, r"is int32"),
-    "text": ("abc", nt.DtypeError, r"is str 'abc'"),
+    "text": ("abc", nt.DtypeError, r"is str"),
     "None": (None, nt.DtypeError, r"is NoneType"),
     "empty dict": ({}, nt.DtypeError, "empty"),
     "complex": (1j, nt.DtypeError, "complex numbers are not supported yet"),

@@ -295,8 +295,8 @@ def require_floats(flat: Flattened, chosen) -> None:
             continue
         for leaf, spec in own:
             raise DtypeError(
-                f"{spec.path} is {_kind(leaf)}: only float64 and float32 can be differentiated; pass a float "
-                "(x.astype(float)), or leave it out of argnums"
+                f"{spec.path} is {spec.dtype or type(leaf).__name__}: only float64 and float32 can be "
+                "differentiated; pass a float (x.astype(float)), or leave it out of argnums"
             )
         raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 

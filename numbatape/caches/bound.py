@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..engine import kernels
@@ -13,50 +16,57 @@ from .program import VariantWorkspace
 from .results import buffers_of, per_argument, scalar_output, value_of
 
 
-def bind(cache, args, out):
+class Bound:
+    """A callable without arguments: reads the bound inputs, writes the gradients, returns the value.
+
+    Attributes
+    ----------
+    out
+        The gradient buffers, one an argument (None for constants).
+    """
+
+    # __call__ is a slot, so that an instance's call goes straight to its builtin.
+    __slots__ = ("__call__", "_alive", "out")
+
+    if TYPE_CHECKING:
+        __call__: Callable[[], float]
+        _alive: tuple
+        out: tuple
+
+
+def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
-    cache = cache.clone()  # cells of its own: other calls of the cache do not disturb it
+    cache = cache.clone()  # other calls of the cache do not disturb these cells
     flat = cache._flatten(args)
     space = cache._sweep(flat)
     if out is None:
-        buffers = [None if view is None else np.empty_like(view, order="C") for view in space.gradients]
+        buffers = [None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients]
     else:
         buffers = buffers_of(flat, space, out)
     tables = _copies_in(flat, space), _copies_out(flat, space, buffers)
 
-    def general():
+    def elsewhere() -> float:
         """Serve a call that leaves the bound path: the cache switches, traces or raises."""
-        now = cache._sweep(flat)
-        for buffer, view in zip(buffers, now.gradients, strict=True):
+        there = cache._sweep(flat)
+        for buffer, view in zip(buffers, there.gradients, strict=True):
             if buffer is not None:
                 buffer[...] = view
-        return value_of(now)
+        return float(value_of(there))
 
-    output = scalar_output(space.variant.recording)
-    call = general
-    if output is not None and not cache._program.config.debug_mode and not space.variant.single_use:
-        call = _direct(space, tables, output, general)
+    bound = Bound()
     parts = iter(buffers)
-    leaves = [next(parts) if spec.kind != "static" else None for spec in flat.specs]
-    call.out = per_argument(flat, leaves)
-    return call
-
-
-def _direct(space: VariantWorkspace, tables, output, general):
-    """Return the callable that enters the kernel with the copies to do before and after it."""
+    bound.out = per_argument(flat, [None if s.kind == "static" else next(parts) for s in flat.specs])
+    output = scalar_output(space.variant.recording)
+    if output is None or space.variant.single_use or cache._program.config.debug_mode:
+        bound.__call__, bound._alive = elsewhere, ()
+        return bound
     for name, rows in zip(("COPY_IN", "COPY_OUT"), tables, strict=True):
         space.frame[WORD[name]] = rows.ctypes.data
         space.frame[WORD[f"{name}_COUNT"]] = len(rows)
-    run, address = kernels.entry("bound"), space.address
-    cells = space.outputs[output.number].reshape(-1)
-
-    def call():
-        if run(address):
-            return general()
-        return cells[0]
-
-    call.keep = space, tables  # the kernel reads them by address
-    return call
+    value = space.outputs[output.number].reshape(-1)
+    bound.__call__, words = kernels.call_of("bound", space.address, value, elsewhere)
+    bound._alive = words, value, space, tables, elsewhere
+    return bound
 
 
 def _copies_in(flat: Flattened, space: VariantWorkspace) -> np.ndarray:
@@ -73,7 +83,7 @@ def _copies_in(flat: Flattened, space: VariantWorkspace) -> np.ndarray:
 def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray:
     rows = []
     for (_, spec, _), view, buffer in zip(flat.traced(), space.gradients, buffers, strict=True):
-        if buffer is not None:
+        if buffer is not None and view is not None:
             if not buffer.flags.c_contiguous:
                 raise SpecError(f"out for {spec.path}: bind needs a C-contiguous array")
             rows.append((buffer.ctypes.data, view.ctypes.data, buffer.nbytes))

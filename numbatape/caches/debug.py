@@ -38,7 +38,7 @@ def checked_reverse(space: VariantWorkspace) -> None:
     Reference(tape, plan.dimensions).run(inputs, check)
     _reverse(checked, space.seed)
     for slot, view in zip(tape.inputs, space.gradients, strict=True):
-        if slot.level == ACTIVE:
+        if view is not None:
             view[...] = checked.view(slot.value, adjoint=True)
 
 

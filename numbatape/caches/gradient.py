@@ -94,7 +94,8 @@ class GradientCache(PreparedCache):
         """Fix input and gradient buffers; return a callable without arguments.
 
         The cheapest form, for inner loops: each call reads the argument arrays as they are then,
-        writes the gradients and returns the value. It promises that constants do not change.
+        writes the gradients and returns the value as a Python float. It promises that constants do
+        not change. Binding evaluates once, at what the arrays hold.
 
         Parameters
         ----------
@@ -112,7 +113,7 @@ class GradientCache(PreparedCache):
         >>> run = nt.prepare_gradient_cache(lambda x: np.sum(x**2), x).bind(x, out=(g,))
         >>> x[0] = 2.0
         >>> run(), g
-        (np.float64(6.0), array([4., 2., 2.]))
+        (6.0, array([4., 2., 2.]))
         """
         return bind(self, args, out)
 
@@ -195,12 +196,18 @@ def value_and_gradient(cache: GradientCache, *args, args_to_zero=None, out=None)
     >>> float(gradient["a"]), float(gradient["b"])
     (3.0, 2.0)
     """
-    try:
-        call, run = cache.call, cache.run
-    except AttributeError:
-        raise TypeError(
-            f"value_and_gradient needs a cache of prepare_gradient_cache, got {type(cache).__name__}"
-        ) from None
     if args_to_zero is None and out is None:
+        try:
+            call = cache.call
+        except AttributeError:
+            raise _wrong_kind(cache) from None
         return call(*args)
-    return run(args, args_to_zero, out)
+    if not isinstance(cache, GradientCache):
+        raise _wrong_kind(cache)
+    return cache.run(args, args_to_zero, out)
+
+
+def _wrong_kind(cache) -> TypeError:
+    return TypeError(
+        f"value_and_gradient needs a cache of prepare_gradient_cache, got {type(cache).__name__}"
+    )

@@ -68,7 +68,8 @@ class VariantWorkspace(Workspace):
         super().__init__(plan)
         self.variant = variant  # alive as long as this is, so that its id stays its own
         self.constants: list[tuple[Any, bytes | None]] | None = None
-        self.watched: tuple = ()
+        self.watched: tuple = ()  # what the frame refers to by address
+        self.alive: tuple = ()
 
     def load(self, flat: Flattened) -> None:
         """Copy the arguments into their cells; constants only where they differ."""

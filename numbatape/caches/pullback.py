@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import optree
 
@@ -34,10 +36,10 @@ def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
     recording = space.variant.recording
     leaves, structure = optree.tree_flatten(recording.result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
     try:
-        given = structure.flatten_up_to(cotangent)
+        given: list[Any] = structure.flatten_up_to(cotangent)
     except ValueError as error:
         raise StructureError(f"the cotangent has not the result's structure: {error}") from None
-    parts = {}
+    parts: dict[int, Any] = {}
     for leaf, path, part in zip(leaves, structure.paths(), given, strict=True):
         if leaf.__class__ is not Output:
             continue

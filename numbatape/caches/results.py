@@ -187,8 +187,8 @@ def _scalar(recording, result, what) -> Output | None:
     if traced:
         raise OutputError(f"a {what} needs a real scalar, the function returned {np.asarray(value).dtype}")
     hint = "; has_aux=True if it returns (value, aux)" if isinstance(result, tuple) else ""
-    kind = type(result).__name__
-    raise OutputError(f"a {what} needs a function that returns one real scalar, got {kind}{hint}")
+    got = type(result).__name__
+    raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}{hint}")
 
 
 def seed_output(space: VariantWorkspace, output: Output | None) -> None:

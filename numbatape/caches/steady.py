@@ -16,6 +16,7 @@ from .program import VariantWorkspace
 from .results import gradient_leaves
 
 ndarray = np.ndarray
+_MISSING = object()
 
 
 def is_regular(cache, flat: Flattened) -> bool:
@@ -41,11 +42,11 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
         or not cache._evaluator.watch(space, flat)
     ):
         return general
-    # One argument a call: the sweeps' entry points do not read pc.
-    gradient, address = kernels.entry("gradient"), space.address
     environment = cache._program.environment
     rebound = None if environment.empty else environment.rebound
     value = space.outputs[output.number].reshape(-1)
+    gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
+    space.alive = words, value
     number = _number(space.variant.recording.values[output.number])
     grads = _packer(flat, space, cache._program.config.reuse_buffers)
     traced = [
@@ -60,14 +61,22 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
         cells, spec, shape = rows[0]
         dtype = np.dtype(spec.dtype)
 
-        def call_one(*args):
-            if len(args) == 1 and (rebound is None or not rebound()):
-                x = args[0]
-                if x.__class__ is ndarray and x.dtype is dtype and x.shape == shape:
-                    cells[...] = x
-                    if gradient(address) == 0:
-                        return value[0], grads()
-            return general(*args)
+        (copy,) = (view.copy for view in gradient_leaves(flat, space) if view is not None)
+        lone = flat.specs[0].level == ACTIVE and not cache._program.config.reuse_buffers
+        constants = (None,) * (flat.count - 1)
+
+        def call_one(x=_MISSING, *rest):
+            if (
+                x.__class__ is ndarray
+                and x.dtype is dtype
+                and x.shape == shape
+                and not rest
+                and (rebound is None or not rebound())
+            ):
+                cells[...] = x
+                if gradient() is not None:
+                    return value[0], (copy(), *constants) if lone else grads()
+            return general() if x is _MISSING else general(x, *rest)
 
         return call_one
 
@@ -83,11 +92,15 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
                     break
                 cells[...] = x
             else:
-                if gradient(address) == 0:
+                if gradient() is not None:
                     return value[0] if number is None else number(value[0]), grads()
         return general(*args)
 
     return call_many
+
+
+def _stopped() -> None:
+    """The sweep stopped: at a guard, at a constant that changed, or at an error."""
 
 
 def _number(kept):
@@ -102,14 +115,9 @@ def _packer(flat: Flattened, space: VariantWorkspace, reuse: bool):
     rows: list[tuple[ndarray | None, LeafSpec]] = list(
         zip(gradient_leaves(flat, space), flat.specs, strict=True)
     )
-    if all(view is None or spec.kind == "array" for view, spec in rows):
-        if reuse:
-            fixed = tuple(view for view, _ in rows)
-            return lambda: fixed
-        first, *rest = (view for view, _ in rows)
-        if first is not None and all(view is None for view in rest):
-            copy, nothing = first.copy, (None,) * len(rest)
-            return (lambda: (copy(), *nothing)) if nothing else (lambda: (copy(),))
+    if reuse and all(view is None or spec.kind == "array" for view, spec in rows):
+        fixed = tuple(view for view, _ in rows)
+        return lambda: fixed
 
     def pack():
         return tuple(

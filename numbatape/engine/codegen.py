@@ -1,6 +1,7 @@
 """From the op table to kernels as text: a kernel each for vectors and array ops.
 
-The dispatch chain of scalars stands in `numbatape.engine.chain`. ``python -m numbatape.engine.codegen [OP ...]`` prints what is generated.
+The dispatch chain of scalars stands in `numbatape.engine.chain`. ``python -m numbatape.engine [OP ...]``
+prints what is generated.
 """
 
 from __future__ import annotations
@@ -257,7 +258,8 @@ def array_source(op: ArrayOp, cells: str) -> str:
     sizes, strides = record_fields(op)
     letters = _LETTERS[: op.arity]
     fields = "".join(f"    {name} = r[record + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
-    head = _head(cells) + "    c = r[record + 1]\n    s0 = r[record + 2]\n    cells = r[record + 3]\n" + fields
+    head = _head(cells) + "    c = r[record + 1]\n    s0 = r[record + 2]\n    cells = r[record + 3]\n"
+    head += fields
     head += "".join(f"    need_{x} = (active >> {j}) & 1\n" for j, x in enumerate("abc"))
     base = f"(record + {CORE_HEAD + len(sizes) + len(strides)})"
     text = ""
@@ -268,8 +270,8 @@ def array_source(op: ArrayOp, cells: str) -> str:
         text += "\n\n" + _body_source(function, body)
         parameters = list(inspect.signature(function).parameters)
         shifted = {"o", *letters}
-        arguments = ["s0 + (q * turns + turn) * cells" if p == "s" else f"{p}_q" if p in shifted else p for p in parameters]
-        call = f"{body}({', '.join(arguments)})"
+        arguments = {"s": "s0 + (q * turns + turn) * cells"} | {p: f"{p}_q" for p in shifted}
+        call = f"{body}({', '.join(arguments.get(p, p) for p in parameters)})"
         if direction == "forward":
             call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
         text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call) + "    return 0\n"
@@ -284,15 +286,3 @@ def kernel_source(row: int, family: int) -> str:
     make = elementwise_source if isinstance(op, Elementwise) else array_source
     return make(op, cells)
 
-
-if __name__ == "__main__":
-    import sys
-
-    names = sys.argv[1:]
-    if not names:
-        from .chain import sweep_source
-
-        print(sweep_source())
-    for number, op in enumerate(OPS):
-        if op.name in names:
-            print(kernel_source(number, 0))

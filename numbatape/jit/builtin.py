@@ -16,7 +16,13 @@ import numpy as np
 from . import store
 from .loader import link
 
-API = ("PyLong_AsLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "PyFloat_FromDouble", "PyObject_CallNoArgs")
+API = (
+    "PyLong_AsLongLong",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyFloat_FromDouble",
+    "PyObject_CallNoArgs",
+)
 METH_NOARGS = 4
 # Addresses of the frame, the sweep and the value; whether that is a float32; the fallback.
 WORDS = ("frame", "sweep", "value", "single", "fallback")

@@ -4,7 +4,7 @@ Kernels are written once, as Python over cell arrays (``v[o + i] = x``). They ru
 
 * raw: compiled by Numba with every ``v[i]`` turned into a load or store by address;
 * checked: interpreted by Python over bounds-checked cells, calling the functions of this file;
-* as text: `numbatape.engine.codegen` prints them.
+* as text: ``python -m numbatape.engine`` prints them.
 
 Here stands what the checked form calls; the raw form's twins, of the same names and arguments,
 stand in `numbatape.jit.raw`. An operand of these functions is a pair (cells, first cell).

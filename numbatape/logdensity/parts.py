@@ -41,7 +41,9 @@ class Parts:
         self._lock = threading.Lock()
         try:
             self.folder.mkdir(exist_ok=True)
-            self._manifest: IO[str] = open(self.folder / "manifest.jsonl", "a+")
+            self._manifest: IO[str] = open(  # noqa: SIM115  (held, and locked, for the whole run)
+                self.folder / "manifest.jsonl", "a+"
+            )
         except OSError as error:
             raise InputError(f"{self.folder}: {error.strerror or error}") from error
         if fcntl is not None:

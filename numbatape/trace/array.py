@@ -65,6 +65,7 @@ def _operator(name: str, ufunc):
     Float64 scalars take the short way; everything else goes through the ufunc and its protocol.
     """
     code = 2 * OPCODE[name]
+    squares, commutes = name == "mul", name in ("add", "mul")
 
     def forward(self, other):
         left = self._value
@@ -82,6 +83,12 @@ def _operator(name: str, ufunc):
                     elif other._level > level:
                         level = other._level
                     value = ufunc(left, right)
+                    if squares and other._id == self._id:
+                        return _scalar(trace, value, SQUARE, active & 1, level, self._id, NONE)
+                    if commutes and other._id == len(trace.tape.values) - 1:
+                        # The last result first: the engine takes operand a from a register.
+                        active = (active >> 1) | (active & 1) << 1
+                        return _scalar(trace, value, code, active, level, other._id, self._id)
                     return _scalar(trace, value, code, active, level, self._id, other._id)
             elif (kind is float or kind is int or kind is float64) and not trace.closed:
                 level = self._level

@@ -343,7 +343,8 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
         active = 1 if its_level == ACTIVE else 0
         stage = PROLOGUE if its_level == CONSTANT else MAIN
         builder.emit(2 * OPCODE["copy"] + family, active, stage, part, number, line=line)
-    return new_traced(like, result_value if result_value.ndim else result_value[()], storage_value, level, family)
+    value = result_value if result_value.ndim else result_value[()]
+    return new_traced(like, value, storage_value, level, family)
 
 
 def _span(index, dim: int) -> tuple[int, int]:

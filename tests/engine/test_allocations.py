@@ -120,10 +120,8 @@ def test_sweeps_are_called_without_the_gil():
         assert not function._flags_ & ctypes._FUNCFLAG_PYTHONAPI
 
 
-def test_other_threads_run_while_a_kernel_does():
-    function = jit.load("wait", LONG).function("wait")
-    cell = np.zeros(1)
-    frame = np.array([cell.ctypes.data, 40_000_000], np.int64)
+def turns_of_another_thread(call):
+    """Return how often another thread counted while a call ran."""
     count, done = [0], threading.Event()
 
     def work():
@@ -133,10 +131,24 @@ def test_other_threads_run_while_a_kernel_does():
     thread = threading.Thread(target=work)
     thread.start()
     before = count[0]
-    function(frame.ctypes.data, 0)
+    call()
     during = count[0] - before
     done.set()
     thread.join()
+    return during
+
+
+def test_other_threads_run_while_a_kernel_does():
+    function = jit.load("wait", LONG).function("wait")
+    cell = np.zeros(1)
+    frame = np.array([cell.ctypes.data, 40_000_000], np.int64)
     # With the GIL held the other thread could have had a turn or two at the call's ends.
-    assert during > 10_000
+    assert turns_of_another_thread(lambda: function(frame.ctypes.data, 0)) > 10_000
     np.testing.assert_allclose(cell[0], 1000.0)
+
+
+def test_other_threads_run_while_a_bound_call_does():
+    x = np.linspace(0.0, 1.0, 2_000_000)
+    run = nt.prepare_gradient_cache(lambda x: np.sum(np.sin(np.sin(np.sin(x)))), x).bind(x)
+    run()
+    assert turns_of_another_thread(run) > 1000

@@ -58,6 +58,6 @@ def test_repr_is_short():
 
 
 def test_float32_has_a_mark():
-    text = str(nt.prepare_gradient_cache(lambda x: np.sum(x * x), np.ones(3, np.float32)).tape)
+    text = str(nt.prepare_gradient_cache(lambda x: np.sum(x * x[0]), np.ones(3, np.float32)).tape)
     assert "mul.f32" in text
     assert "sum.f32" in text
