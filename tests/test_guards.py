@@ -696,3 +696,22 @@ def test_worked_examples():
     a = np.ones(2)
     for gradient in nt.grad(lambda p: np.sum(p[0]) + np.sum(p[1]))((a, a)):
         np.testing.assert_array_equal(gradient, [1.0, 1.0])
+
+
+def test_domains_of_math_functions_are_guards():
+    def f(x):
+        try:
+            return math.log(x[0]) + math.sqrt(x[1])
+        except ValueError:
+            return 3.0 * x[0]
+
+    inside, outside = np.array([2.0, 4.0]), np.array([2.0, -4.0])
+    for first in (inside, outside):
+        cache = nt.prepare_gradient_cache(f, first)
+        for _ in range(2):
+            value, (gradient,) = nt.value_and_gradient(cache, inside)
+            assert value == pytest.approx(f(inside), rel=1e-15)
+            np.testing.assert_allclose(gradient, [0.5, 0.25], rtol=1e-14)
+            value, (gradient,) = nt.value_and_gradient(cache, outside)
+            assert value == f(outside)
+            np.testing.assert_array_equal(gradient, [3.0, 0.0])

@@ -76,8 +76,7 @@ def points_of(op, count):
     rng = np.random.default_rng(sum(map(ord, op.name)))
     for _ in range(count):
         yield tuple(
-            float(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain)
-            for domain in op.domains
+            float(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains
         )
 
 
@@ -313,9 +312,7 @@ def test_value_is_the_oracle_s(op):
 ADDING = {"logaddexp": 1.0, "logaddexp2": 1.0, "sinc": 1.0}
 # The value is SciPy's own, and compared with SciPy's above.
 OURS = [
-    op
-    for op in DIFFERENTIABLE
-    if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod")
+    op for op in DIFFERENTIABLE if not op.value.startswith("sc.") and op.name not in ("remainder", "fmod")
 ]
 
 
@@ -506,7 +503,5 @@ def test_scalar_functions_are_used():
     )
     names = {name for name, f in vars(scalars).items() if isinstance(f, types.FunctionType)}
     for name in names:
-        called = " ".join(
-            [texts, *(" ".join(getattr(scalars, n).__code__.co_names) for n in names)]
-        )
+        called = " ".join([texts, *(" ".join(getattr(scalars, n).__code__.co_names) for n in names)])
         assert re.search(rf"\b{name}\b", called), name

@@ -159,14 +159,17 @@ def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=
     return GradientCache.prepare(f, args, kwargs, config, include_callable)
 
 
-def value_and_gradient(cache: GradientCache, *args, args_to_zero=None, out=None):
+_MISSING = object()
+
+
+def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=None, out=None):
     """Return the function's value and its gradient with respect to each argument.
 
     Parameters
     ----------
     cache : GradientCache
         From `prepare_gradient_cache`.
-    *args
+    x, *args
         Like those it was prepared with; `Constant` and `Static` arguments may be left out, and
         are then what they were at preparation.
     args_to_zero : sequence of bool, optional
@@ -201,10 +204,12 @@ def value_and_gradient(cache: GradientCache, *args, args_to_zero=None, out=None)
             call = cache.call
         except AttributeError:
             raise _wrong_kind(cache) from None
-        return call(*args)
+        if not args and x is not _MISSING:
+            return call(x)  # 0.3 µs less than call(*args)
+        return call(*(() if x is _MISSING else (x, *args)))
     if not isinstance(cache, GradientCache):
         raise _wrong_kind(cache)
-    return cache.run(args, args_to_zero, out)
+    return cache.run(() if x is _MISSING else (x, *args), args_to_zero, out)
 
 
 def _wrong_kind(cache) -> TypeError:

@@ -75,7 +75,7 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
             ):
                 cells[...] = x
                 if gradient() is not None:
-                    return value[0], (copy(), *constants) if lone else grads()
+                    return value[0], (copy(),) + constants if lone else grads()  # noqa: RUF005  (100 ns)
             return general() if x is _MISSING else general(x, *rest)
 
         return call_one

@@ -102,7 +102,7 @@ def sweep_source() -> str:
 
 
 # The frame is frame_q where formulas stand: their third operand is called w.
-_SWEEPS = '''
+_SWEEPS = """
 def forward_range(frame_q, start, stop):
     code = frame_q[CODE]
     v = frame_q[V64]
@@ -215,7 +215,7 @@ def bound(w, pc):
     pullback(w, pc)
     copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
     return 0
-'''
+"""
 
 
 def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:

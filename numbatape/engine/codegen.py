@@ -55,8 +55,10 @@ def helpers(text: str, module) -> str:
                 collect(" ".join(inspect.signature(thing).parameters))
                 found[name] = found.pop(name) or source
             elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
-                found[name] = f"{name} = {thing!r}\n" if thing == thing and abs(thing) != float("inf") else (
-                    f"{name} = float({str(thing)!r})\n"
+                found[name] = (
+                    f"{name} = {thing!r}\n"
+                    if thing == thing and abs(thing) != float("inf")
+                    else (f"{name} = float({str(thing)!r})\n")
                 )
 
     collect(text)
@@ -285,4 +287,3 @@ def kernel_source(row: int, family: int) -> str:
     op, cells = OPS[row], ("f64", "f32")[family]
     make = elementwise_source if isinstance(op, Elementwise) else array_source
     return make(op, cells)
-

@@ -235,7 +235,7 @@ def _fortran(module_name, routine, spec):
     return intrinsic(scope["call"])
 
 
-_LINALG = '''
+_LINALG = """
 def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
     if m == 0 or n == 0:
         return 0
@@ -311,7 +311,7 @@ def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
     diag = 85 if unit else 78
     _trsm(82, uplo, trans, diag, k, n, 1.0, at(av, a), sa0, at(bv, b), sb0)
     return 0
-'''
+"""
 
 
 @intrinsic

@@ -174,9 +174,7 @@ def resolve(function: Function) -> Callable:
 def unary(name, value, numpy, domain=REAL, dx=None, dxx=None, **options):
     """Register an op of one operand."""
     second = {"xx": dxx} if dxx else {}
-    _rows.append(
-        Elementwise(name, value, _functions(numpy), (dx,), second, (domain,), **options)
-    )
+    _rows.append(Elementwise(name, value, _functions(numpy), (dx,), second, (domain,), **options))
 
 
 def binary(
@@ -189,9 +187,7 @@ def binary(
 
 def ternary(name, value, numpy, domains, dx=None, dy=None, dw=None, second=None, **options):
     """Register an op of three operands."""
-    _rows.append(
-        Elementwise(name, value, _functions(numpy), (dx, dy, dw), second or {}, domains, **options)
-    )
+    _rows.append(Elementwise(name, value, _functions(numpy), (dx, dy, dw), second or {}, domains, **options))
 
 
 def array_op(name, signature, numpy=(), **options):

@@ -171,9 +171,7 @@ class TapeBuilder:
             layouts=tuple(self.layouts),
             storages=storages,
             literals=literals,
-            inputs=tuple(
-                InputSlot(int(remap[s.value]), s.dims, s.level, s.family) for s in self.inputs
-            ),
+            inputs=tuple(InputSlot(int(remap[s.value]), s.dims, s.level, s.family) for s in self.inputs),
             outputs=tuple(int(remap[v]) for v in outputs),
             guards=tuple(self.guards),
             positions=positions,

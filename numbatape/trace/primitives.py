@@ -299,8 +299,10 @@ def merge_last(x: TracedArray, count: int) -> TracedArray:
     lead = len(dims) - count
     source = contiguous(x)
     target = (*dims[:lead], sizes.product(dims[lead:]))
-    value = source._value.reshape(*source._value.shape[:lead], -1) if source._value.size else (
-        np.zeros(tuple(map(sizes.value, target)), source._value.dtype)
+    value = (
+        source._value.reshape(*source._value.shape[:lead], -1)
+        if source._value.size
+        else (np.zeros(tuple(map(sizes.value, target)), source._value.dtype))
     )
     return view(source, value, target, x._trace.tape.contiguous_strides(target)[0])
 

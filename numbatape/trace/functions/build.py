@@ -151,5 +151,3 @@ def array_of(trace, entries, dtype=None):
     """Return what ``np.array`` makes of nested lists with traced entries."""
     result = contiguous(lift(trace, entries))
     return result if dtype is None else np.astype(result, np.dtype(dtype))
-
-

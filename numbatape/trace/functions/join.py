@@ -43,7 +43,6 @@ def join(arrays, axis: int, value) -> TracedArray:
     return adopt(assemble(trace, value.shape, value.dtype, pieces, dims), value)
 
 
-
 @records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []))
 def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(arrays)

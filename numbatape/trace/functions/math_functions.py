@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..array import TracedArray
 from ..primitives import elementwise
 from .common import lift_all
 from .stand_ins import stands_for
@@ -18,8 +19,27 @@ RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arcta
 ROWS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
 
 
-def _through_ufunc(ufunc):
+# Where ``math`` raises ValueError. A guard, so that a call outside runs the function again and it
+# raises, or its ``except`` runs.
+DOMAINS = {
+    "sqrt": lambda x: x >= 0.0,
+    **dict.fromkeys(("log", "log2", "log10"), lambda x: x > 0.0),
+    "log1p": lambda x: x > -1.0,
+    **dict.fromkeys(("asin", "acos"), lambda x: abs(x) <= 1.0),
+    "acosh": lambda x: x >= 1.0,
+    "atanh": lambda x: abs(x) < 1.0,
+}
+
+
+def _guard_domain(name: str, x) -> None:
+    inside = DOMAINS.get(name)
+    if inside is not None and x.__class__ is TracedArray:
+        bool(inside(x) | (x != x))  # NaN passes through math as well
+
+
+def _through_ufunc(name, ufunc):
     def call(*args):
+        _guard_domain(name, args[0])
         if len(args) > 2:  # math.hypot takes any number
             return np.linalg.norm(np.stack(lift_all(*args)))
         return ufunc(*args)
@@ -29,7 +49,7 @@ def _through_ufunc(ufunc):
 
 for _names in (dict(zip(UFUNCS, UFUNCS, strict=True)), RENAMED):
     for _name, _its in _names.items():
-        stands_for("math", _name)(_through_ufunc(getattr(np, _its)))
+        stands_for("math", _name)(_through_ufunc(_name, getattr(np, _its)))
 
 
 def _through_row(row):
@@ -45,6 +65,9 @@ for _name, _row in ROWS.items():
 
 @stands_for("math", "log")
 def log(x, base=None):
+    _guard_domain("log", x)
+    if base is not None:
+        _guard_domain("log", base)
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 

@@ -133,4 +133,3 @@ def _mutating(function):
 
 for _function in (np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal):
     _mutating(_function)
-

@@ -143,4 +143,3 @@ def logsumexp(x, axis=None, keepdims=False):
     x = lift_first(x)
     value = np.logaddexp.reduce(x._value, axis, keepdims=keepdims)
     return adopt(over_axes("logsumexp", x, axes_of(x, axis), np.logaddexp.reduce, keepdims), value)
-

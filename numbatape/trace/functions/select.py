@@ -193,5 +193,3 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))
     axis = one_axis(arr, axis)
     return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))
-
-

@@ -43,9 +43,15 @@ def _stand_in(original, implementation, run):
     traced = implementation if run is None else evaluated(original, implementation, run)
 
     def call(*args, **kwargs):
-        if find_trace(args, tuple(kwargs.values())) is None:
+        trace = find_trace(args, tuple(kwargs.values()))
+        if trace is None:
             return original(*args, **kwargs)
-        return traced(*args, **kwargs)
+        try:
+            return traced(*args, **kwargs)
+        except Exception:
+            # The function may catch this and go on: a path that no guard describes.
+            trace.failed = True
+            raise
 
     call.__name__ = call.__qualname__ = original.__name__
     call.__doc__ = original.__doc__

@@ -222,5 +222,3 @@ def nancumsum(a, axis=None, dtype=None, out=None):
 @composes(np.nancumprod)
 def nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(_filled(a, 1.0), axis, dtype)
-
-
