@@ -48,7 +48,8 @@ class TapeBuilder:
         self.guards: list[Guard] = []
         self._layout_index: dict[Layout, int] = {self.layouts[0]: 0}
         self._scalar_literals: dict[tuple, int] = {}
-        self._lines: dict[tuple, int] = {}
+        self._lines: dict[tuple[int, int], int] = {}
+        self._positions: list[tuple] = []
 
     # ---- values
 
@@ -125,15 +126,16 @@ class TapeBuilder:
 
     def line(self, code, number: int) -> int:
         """Return the index of a source position (a code object and a line number)."""
-        key = (code, number)
+        key = (id(code), number)  # a code object's own hash reads all of its bytecode
         index = self._lines.get(key)
         if index is None:
             index = self._lines[key] = len(self._lines)
+            self._positions.append((code, number))  # keeps the code alive, and so its id its own
         return index
 
     def line_table(self) -> tuple[Line, ...]:
         """Return the source positions met so far."""
-        return tuple(Line(c.co_filename, n, c.co_qualname) for c, n in self._lines)
+        return tuple(Line(c.co_filename, n, c.co_qualname) for c, n in self._positions)
 
     # ---- freezing
 

@@ -44,7 +44,7 @@ def _scalar(trace, value, code, active, level, a, b):
     number = len(values)
     values.append((pool, offset, 0))
     frame = sys._getframe(2)
-    key = (frame.f_code, frame.f_lineno)
+    key = (id(frame.f_code), frame.f_lineno)
     line = trace._lines.get(key)
     if line is None:
         line = trace.line()

@@ -23,17 +23,17 @@ EXACT_INTEGER = 2**53
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = Path(np.__file__).parents[1]
 _NOT_THE_USERS = (_PACKAGE, *(str(_LIBRARIES / name) + os.sep for name in ("numpy", "scipy", "numba")))
-_own_code: dict = {}
+_own_files: dict[str, bool] = {}
 
 
 def user_frame():
     """Return the innermost frame that is neither numbatape's nor NumPy's nor SciPy's."""
     frame = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        own = _own_code.get(code)
+        file = frame.f_code.co_filename  # a code object's own hash reads all of its bytecode
+        own = _own_files.get(file)
         if own is None:
-            own = _own_code[code] = code.co_filename.startswith(_NOT_THE_USERS)
+            own = _own_files[file] = file.startswith(_NOT_THE_USERS)
         if not own:
             return frame
         frame = frame.f_back
