@@ -22,25 +22,28 @@ class Config:
         True: a gradient is the same kind of thing as its argument. False: one flat vector, whose
         layout object (``cache.layout``) maps both ways.
     chunk_size : int, optional
-        Partials a forward-mode sweep carries; None lets numbatape choose.
+        Partials a forward-mode sweep carries; None lets numbatape choose. Without effect until
+        there is forward mode.
     empty_cache : bool
         Free all tapes and workspaces of the one-shot verbs before preparing.
     second_order_mode : {"reverse_over_forward", "forward_over_reverse"}
-        How Hessian-vector products are nested.
+        How Hessian-vector products are nested. Without effect until there are any.
     fixed_sizes : bool
         Raise on sizes other than the prepared ones instead of preparing for them.
     reuse_buffers : bool
         Return the cache's own gradient buffers, which the next call overwrites.
     strong_zero : bool
-        0 times anything is 0 in forward partials and array ops as well.
+        0 times anything is 0 in forward partials and array ops as well. Not available yet: True
+        raises.
     values : {"fast", "numpy"}
-        "numpy": elementwise results have NumPy's bits. "fast": within 1.5 ulp of exact.
+        "numpy": elementwise results have NumPy's bits. "fast": within 1.5 ulp of exact. Only "fast"
+        is available yet: "numpy" raises.
     max_variants : int
         Traces a cache keeps (branches and sizes); the oldest go first.
     max_bytes : int, optional
         Bytes of workspaces a cache keeps for sizes not in use.
     passes : str
-        "all" or "none": optimisation passes over the tape.
+        "all" or "none": optimisation passes over the tape. Without effect until there are any.
 
     Examples
     --------
@@ -80,3 +83,8 @@ class Config:
         )
         require("values", self.values in ("fast", "numpy"), "'fast' or 'numpy'")
         require("passes", self.passes in ("all", "none"), "'all' or 'none'")
+        # What would change results must not be taken and then ignored.
+        for name, default in (("values", "fast"), ("strong_zero", False)):
+            value = getattr(self, name)
+            if value != default:
+                raise ValueError(f"Config({name}={value!r}) is not available yet; leave it at {default!r}")
