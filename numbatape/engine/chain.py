@@ -36,11 +36,27 @@ def _loads(formulas, arity: int) -> list[str]:
     ]
 
 
+def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
+    """Return the body in a loop over the instructions of one kind that follow one another.
+
+    Such a run stays in its arm: dispatching each turn anew costs a third of the time of a sum.
+    """
+    onward = [
+        f"if not ({more}) or code[at {'+' if step > 0 else '-'} {STRIDE}] != word:",
+        "    break",
+        f"pc += {step}",
+        f"at += {step * STRIDE}",
+        *(f"{x} = code[at + {k}]" for k, x in enumerate("oab", 1)),
+    ]
+    return ["while True:", *("    " + line for line in (*body, *onward))]
+
+
 def forward_arm(op: Elementwise) -> list[str]:
     """Return the lines that compute a one-cell result."""
     if op.name in REGISTER_OPS:
         load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]", "y = v[b]"]
-        return [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
+        body = [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
+        return _while_repeated(body, 1, "pc + 1 < stop")
     return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
 
 
@@ -66,7 +82,8 @@ def reverse_arm(op: Elementwise) -> list[str]:
         load = [f"if flags & {TO_NEXT}:", "    gz = last", "else:", "    gz = g[o]"]
         if not op.linear:  # a skipped instruction must leave its operand's adjoint in the register
             skip = ["elif flags & 1:", "    last = g[a]"]
-            return [*load, "if gz != 0.0:", *("    " + line for line in lines), *skip]
+            lines = ["if gz != 0.0:", *("    " + line for line in lines), *skip]
+        return _while_repeated([*load, *lines], -1, "pc > start")
     if op.linear:
         return [*load, *lines]
     return [*load, "if gz != 0.0:", *("    " + line for line in lines)]
@@ -110,10 +127,12 @@ def forward_range(frame_q, start, stop):
     last = 0.0
     if start < stop and code[{STRIDE} * start] & {FROM_LAST} << {SHIFT}:
         last = v[code[{STRIDE} * start + 2]]
-    for pc in range(start, stop):
+    pc = start
+    while pc < stop:
         at = {STRIDE} * pc
-        op = code[at] & 0xFFFF
-        flags = code[at] >> {SHIFT}
+        word = code[at]
+        op = word & 0xFFFF
+        flags = word >> {SHIFT}
         o = code[at + 1]
         a = code[at + 2]
         b = code[at + 3]
@@ -127,6 +146,7 @@ def forward_range(frame_q, start, stop):
             if stopped != 0:
                 frame_q[STOPPED] = pc
                 return stopped
+        pc += 1
     return 0
 
 
@@ -138,13 +158,15 @@ def reverse_range(frame_q, start, stop):
     last = 0.0
     if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
         last = g[code[{STRIDE} * (stop - 1) + 1]]
-    for q in range(stop - start):
-        pc = stop - 1 - q
+    pc = stop
+    while pc > start:
+        pc -= 1
         at = {STRIDE} * pc
-        flags = code[at] >> {SHIFT}
+        word = code[at]
+        flags = word >> {SHIFT}
         if flags & 7 == 0:
             continue
-        op = code[at] & 0xFFFF
+        op = word & 0xFFFF
         o = code[at + 1]
         a = code[at + 2]
         b = code[at + 3]

@@ -85,7 +85,7 @@ def _operator(name: str, ufunc):
                     value = ufunc(left, right)
                     if squares and other._id == self._id:
                         return _scalar(trace, value, SQUARE, active & 1, level, self._id, NONE)
-                    if commutes and other._id == len(trace.tape.values) - 1:
+                    if commutes and trace.tape.code and trace.tape.code[-1][3] == other._id:
                         # The last result first: the engine takes operand a from a register.
                         active = (active >> 1) | (active & 1) << 1
                         return _scalar(trace, value, code, active, level, other._id, self._id)
