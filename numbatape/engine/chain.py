@@ -240,11 +240,19 @@ def bound(w, pc):
 """
 
 
+@functools.cache
+def _in_register() -> np.ndarray:
+    """Return, for every opcode, whether its arm keeps the result in the register."""
+    table = np.zeros(1 << 16, bool)
+    table[[2 * OPCODE[name] for name in REGISTER_OPS]] = True
+    return table
+
+
 def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
     """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
     ops = code[:, 0] & 0xFFFF
     operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
-    arithmetic = np.isin(ops, [2 * OPCODE[name] for name in REGISTER_OPS])
+    arithmetic = _in_register()[ops]
     flags = np.zeros(len(code), np.int32)
     if len(code) < 2:
         return flags

@@ -12,7 +12,7 @@ from ..tape.tape import ACTIVE, CONSTANT, FAMILIES, GUARD, VARYING
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .verifier import check_tape, failure, layout_tables, op_info, plan_functions, storage_table, verify
+from .verifier import check_tape, failure, op_info, plan_functions, storage_table, verify
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 LIMIT = names.LIMIT
@@ -154,7 +154,7 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     def of(codes):
         return np.append(sizes, 0)[np.where(codes < 0, -codes - 1, -1)] + np.maximum(codes, 0)
 
-    index, dims, strides = layout_tables(tape)
+    index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
     used[tape.values["layout"]] = True  # layouts of dead code may be anything
     used = np.repeat(used[:-1], index[:, 1])
@@ -169,7 +169,7 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
 
 def _derive(tape: Tape, sizes, storages) -> tuple[np.ndarray, np.ndarray]:
     """Return the engine's instructions and their records."""
-    layouts, dims, strides = layout_tables(tape)
+    layouts, dims, strides = tape.layout_tables
     code = np.zeros((len(tape), 5), np.int32)
     ranks = layouts[:, 1][tape.values["layout"][tape.code["out"]]] if len(tape) else np.zeros(0, int)
     aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)

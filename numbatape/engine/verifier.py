@@ -81,16 +81,6 @@ def plan_functions():
     return kernels.function("derive"), kernels.function("verify")
 
 
-def layout_tables(tape: Tape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (start and rank of each layout, all dims, all strides) as size codes."""
-    ranks = [len(layout.dims) for layout in tape.layouts]
-    starts = np.concatenate([[0], np.cumsum(ranks)[:-1]])
-    index = np.stack([starts, ranks], axis=1).astype(np.int32)
-    dims = np.array([d for layout in tape.layouts for d in layout.dims] or [0], np.int32)
-    strides = np.array([s for layout in tape.layouts for s in layout.strides] or [0], np.int32)
-    return np.ascontiguousarray(index), dims, strides
-
-
 def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
     """Return (first cell, end, family, level) of each storage, as the kernels read it."""
     size = tape.storages["size"].astype(np.int64)
@@ -141,7 +131,7 @@ def _check_tables(tape: Tape) -> None:
         raise VerificationError("a storage has an unknown dtype or level")
     if any(len(layout.dims) != len(layout.strides) for layout in tape.layouts):
         raise VerificationError("a layout has not one stride a dimension")
-    codes = (values["offset"], tape.storages["size"], *layout_tables(tape)[1:])
+    codes = (values["offset"], tape.storages["size"], *tape.layout_tables[1:])
     if any((array < -expressions).any() for array in codes):
         raise VerificationError("a size refers to an expression that is not there")
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
@@ -177,7 +167,7 @@ def _check_instructions(tape: Tape) -> None:
     fail(aux >= np.where(guards, len(tape.guards), len(values)), "the guard or the scratch is not there")
     if not len(values):
         return
-    rank = layout_tables(tape)[0][:, 1][values["layout"]]
+    rank = tape.layout_tables[0][:, 1][values["layout"]]
     own = rank[operands] - info[3:7]
     used = given & ~guards
     fail(used & (own < 0), "{} has too few dimensions")
