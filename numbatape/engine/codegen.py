@@ -43,16 +43,15 @@ def helpers(text: str, module) -> str:
     """Return the source of the module's functions and constants that a text names, recursively."""
     found: dict[str, str] = {}
 
-    def collect(body):
+    def collect(body, scope):
         for name in dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*\b", body)):
-            thing = vars(module).get(name)
+            thing = scope.get(name)
             if name in found or thing is None:
                 continue
             if inspect.isfunction(thing) and thing.__module__.startswith("numbatape.ops"):
                 found[name] = ""  # against recursion
                 source = without_docstring(textwrap.dedent(inspect.getsource(thing)))
-                collect(source.split("\n", 1)[1])
-                collect(" ".join(inspect.signature(thing).parameters))
+                collect(source.split("\n", 1)[1], thing.__globals__)
                 found[name] = found.pop(name) or source
             elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
                 found[name] = (
@@ -61,7 +60,7 @@ def helpers(text: str, module) -> str:
                     else (f"{name} = float({str(thing)!r})\n")
                 )
 
-    collect(text)
+    collect(text, vars(module))
     return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
 
 
