@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 
 import numpy as np
@@ -34,14 +33,6 @@ def sweeps() -> dict:
     loaded = jit.load("sweeps", sweep_source())
     names = ("prologue", "value", "resume", "pullback", "gradient", "bound")
     return {name: loaded.function(name) for name in names}
-
-
-@functools.cache
-def entry(name: str):
-    """Return a sweep as a callable of the frame's address alone; it does not read ``pc``."""
-    sweeps()
-    address = jit.load("sweeps", sweep_source()).address[name]
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
 
 
 def call_of(name: str, frame_address: int, value: np.ndarray, fallback):

@@ -91,6 +91,15 @@ def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
     return dim == n or dim == 1
 
 
+def put_level(r_t, at, n, so, sa, sb, sc):
+    """Write one level of a record's loop."""
+    r_t[at] = n
+    r_t[at + 1] = so
+    r_t[at + 2] = sa
+    r_t[at + 3] = sb
+    r_t[at + 4] = sc
+
+
 def derive(w, pc):
     tape_t = w[TAPE]
     value_t = w[VALUES]
@@ -208,12 +217,7 @@ def derive(w, pc):
                 m = m * n
                 continue
             if m > 1:
-                at_level = levels_at + 5 * levels
-                r_t[at_level] = m
-                r_t[at_level + 1] = mo
-                r_t[at_level + 2] = ma
-                r_t[at_level + 3] = mb
-                r_t[at_level + 4] = mc
+                put_level(r_t, levels_at + 5 * levels, m, mo, ma, mb, mc)
                 levels += 1
             m = n
             mo = so
@@ -221,12 +225,7 @@ def derive(w, pc):
             mb = sb
             mc = sc
         if m > 1:
-            at_level = levels_at + 5 * levels
-            r_t[at_level] = m
-            r_t[at_level + 1] = mo
-            r_t[at_level + 2] = ma
-            r_t[at_level + 3] = mb
-            r_t[at_level + 4] = mc
+            put_level(r_t, levels_at + 5 * levels, m, mo, ma, mb, mc)
             levels += 1
         if info_t[info] == CORE:
             if empty:

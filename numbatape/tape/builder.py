@@ -10,7 +10,6 @@ import numpy as np
 
 from .sizes import Sizes
 from .tape import (
-    ACTIVE,
     CONSTANT,
     FAMILY_DTYPE,
     GUARD,
@@ -232,6 +231,3 @@ class TapeBuilder:
         dead[: len(POOLS)] = False
         storages["size"][dead] = 0
         return values[kept].copy(), storages, remap, moved
-
-
-__all__ = ["ACTIVE", "TapeBuilder"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from .trace import ACTIVE, where_in_user_code
+from ..tape.tape import ACTIVE
+from .trace import where_in_user_code
 
 FUNCTIONS = (
     *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "cumprod", "cumsum"),

@@ -6,14 +6,13 @@ Each function computes the value with NumPy and records the instruction. The fun
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING
 from .array import TracedArray, new_traced
-from .trace import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING, Trace, where_in_user_code
+from .trace import Trace, where_in_user_code
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
@@ -364,6 +363,3 @@ def stop_gradient(x: TracedArray) -> TracedArray:
     out = trace.tape.array(dims_of(x), x._family, VARYING)
     trace.tape.emit(2 * OPCODE["copy"] + x._family, 0, MAIN, out, x._id, line=trace.line())
     return new_traced(trace, x._value, out, VARYING, x._family)
-
-
-Implementation = Callable[..., object]

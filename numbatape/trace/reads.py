@@ -11,7 +11,8 @@ from operator import index
 import numpy as np
 
 from ..errors import LeakError
-from .trace import ACTIVE, CONSTANT, where_in_user_code
+from ..tape.tape import ACTIVE, CONSTANT
+from .trace import where_in_user_code
 
 
 class Reads:

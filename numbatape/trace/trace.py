@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import OPCODE, OPS
 from ..tape import TapeBuilder
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, PROLOGUE
 
 OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
@@ -137,6 +137,3 @@ class Trace:
     def pin_constants(self) -> None:
         """Note that constants' contents decided what is recorded."""
         self.pinned = True
-
-
-__all__ = ["ACTIVE", "CONSTANT", "F32", "F64", "MAIN", "NONE", "PROLOGUE", "VARYING", "Trace"]

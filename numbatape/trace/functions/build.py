@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...tape.tape import F32, F64
 from ..primitives import array_instruction, broadcast_to, contiguous, elementwise, expand, layout_of
-from ..trace import F32, F64
 from .common import adopt, composes, lift, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...errors import UnsupportedOperationError
+from ...tape.tape import CONSTANT, F32, F64
 from ..array import TracedArray, new_traced
 from ..primitives import (
     array_instruction,
@@ -21,7 +22,7 @@ from ..primitives import (
     transpose,
     view,
 )
-from ..trace import CONSTANT, F32, F64, Trace, where_in_user_code
+from ..trace import Trace, where_in_user_code
 from .registry import HANDLED, full_name
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import optree
 
 from ...errors import UnsupportedOperationError
+from ...tape.tape import CONSTANT
 from ..array import TracedArray
-from ..trace import CONSTANT, where_in_user_code
+from ..trace import where_in_user_code
 
 HANDLED: dict[Callable, Callable] = {}
 
