@@ -2,14 +2,24 @@
 
 from .caches import (
     Constant,
+    DerivativeCache,
     GradientCache,
+    HessianCache,
+    HvpCache,
     PullbackCache,
     Static,
     clear_caches,
+    prepare_derivative_cache,
     prepare_gradient_cache,
+    prepare_hessian_cache,
+    prepare_hvp_cache,
     prepare_pullback_cache,
+    value_and_derivative,
     value_and_gradient,
+    value_and_hvp,
+    value_and_jacobian,
     value_and_pullback,
+    value_gradient_and_hessian,
 )
 from .config import Config
 from .engine.kernels import warmup
@@ -27,7 +37,17 @@ from .errors import (
     VerificationError,
 )
 from .jit import kernel_info
-from .verbs import derivative, grad, stop_gradient, value_and_grad, vjp
+from .verbs import (
+    derivative,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
 
 __version__ = "0.1.0"
 
@@ -36,8 +56,11 @@ __all__ = [
     "Config",
     "Constant",
     "DebugError",
+    "DerivativeCache",
     "DtypeError",
     "GradientCache",
+    "HessianCache",
+    "HvpCache",
     "LeakError",
     "NumbatapeError",
     "OutputError",
@@ -51,13 +74,24 @@ __all__ = [
     "clear_caches",
     "derivative",
     "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "kernel_info",
+    "prepare_derivative_cache",
     "prepare_gradient_cache",
+    "prepare_hessian_cache",
+    "prepare_hvp_cache",
     "prepare_pullback_cache",
     "stop_gradient",
+    "value_and_derivative",
     "value_and_grad",
     "value_and_gradient",
+    "value_and_hvp",
+    "value_and_jacobian",
     "value_and_pullback",
+    "value_gradient_and_hessian",
     "vjp",
     "warmup",
 ]

@@ -39,6 +39,10 @@ class LeakError(UnsupportedOperationError):
     """A traced value would lose its derivative: ``float(x)``, ``np.asarray(x)``, ``a[0] = x``."""
 
 
+class ForeignTraceError(LeakError):
+    """Values of two traces meet: one was kept from an earlier call, or belongs to a function around."""
+
+
 class VerificationError(NumbatapeError):
     """A tape or a plan that is not safe to run; the message names the instruction."""
 

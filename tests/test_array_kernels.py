@@ -247,7 +247,7 @@ CASES = [
 
 @pytest.mark.parametrize("op", ARRAY_OPS.values(), ids=list(ARRAY_OPS))
 def test_every_op_has_cases(op):
-    assert op.cases or op.name == "fill"
+    assert op.cases or op.name in ("fill", "scatter", "scatter1", "agree")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -358,6 +358,44 @@ def test_fill(n, step):
     op.reverse(Cells(adjoints), 2, 0, n, step)
     assert adjoints[0] == written.sum()
     np.testing.assert_array_equal(adjoints[1:], np.arange(1.0, 12.0))
+
+
+@pytest.mark.parametrize(
+    "entries, wanted, seen",
+    [((1.0, 1.0), 1.0, 1.0), ((1.0, 0.0), 1.0, 0.0), ((np.nan, 1.0), 1.0, np.nan), ((), 1.0, 1.0)],
+)
+def test_agree(entries, wanted, seen):
+    n = len(entries)
+    cells = np.array([*entries, wanted, -1.0])
+    assert ARRAY_OPS["agree"].forward(Cells(cells), n + 1, 0, n, n, 1) == DONE
+    np.testing.assert_equal(cells[-1], seen)
+
+
+# ---- scatter: the transpose of take
+
+
+@pytest.mark.parametrize("name, shapes", [("scatter", ((4, 3), (4,))), ("scatter1", ((5,), (5,)))])
+def test_scatter_is_the_transpose_of_take(name, shapes):
+    rng = np.random.default_rng(0)
+    x, positions = rng.normal(size=shapes[0]), rng.integers(-6, 6, shapes[1]).astype(float)
+    expected = np.zeros((6, *shapes[0][1:]))
+    np.add.at(expected, positions.astype(int), x)
+    cells = np.concatenate([np.ravel(x), positions, np.full(expected.size, np.nan)])
+    op, o = ARRAY_OPS[name], x.size + positions.size
+    letters = dict(m=6, n=shapes[0][0]) | (dict(k=3, sa1=1) if name == "scatter" else {})
+    sa0 = 3 if name == "scatter" else 1
+    call = dict(v=Cells(cells), d=Cells(cells), o=o, a=0, b=x.size, sa0=sa0, sb0=1, **letters)
+    assert op.forward(**call) == DONE
+    np.testing.assert_array_equal(cells[o:].reshape(expected.shape), expected)
+    adjoints = np.zeros_like(cells)
+    adjoints[o:] = rng.normal(size=expected.size)
+    call["g"] = Cells(adjoints)
+    del call["v"]
+    op.reverse(**call)
+    back = adjoints[o:].reshape(expected.shape)[positions.astype(int)]
+    np.testing.assert_array_equal(adjoints[: x.size].reshape(x.shape), back)
+    cells[x.size] = 6.0
+    assert op.forward(**{k: v for k, v in call.items() if k != "g"} | {"v": Cells(cells)}) == INDEX
 
 
 # ---- reductions

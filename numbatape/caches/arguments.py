@@ -95,6 +95,7 @@ class Flattened:
 
     def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = ()):
         self.count = len(args)
+        self.names = names
         self.marks, self.outer = pytrees.flatten((tuple(args), dict(kwargs)), is_mark)
         self.inner: list = []  # the structure in a Constant, None for other leaves of `outer`
         self.leaves: list = []
@@ -145,8 +146,8 @@ class Flattened:
             kind, dtype = "float", np.dtype(float)
         elif value.__class__ is TracedArray:
             raise SpecError(
-                f"{path} is a traced value: taking derivatives inside a function that is being "
-                "differentiated is not supported yet"
+                f"{path} is a traced value: a prepared cache takes plain arrays; inside of a function "
+                "that is being differentiated call nt.grad, nt.jvp, nt.hessian, ..."
             )
         elif isinstance(value, complex):
             raise DtypeError(f"{path}: complex numbers are not supported yet")

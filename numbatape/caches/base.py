@@ -75,7 +75,11 @@ class PreparedCache:
         other._evaluator = Evaluator(self._program)
         other._space = other._evaluator.workspace(self._space.variant, self._space.plan.dimensions)
         other._ready()
+        self._share(other)
         return other
+
+    def _share(self, other) -> None:
+        """Give a clone what it shares with this cache, beyond its tapes."""
 
     # ---- a call
 

@@ -7,6 +7,7 @@ from . import steady
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
+from .derivative import DerivativeCache
 from .program import VariantWorkspace
 from .results import (
     Layout,
@@ -167,8 +168,9 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
 
     Parameters
     ----------
-    cache : GradientCache
-        From `prepare_gradient_cache`.
+    cache : GradientCache or DerivativeCache
+        From `prepare_gradient_cache`; one of `prepare_derivative_cache` computes the gradient of few
+        inputs by forward mode.
     x, *args
         Like those it was prepared with; `Constant` and `Static` arguments may be left out, and
         are then what they were at preparation.
@@ -207,6 +209,8 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
         if not args and x is not _MISSING:
             return call(x)  # 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
+    if isinstance(cache, DerivativeCache):
+        raise ValueError("a derivative cache returns fresh gradients: no out, no args_to_zero")
     if not isinstance(cache, GradientCache):
         raise _wrong_kind(cache)
     return cache.run(() if x is _MISSING else (x, *args), args_to_zero, out)

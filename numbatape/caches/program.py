@@ -12,8 +12,10 @@ import numpy as np
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
+from ..engine.lanes import with_lanes
 from ..errors import UnsupportedOperationError
 from ..ops import status
+from ..tape import Tape
 from ..tape.tape import CONSTANT
 from ..trace import randomness
 from ..trace.capture import Environment
@@ -35,6 +37,23 @@ class Variant:
         self.single_use = recording.failed
         self.hits = 0
         self._plans: dict[tuple, Plan | None] = {}
+        self._laned: dict[frozenset[int], Tape] = {}
+
+    def lane_plan(self, dimensions: tuple, slots: frozenset[int], lanes: int) -> Plan:
+        """Return the plan for some sizes in which the given inputs have lanes."""
+        key = (dimensions, slots, lanes)
+        if key not in self._plans:
+            if slots not in self._laned:
+                self._laned[slots] = with_lanes(self.tape, slots, dimensions)
+            wide: list[int] = []
+            rest = iter(dimensions)
+            for number, slot in enumerate(self.tape.inputs):
+                wide += [lanes] if number in slots else []
+                wide += [next(rest) for _ in slot.dims]
+            self._plans[key] = make_plan(self._laned[slots], tuple(wide))
+        plan = self._plans[key]
+        assert plan is not None
+        return plan
 
     def plan(self, dimensions: tuple) -> Plan | None:
         """Return the plan for some sizes, or None where the trace relied on others."""
@@ -71,13 +90,14 @@ class VariantWorkspace(Workspace):
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
 
-    def load(self, flat: Flattened) -> None:
-        """Copy the arguments into their cells; constants only where they differ."""
+    def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
+        """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
         constants = []
-        for cells, (leaf, spec, by_identity) in zip(self.inputs, flat.traced(), strict=True):
+        rows = zip(self.inputs, flat.traced(), strict=True)
+        for number, (cells, (leaf, spec, by_identity)) in enumerate(rows):
             if spec.level == CONSTANT:
                 constants.append((cells, leaf, by_identity))
-            else:
+            elif number not in skip:
                 cells[...] = leaf
         if self.constants is None:
             self._load_constants(constants)
@@ -116,7 +136,7 @@ class Stop:
 
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
-        tape = space.variant.tape
+        tape = space.plan.tape
         at = int(tape.code["aux"][space.stopped])
         value = space.guard_value(space.stopped)
         seen = {"float": float, "int": int, "bool": bool}[tape.guards[at].kind](value)
@@ -132,8 +152,9 @@ class Stop:
 class Program:
     """All traces of one function for one signature of arguments."""
 
-    def __init__(self, function, config: Config):
+    def __init__(self, function, config: Config, transform=None):
         self.function = function
+        self.transform = transform  # what is traced is transform(function), a derivative of it
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
@@ -155,7 +176,7 @@ class Program:
             for _, value in flat.statics:
                 self.environment.add(value)
             before = self.environment.generator_states()
-            recording = record(self.function, flat.inputs(), flat.rebuild)
+            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform)
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1
@@ -196,18 +217,29 @@ def constant_contents(flat: Flattened) -> tuple:
 
 
 class Evaluator:
-    """One thread's workspaces for a program."""
+    """One thread's workspaces for a program.
 
-    def __init__(self, program: Program):
+    Parameters
+    ----------
+    lanes
+        Numbers of the inputs that have lanes, as a leading dimension.
+    """
+
+    def __init__(self, program: Program, lanes: frozenset[int] = frozenset()):
         self.program = program
+        self.lanes = lanes
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
         self._last: dict[tuple, Variant] = {}
 
-    def workspace(self, variant: Variant, dimensions: tuple) -> VariantWorkspace:
-        key = (id(variant), dimensions)
+    def workspace(self, variant: Variant, dimensions: tuple, width: int = 0) -> VariantWorkspace:
+        """Return the workspace of a variant for some sizes, with so many lanes."""
+        key = (id(variant), dimensions, width)
         found = self._workspaces.get(key)
         if found is None:
-            plan = variant.plan(dimensions)
+            if self.lanes:
+                plan: Plan | None = variant.lane_plan(dimensions, self.lanes, width)
+            else:
+                plan = variant.plan(dimensions)
             assert plan is not None
             found = self._workspaces[key] = VariantWorkspace(plan, variant)
             self._trim()
@@ -224,8 +256,14 @@ class Evaluator:
         ):
             self._workspaces.popitem(last=False)
 
-    def forward(self, flat: Flattened) -> VariantWorkspace:
+    def forward(self, flat: Flattened, width: int = 0, fill=None) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
+
+        Parameters
+        ----------
+        width, fill
+            The number of lanes, and a function that writes them into a workspace; the leaves of
+            inputs with lanes stand for their shapes.
 
         Raises
         ------
@@ -244,8 +282,11 @@ class Evaluator:
             if variant is None:
                 variant, fresh = program.trace(flat), True
             tried.add(id(variant))
-            space = self.workspace(variant, flat.dimensions)
-            space.load(flat)
+            space = self.workspace(variant, flat.dimensions, width)
+            space.load(flat, self.lanes)
+            if fill is not None:
+                fill(space)
+                space.prologue_done = False  # it holds all that depends on the arguments alone
             outcome = space.forward()
             while outcome == status.GUARD and fresh:
                 outcome = space.accept_guard()

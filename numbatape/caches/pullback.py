@@ -10,14 +10,31 @@ import optree
 from ..errors import SpecError, StructureError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.nested.derived import pullback
 from ..trace.record import Output
+from . import jacobian as dense
 from .base import PreparedCache
+from .derivative import single
+from .derived import Derived
 from .program import VariantWorkspace
 from .results import Layout, gradients_of, value_of
 
 
 class PullbackCache(PreparedCache):
     """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`."""
+
+    def _ready(self) -> None:
+        self._rows = Derived(self._program.function, self._program.config, pullback, lanes=True)
+
+    def _share(self, other) -> None:
+        other._rows = self._rows.clone()
+
+    def jacobian(self, args):
+        """Return ``(value, Jacobian)``, by chunks of rows."""
+        flat = self._flatten(args)
+        self._space = primal = self._evaluator.forward(flat)
+        value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
+        return value, single(flat, assembled)
 
     def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""

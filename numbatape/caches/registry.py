@@ -6,6 +6,7 @@ function, and a table of weak keys would keep both alive for ever.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import types
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..config import Config
 from .arguments import Flattened
+from .derived import Derived
 from .program import Evaluator, Program
 
 ATTRIBUTE = "__numbatape__"
@@ -36,6 +38,8 @@ class Shelf:
         self.owner = weakref.ref(function) if function is not None else None
         self._programs: dict[tuple, Program] = {}
         self._idle: dict[tuple, list[Evaluator]] = {}
+        self._derived: dict[tuple, Derived] = {}
+        self._lent: dict[tuple, list[Derived]] = {}
         self._lock = threading.Lock()
         _shelves.add(self)
 
@@ -57,10 +61,25 @@ class Shelf:
             idle = self._idle.setdefault(flat.signature, [])
             return (idle.pop() if idle else Evaluator(program)), idle
 
+    @contextlib.contextmanager
+    def derived(self, function, flat: Flattened, kind: str, transform, lanes: bool):
+        """Lend a derivative of the function for arguments of this signature."""
+        key = (kind, flat.signature)
+        with self._lock:
+            idle = self._lent.setdefault(key, [])
+            if idle:
+                found = idle.pop()
+            else:
+                if key not in self._derived:
+                    self._derived[key] = Derived(function, Config(), transform, lanes)
+                found = self._derived[key].clone()
+        yield found
+        idle.append(found)  # not one whose call raised
+
     def clear(self) -> None:
         with self._lock:
-            self._programs.clear()
-            self._idle.clear()
+            for table in (self._programs, self._idle, self._derived, self._lent):
+                table.clear()
 
 
 def shelf_of(function) -> Shelf:

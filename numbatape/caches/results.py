@@ -15,9 +15,11 @@ from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
 from .program import VariantWorkspace
 
+_ALL = object()
 
-def value_of(space: VariantWorkspace) -> Any:
-    """Return the function's result, as NumPy would give it; arrays are fresh."""
+
+def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
+    """Return the function's result (or a part of what was recorded) as NumPy would give it, fresh."""
     recording = space.variant.recording
 
     def fill(leaf):
@@ -29,7 +31,7 @@ def value_of(space: VariantWorkspace) -> Any:
         number = cells[()]
         return float(number) if type(kept) is float else kept.dtype.type(number)
 
-    result = recording.result
+    result = recording.result if part is _ALL else part
     if result.__class__ is Output:
         return fill(result)
     return optree.tree_map(fill, result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
@@ -151,7 +153,7 @@ def buffers_of(flat: Flattened, space: VariantWorkspace, out) -> list:
 # ---- the outputs that the verbs need
 
 
-def scalar_output(recording: Recording, what: str = "gradient") -> Output | None:
+def scalar_output(recording: Recording, what: str = "gradient", result: Any = _ALL) -> Output | None:
     """Return the one real scalar of a result (None if it is a plain number); else raise.
 
     Raises
@@ -159,7 +161,7 @@ def scalar_output(recording: Recording, what: str = "gradient") -> Output | None
     OutputError
         For arrays, containers, and results that are no real number.
     """
-    return _scalar(recording, recording.result, what)
+    return _scalar(recording, recording.result if result is _ALL else result, what)
 
 
 def value_and_aux(recording: Recording, what: str = "gradient") -> Output | None:

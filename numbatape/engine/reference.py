@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import DebugError
 from ..ops import OPS, ArrayOp, oracle
+from ..ops.oracles import SHAPED
 from ..tape import Tape
 from ..tape.tape import FAMILY_DTYPE, GUARD, NONE
 from .plan import place_storages
@@ -71,7 +72,7 @@ class Reference:
             op = OPS[row["op"] >> 1]
             target = self.view(int(row["out"]))
             with np.errstate(all="ignore"):
-                result = oracle(op)(*operands)
+                result = oracle(op)(*operands, *([target.shape] if op.name in SHAPED else []))
             if isinstance(op, ArrayOp) or op.name == "cast":
                 result = np.asarray(result)
             if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:

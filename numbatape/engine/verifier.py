@@ -284,9 +284,11 @@ def _verify_ends(plan: Plan, storages) -> None:
         for number, value in enumerate(values):
             storage = int(tape.values["storage"][value])
             first, end = storages[storage, :2]
-            expected = 1
-            for n, stride in zip(reversed(plan.shape(value)), reversed(plan.strides(value)), strict=True):
-                if n > 1 and stride != expected:
+            # Dense, in whatever order of axes: what a seed or a copy runs over is the value's own.
+            expected = 0 if 0 in plan.shape(value) else 1
+            axes = [(s, n) for n, s in zip(plan.shape(value), plan.strides(value), strict=True) if n > 1]
+            for stride, n in sorted(axes) if expected else []:
+                if stride != expected:
                     raise VerificationError(f"{what} {number} is not contiguous")
                 expected *= n
             cell = plan.cell(value)[1]

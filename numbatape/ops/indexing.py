@@ -90,3 +90,65 @@ class Take1:
             if row < 0:
                 row += m
             g[a + row * sa0] += g[o + i]
+
+
+@array_op(
+    "scatter",
+    "(n,k),(n)->(m,k)",
+    index="b",
+    linear=True,
+)
+class Scatter:
+    """The transpose of `take`: rows added up at their positions in a matrix of zeros."""
+
+    def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
+        for i in range(m * k):
+            v[o + i] = 0.0
+        for i in range(n):
+            p = d[b + i * sb0]
+            if not (-m <= p < m):
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            for j in range(k):
+                v[o + row * k + j] += v[a + i * sa0 + j * sa1]
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, k, sa0, sa1, sb0):
+        for i in range(n):
+            row = int(d[b + i * sb0])
+            if row < 0:
+                row += m
+            for j in range(k):
+                g[a + i * sa0 + j * sa1] += g[o + row * k + j]
+
+
+@array_op(
+    "scatter1",
+    "(n),(n)->(m)",
+    index="b",
+    linear=True,
+)
+class Scatter1:
+    """The transpose of `take1`."""
+
+    def forward(v, d, o, a, b, m, n, sa0, sb0):
+        for i in range(m):
+            v[o + i] = 0.0
+        for i in range(n):
+            p = d[b + i * sb0]
+            if not (-m <= p < m):
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            v[o + row] += v[a + i * sa0]
+        return DONE
+
+    def reverse(g, d, o, a, b, m, n, sa0, sb0):
+        for i in range(n):
+            row = int(d[b + i * sb0])
+            if row < 0:
+                row += m
+            g[a + i * sa0] += g[o + row]

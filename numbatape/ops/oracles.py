@@ -27,6 +27,30 @@ def _solve_triangular(lower: bool, unit: bool):
     return solve
 
 
+def _agree(x, y):
+    return next((entry for entry in x if entry != y), y)
+
+
+def _scatter(x, position, shape):
+    """Add up x at positions along the core's first axis, over batch dimensions."""
+    core = x.ndim - position.ndim + 1
+    lead = shape[: len(shape) - core]
+    x = np.broadcast_to(x, lead + x.shape[x.ndim - core :])
+    position = np.broadcast_to(position, lead + position.shape[-1:]).astype(int)
+    result = np.zeros(shape)
+    for k in np.ndindex(*lead):
+        np.add.at(result[k], position[k], x[k])
+    return result
+
+
+# Ops whose result has sizes of its own: functions of the operands and the result's shape.
+SHAPED: dict[str, Callable] = {
+    "fill": lambda x, shape: np.broadcast_to(np.asarray(x)[..., None], shape),
+    "scatter": _scatter,
+    "scatter1": _scatter,
+}
+
+
 # Ops without a NumPy function of the same signature.
 ORACLES: dict[str, Callable] = {
     "ldexp": lambda x, y: np.ldexp(x, np.asarray(y).astype(int)),
@@ -39,6 +63,7 @@ ORACLES: dict[str, Callable] = {
     "solve_upper_unit": _solve_triangular(False, True),
     "take": lambda x, position: x[position.astype(int)],
     "take1": lambda x, position: x[position.astype(int)],
+    "agree": _agree,
     "argsort": lambda x: np.argsort(x, kind="stable"),
     "tril": lambda x, k: np.tril(x, int(k)),
     "triu": lambda x, k: np.triu(x, int(k)),
@@ -47,7 +72,12 @@ ORACLES: dict[str, Callable] = {
 
 @functools.cache
 def oracle(op: Op) -> Callable:
-    """Return the op as a function of ndarrays, broadcasting over batch dimensions."""
+    """Return the op as a function of ndarrays, broadcasting over batch dimensions.
+
+    A function in `SHAPED` takes the result's shape as its last argument.
+    """
+    if op.name in SHAPED:
+        return SHAPED[op.name]
     function = ORACLES.get(op.name)
     if function is None:
         function = resolve(op.numpy[0])

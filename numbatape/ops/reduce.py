@@ -378,6 +378,21 @@ class Argsort:
         return DONE
 
 
+@array_op("agree", "(n),()->()")
+class Agree:
+    """The second operand if every entry equals it, else the first entry that does not."""
+
+    def forward(v, o, a, b, n, sa0):
+        seen = v[b]
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x != v[b]:  # NaN never does
+                seen = x
+                break
+        v[o] = seen
+        return DONE
+
+
 @array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
 class AnyNonzero:
     def forward(v, o, a, n, sa0):

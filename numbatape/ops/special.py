@@ -21,6 +21,20 @@ def trigamma(x):
     return polygamma(1, x)
 
 
+def hurwitz_zeta(s, x):
+    """Hurwitz' zeta function, the sum of ``(x + n)**-s``, at whole orders s >= 2."""
+    from scipy.special import zeta
+
+    return zeta(s, x)
+
+
+def erfc_integral_ratio(n, x):
+    """``i^n erfc(x) / i^(n-1) erfc(x)`` of repeated integrals of erfc (DLMF 7.18), x > 1."""
+    from .scalars import erfc_ratio
+
+    return np.vectorize(erfc_ratio, otypes=[float])(n, x)[()]
+
+
 # Gamma family
 unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.gammaln")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
@@ -29,6 +43,7 @@ unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, dx="-z*sc.psi(x)
 unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
 unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)", loop="sc.psi")
 unary ("trigamma",  "zeta(2.0, x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
+binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
        dx="sc.psi(x) - sc.psi(x + y)", dy="sc.psi(y) - sc.psi(x + y)",
        dxx="zeta(2.0, x) - zeta(2.0, x + y)", dxy="-zeta(2.0, x + y)", dyy="zeta(2.0, y) - zeta(2.0, x + y)")
@@ -55,6 +70,8 @@ unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*mat
 unary ("erfcx",     "sc.erfcx(x)",     "sc.erfcx",    loop="sc.erfcx",
        dx="-2.0*z*erfc_ratio(1.0, x) if x > 2.0 else 2.0*x*z - 1.1283791670955126",
        dxx="-4.0*dx*erfc_ratio(2.0, x) if x > 2.0 else 2.0*(z + x*dx)")
+binary("erfc_ratio", "erfc_ratio(x, y)", erfc_integral_ratio, ((1.0, 1.0), (2.0, 6.0)), dy="2.0*z*(x*z - (x + 1.0)*erfc_ratio(x + 1.0, y))",
+       dyy="2.0*(dy*(x*z - (x + 1.0)*erfc_ratio(x + 1.0, y)) + z*(x*dy - 2.0*(x + 1.0)*erfc_ratio(x + 1.0, y)*((x + 1.0)*erfc_ratio(x + 1.0, y) - (x + 2.0)*erfc_ratio(x + 2.0, y))))")
 unary ("erfinv",    "sc.erfinv(x)",    "sc.erfinv",   (-0.95, 0.95), dx="0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfinv")
 unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfcinv")
 

@@ -80,6 +80,18 @@ class Sizes:
         self._reach: dict[int, int] = {}  # code -> what it must at least be
         self._index: dict[tuple[int, int, int], int] = {}
 
+    @classmethod
+    def resume(cls, table: SizeTable, moved: list[int], dimensions: list[int]) -> Sizes:
+        """Return a builder that goes on from a table whose input dimension k is now ``moved[k]``."""
+        sizes = cls()
+        sizes.rows = [
+            (op, moved[left], 0) if op == INPUT else (op, left, right) for op, left, right in table.rows
+        ]
+        sizes.values = SizeTable(tuple(sizes.rows), ()).evaluate(tuple(dimensions))
+        sizes._index = {row: -k - 1 for k, row in enumerate(sizes.rows)}
+        sizes.guards = {(g.left, g.relation, g.right): g for g in table.guards}
+        return sizes
+
     def input(self, number: int, value: int) -> int:
         return self._row((INPUT, number, 0), value)
 

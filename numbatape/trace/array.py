@@ -30,7 +30,18 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._id = number
     self._level = level
     self._family = family
+    if trace.kept is not None:
+        trace.kept[number] = value
     return self
+
+
+def scalar_instruction(row: int, value, x, y):
+    """Record a float64 instruction of two one-cell operands, both traced."""
+    trace = x._trace
+    active = (1 if x._level == ACTIVE else 0) | (2 if y._level == ACTIVE else 0)
+    if trace.kept is not None:
+        trace.kept[x._id], trace.kept[y._id] = x._value, y._value
+    return _scalar(trace, value, 2 * row, active, max(x._level, y._level), x._id, y._id)
 
 
 def _scalar(trace, value, code, active, level, a, b):
@@ -56,6 +67,8 @@ def _scalar(trace, value, code, active, level, a, b):
     self._id = number
     self._level = level
     self._family = F64
+    if trace.kept is not None:
+        trace.kept[number] = value
     return self
 
 
@@ -75,6 +88,8 @@ def _operator(name: str, ufunc):
             if kind is TracedArray:
                 right = other._value
                 if right.__class__ is float64 and other._trace is trace and not trace.closed:
+                    if trace.kept is not None:
+                        trace.kept[self._id], trace.kept[other._id] = left, right
                     level = self._level
                     active = 1 if level == ACTIVE else 0
                     if other._level == ACTIVE:
@@ -91,6 +106,8 @@ def _operator(name: str, ufunc):
                         return _scalar(trace, value, code, active, level, other._id, self._id)
                     return _scalar(trace, value, code, active, level, self._id, other._id)
             elif (kind is float or kind is int or kind is float64) and not trace.closed:
+                if trace.kept is not None:
+                    trace.kept[self._id] = left
                 level = self._level
                 active = 1 if level == ACTIVE else 0
                 number = trace.literal(other, F64)
@@ -103,6 +120,8 @@ def _operator(name: str, ufunc):
         if right.__class__ is float64 and (kind is float or kind is int or kind is float64):
             trace = self._trace
             if not trace.closed:
+                if trace.kept is not None:
+                    trace.kept[self._id] = right
                 level = self._level
                 active = 2 if level == ACTIVE else 0
                 number = trace.literal(other, F64)
@@ -230,6 +249,8 @@ class TracedArray(Methods, Reads):
         value = self._value
         if value.__class__ is float64 and not self._trace.closed:
             active = 1 if self._level == ACTIVE else 0
+            if self._trace.kept is not None:
+                self._trace.kept[self._id] = value
             return _scalar(self._trace, -value, NEG, active, self._level, self._id, NONE)
         result = np.negative(self)
         if value.__class__ is float:

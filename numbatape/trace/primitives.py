@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import LeakError, UnsupportedOperationError
+from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING
 from .array import TracedArray, new_traced
@@ -36,9 +36,9 @@ def trace_of(args) -> Trace:
             if trace is None:
                 trace = arg._trace
             elif arg._trace is not trace:
-                raise LeakError(
+                raise ForeignTraceError(
                     f"values of two traces meet at {where_in_user_code()}; a traced value was kept "
-                    "from an earlier call, or a derivative is taken inside a traced function"
+                    "from an earlier call, or a prepared cache is used inside a traced function"
                 )
     assert trace is not None
     trace.check_open()
@@ -72,6 +72,8 @@ def operand(trace: Trace, arg, family: int) -> tuple[int, int, tuple[int, ...]]:
     """Return (value number, level, dims) of an argument in a family's cells."""
     if arg.__class__ is TracedArray:
         dims = layout_of(arg).dims
+        if trace.kept is not None:
+            trace.kept[arg._id] = arg._value
         number = arg._id if arg._family == family else trace.cast(arg, family)
         return number, arg._level, dims
     return trace.literal(arg, family), CONSTANT, np.shape(arg)
@@ -141,11 +143,13 @@ def _is_single(arg) -> bool:
     return arg.__class__ in (float, int, bool) or getattr(arg, "dtype", None) == FLOAT32
 
 
-def array_instruction(op: ArrayOp | str, args, value, differentiable: bool = True) -> TracedArray:
+def array_instruction(
+    op: ArrayOp | str, args, value, differentiable: bool = True, dims: dict[str, int] | None = None
+) -> TracedArray:
     """Record an array op: core dimensions last, batch dimensions broadcast.
 
     The result's core dimensions are looked up by letter among the operands'; a letter that the
-    operands do not have takes its size from ``value``.
+    operands do not have takes its size code from ``dims``, or its size from ``value``.
     """
     if op.__class__ is str:
         op = row(op)
@@ -156,15 +160,15 @@ def array_instruction(op: ArrayOp | str, args, value, differentiable: bool = Tru
     if value.dtype == FLOAT32:
         family = F32
     groups = CORES[op.name]
-    letters: dict[str, int] = {}
+    letters: dict[str, int] = dict(dims or {})
     numbers, batches, level, active = [], [], CONSTANT, 0
     for k, (arg, core) in enumerate(zip(args, groups[1:], strict=True)):
         its_family = F64 if "abc"[k] in op.index else family
-        number, its_level, dims = operand(trace, arg, its_family)
+        number, its_level, its_dims = operand(trace, arg, its_family)
         numbers.append(number)
-        split = len(dims) - len(core)
-        batches.append(dims[:split])
-        for letter, dim in zip(core, dims[split:], strict=True):
+        split = len(its_dims) - len(core)
+        batches.append(its_dims[:split])
+        for letter, dim in zip(core, its_dims[split:], strict=True):
             letters[letter] = sizes.same(letters[letter], dim) if letter in letters else dim
         if its_level > level:
             level = its_level

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LeakError
+from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
 from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .primitives import contiguous, family_of
-from .trace import Trace
+from .trace import Trace, recording
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Output:
     number: int
 
 
-def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
+def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
     Parameters
@@ -68,6 +68,9 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
         Argument leaves that become inputs of the tape.
     rebuild
         Callable from the list of traced leaves to ``(args, kwargs)``.
+    transform
+        Optional: what is recorded is ``transform(function)``, a derivative of the function
+        (`numbatape.trace.nested`).
     """
     trace = Trace()
     traced = []
@@ -82,16 +85,15 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
         traced.append(new_traced(trace, value, number, leaf.level, family))
     args, kwargs = rebuild(traced)
     try:
-        with np.errstate(all="ignore"), randomness.forbidden():
-            result = scipy_bridge.rebind(function)(*args, **kwargs)
+        with recording(trace), np.errstate(all="ignore"), randomness.forbidden():
+            run = scipy_bridge.rebind(function)
+            result = (run if transform is None else transform(run))(*args, **kwargs)
             return _finish(trace, result)
     except (TypeError, ValueError) as error:
         # NumPy reports what float(x) raised in ``a[0] = x`` as the cause of an error of its own.
         if isinstance(error.__cause__, LeakError):
             raise error.__cause__ from None
         raise
-    finally:
-        trace.closed = True
 
 
 def _finish(trace: Trace, result) -> Recording:
@@ -103,7 +105,9 @@ def _finish(trace: Trace, result) -> Recording:
             noted.append(_checked(leaf))
             continue
         if leaf._trace is not trace:
-            raise LeakError("the function returned a value of another trace; a traced value was stored")
+            raise ForeignTraceError(
+                "the function returned a value of another trace; a traced value was stored"
+            )
         noted.append(Output(len(outputs)))
         outputs.append(contiguous(leaf)._id)
         values.append(leaf._value)

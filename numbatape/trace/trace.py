@@ -6,8 +6,10 @@ and the paths that Python takes are NumPy's; the tape is written beside it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import OPCODE, OPS
 from ..tape import TapeBuilder
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE, MAIN, PROLOGUE
 
 OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
@@ -46,6 +48,27 @@ def where_in_user_code() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
+_running = threading.local()
+
+
+def current() -> Trace | None:
+    """Return the innermost trace that this thread is recording, or None."""
+    stack = getattr(_running, "stack", None)
+    return stack[-1] if stack else None
+
+
+@contextlib.contextmanager
+def recording(trace: Trace):
+    """Make a trace the current one of this thread."""
+    stack = _running.__dict__.setdefault("stack", [])
+    stack.append(trace)
+    try:
+        yield
+    finally:
+        stack.pop()
+        trace.closed = True
+
+
 class Trace:
     """The state of one trace.
 
@@ -66,8 +89,32 @@ class Trace:
         self.pinned = False
         self.failed = False
         self.closed = False
+        self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
+        self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place
+        self._indexed = 0
+
+    # ---- what a derivative taken inside needs
+
+    def remember(self) -> None:
+        """Keep the value of every operand from now on: reverse rules will compute with them."""
+        if self.kept is None:
+            self.kept = {}
+
+    def value_at(self, number: int):
+        """Return the NumPy value of an operand that was recorded while values were kept."""
+        assert self.kept is not None
+        if number not in self.kept:
+            storage, offset, layout = self.tape.values[number]
+            while self._indexed < len(self.tape.literals):
+                literal = self.tape.literals[self._indexed]
+                self._literals[(literal.storage, literal.offset)] = literal.data
+                self._indexed += 1
+            found = self._literals[(storage, offset)]
+            shape = tuple(map(self.tape.sizes.value, self.tape.layouts[layout].dims))
+            self.kept[number] = found.reshape(shape) if shape else found[0]
+        return self.kept[number]
 
     # ---- source positions
 
@@ -132,6 +179,9 @@ class Trace:
         active = 1 if level == ACTIVE else 0
         stage = PROLOGUE if level == CONSTANT else MAIN
         builder.emit(2 * OPCODE["cast"] + family, active, stage, out, array._id, line=self.line())
+        if self.kept is not None:
+            self.kept[array._id] = array._value
+            self.kept[out] = np.asarray(array._value).astype(FAMILY_DTYPE[family])[()]
         return out
 
     def pin_constants(self) -> None:

@@ -1,0 +1,228 @@
+"""The derivative cache: forward mode along one direction, or along several in lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import ArityError, SpecError
+from ..trace import pytrees
+from ..trace.nested.derived import pushforward
+from . import jacobian as dense
+from .arguments import Flattened
+from .base import PreparedCache
+from .derived import Derived, outputs_of
+from .directions import direction_leaves, like_result
+from .results import scalar_output, value_of
+
+
+class DerivativeCache(PreparedCache):
+    """A function prepared for `value_and_derivative`; made by `prepare_derivative_cache`.
+
+    A cache belongs to one thread at a time: give each its `clone`.
+    """
+
+    mode = "forward"
+    lanes = 1
+
+    def _ready(self) -> None:
+        config = self._program.config
+        transform = pushforward(config.strong_zero)
+        function = self._program.function
+        self._plain = Derived(function, config, transform, lanes=False)
+        self._wide = Derived(function, config, transform, lanes=True)
+
+    def _share(self, other) -> None:
+        other._plain, other._wide = self._plain.clone(), self._wide.clone()
+
+    def push(self, pairs):
+        """Return ``(value, derivative)`` for one ``(primal, tangent)`` pair an argument."""
+        primals, tangents = self._split(pairs)
+        flat = self._flatten(primals)
+        by_argument = self._align(tangents, flat.count)
+        lanes = self._lanes_of(flat, by_argument)
+        directions = direction_leaves(flat, by_argument, "the tangent", lanes)
+        if not lanes:
+            self._space = space = self._plain.sweep(self._plain.extended(flat, directions))
+        else:
+            samples = dense.samples_of(flat)
+
+            def fill(views):
+                for view, direction in zip(views, directions, strict=True):
+                    view[...] = direction
+
+            self._space = space = self._wide.sweep(self._wide.extended(flat, samples), lanes, fill)
+        result, parts = space.variant.recording.result
+        tangent = like_result(space, result, [_own(v) for v in outputs_of(space, parts)], lanes)
+        return value_of(space, result), tangent
+
+    def _split(self, pairs) -> tuple[tuple, tuple]:
+        primals, tangents = [], []
+        for k, pair in enumerate(pairs):
+            if isinstance(pair, tuple) and len(pair) == 2:
+                primals.append(pair[0])
+                tangents.append(pair[1])
+            else:
+                primals.append(pair)  # a constant, which has no tangent
+                tangents.append(None)
+                if len(pairs) == len(self._given) and k in self._prepared.differentiated:
+                    raise ArityError(f"argument {k} must be a pair (x, dx), got {type(pair).__name__}")
+        return tuple(primals), tuple(tangents)
+
+    def _align(self, tangents, count: int) -> list:
+        """Return one tangent an argument, where constants were left out."""
+        if len(tangents) == count:
+            return list(tangents)
+        found = iter(tangents)
+        return [next(found) if k in self._prepared.differentiated else None for k in range(count)]
+
+    def _lanes_of(self, flat: Flattened, tangents) -> int:
+        """Return the number of lanes of the tangents; 0 for plain ones. Mixing the two raises."""
+        if self.lanes == 1:
+            return 0
+        for k, tangent in enumerate(tangents):
+            if k not in flat.differentiated:
+                continue
+            shapes = [np.shape(part) for part in pytrees.leaves(tangent)]
+            wanted = [np.shape(x) for x, s in zip(flat.leaves, flat.specs, strict=True) if s.argument == k]
+            if shapes == wanted:
+                raise SpecError(
+                    f"argument {k} has a plain tangent; a cache of lanes={self.lanes} takes tangents with "
+                    f"a leading axis of {self.lanes}, for all arguments alike"
+                )
+        return self.lanes
+
+    # ---- what all unit directions give
+
+    def jacobian(self, args):
+        """Return ``(value, Jacobian)``, by chunks of columns."""
+        flat = self._flatten(args)
+        value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        return value, single(flat, assembled)
+
+    def call(self, *args):
+        """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
+        flat = self._flatten(args)
+        scalar_output(self._evaluator.forward(flat).variant.recording)
+        value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        return value, rows[0]
+
+
+def _own(view: np.ndarray):
+    return view.copy() if view.ndim else view[()]
+
+
+def single(flat: Flattened, assembled):
+    """Return the Jacobian of the only differentiated argument, or a tuple of them."""
+    chosen = sorted(k for k in flat.differentiated if k >= 0)
+    matrices = tuple(dense.pick(assembled, k) for k in chosen)
+    return matrices[0] if len(matrices) == 1 else matrices
+
+
+def prepare_derivative_cache(
+    f, *args, lanes=1, kwargs=None, config=None, include_callable=False
+) -> DerivativeCache:
+    """Trace a function and return its cache for `value_and_derivative`: forward mode.
+
+    The cache also serves `value_and_jacobian` and, for scalar functions, `value_and_gradient`, in
+    chunks of ``Config(chunk_size)`` columns.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    *args
+        Like those of `prepare_gradient_cache`.
+    lanes : int
+        1: tangents have the arguments' shapes. N > 1: they have a leading axis of N, one direction
+        a lane, all computed in one sweep.
+    kwargs, config, include_callable
+        As in `prepare_gradient_cache`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_derivative_cache(lambda x: x**2, np.zeros(2))
+    >>> x, dx = np.array([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> nt.value_and_derivative(cache, (x, dx))
+    (array([1., 9.]), array([2., 0.]))
+    >>> nt.value_and_jacobian(cache, x)[1]
+    array([[2., 0.],
+           [0., 6.]])
+    """
+    if type(lanes) is not int or lanes < 1:
+        raise ValueError(f"lanes={lanes!r}: must be a positive integer")
+    cache = DerivativeCache.prepare(f, args, kwargs, config, include_callable)
+    cache.lanes = lanes
+    return cache
+
+
+def value_and_derivative(cache: DerivativeCache, *pairs):
+    """Return the function's value and its derivative along a direction.
+
+    Parameters
+    ----------
+    cache : DerivativeCache
+        From `prepare_derivative_cache`.
+    *pairs
+        One ``(x, dx)`` an argument; constants bare, or left out. With ``lanes=N`` every leaf of dx
+        has a leading axis of N.
+
+    Returns
+    -------
+    value
+        ``f(x, ...)``.
+    derivative
+        With the value's structure and shapes; with lanes, a leading axis of N more.
+
+    Raises
+    ------
+    SpecError
+        If a direction has another structure or shape than its argument, or if plain tangents come to a
+        cache of lanes.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_derivative_cache(lambda x, y: x * y, 1.0, 1.0, lanes=2)
+    >>> nt.value_and_derivative(cache, (2.0, np.array([1.0, 0.0])), (3.0, np.array([0.0, 1.0])))
+    (6.0, array([3., 2.]))
+    """
+    if not isinstance(cache, DerivativeCache):
+        raise TypeError(
+            f"value_and_derivative needs a cache of prepare_derivative_cache, got {type(cache).__name__}"
+        )
+    return cache.push(pairs)
+
+
+def value_and_jacobian(cache, *args):
+    """Return the function's value and its Jacobian.
+
+    Parameters
+    ----------
+    cache : DerivativeCache or PullbackCache
+        Computes columns, or rows.
+    *args
+        Like those it was prepared with.
+
+    Returns
+    -------
+    value
+        ``f(*args)``.
+    jacobian
+        Output shape + input shape; a tuple with one entry a differentiated argument if there are
+        several.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_pullback_cache(lambda x: np.stack([x[0] * x[1], x[0]]), np.ones(2))
+    >>> nt.value_and_jacobian(cache, np.array([2.0, 3.0]))
+    (array([6., 2.]), array([[3., 2.],
+           [1., 0.]]))
+    """
+    if not hasattr(cache, "jacobian"):
+        raise TypeError(
+            "value_and_jacobian needs a cache of prepare_derivative_cache or prepare_pullback_cache, got "
+            f"{type(cache).__name__}"
+        )
+    return cache.jacobian(args)

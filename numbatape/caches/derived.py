@@ -1,0 +1,152 @@
+"""`Derived`: a function's derivatives in many directions, one or several at once, in lanes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..config import Config
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.record import Output
+from .arguments import Flattened
+from .program import Evaluator, Program, VariantWorkspace
+
+LANE_CELLS = 1 << 17  # value cells in lanes: 1 MB, what a core's second cache holds
+WIDEST = 128
+
+
+class Derived:
+    """One derivative of a function (`numbatape.trace.nested.derived`) and one thread's workspaces.
+
+    Parameters
+    ----------
+    transform
+        What is recorded in place of the function.
+    lanes
+        Whether the directions come as lanes: arrays with one more, leading dimension.
+    """
+
+    def __init__(self, function, config: Config, transform, lanes: bool):
+        self.program = Program(function, config, transform)
+        self.lanes = lanes
+        self._evaluator: Evaluator | None = None
+
+    def clone(self) -> Derived:
+        """Return the same with workspaces of its own."""
+        other = copy.copy(self)
+        other._evaluator = None
+        return other
+
+    def extended(self, flat: Flattened, directions) -> Flattened:
+        """Return the arguments followed by directions (without lanes)."""
+        args, kwargs = pytrees.unflatten(flat.outer, flat.marks)
+        return Flattened((*args, tuple(directions)), kwargs, flat.names)
+
+    def slots(self, extended: Flattened) -> list[int]:
+        """Return the numbers of the inputs that are directions."""
+        last = extended.count - 1
+        return [k for k, (_, spec, _) in enumerate(extended.traced()) if spec.argument == last]
+
+    def evaluator(self, slots) -> Evaluator:
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self.program, frozenset(slots) if self.lanes else frozenset())
+        return self._evaluator
+
+    def sweep(self, extended: Flattened, width: int = 0, fill=None) -> VariantWorkspace:
+        """Run the derivative; ``fill(views)`` writes the lanes of the directions."""
+        slots = self.slots(extended)
+        evaluator = self.evaluator(slots)
+        if not self.lanes:
+            return evaluator.forward(extended)
+        return evaluator.forward(extended, width, lambda space: fill([space.inputs[k] for k in slots]))
+
+    def again(self, space: VariantWorkspace, extended: Flattened, fill) -> None:
+        """Run once more at the same arguments, for other directions."""
+        fill([space.inputs[k] for k in self.slots(extended)])
+        space.forward()
+
+    def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None) -> VariantWorkspace:
+        """Run along all unit directions, chunk by chunk.
+
+        Parameters
+        ----------
+        samples
+            One array a direction leaf, for its shape and dtype.
+        visit
+            Called as ``visit(space, first, count)`` after each chunk: directions ``first`` to
+            ``first + count - 1`` (of all leaves' entries, in order) are in the first ``count`` lanes.
+
+        Returns
+        -------
+        VariantWorkspace
+            The workspace, which holds what does not depend on the directions.
+        """
+        extended = self.extended(flat, samples)
+        sizes = [int(np.size(sample)) for sample in samples]
+        total = sum(sizes)
+        width = chunk_width(total, chunk or self.preferred_width(extended))
+        seeds = Seeds(sizes, width)
+        space = self.sweep(extended, width, lambda views: seeds.write(views, 0))
+        visit(space, 0, min(width, total))
+        for first in range(width, total, width):
+            self.again(space, extended, lambda views, first=first: seeds.write(views, first))
+            visit(space, first, min(width, total - first))
+        return space
+
+    def preferred_width(self, extended: Flattened) -> int:
+        """Return how many lanes fit into a core's cache, for arguments of these sizes."""
+        slots = self.slots(extended)
+        self.evaluator(slots)
+        variant = self.program.find(extended)
+        if variant is None:
+            variant = self.program.trace(extended)
+        one, two = (
+            variant.lane_plan(extended.dimensions, frozenset(slots), width).cells[0] for width in (8, 16)
+        )
+        return max(1, min(WIDEST, LANE_CELLS // max(1, (two - one) // 8)))
+
+
+class Seeds:
+    """Unit directions in lanes; a chunk clears what the chunk before had set."""
+
+    def __init__(self, sizes: list[int], width: int):
+        self.sizes = sizes
+        self.width = width
+
+    def write(self, views, first: int) -> None:
+        """Write directions ``first``, ``first + 1``, ... into the lanes of the directions' cells."""
+        start = 0
+        for view, size in zip(views, self.sizes, strict=True):
+            view[...] = 0.0
+            low, high = max(first, start), min(first + self.width, start + size)
+            if low < high:
+                lanes = np.arange(low - first, high - first)
+                entries = np.arange(low - start, high - start)
+                view[(lanes, *(np.unravel_index(entries, view.shape[1:]) if view.ndim > 1 else ()))] = 1.0
+            start += size
+
+
+def chunk_width(total: int, preferred: int) -> int:
+    """Return the lanes of a chunk: the fewest chunks, and of them the smallest remainder."""
+    chunks = max(1, math.ceil(total / max(1, preferred)))
+    return max(1, math.ceil(total / chunks))
+
+
+def active_leaves(flat: Flattened) -> list[tuple]:
+    """Return ``(leaf, spec)`` of what is differentiated."""
+    return [(leaf, spec) for leaf, spec, _ in flat.traced() if spec.level == ACTIVE]
+
+
+def outputs_of(space: VariantWorkspace, part) -> list[np.ndarray]:
+    """Return views of the outputs that stand in a part of the recorded result, zeros for the rest."""
+    views = []
+    for leaf in pytrees.leaves(part):
+        if leaf.__class__ is Output:
+            views.append(space.outputs[leaf.number])
+        else:
+            views.append(np.asarray(leaf))
+    return views

@@ -1,0 +1,91 @@
+"""Directions of the arguments' structure, and derivatives along them as the caller gets them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import SpecError, StructureError
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.record import Output
+from .arguments import Flattened, is_mark
+from .program import VariantWorkspace
+from .results import per_argument, value_of
+
+
+def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[np.ndarray]:
+    """Return one array a differentiated leaf, from one tree an argument.
+
+    Parameters
+    ----------
+    lanes
+        The length of a leading axis that each leaf must have; 0 for none.
+
+    Raises
+    ------
+    SpecError
+        If a tree has another structure, or a leaf another shape, than its argument.
+    """
+    args, _ = pytrees.unflatten(flat.outer, flat.marks)
+    given: dict[int, list] = {}
+    for k, (arg, tree) in enumerate(zip(args, trees, strict=True)):
+        if k not in flat.differentiated:
+            continue
+        _leaves, structure = pytrees.flatten(arg, is_mark)
+        try:
+            given[k] = structure.flatten_up_to(tree)
+        except ValueError as error:
+            raise StructureError(f"{what} of argument {k} has another structure: {error}") from None
+    result = []
+    position: dict[int, int] = {}
+    for leaf, spec in zip(flat.leaves, flat.specs, strict=True):
+        k = spec.argument
+        if k not in given:
+            continue
+        place = position[k] = position.get(k, -1) + 1
+        if spec.level != ACTIVE:
+            continue
+        part = given[k][place]
+        shape = (lanes, *np.shape(leaf)) if lanes else np.shape(leaf)
+        if part is None or np.shape(part) != shape or np.asarray(part).dtype.kind not in "fiub":
+            got = "None" if part is None else f"{np.asarray(part).dtype} of shape {np.shape(part)}"
+            raise SpecError(f"{what} of {spec.path} needs real numbers of shape {shape}, got {got}")
+        array = np.asarray(part, spec.dtype)
+        result.append(array[()] if array.ndim == 0 else array)
+    return result
+
+
+def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
+    """Return a recorded result's tree with derivatives (one a float output) for its leaves."""
+    recording = space.variant.recording
+    found = iter(parts)
+    leaves, structure = pytrees.flatten(result)
+    filled = []
+    for leaf in leaves:
+        value = recording.values[leaf.number] if leaf.__class__ is Output else leaf
+        if leaf.__class__ is Output and np.asarray(value).dtype.kind == "f":
+            part = next(found)
+            if lanes and np.ndim(part) == np.ndim(value):  # the same in every lane
+                part = np.broadcast_to(part, (lanes, *np.shape(part))).copy()
+            filled.append(part)
+        else:
+            shape = (lanes, *np.shape(value)) if lanes else np.shape(value)
+            filled.append(np.zeros(shape, _float_of(value))[()])
+    return pytrees.unflatten(structure, filled)
+
+
+def _float_of(value) -> np.dtype:
+    dtype = np.asarray(value).dtype
+    return dtype if dtype.kind == "f" else np.dtype(float)
+
+
+def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]:
+    """Return (gradients, Hessian-vector products), one tree an argument, of a recorded `hessian_vector`."""
+    _, grads, products = space.variant.recording.result
+    return like_arguments(flat, value_of(space, grads)), like_arguments(flat, value_of(space, products))
+
+
+def like_arguments(flat: Flattened, parts) -> tuple:
+    """Return one tree an argument, given one part a differentiated leaf."""
+    found = iter(parts)
+    return per_argument(flat, [next(found) if spec.level == ACTIVE else None for spec in flat.specs])

@@ -1,0 +1,69 @@
+"""Dense Hessians: Hessian-vector products with all unit directions, in lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arguments import Flattened
+from .derived import Derived, active_leaves, outputs_of
+from .directions import like_arguments
+from .jacobian import rows_in_lanes, samples_of
+from .program import VariantWorkspace
+from .results import per_argument, scalar_output, value_of
+
+
+def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, tuple]:
+    """Return (value, gradients, blocks); ``blocks[i][j]`` is a tree of argument i of trees of j.
+
+    ``derived`` records ``(result, gradients, Hessian times directions)``.
+    """
+    leaves = active_leaves(flat)
+    sizes = [int(np.size(leaf)) for leaf, _ in leaves]
+    total = sum(sizes)
+    whole = np.empty((total, total))
+
+    def visit(space: VariantWorkspace, first: int, count: int) -> None:
+        recording = space.variant.recording
+        if first == 0:
+            scalar_output(recording, "Hessian", recording.result[0])
+        column = 0
+        views = outputs_of(space, recording.result[2])
+        for (leaf, _), size, view in zip(leaves, sizes, views, strict=True):
+            whole[first : first + count, column : column + size] = rows_in_lanes(view, count, np.shape(leaf))
+            column += size
+
+    space = derived.columns(flat, samples_of(flat), visit, chunk)
+    result, grads, _ = space.variant.recording.result
+    return value_of(space, result), like_arguments(flat, value_of(space, grads)), blocks(flat, leaves, whole)
+
+
+def blocks(flat: Flattened, leaves, whole: np.ndarray) -> tuple:
+    """Return a matrix over all differentiated entries as trees of trees of blocks."""
+    edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
+
+    def tree_of(make) -> tuple:
+        parts = iter(range(len(leaves)))
+        return per_argument(flat, [make(next(parts)) if s in active else None for s in flat.specs])
+
+    active = set(flat.active)
+    rows = np.split(whole, edges, axis=0)
+    shapes = [np.shape(leaf) for leaf, _ in leaves]
+
+    def block(i: int, j: int):
+        piece = np.split(rows[i], edges, axis=1)[j]
+        dtype = np.result_type(leaves[i][1].dtype, leaves[j][1].dtype)
+        return piece.astype(dtype).reshape(shapes[i] + shapes[j])[()]
+
+    # One tree an argument j for each leaf i, then trees of arguments i of those.
+    inner = [tree_of(lambda j, i=i: block(i, j)) for i in range(len(leaves))]
+    count = len(per_argument(flat, [None] * len(flat.specs)))
+    result = []
+    for i_arg in range(count):
+        row = []
+        for j_arg in range(count):
+            tree = tree_of(lambda i, j_arg=j_arg: inner[i][j_arg])[i_arg]
+            row.append(tree)
+        result.append(tuple(row))
+    return tuple(result)

@@ -1,0 +1,135 @@
+"""Dense Jacobians: by forward mode in chunks of columns, or by reverse mode in chunks of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..trace import pytrees
+from ..trace.record import Output
+from .arguments import Flattened
+from .derived import Derived, active_leaves, outputs_of
+from .program import VariantWorkspace
+from .results import per_argument, value_of
+
+MODES = ("auto", "forward", "reverse")
+
+
+def samples_of(flat: Flattened) -> list:
+    """Return zeros in the shapes of the differentiated leaves."""
+    return [np.zeros(np.shape(leaf), spec.dtype)[()] for leaf, spec in active_leaves(flat)]
+
+
+def output_leaves(result, values) -> list:
+    """Return the float leaves of a recorded result that were traced, as (number, value)."""
+    found = []
+    for leaf in pytrees.leaves(result):
+        if leaf.__class__ is Output:
+            value = values[leaf.number]
+            if np.asarray(value).dtype.kind == "f":
+                found.append((leaf.number, value))
+    return found
+
+
+def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
+    """Return the mode that "auto" stands for: columns if there are no more of them than rows."""
+    if mode != "auto":
+        return mode
+    recording = primal.variant.recording
+    rows = sum(int(np.size(value)) for _, value in output_leaves(recording.result, recording.values))
+    columns = sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
+    return "forward" if columns <= rows else "reverse"
+
+
+def rows_in_lanes(view: np.ndarray, count: int, shape: tuple) -> np.ndarray:
+    """Return what an output holds for each of the first lanes, flat; the same for all if it has none."""
+    size = int(np.prod(shape))
+    if view.ndim == len(shape):
+        return np.broadcast_to(view.reshape(1, size), (count, size))
+    return view.reshape(view.shape[0], size)[:count]
+
+
+def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, Any]:
+    """Return (value, Jacobian) by a pushforward of all unit directions.
+
+    ``derived`` records ``(result, tangents of its float leaves)``.
+    """
+    samples = samples_of(flat)
+    total = sum(int(np.size(s)) for s in samples)
+    blocks: list[np.ndarray] = []
+    shapes: list[tuple] = []
+
+    def visit(space: VariantWorkspace, first: int, count: int) -> None:
+        recording = space.variant.recording
+        if not blocks:
+            for _, value in output_leaves(recording.result[0], recording.values):
+                shapes.append(np.shape(value))
+                blocks.append(np.empty((int(np.size(value)), total), np.asarray(value).dtype))
+        for block, shape, view in zip(blocks, shapes, outputs_of(space, recording.result[1]), strict=True):
+            block[:, first : first + count] = rows_in_lanes(view, count, shape).T
+
+    space = derived.columns(flat, samples, visit, chunk)
+    return value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
+
+
+def reverse(
+    derived: Derived, flat: Flattened, primal: VariantWorkspace, chunk: int | None
+) -> tuple[Any, Any]:
+    """Return (value, Jacobian) by a pullback of all unit cotangents.
+
+    ``derived`` records ``(result, gradients of the differentiated leaves)``; ``primal`` is a sweep of the
+    function itself, for the shapes of its outputs.
+    """
+    recording = primal.variant.recording
+    outputs = [value for _, value in output_leaves(recording.result, recording.values)]
+    samples = [np.zeros(np.shape(v), np.asarray(v).dtype)[()] for v in outputs]
+    sizes = [int(np.size(v)) for v in outputs]
+    leaves = active_leaves(flat)
+    total = sum(int(np.size(leaf)) for leaf, _ in leaves)
+    whole = np.empty((sum(sizes), total))
+
+    def visit(space: VariantWorkspace, first: int, count: int) -> None:
+        column = 0
+        views = outputs_of(space, space.variant.recording.result[1])
+        for (leaf, _), view in zip(leaves, views, strict=True):
+            size = int(np.size(leaf))
+            whole[first : first + count, column : column + size] = rows_in_lanes(view, count, np.shape(leaf))
+            column += size
+
+    space = derived.columns(flat, samples, visit, chunk)
+    split = np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
+    blocks = [part.astype(np.asarray(v).dtype) for part, v in zip(split, outputs, strict=True)]
+    return value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
+
+
+def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
+    """Return the result's tree with, in the place of each leaf, one tree an argument of blocks."""
+    recording = space.variant.recording
+    leaves = active_leaves(flat)
+    edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
+    parts = iter(blocks)
+
+    def per_output(leaf) -> tuple:
+        value = recording.values[leaf.number] if leaf.__class__ is Output else leaf
+        shape = np.shape(value)
+        if leaf.__class__ is Output and np.asarray(value).dtype.kind == "f":
+            pieces = np.split(next(parts), edges, axis=1)
+        else:
+            pieces = [np.zeros((int(np.prod(shape)), int(np.size(x)))) for x, _ in leaves]
+        # Contiguous copies: no block keeps the others alive.
+        shaped = iter(
+            np.ascontiguousarray(piece).reshape(shape + np.shape(x))[()]
+            for piece, (x, _) in zip(pieces, leaves, strict=True)
+        )
+        return per_argument(flat, [next(shaped) if s in active else None for s in flat.specs])
+
+    active = set(flat.active)
+    found, structure = pytrees.flatten(recording.result[0])
+    return structure, [per_output(leaf) for leaf in found]
+
+
+def pick(assembled, argument: int):
+    """Return the Jacobian with respect to one argument: the result's tree with blocks for leaves."""
+    structure, rows = assembled
+    return pytrees.unflatten(structure, [row[argument] for row in rows])

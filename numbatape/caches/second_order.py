@@ -1,0 +1,184 @@
+"""The Hessian caches: Hessian-vector products, and whole Hessians."""
+
+from __future__ import annotations
+
+from ..errors import SpecError
+from ..trace.nested.derived import hessian_vector
+from .base import PreparedCache
+from .derived import Derived
+from .directions import direction_leaves, products_of
+from .hessian import full_hessian
+from .results import scalar_output, value_of
+
+
+class HvpCache(PreparedCache):
+    """A function prepared for `value_and_hvp`; made by `prepare_hvp_cache`."""
+
+    mode = "second order"
+
+    def _ready(self) -> None:
+        scalar_output(self._space.variant.recording, "Hessian")
+        config = self._program.config
+        transform = hessian_vector(config.second_order_mode, config.strong_zero)
+        self.mode = config.second_order_mode.replace("_", " ")
+        self._plain = Derived(self._program.function, config, transform, lanes=False)
+
+    def _share(self, other) -> None:
+        other._plain = self._plain.clone()
+
+    def multiply(self, vectors, args):
+        """Return (value, gradient, Hessian-vector product)."""
+        flat = self._flatten(args)
+        several = len([k for k in flat.differentiated if k >= 0]) > 1
+        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        given = list(vectors) if several and isinstance(vectors, (tuple, list)) else [vectors]
+        if len(given) == flat.count and several:
+            trees = given
+        elif len(given) == len(chosen):
+            found = iter(given)
+            trees = [next(found) if k in chosen else None for k in range(flat.count)]
+        else:
+            raise SpecError(f"the vector must be a tuple of {len(chosen)}, one entry an argument")
+        directions = direction_leaves(flat, trees, "the vector")
+        space = self._space = self._plain.sweep(self._plain.extended(flat, directions))
+        result = space.variant.recording.result[0]
+        grads, products = products_of(flat, space)
+        if not several:
+            (k,) = chosen
+            return value_of(space, result), grads[k], products[k]
+        return value_of(space, result), grads, products
+
+
+class HessianCache(HvpCache):
+    """A function prepared for `value_gradient_and_hessian`; made by `prepare_hessian_cache`.
+
+    It serves `value_and_hvp` too.
+    """
+
+    def _ready(self) -> None:
+        super()._ready()
+        config = self._program.config
+        transform = hessian_vector(config.second_order_mode, config.strong_zero)
+        self._wide = Derived(self._program.function, config, transform, lanes=True)
+
+    def _share(self, other) -> None:
+        super()._share(other)
+        other._wide = self._wide.clone()
+
+    def hessian(self, args):
+        """Return (value, gradient, Hessian)."""
+        flat = self._flatten(args)
+        value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        if len(chosen) == 1:
+            (k,) = chosen
+            return value, grads[k], whole[k][k]
+        return value, grads, whole
+
+
+def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HvpCache:
+    """Trace a scalar function and return its cache for `value_and_hvp`.
+
+    Parameters are those of `prepare_gradient_cache`; ``Config(second_order_mode)`` chooses how the two
+    orders are nested.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hvp_cache(lambda x: np.sum(x**2), np.zeros(2))
+    >>> nt.value_and_hvp(cache, np.array([1.0, 0.0]), np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]), array([2., 0.]))
+    """
+    return HvpCache.prepare(f, args, kwargs, config, include_callable)
+
+
+def value_and_hvp(cache: HvpCache, v, *args):
+    """Return the function's value, its gradient, and its Hessian times a vector.
+
+    Parameters
+    ----------
+    cache : HvpCache
+        From `prepare_hvp_cache` (or `prepare_hessian_cache`).
+    v
+        The vector, of the argument's structure and shapes; with several differentiated arguments a
+        tuple, one entry an argument.
+    *args
+        Like those it was prepared with.
+
+    Returns
+    -------
+    value, gradient, product
+        With several differentiated arguments the gradient and the product (of the joint Hessian) are
+        tuples.
+
+    Raises
+    ------
+    SpecError
+        If the vector or the arguments do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hvp_cache(lambda x, y: x * x * y, 1.0, 1.0)
+    >>> value, gradient, product = nt.value_and_hvp(cache, (1.0, 0.0), 2.0, 3.0)
+    >>> [float(p) for p in product]
+    [6.0, 4.0]
+    """
+    if not isinstance(cache, HvpCache):
+        raise TypeError(f"value_and_hvp needs a cache of prepare_hvp_cache, got {type(cache).__name__}")
+    return cache.multiply(v, args)
+
+
+def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HessianCache:
+    """Trace a scalar function and return its cache for `value_gradient_and_hessian`.
+
+    Parameters are those of `prepare_gradient_cache`; ``Config(chunk_size)`` sets how many columns a
+    sweep computes, ``Config(second_order_mode)`` how the two orders are nested.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hessian_cache(lambda x: np.sum(x**3), np.zeros(2))
+    >>> nt.value_gradient_and_hessian(cache, np.array([1.0, 2.0]))[2]
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    return HessianCache.prepare(f, args, kwargs, config, include_callable)
+
+
+def value_gradient_and_hessian(cache: HessianCache, *args):
+    """Return the function's value, gradient and Hessian.
+
+    Parameters
+    ----------
+    cache : HessianCache
+        From `prepare_hessian_cache`.
+    *args
+        Like those it was prepared with.
+
+    Returns
+    -------
+    value, gradient, hessian
+        The Hessian has shape input shape + input shape; of a dictionary it is a dictionary of
+        dictionaries. With several differentiated arguments the gradient is a tuple and the Hessian a tuple
+        of tuples of blocks.
+
+    Raises
+    ------
+    SpecError
+        If the arguments differ from the prepared ones.
+    TypeError
+        If the cache was prepared for products alone.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hessian_cache(lambda x, y: x * y, 1.0, 1.0)
+    >>> [[float(block) for block in row] for row in nt.value_gradient_and_hessian(cache, 2.0, 3.0)[2]]
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    if not isinstance(cache, HessianCache):
+        raise TypeError(
+            f"value_gradient_and_hessian needs a cache of prepare_hessian_cache, got {type(cache).__name__}"
+        )
+    return cache.hessian(args)

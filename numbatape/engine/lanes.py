@@ -1,0 +1,268 @@
+"""Lanes: a tape that computes many points, or many directions, at once.
+
+`with_lanes` turns a tape into one in which some inputs have a leading dimension more. What depends on
+them has it too, everything else is computed once, before: it becomes the prologue. The result is an
+ordinary tape, planned, verified and swept like any other; a one-cell instruction becomes a vector
+instruction over the lanes, an array op gets a batch dimension.
+
+A one-cell value keeps its lanes side by side. An array is kept a lane after the other, so that array
+ops find each lane contiguous, unless it is read and written cell by cell: then every cell has its
+lanes side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ops import OPCODE, OPS, ArrayOp
+from ..tape import Tape
+from ..tape.sizes import Sizes
+from ..tape.tape import (
+    F64,
+    GUARD,
+    INSTRUCTION,
+    MAIN,
+    NONE,
+    POOLS,
+    PROLOGUE,
+    STORAGE,
+    VALUE,
+    VARYING,
+    Layout,
+    Literal,
+)
+
+AGREE, COPY, FILL = OPCODE["agree"], OPCODE["copy"], OPCODE["fill"]
+
+
+def with_lanes(tape: Tape, slots: frozenset[int], dimensions: tuple[int, ...], hoist: bool = True) -> Tape:
+    """Return a tape whose inputs of the given numbers have a leading dimension of lanes.
+
+    Parameters
+    ----------
+    dimensions
+        Some input dimensions for which the tape holds.
+    hoist
+        Whether what does not depend on lanes becomes the prologue; the tape then has no reverse sweep.
+    """
+    return _Lanes(tape, slots, dimensions, hoist).tape()
+
+
+class _Lanes:
+    def __init__(self, tape: Tape, slots: frozenset[int], dimensions, hoist: bool):
+        self.old = tape
+        self.slots = slots
+        self.hoist = hoist
+        self.code = [tuple(row) for row in tape.code.tolist()]
+        self.values = [tuple(value) for value in tape.values.tolist()]
+        self.storages = [tuple(storage) for storage in tape.storages.tolist()]
+        self.layouts = list(tape.layouts)
+        self.literals = list(tape.literals)
+        self._layout_index = {layout: k for k, layout in enumerate(self.layouts)}
+        self._renumber(dimensions)
+        self._find_laned()
+        self._place()
+        self._views: dict[tuple[int, int], int] = {}
+
+    # ---- sizes
+
+    def _renumber(self, dimensions) -> None:
+        """Number the input dimensions anew: a laned input's first one is the lanes."""
+        table, self.moved, self.leads = self.old.sizes, [], []
+        new: list[int] = []
+        old = iter(dimensions)
+        for number, slot in enumerate(self.old.inputs):
+            if number in self.slots:
+                self.leads.append(len(new))
+                new.append(2)
+            for _ in slot.dims:
+                self.moved.append(len(new))
+                new.append(next(old))
+        self.sizes = Sizes.resume(table, self.moved, new)
+        self.lanes, *others = (self.sizes.input(lead, 2) for lead in self.leads)
+        for other in others:
+            self.sizes.guard(other, "==", self.lanes)
+
+    # ---- what has lanes
+
+    def _key(self, value: int) -> int:
+        storage, offset, _ = self.values[value]
+        return storage if storage >= len(POOLS) else -1 - (offset * len(POOLS) + storage)
+
+    def _find_laned(self) -> None:
+        laned = {self._key(self.old.inputs[number].value) for number in self.slots}
+        grown = -1
+        while grown != len(laned):  # a storage may be written again after it was read
+            grown = len(laned)
+            for op, _, _, out, a, b, c, aux in self.code:
+                if op == GUARD:
+                    continue
+                if any(n != NONE and self._key(n) in laned for n in (a, b, c)):
+                    laned.add(self._key(out))
+                    if aux != NONE:
+                        laned.add(self._key(aux))
+                elif self._key(out) in laned and aux != NONE:
+                    laned.add(self._key(aux))
+        self.laned = laned
+
+    def _place(self) -> None:
+        """Choose where the lanes of each storage are, and make storages for one-cell values."""
+        single: dict[int, int] = {}
+        kept_whole: set[int] = set()
+        for op, _, _, out, a, b, c, aux in self.code:
+            if op == GUARD:
+                continue
+            for n in (out, a, b, c):
+                if n != NONE:
+                    key, cells = self._key(n), self.layouts[self.values[n][2]].dims
+                    single[key] = single.get(key, 0) + (1 if not cells else -1)
+            if isinstance(OPS[op >> 1], ArrayOp) and op >> 1 != FILL:
+                kept_whole.add(self._key(out))
+                if aux != NONE:
+                    kept_whole.add(self._key(aux))
+        self.interleaved = {
+            key for key in self.laned if key >= 0 and key not in kept_whole and single.get(key, 0) > 0
+        }
+        self.scalar_storage: dict[int, int] = {}
+        self.lane_stride: dict[int, int] = {}
+        for key in sorted(self.laned):
+            if key < 0:
+                level, family = POOLS[(-1 - key) % len(POOLS)]
+                self.scalar_storage[key] = len(self.storages)
+                self.storages.append((self.lanes, family, level))
+                self.lane_stride[key] = 1
+            else:
+                size, family, level = self.storages[key]
+                self.lane_stride[key] = 1 if key in self.interleaved else size
+                self.storages[key] = (self.sizes.mul(size, self.lanes), family, level)
+
+    # ---- values with lanes
+
+    def _layout(self, dims, strides) -> int:
+        layout = Layout(tuple(dims), tuple(strides))
+        number = self._layout_index.get(layout)
+        if number is None:
+            number = self._layout_index[layout] = len(self.layouts)
+            self.layouts.append(layout)
+        return number
+
+    def _view(self, value: int, padding: int = 0) -> int:
+        """Return the value with lanes in front, then ``padding`` axes of one entry."""
+        key = self._key(value)
+        if key not in self.laned:
+            return value
+        known = self._views.get((value, padding))
+        if known is not None:
+            return known
+        storage, offset, layout = self.values[value]
+        dims, strides = self.layouts[layout].dims, self.layouts[layout].strides
+        if key < 0:
+            storage, offset = self.scalar_storage[key], 0
+        elif key in self.interleaved:
+            offset = self.sizes.mul(offset, self.lanes)
+            strides = tuple(self.sizes.mul(s, self.lanes) for s in strides)
+        number = len(self.values)
+        self.values.append(
+            (
+                storage,
+                offset,
+                self._layout(
+                    (self.lanes, *[1] * padding, *dims), (self.lane_stride[key], *[0] * padding, *strides)
+                ),
+            )
+        )
+        self._views[(value, padding)] = number
+        return number
+
+    def _rank(self, value: int) -> int:
+        return len(self.layouts[self.values[value][2]].dims)
+
+    # ---- instructions
+
+    def _rewritten(self):
+        """Yield (row, position, whether it depends on lanes) of the new instructions."""
+        for literal in self.old.literals:
+            if literal.storage in self.laned:  # contents of a storage that lanes write to later
+                yield self._spread(literal), NONE, True
+        for row, position in zip(self.code, self.old.positions.tolist(), strict=True):
+            op, active, _, out, a, b, c, aux = row
+            if op == GUARD:
+                if self._key(a) in self.laned:
+                    agreed = self._one_cell(VARYING, F64)
+                    yield (2 * AGREE, 0, MAIN, agreed, self._view(a), b, NONE, NONE), position, True
+                    yield (GUARD, 0, MAIN, NONE, agreed, b, NONE, aux), position, True
+                else:
+                    yield row, position, False
+                continue
+            if self._key(out) not in self.laned:
+                yield row, position, False
+                continue
+            rule = OPS[op >> 1]
+            cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4
+            batch = self._rank(out) - len(cores[0])
+            new = [self._view(out)]
+            for j, n in enumerate((a, b, c)):
+                if n == NONE:
+                    new.append(n)
+                    continue
+                new.append(self._view(n, batch - (self._rank(n) - len(cores[1 + j]))))
+            extra = NONE if aux == NONE else self._view(aux)
+            yield (op, active, MAIN, *new, extra), position, True
+
+    def _one_cell(self, level: int, family: int) -> int:
+        self.storages.append((1, family, level))
+        self.values.append((len(self.storages) - 1, 0, self._layout((), ())))
+        return len(self.values) - 1
+
+    def _spread(self, literal: Literal):
+        """Return the instruction that copies a literal into every lane, from cells of its own."""
+        family = self.storages[literal.storage][1]
+        count = int(literal.data.size)
+        self.literals = [item for item in self.literals if item is not literal]
+        self.storages.append((count, family, 0))
+        source = len(self.storages) - 1
+        self.literals.append(Literal(source, 0, literal.data))
+        self.values.append((source, 0, self._layout((count,), (1,))))
+        origin = len(self.values) - 1
+        self.values.append((literal.storage, literal.offset, self._layout((count,), (1,))))
+        return (2 * COPY + family, 0, MAIN, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
+
+    def tape(self) -> Tape:
+        old = self.old
+        inputs = tuple(
+            replace(slot, value=self._view(slot.value), dims=(self.leads_code(number), *slot.dims))
+            if number in self.slots
+            else slot
+            for number, slot in enumerate(old.inputs)
+        )
+        rows = list(self._rewritten())
+        if self.hoist:
+            rows.sort(key=lambda item: item[2])  # stable
+        early = [item for item in rows if not item[2]] if self.hoist else []
+        code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
+        if self.hoist:  # and nothing takes an adjoint: the prologue is not swept back
+            code["active"] = 0
+            code["stage"] = np.where(np.arange(len(rows)) < len(early), PROLOGUE, MAIN)
+        outputs = tuple(self._view(value) for value in old.outputs)
+        new = replace(
+            old,
+            code=code,
+            prologue=len(early) if self.hoist else old.prologue,
+            values=np.array(self.values, VALUE).reshape(-1),
+            layouts=tuple(self.layouts),
+            storages=np.array(self.storages, STORAGE).reshape(-1),
+            literals=tuple(self.literals),
+            inputs=inputs,
+            outputs=outputs,
+            positions=np.array([position for _, position, _ in rows], np.int32),
+            sizes=self.sizes.freeze(),
+        )
+        for array in (new.code, new.values, new.storages, new.positions):
+            array.flags.writeable = False
+        return new
+
+    def leads_code(self, number: int) -> int:
+        """Return the size code of an input's own dimension of lanes."""
+        return self.sizes.input(self.leads[sorted(self.slots).index(number)], 2)

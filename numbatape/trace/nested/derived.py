@@ -1,0 +1,84 @@
+"""What a program records in place of a function: the function with derivatives in given directions.
+
+Each turns a function of ``(*args, **kwargs)`` into one of ``(*args, directions, **kwargs)``, where the
+directions are a tuple with one entry a differentiated leaf of the arguments (of the outputs, for a
+pullback). The arguments are a trace's own inputs, so that they need no marks.
+"""
+
+from __future__ import annotations
+
+from ...tape.tape import ACTIVE
+from .. import pytrees
+from ..array import TracedArray
+from ..trace import current
+from .transforms import Linearised, hessian_product, or_zeros
+
+
+def _active(args) -> list[TracedArray]:
+    return [x for x in pytrees.leaves(args) if x.__class__ is TracedArray and x._level == ACTIVE]
+
+
+def _all_or_zeros(parts, likes) -> tuple:
+    return tuple(or_zeros(part, like) for part, like in zip(parts, likes, strict=True))
+
+
+def pushforward(strong: bool):
+    """Record ``(result, tangents of its float leaves)``."""
+
+    def transform(function):
+        def derived(*args, **kwargs):
+            *primals, tangents = args
+            leaves = _active(primals)
+            run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+            return run.result, _all_or_zeros(run.push(tangents, strong), run.outputs)
+
+        return derived
+
+    return transform
+
+
+def pullback(function):
+    """Record ``(result, gradients of the differentiated leaves)``."""
+
+    def derived(*args, **kwargs):
+        *primals, cotangents = args
+        leaves = _active(primals)
+        run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+        return run.result, _all_or_zeros(run.pull(cotangents), leaves)
+
+    return derived
+
+
+def gradient(function):
+    """Record ``(result, gradients)`` of a scalar function; no directions."""
+
+    def derived(*args, **kwargs):
+        *primals, _ = args
+        leaves = _active(primals)
+        run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+        return run.result, _all_or_zeros(run.gradient(run.scalar()), leaves)
+
+    return derived
+
+
+def hessian_vector(mode: str, strong: bool):
+    """Record ``(result, gradients, Hessian times directions)`` of a scalar function."""
+
+    def transform(function):
+        def derived(*args, **kwargs):
+            *primals, directions = args
+            leaves = _active(primals)
+            result, grads, products = hessian_product(
+                current(),
+                lambda _: function(*primals, **kwargs),
+                leaves,
+                list(directions),
+                mode,
+                strong,
+                marked=True,
+            )
+            return result, _all_or_zeros(grads, leaves), _all_or_zeros(products, leaves)
+
+        return derived
+
+    return transform

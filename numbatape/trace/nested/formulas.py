@@ -1,0 +1,206 @@
+"""Partial derivatives of elementwise rows as compositions of rows.
+
+A row states its partials as text in the kernel language. Here the same text becomes a function of
+traced arrays: conditional expressions become ``np.where``, ``math.*`` NumPy's functions, the helpers
+of `numbatape.ops.scalars` are translated in turn. So second and higher derivatives need no list
+of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+
+import numpy as np
+
+from ...errors import UnsupportedOperationError
+from ...ops import BY_FUNCTION, OPCODE, Elementwise, resolve, scalars
+from ...ops.table import OPERANDS
+from ..array import TracedArray
+from ..primitives import elementwise, row
+
+MATH = {
+    "fabs": np.absolute,
+    "pow": np.power,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "inf": np.inf,
+    "nan": np.nan,
+    "pi": np.pi,
+}
+
+
+def by_row(name: str):
+    """Return a row of the op table as a function of arrays, traced or not."""
+
+    def call(*args):
+        if any(arg.__class__ is TracedArray for arg in args):
+            return elementwise(name, *args)
+        return resolve(row(name).numpy[0])(*args)
+
+    return call
+
+
+# Helpers that have a row or a NumPy function of their own.
+SPECIAL = {
+    "sign": np.sign,
+    "floor": np.floor,
+    "rint": np.rint,
+    "hypot": np.hypot,
+    "ldexp": lambda x, y: x * np.exp2(y),  # a literal exponent is a float on the tape
+    "logistic": by_row("expit"),
+    "zeta": by_row("hurwitz"),
+    "erfc_ratio": by_row("erfc_ratio"),
+}
+
+
+def select(condition, x, y):
+    """``x if condition else y``, entry by entry."""
+    if condition.__class__ is not TracedArray and np.ndim(condition) == 0:
+        return x if condition else y
+    return np.where(condition, x, y)
+
+
+class Namespace:
+    """``math.name`` or ``sc.name`` of a formula, as functions of traced arrays."""
+
+    def __init__(self, find):
+        self._find = find
+
+    def __getattr__(self, name):
+        return self._find(name)
+
+
+def _math(name: str):
+    if name in MATH:
+        return MATH[name]
+    return by_row(name) if name in OPCODE else getattr(np, name)
+
+
+def _scipy(name: str):
+    op = BY_FUNCTION.get(f"sc.{name}")
+    if op is not None:
+        return by_row(op.name)
+
+    def refuse(*args):
+        raise UnsupportedOperationError(
+            f"a derivative of this order needs the derivative of scipy.special.{name}, which has no rule"
+        )
+
+    return refuse
+
+
+class Translate(ast.NodeTransformer):
+    """The kernel language's conditions as functions of arrays."""
+
+    def visit_IfExp(self, node):
+        self.generic_visit(node)
+        return _call("select", node.test, node.body, node.orelse)
+
+    def visit_BoolOp(self, node):
+        self.generic_visit(node)
+        name = "both" if isinstance(node.op, ast.And) else "either"
+        return functools.reduce(lambda left, right: _call(name, left, right), node.values)
+
+    def visit_Compare(self, node):
+        self.generic_visit(node)
+        terms = [node.left, *node.comparators]
+        pairs = [
+            ast.Compare(left, [op], [right])
+            for left, op, right in zip(terms, node.ops, terms[1:], strict=False)
+        ]
+        return functools.reduce(lambda left, right: _call("both", left, right), pairs)
+
+
+def _call(name: str, *args) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
+
+
+class Names(dict):
+    """Globals of translated formulas; helpers are translated when they are first named."""
+
+    def __missing__(self, name):
+        thing = getattr(scalars, name)
+        self[name] = _helper(thing) if inspect.isfunction(thing) else thing
+        return self[name]
+
+
+def _helper(function):
+    """Return a scalar helper (assignments, early returns, a last return) as a function of arrays."""
+    definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    body: list[ast.stmt] = []
+    choices: list[tuple[ast.expr, ast.expr]] = []
+    for statement in definition.body:
+        if isinstance(statement, ast.Assign):
+            body.append(statement)
+        elif isinstance(statement, ast.If):
+            (inner,) = statement.body
+            assert isinstance(inner, ast.Return) and inner.value is not None
+            choices.append((statement.test, inner.value))
+        elif isinstance(statement, ast.Return):
+            assert statement.value is not None
+            result = statement.value
+            for test, value in reversed(choices):
+                result = ast.IfExp(test, value, result)
+            body.append(ast.Return(result))
+    definition.body = body
+    return _compile(definition)
+
+
+def _compile(definition: ast.FunctionDef):
+    module = ast.fix_missing_locations(Translate().visit(ast.Module([definition], [])))
+    scope: dict = {}
+    # exec, not eval of a lambda: a dict subclass as globals is asked by __missing__ inside of exec only
+    exec(compile(module, "<formula>", "exec"), scope)
+    function = scope[definition.name]
+    names = function.__code__.co_names
+    function.__globals__.update({name: NAMES[name] for name in names if name not in _ATTRIBUTES(function)})
+    return function
+
+
+def _ATTRIBUTES(function) -> set[str]:
+    """Return the names that a function's code uses as attributes only (``exp`` of ``math.exp``)."""
+    import dis
+
+    loaded = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
+    return set(function.__code__.co_names) - loaded
+
+
+NAMES = Names(
+    SPECIAL
+    | {
+        "math": Namespace(_math),
+        "sc": Namespace(_scipy),
+        "select": select,
+        "both": np.logical_and,
+        "either": np.logical_or,
+    }
+)
+
+
+@functools.cache
+def partial_function(name: str, operand: int):
+    """Return ``(x, y, w, z) -> partial`` of an elementwise row with respect to an operand."""
+    op = row(name)
+    assert isinstance(op, Elementwise)
+    text = op.partials[operand]
+    source = f"def partial({', '.join(OPERANDS)}, z):\n    return {text}\n"
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    return _compile(definition)
+
+
+@functools.cache
+def condition_function(text: str):
+    """Return ``(x, y, w, z) -> truth`` of the condition in a partial ``1.0 if ... else 0.0``."""
+    definition = ast.parse(f"def side({', '.join(OPERANDS)}, z):\n    return {text}\n").body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    return _compile(definition)

@@ -1,0 +1,150 @@
+"""Functions of traced arguments to their derivatives: vjp, jvp, gradient with Hessian-vector product.
+
+Each runs the function once, in the current trace, on marked copies of what is differentiated, and
+appends the derivative's instructions. Nothing distinguishes levels but which instructions stand
+between the marks and the result, so perturbations cannot be confused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import OutputError
+from .. import pytrees
+from ..array import TracedArray
+from ..primitives import value_of
+from ..trace import Trace
+from .adjoint import Adjoint, mark, zeros_like
+
+
+def is_float(leaf) -> bool:
+    """Whether a leaf can be differentiated: a float, or an array of floats, traced or not."""
+    value = value_of(leaf)
+    if isinstance(value, (float, np.floating)):
+        return True
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+class Linearised:
+    """A function's run on some leaves, and the means to pull cotangents back through it.
+
+    Attributes
+    ----------
+    result
+        What the function returned.
+    outputs
+        The traced leaves of the result that are floats.
+    """
+
+    def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
+        trace.remember()
+        self.trace = trace
+        self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
+        self._start = len(trace.tape.code)
+        self.result = function(self.marks)
+        self._stop = len(trace.tape.code)
+        parts, self.structure = pytrees.flatten(self.result)
+        self.parts = parts
+        self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
+
+    def pull(self, cotangents, strong: bool = True) -> list:
+        """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
+        seeds = [(y, ct) for y, ct in zip(self.outputs, cotangents, strict=True) if ct is not None]
+        return Adjoint(self.trace, strong).run(self._start, self._stop, self.marks, seeds)
+
+    def push(self, tangents, strong: bool = False) -> list:
+        """Return one tangent an output (None for zero), given one a leaf (None for zero).
+
+        The pullback is linear in its cotangent, and its transpose is the pushforward. The first
+        transposition's own instructions are dropped when the tape is frozen: nothing needs them.
+        """
+        trace = self.trace
+        ghosts = [zeros_like(trace, y) for y in self.outputs]
+        start = len(trace.tape.code)
+        pulled = self.pull(ghosts, strong)
+        stop = len(trace.tape.code)
+        seeds = [
+            (ct, t)
+            for ct, t in zip(pulled, tangents, strict=True)
+            if ct.__class__ is TracedArray and t is not None
+        ]
+        return Adjoint(trace, strong).run(start, stop, ghosts, seeds)
+
+    def scalar(self, result=None, what: str = "gradient") -> TracedArray | None:
+        """Return the one real scalar of the result, None for a plain number; else raise."""
+        result = self.result if result is None else result
+        value = value_of(result)
+        if isinstance(value, (float, int, np.number, np.ndarray)) and not isinstance(value, bool):
+            if np.ndim(value):
+                raise OutputError(
+                    f"a {what} needs a function that returns one real scalar, got an array of shape "
+                    f"{np.shape(value)}; perhaps you meant jacobian (or a pullback: nt.vjp)"
+                )
+            if np.asarray(value).dtype.kind == "f":
+                return result if result.__class__ is TracedArray else None
+            if result.__class__ is not TracedArray:
+                return None
+        got = np.asarray(value).dtype if result.__class__ is TracedArray else type(result).__name__
+        raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
+
+    def gradient(self, output: TracedArray | None, strong: bool = True) -> list:
+        """Return the gradient of one of the outputs, one entry a leaf, None for zero."""
+        if output is None:
+            return [None] * len(self.marks)
+        return self.pull([1.0 if y is output else None for y in self.outputs], strong)
+
+
+def or_zeros(part, like):
+    """Return a derivative, or zeros in the shape of what it belongs to."""
+    value = value_of(like)
+    dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind == "f" else np.dtype(float)
+    if part is None:
+        return np.zeros(np.shape(value), dtype)[()]
+    if part.__class__ is float:
+        return dtype.type(part)
+    return part
+
+
+def hessian_product(
+    trace: Trace, function, leaves, directions, mode: str, strong: bool = False, marked=False
+):
+    """Return (result, gradient, product of the Hessian with the directions), one entry a leaf.
+
+    Parameters
+    ----------
+    mode
+        "reverse_over_forward": the gradient of the directional derivative, whose gradient with
+        respect to the direction is the gradient itself. "forward_over_reverse": the directional
+        derivative of the gradient.
+    """
+    count = len(leaves)
+    if mode == "forward_over_reverse":
+        held: dict = {}
+
+        def gradient(inner):
+            run = Linearised(trace, function, inner, marked=True)
+            held["result"] = run.result
+            held["gradient"] = [
+                or_zeros(g, x) for g, x in zip(run.gradient(run.scalar()), inner, strict=True)
+            ]
+            return held["gradient"]
+
+        outer = Linearised(trace, gradient, leaves, marked)
+        pushed = iter(outer.push(directions, strong))
+        products = [next(pushed) if g.__class__ is TracedArray else None for g in outer.parts]
+        return held["result"], held["gradient"], products
+
+    def slope(inner):
+        run = Linearised(trace, function, inner[:count], marked=True)
+        output = run.scalar()
+        (tangent,) = run.push(inner[count:], strong) if output is not None else (None,)
+        return [run.result, tangent]
+
+    outer = Linearised(trace, slope, [*leaves, *directions], marked)
+    result, tangent = outer.result  # type: ignore[misc]
+    if tangent.__class__ is not TracedArray:
+        return result, [None] * count, [None] * count
+    parts = outer.pull([1.0 if y is tangent else None for y in outer.outputs])
+    return result, parts[count:], parts[:count]

@@ -1,0 +1,167 @@
+"""Gradients and pullbacks, one-shot: prepared on first use, kept by function and signature."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import optree
+
+from ..caches.arguments import Flattened, require_active
+from ..caches.base import parameter_names, python_function
+from ..caches.program import Evaluator
+from ..caches.pullback import seed_cotangent
+from ..caches.registry import shelf_of
+from ..caches.results import gradients_of, scalar_output, seed_output, value_and_aux, value_of
+from ..trace import pytrees
+from ..trace.array import TracedArray
+from ..trace.primitives import stop_gradient as _stop_traced
+from . import inner
+from .calls import chosen_arguments, dispatch, flatten_call
+
+
+def value_and_grad(f, argnums=0, has_aux=False):
+    """Return a function that computes the value and the gradient of ``f``.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar, or ``(scalar, aux)``.
+    argnums : int or tuple of int
+        What to differentiate with respect to. The other arguments are constants.
+    has_aux : bool
+        ``f`` returns ``(value, aux)``; aux is passed through.
+
+    Returns
+    -------
+    callable
+        ``g(*args, **kwargs)`` → ``(value, gradient)`` or ``((value, aux), gradient)``; the
+        gradient has the structure of the argument, and is a tuple if ``argnums`` is one.
+
+    Raises
+    ------
+    SpecError, OutputError, UnsupportedOperationError
+        From the call; see `prepare_gradient_cache`. Integers cannot be differentiated.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1))(np.ones(2), np.arange(2.0))
+    (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
+    """
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+    scalar = value_and_aux if has_aux else scalar_output
+    single = isinstance(argnums, (int, np.integer))
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        chosen = chosen_arguments(argnums, len(args))
+
+        def outer():
+            flat = flatten_call(args, kwargs, chosen, names)
+            evaluator, idle = shelf.borrow(target, flat)
+            space = evaluator.forward(flat)
+            seed_output(space, scalar(space.variant.recording))
+            space.reverse()
+            value, grads = value_of(space), gradients_of(flat, space)
+            idle.append(evaluator)
+            return value, tuple(grads[k] for k in chosen)
+
+        value, grads = dispatch(
+            (args, kwargs), outer, lambda: inner.value_and_grad(target, args, kwargs, chosen, has_aux)
+        )
+        return value, grads[0] if single else grads
+
+    return call
+
+
+def grad(f, argnums=0, has_aux=False):
+    """Return a function that computes the gradient of ``f``.
+
+    Parameters are those of `value_and_grad`.
+
+    Returns
+    -------
+    callable
+        ``g(*args, **kwargs)`` → gradient, or ``(gradient, aux)`` with ``has_aux``.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.grad(lambda x: np.sum(np.sin(x)))(np.zeros(3))
+    array([1., 1., 1.])
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return call
+
+
+def vjp(f, *primals):
+    """Return the value of ``f`` and its pullback at some point.
+
+    Parameters
+    ----------
+    f : callable
+        Function with any output.
+    *primals
+        Where to evaluate it.
+
+    Returns
+    -------
+    value
+        ``f(*primals)``.
+    pullback : callable
+        ``pullback(ybar)`` → tuple, one entry an argument. It owns its forward state: pullbacks of
+        several calls may be alive at once.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> y, pullback = nt.vjp(lambda x: x**2, np.array([1.0, 2.0]))
+    >>> pullback(np.ones(2))
+    (array([2., 4.]),)
+    """
+    target = python_function(f)
+
+    def outer():
+        flat = Flattened(primals, {}, parameter_names(f))
+        require_active(flat)
+        # An evaluator of its own: nobody else touches the state that the pullback reads.
+        space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
+
+        def pullback(ybar):
+            seed_cotangent(space, ybar)
+            space.reverse()
+            return gradients_of(flat, space)
+
+        return value_of(space), pullback
+
+    return dispatch(primals, outer, lambda: inner.vjp(target, primals))
+
+
+def stop_gradient(x):
+    """Return ``x``, with zero derivative.
+
+    Parameters
+    ----------
+    x
+        Traced or plain array or number, or a pytree of them.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.grad(lambda x: x[0] * nt.stop_gradient(x)[1])(np.array([3.0, 4.0]))
+    array([4., 0.])
+    """
+    return optree.tree_map(
+        lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else leaf,
+        x,
+        none_is_leaf=True,
+        namespace=pytrees.NAMESPACE,
+    )

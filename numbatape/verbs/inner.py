@@ -1,0 +1,209 @@
+"""The verbs inside of a function that is being traced: derivatives recorded on its own tape.
+
+Arguments may be traced or plain; the function may use traced values from outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DtypeError, SpecError, StructureError
+from ..trace import pytrees, scipy_bridge
+from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
+from ..trace.primitives import value_of
+from ..trace.trace import Trace, current
+
+
+class Call:
+    """A call whose chosen arguments are differentiated.
+
+    Attributes
+    ----------
+    leaves
+        The float leaves of the chosen arguments.
+    """
+
+    def __init__(self, function, args, kwargs, chosen):
+        trace = current()
+        assert trace is not None
+        self.trace: Trace = trace
+        self.function = scipy_bridge.rebind(function)
+        self.args, self.kwargs, self.chosen = list(args), kwargs, chosen
+        self.trees = [pytrees.flatten(args[k]) for k in chosen]
+        self.leaves = [leaf for parts, _ in self.trees for leaf in parts if is_float(leaf)]
+        for k, (parts, _) in zip(chosen, self.trees, strict=True):
+            if not any(map(is_float, parts)):
+                kinds = ", ".join(str(np.asarray(value_of(p)).dtype) for p in parts) or "nothing"
+                raise DtypeError(f"argument {k} is {kinds}: only float64 and float32 can be differentiated")
+
+    def run(self, marks):
+        """Call the function with other values in the place of the leaves."""
+        args, values = list(self.args), iter(marks)
+        for k, (parts, structure) in zip(self.chosen, self.trees, strict=True):
+            filled = [next(values) if is_float(part) else part for part in parts]
+            args[k] = pytrees.unflatten(structure, filled)
+        return self.function(*args, **self.kwargs)
+
+    def linearised(self) -> Linearised:
+        return Linearised(self.trace, self.run, self.leaves)
+
+    def trees_of(self, parts) -> tuple:
+        """Return one tree a chosen argument, None for leaves that are not differentiated."""
+        parts = iter(parts)
+        return tuple(
+            pytrees.unflatten(structure, [next(parts) if is_float(leaf) else None for leaf in found])
+            for found, structure in self.trees
+        )
+
+    def leaves_of(self, trees, what: str) -> list:
+        """Return the float leaves of trees like the chosen arguments."""
+        result = []
+        for (found, structure), tree in zip(self.trees, trees, strict=True):
+            given, its = pytrees.flatten(tree)
+            if its != structure:
+                raise StructureError(f"{what} has another structure than its argument")
+            for leaf, part in zip(found, given, strict=True):
+                if is_float(leaf):
+                    if np.shape(value_of(part)) != np.shape(value_of(leaf)):
+                        raise SpecError(
+                            f"{what} needs shape {np.shape(value_of(leaf))}, got {np.shape(value_of(part))}"
+                        )
+                    result.append(part)
+        return result
+
+
+def _zeros(parts, likes) -> list:
+    return [or_zeros(part, like) for part, like in zip(parts, likes, strict=True)]
+
+
+def _like_result(run: Linearised, parts):
+    """Return the result's tree with derivatives in the place of its leaves."""
+    found = iter(parts)
+    outputs = {id(y) for y in run.outputs}
+    filled = [
+        or_zeros(next(found), leaf) if id(leaf) in outputs else or_zeros(None, leaf) for leaf in run.parts
+    ]
+    return pytrees.unflatten(run.structure, filled)
+
+
+def value_and_grad(function, args, kwargs, chosen, has_aux: bool):
+    """Return (value, one gradient a chosen argument)."""
+    call = Call(function, args, kwargs, chosen)
+    run = call.linearised()
+    result: Any = run.result
+    output = run.scalar(result[0] if has_aux else result)
+    return run.result, call.trees_of(_zeros(run.gradient(output), call.leaves))
+
+
+def vjp(function, primals):
+    """Return (value, pullback); the pullback belongs to the same trace."""
+    call = Call(function, primals, {}, [k for k, x in enumerate(primals) if _has_floats(x)])
+    run = call.linearised()
+
+    def pullback(ybar):
+        given = run.structure.flatten_up_to(ybar)
+        outputs = {id(y) for y in run.outputs}
+        seeds = [ct for leaf, ct in zip(run.parts, given, strict=True) if id(leaf) in outputs]
+        trees = iter(call.trees_of(_zeros(run.pull(seeds), call.leaves)))
+        return tuple(next(trees) if k in call.chosen else None for k in range(len(primals)))
+
+    return run.result, pullback
+
+
+def _has_floats(tree) -> bool:
+    return any(map(is_float, pytrees.leaves(tree)))
+
+
+def jvp(function, primals, tangents):
+    """Return (value, tangent of the result)."""
+    chosen = [k for k, x in enumerate(primals) if _has_floats(x)]
+    call = Call(function, primals, {}, chosen)
+    directions = call.leaves_of([tangents[k] for k in chosen], "a tangent")
+    run = call.linearised()
+    return run.result, _like_result(run, run.push(directions))
+
+
+def derivative(function, x, constants, kwargs):
+    """Return the derivative of a function of one scalar."""
+    call = Call(function, (x, *constants), kwargs, (0,))
+    run = call.linearised()
+    return _like_result(run, run.push([1.0]))
+
+
+def hvp(function, args, kwargs, chosen, direction):
+    """Return one product a chosen argument of the Hessian with a direction."""
+    call = Call(function, args, kwargs, chosen)
+    directions = call.leaves_of(direction, "the direction")
+    mode = "reverse_over_forward"
+    _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, mode)
+    return call.trees_of(_zeros(products, call.leaves))
+
+
+def _unit(like, k: int) -> np.ndarray:
+    value = value_of(like)
+    unit = np.zeros(np.shape(value), np.asarray(value).dtype)
+    unit[np.unravel_index(k, unit.shape)] = 1.0
+    return unit[()]
+
+
+def _stacked(rows, shape, like):
+    """Return derivatives, one a row, as one array of the given shape."""
+    if not rows:
+        return np.zeros(shape, np.asarray(value_of(like)).dtype)
+    return np.reshape(np.stack(rows), shape)
+
+
+def jacobian(function, args, kwargs, chosen, mode: str):
+    """Return the result's tree of, one a chosen argument, trees of Jacobians."""
+    call = Call(function, args, kwargs, chosen)
+    run = call.linearised()
+    inputs, outputs = call.leaves, run.outputs
+    size = lambda x: int(np.size(value_of(x)))  # noqa: E731
+    shape = lambda x: np.shape(value_of(x))  # noqa: E731
+    forward = mode == "forward" or (mode == "auto" and sum(map(size, inputs)) <= sum(map(size, outputs)))
+    blocks: dict[tuple[int, int], object] = {}
+    if forward:
+        for i, x in enumerate(inputs):
+            columns: list[list] = [[] for _ in outputs]
+            for k in range(size(x)):
+                tangents: list = [None] * len(inputs)
+                tangents[i] = _unit(x, k)
+                for rows, part, y in zip(columns, run.push(tangents), outputs, strict=True):
+                    rows.append(or_zeros(part, y))
+            for j, (rows, y) in enumerate(zip(columns, outputs, strict=True)):
+                block = _stacked(rows, (*shape(x), *shape(y)), y)
+                axes = [*range(np.ndim(value_of(x)), np.ndim(value_of(block))), *range(np.ndim(value_of(x)))]
+                blocks[j, i] = np.transpose(block, axes)
+    else:
+        for j, y in enumerate(outputs):
+            rows_of: list[list] = [[] for _ in inputs]
+            for k in range(size(y)):
+                seeds: list = [None] * len(outputs)
+                seeds[j] = _unit(y, k)
+                for rows, part, x in zip(rows_of, run.pull(seeds), inputs, strict=True):
+                    rows.append(or_zeros(part, x))
+            for i, (rows, x) in enumerate(zip(rows_of, inputs, strict=True)):
+                blocks[j, i] = _stacked(rows, (*shape(y), *shape(x)), x)
+
+    def trees(leaf):
+        number = next((j for j, y in enumerate(outputs) if y is leaf), None)
+        if number is None:
+            return call.trees_of([np.zeros(shape(leaf) + shape(x)) for x in inputs])
+        return call.trees_of([blocks[number, i] for i in range(len(inputs))])
+
+    rows = [trees(leaf) for leaf in run.parts]
+    return tuple(pytrees.unflatten(run.structure, [row[k] for row in rows]) for k in range(len(chosen)))
+
+
+def hessian(function, args, kwargs, chosen):
+    """Return, one a chosen argument, trees of trees of blocks."""
+
+    def gradient(*parts, **options):
+        _value, grads = value_and_grad(function, parts, options, chosen, False)
+        return grads
+
+    matrices = jacobian(gradient, args, kwargs, chosen, "forward")
+    # [argument][gradient of argument] to [gradient of argument][argument]
+    return tuple(tuple(matrices[j][i] for j in range(len(chosen))) for i in range(len(chosen)))

@@ -1,0 +1,127 @@
+"""Whole matrices of derivatives: jacobian, hessian."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ..caches import jacobian as dense
+from ..caches.base import parameter_names, python_function
+from ..caches.hessian import full_hessian
+from ..caches.registry import shelf_of
+from ..trace.nested.derived import hessian_vector, pullback, pushforward
+from . import inner
+from .calls import chosen_arguments, dispatch, flatten_call
+
+
+def jacobian(f, argnums=0, mode="auto"):
+    """Return a function that computes the Jacobian of ``f``.
+
+    Parameters
+    ----------
+    f : callable
+        Function with any output.
+    argnums : int or tuple of int
+        What to differentiate with respect to. The other arguments are constants.
+    mode : {"auto", "forward", "reverse"}
+        By columns or by rows; "auto" takes what there are fewer of.
+
+    Returns
+    -------
+    callable
+        ``j(*args, **kwargs)`` → Jacobian of shape output shape + input shape. For containers: the
+        output's tree, with one tree of the argument's structure in the place of each leaf. With a
+        tuple of argnums a tuple of Jacobians.
+
+    Raises
+    ------
+    SpecError, UnsupportedOperationError
+        From the call. Integers cannot be differentiated.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.jacobian(lambda x: np.stack([x[0] ** 2 + x[1], x[0] * x[1]]))(np.array([2.0, 3.0]))
+    array([[4., 1.],
+           [3., 2.]])
+    """
+    if mode not in dense.MODES:
+        raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+    single = isinstance(argnums, (int, np.integer))
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        chosen = chosen_arguments(argnums, len(args))
+
+        def outer():
+            flat = flatten_call(args, kwargs, chosen, names)
+            primal, direction = None, mode
+            if mode != "forward":
+                evaluator, idle = shelf.borrow(target, flat)
+                primal = evaluator.forward(flat)
+                idle.append(evaluator)
+                direction = dense.choose(mode, flat, primal)
+            if direction == "forward":
+                with shelf.derived(target, flat, "jvp lanes", pushforward(False), lanes=True) as derived:
+                    _, assembled = dense.forward(derived, flat, None)
+            else:
+                with shelf.derived(target, flat, "vjp lanes", pullback, lanes=True) as derived:
+                    _, assembled = dense.reverse(derived, flat, primal, None)
+            return tuple(dense.pick(assembled, k) for k in chosen)
+
+        matrices = dispatch((args, kwargs), outer, lambda: inner.jacobian(target, args, kwargs, chosen, mode))
+        return matrices[0] if single else matrices
+
+    return call
+
+
+def hessian(f, argnums=0):
+    """Return a function that computes the Hessian of a scalar function.
+
+    Parameters
+    ----------
+    f : callable
+        Function that returns one real scalar.
+    argnums : int or tuple of int
+        What to differentiate with respect to. The other arguments are constants.
+
+    Returns
+    -------
+    callable
+        ``h(*args, **kwargs)`` → array of shape input shape + input shape; of a dictionary a dictionary
+        of dictionaries; with a tuple of argnums a tuple of tuples.
+
+    Raises
+    ------
+    OutputError
+        If ``f`` does not return one real scalar.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.hessian(lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)(np.array([1.2, 1.2]))
+    array([[1250., -480.],
+           [-480.,  200.]])
+    """
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+    single = isinstance(argnums, (int, np.integer))
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        chosen = chosen_arguments(argnums, len(args))
+
+        def outer():
+            flat = flatten_call(args, kwargs, chosen, names)
+            transform = hessian_vector("reverse_over_forward", False)
+            with shelf.derived(target, flat, "hvp lanes", transform, lanes=True) as derived:
+                _, _, whole = full_hessian(derived, flat, None)
+            return tuple(tuple(whole[i][j] for j in chosen) for i in chosen)
+
+        blocks = dispatch((args, kwargs), outer, lambda: inner.hessian(target, args, kwargs, chosen))
+        return blocks[0][0] if single else blocks
+
+    return call

@@ -1,0 +1,36 @@
+"""Formulas of elementwise rows, evaluated as text in Python with libm."""
+
+import math
+import types
+
+import numpy as np
+import scipy.special as sc
+
+from numbatape.ops import scalars
+
+
+class Math:
+    """``math`` as Numba compiles it: libm's results, no exceptions."""
+
+    inf, nan = np.float64(math.inf), np.float64(math.nan)
+
+    def __getattr__(self, name):
+        def call(*args):
+            try:
+                return np.float64(getattr(math, name)(*args))
+            except (ValueError, OverflowError):
+                return np.float64(getattr(np, name)(*args))
+
+        return call
+
+
+# The rows' own language: scalar functions are rebuilt so that their `math` does not raise.
+LANGUAGE = {"math": Math(), "sc": sc, "__builtins__": {"int": int, "max": max, "min": min}}
+for _name, _function in vars(scalars).items():
+    if isinstance(_function, types.FunctionType):
+        LANGUAGE[_name] = types.FunctionType(_function.__code__, LANGUAGE)
+
+
+def evaluate(formula, names):
+    with np.errstate(all="ignore"):
+        return np.float64(eval(formula, LANGUAGE, names))

@@ -1,0 +1,144 @@
+"""Second derivatives of every row of the op table, through nested verbs, against the table itself.
+
+A row's second partials (checked against mpmath in tests/test_op_formulas.py) are not what second
+derivatives are made of: those come from its first partials, differentiated as compositions of rows.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.ops import OPS, Elementwise, oracle
+from numbatape.ops.oracles import SHAPED
+from numbatape.ops.table import BOOLEAN, OPERANDS
+from numbatape.trace.nested.pullbacks import PULLBACKS
+from numbatape.trace.primitives import array_instruction, elementwise, value_of
+from tests.formulas import evaluate
+
+ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.differentiable and op.name != "cast"]
+ARRAY_OPS = [op for op in OPS if not isinstance(op, Elementwise) and op.differentiable]
+MODES = ("reverse_over_forward", "forward_over_reverse")
+
+
+def points_of(op, count):
+    rng = np.random.default_rng(sum(map(ord, op.name)))
+    for _ in range(count):
+        yield [int(rng.integers(2)) if domain == BOOLEAN else rng.uniform(*domain) for domain in op.domains]
+
+
+def differentiated(op):
+    return [k for k, partial in enumerate(op.partials) if partial is not None]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+def test_second_partials(op, mode):
+    active = differentiated(op)
+    config = nt.Config(second_order_mode=mode)
+    args = [1.0 if k in active else nt.Constant(1.0) for k in range(op.arity)]
+    cache = None
+    for point in points_of(op, 4):
+        args = [x if k in active else nt.Constant(x) for k, x in enumerate(point)]
+        if cache is None:
+            cache = nt.prepare_hessian_cache(lambda *xs: elementwise(op, *xs), *args, config=config)
+        _, _, hessian = nt.value_gradient_and_hessian(cache, *args)
+        names = dict(zip(OPERANDS, map(np.float64, point), strict=False))
+        names["z"] = evaluate(op.value, names)
+        for k in active:
+            names["d" + OPERANDS[k]] = evaluate(op.partials[k], names)
+        for i, j in itertools.product(active, active):
+            pair = "".join(sorted(OPERANDS[i] + OPERANDS[j], key=OPERANDS.index))
+            want = evaluate(op.second.get(pair, "0.0"), names)
+            got = hessian if len(active) == 1 else hessian[i][j]
+            np.testing.assert_allclose(got, want, rtol=2e-10, atol=1e-13, err_msg=f"{pair} at {point}")
+
+
+def sample(op, shapes):
+    rng = np.random.default_rng(7)
+    if op.make:
+        return [np.asarray(x) for x in op.make(rng, shapes)]
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+CASES = [
+    pytest.param(op, shapes, id=f"{op.name}-{'-'.join(map(str, shapes)).replace(' ', '')}")
+    for op in ARRAY_OPS
+    for shapes in op.cases
+    if op.name not in ("det",) or shapes != ((0, 0),)
+]
+
+
+def test_every_differentiable_array_op_has_a_pullback():
+    assert {op.name for op in ARRAY_OPS} <= set(PULLBACKS)
+
+
+@pytest.mark.parametrize("op, shapes", CASES)
+def test_array_op(op, shapes):
+    """Both nestings agree, with each other and with differences of the gradient."""
+    operands = sample(op, shapes)
+    index = ["abc".index(x) for x in op.index]
+    rng = np.random.default_rng(11)
+    shape = np.shape(oracle(op)(*operands))
+    weights = rng.normal(size=shape)
+    scale = 1.0 / (1.0 + np.abs(oracle(op)(*operands)).max(initial=0.0))
+
+    def f(*xs):
+        value = oracle(op)(*map(value_of, xs))
+        z = array_instruction(op, xs, np.asarray(value)[()])
+        return np.sum(weights * np.sin(scale * z))
+
+    args = [nt.Constant(x) if k in index else x for k, x in enumerate(operands)]
+    active = [k for k in range(len(operands)) if k not in index]
+    directions = [rng.normal(size=operands[k].shape) for k in active]
+    results = []
+    for mode in MODES:
+        cache = nt.prepare_hvp_cache(f, *args, config=nt.Config(second_order_mode=mode))
+        v = tuple(directions) if len(active) > 1 else directions[0]
+        value, gradient, product = nt.value_and_hvp(cache, v, *args)
+        results.append((gradient, product) if len(active) > 1 else ((gradient,), (product,)))
+    reference = nt.prepare_gradient_cache(f, *args)
+    plain_value, plain = nt.value_and_gradient(reference, *args)
+    np.testing.assert_allclose(value, plain_value, rtol=1e-13, atol=1e-13)
+
+    def gradient_at(step):
+        moved = list(args)
+        for k, d in zip(active, directions, strict=True):
+            moved[k] = operands[k] + step * d
+        return nt.value_and_gradient(reference, *moved)[1]
+
+    h = 2e-4
+    stencil = [(1, 672), (2, -168), (3, 32), (4, -3)]  # eighth order
+    sides = {s: gradient_at(s * h) for n, _ in stencil for s in (n, -n)}
+    for place, k in enumerate(active):
+        first, second = (np.asarray(r[1][place]) for r in results)
+        size = 1.0 + np.abs(first).max(initial=0.0)
+        np.testing.assert_allclose(first, second, rtol=1e-11, atol=1e-12 * size)
+        for gradient, _ in results:
+            np.testing.assert_allclose(gradient[place], plain[k], rtol=1e-11, atol=1e-12)
+        if not op.name.startswith(("max", "min", "sort")):
+            difference = sum(w * (sides[n][k] - sides[-n][k]) for n, w in stencil) / (840 * h)
+            np.testing.assert_allclose(first, difference, rtol=1e-7, atol=1e-7 * size)
+
+
+@pytest.mark.parametrize("op, shapes", CASES)
+def test_forward_is_the_transpose_of_reverse(op, shapes):
+    operands = sample(op, shapes)
+    index = ["abc".index(x) for x in op.index]
+    args = [nt.Constant(x) if k in index else x for k, x in enumerate(operands)]
+    active = [k for k in range(len(operands)) if k not in index]
+    rng = np.random.default_rng(13)
+
+    def f(*xs):
+        return array_instruction(op, xs, np.asarray(oracle(op)(*map(value_of, xs)))[()])
+
+    tangents = [rng.normal(size=operands[k].shape) if k in active else None for k in range(len(args))]
+    value, pushed = nt.jvp(f, tuple(args), tuple(tangents))
+    ybar = rng.normal(size=np.shape(value))
+    _, pullback = nt.vjp(f, *args)
+    pulled = pullback(ybar)
+    left = np.sum(ybar * pushed)
+    right = sum(np.sum(pulled[k] * tangents[k]) for k in active)
+    np.testing.assert_allclose(left, right, rtol=1e-11, atol=1e-11)
+    assert not set(SHAPED) - {"fill", "scatter", "scatter1"}
