@@ -67,7 +67,7 @@ class Derived:
     def again(self, space: VariantWorkspace, extended: Flattened, fill) -> None:
         """Run once more at the same arguments, for other directions."""
         fill([space.inputs[k] for k in self.slots(extended)])
-        space.forward()
+        space.forward_lanes()
 
     def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None) -> VariantWorkspace:
         """Run along all unit directions, chunk by chunk.

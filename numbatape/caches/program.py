@@ -286,7 +286,6 @@ class Evaluator:
             space.load(flat, self.lanes)
             if fill is not None:
                 fill(space)
-                space.prologue_done = False  # it holds all that depends on the arguments alone
             outcome = space.forward()
             while outcome == status.GUARD and fresh:
                 outcome = space.accept_guard()

@@ -187,6 +187,10 @@ def resume(w, pc):
     return forward_range(w, pc, w[COUNT])
 
 
+def lanes(w, pc):
+    return forward_range(w, w[UNIFORM], w[COUNT])
+
+
 def clear_adjoints(w):
     clear(w[G64], w[FIRST64], w[CELLS64], 8)
     clear(w[G32], w[FIRST32], w[CELLS32], 4)
@@ -212,13 +216,17 @@ def pullback(w, pc):
     return 0
 
 
-def gradient(w, pc):
+def watched(w, pc):
     words_q = w[WATCH]
     for k in range(w[WATCH_COUNT]):
         if differs(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2]) != 0:
             w[STOPPED] = k
             return {STATUS_CONSTANT}
-    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    return forward_range(w, w[SPLIT], w[COUNT])
+
+
+def gradient(w, pc):
+    stopped = watched(w, pc)
     if stopped != 0:
         return stopped
     return pullback(w, pc)
@@ -235,6 +243,15 @@ def bound(w, pc):
     if stopped != 0:
         return stopped
     pullback(w, pc)
+    copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
+    return 0
+
+
+def bound_value(w, pc):
+    copy_all(w[COPY_IN], w[COPY_IN_COUNT])
+    stopped = forward_range(w, w[SPLIT], w[COUNT])
+    if stopped != 0:
+        return stopped
     copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
     return 0
 """

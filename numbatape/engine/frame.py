@@ -15,6 +15,7 @@ WORDS = (
     "REVERSE",
     "COUNT",  # instructions
     "SPLIT",  # instructions of the prologue
+    "UNIFORM",  # the first instruction that depends on lanes
     "STOPPED",  # out: the instruction that a sweep stopped at
     "FIRST64",  # active cells: first and number
     "CELLS64",

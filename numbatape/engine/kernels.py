@@ -31,7 +31,7 @@ def ensure(kernels) -> None:
 def sweeps() -> dict:
     """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
     loaded = jit.load("sweeps", sweep_source())
-    names = ("prologue", "value", "resume", "pullback", "gradient", "bound")
+    names = ("prologue", "value", "lanes", "resume", "pullback", "watched", "gradient", "bound")
     return {name: loaded.function(name) for name in names}
 
 

@@ -1,8 +1,7 @@
 """Lanes: a tape that computes many points, or many directions, at once.
 
 `with_lanes` turns a tape into one in which some inputs have a leading dimension more. What depends on
-them has it too, everything else is computed once, before: it becomes the prologue. The result is an
-ordinary tape, planned, verified and swept like any other; a one-cell instruction becomes a vector
+them has it too, everything else comes first and can be computed once. The result is an ordinary tape, planned, verified and swept like any other; a one-cell instruction becomes a vector
 instruction over the lanes, an array op gets a batch dimension.
 
 A one-cell value keeps its lanes side by side. An array is kept a lane after the other, so that array
@@ -26,7 +25,6 @@ from ..tape.tape import (
     MAIN,
     NONE,
     POOLS,
-    PROLOGUE,
     STORAGE,
     VALUE,
     VARYING,
@@ -45,7 +43,7 @@ def with_lanes(tape: Tape, slots: frozenset[int], dimensions: tuple[int, ...], h
     dimensions
         Some input dimensions for which the tape holds.
     hoist
-        Whether what does not depend on lanes becomes the prologue; the tape then has no reverse sweep.
+        Whether what does not depend on lanes comes first, so that it need not run again for other lanes.
     """
     return _Lanes(tape, slots, dimensions, hoist).tape()
 
@@ -61,6 +59,8 @@ class _Lanes:
         self.layouts = list(tape.layouts)
         self.literals = list(tape.literals)
         self._layout_index = {layout: k for k, layout in enumerate(self.layouts)}
+        count = len(POOLS)
+        self.keys = [s if s >= count else -1 - (o * count + s) for s, o, _ in self.values]
         self._renumber(dimensions)
         self._find_laned()
         self._place()
@@ -87,24 +87,26 @@ class _Lanes:
 
     # ---- what has lanes
 
-    def _key(self, value: int) -> int:
-        storage, offset, _ = self.values[value]
-        return storage if storage >= len(POOLS) else -1 - (offset * len(POOLS) + storage)
+    def _of(self, value: int) -> int:
+        """Name what carries a value: its storage, or (negative) its cell of a pool."""
+        return self.keys[value]
 
     def _find_laned(self) -> None:
-        laned = {self._key(self.old.inputs[number].value) for number in self.slots}
+        keys = self.keys
+        laned = {keys[self.old.inputs[number].value] for number in self.slots}
         grown = -1
         while grown != len(laned):  # a storage may be written again after it was read
             grown = len(laned)
             for op, _, _, out, a, b, c, aux in self.code:
-                if op == GUARD:
-                    continue
-                if any(n != NONE and self._key(n) in laned for n in (a, b, c)):
-                    laned.add(self._key(out))
+                if op != GUARD and (
+                    keys[a] in laned
+                    or (b != NONE and keys[b] in laned)
+                    or (c != NONE and keys[c] in laned)
+                    or keys[out] in laned
+                ):
+                    laned.add(keys[out])
                     if aux != NONE:
-                        laned.add(self._key(aux))
-                elif self._key(out) in laned and aux != NONE:
-                    laned.add(self._key(aux))
+                        laned.add(keys[aux])
         self.laned = laned
 
     def _place(self) -> None:
@@ -116,12 +118,12 @@ class _Lanes:
                 continue
             for n in (out, a, b, c):
                 if n != NONE:
-                    key, cells = self._key(n), self.layouts[self.values[n][2]].dims
+                    key, cells = self._of(n), self.layouts[self.values[n][2]].dims
                     single[key] = single.get(key, 0) + (1 if not cells else -1)
             if isinstance(OPS[op >> 1], ArrayOp) and op >> 1 != FILL:
-                kept_whole.add(self._key(out))
+                kept_whole.add(self._of(out))
                 if aux != NONE:
-                    kept_whole.add(self._key(aux))
+                    kept_whole.add(self._of(aux))
         self.interleaved = {
             key for key in self.laned if key >= 0 and key not in kept_whole and single.get(key, 0) > 0
         }
@@ -150,7 +152,7 @@ class _Lanes:
 
     def _view(self, value: int, padding: int = 0) -> int:
         """Return the value with lanes in front, then ``padding`` axes of one entry."""
-        key = self._key(value)
+        key = self._of(value)
         if key not in self.laned:
             return value
         known = self._views.get((value, padding))
@@ -164,6 +166,7 @@ class _Lanes:
             offset = self.sizes.mul(offset, self.lanes)
             strides = tuple(self.sizes.mul(s, self.lanes) for s in strides)
         number = len(self.values)
+        self.keys.append(key)
         self.values.append(
             (
                 storage,
@@ -189,14 +192,14 @@ class _Lanes:
         for row, position in zip(self.code, self.old.positions.tolist(), strict=True):
             op, active, _, out, a, b, c, aux = row
             if op == GUARD:
-                if self._key(a) in self.laned:
+                if self._of(a) in self.laned:
                     agreed = self._one_cell(VARYING, F64)
                     yield (2 * AGREE, 0, MAIN, agreed, self._view(a), b, NONE, NONE), position, True
                     yield (GUARD, 0, MAIN, NONE, agreed, b, NONE, aux), position, True
                 else:
                     yield row, position, False
                 continue
-            if self._key(out) not in self.laned:
+            if self._of(out) not in self.laned:
                 yield row, position, False
                 continue
             rule = OPS[op >> 1]
@@ -214,6 +217,7 @@ class _Lanes:
     def _one_cell(self, level: int, family: int) -> int:
         self.storages.append((1, family, level))
         self.values.append((len(self.storages) - 1, 0, self._layout((), ())))
+        self.keys.append(len(self.storages) - 1)
         return len(self.values) - 1
 
     def _spread(self, literal: Literal):
@@ -227,6 +231,7 @@ class _Lanes:
         self.values.append((source, 0, self._layout((count,), (1,))))
         origin = len(self.values) - 1
         self.values.append((literal.storage, literal.offset, self._layout((count,), (1,))))
+        self.keys += [source, literal.storage]
         return (2 * COPY + family, 0, MAIN, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
 
     def tape(self) -> Tape:
@@ -240,16 +245,11 @@ class _Lanes:
         rows = list(self._rewritten())
         if self.hoist:
             rows.sort(key=lambda item: item[2])  # stable
-        early = [item for item in rows if not item[2]] if self.hoist else []
         code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
-        if self.hoist:  # and nothing takes an adjoint: the prologue is not swept back
-            code["active"] = 0
-            code["stage"] = np.where(np.arange(len(rows)) < len(early), PROLOGUE, MAIN)
         outputs = tuple(self._view(value) for value in old.outputs)
         new = replace(
             old,
             code=code,
-            prologue=len(early) if self.hoist else old.prologue,
             values=np.array(self.values, VALUE).reshape(-1),
             layouts=tuple(self.layouts),
             storages=np.array(self.storages, STORAGE).reshape(-1),
@@ -258,6 +258,7 @@ class _Lanes:
             outputs=outputs,
             positions=np.array([position for _, position, _ in rows], np.int32),
             sizes=self.sizes.freeze(),
+            uniform=sum(not laned for _, _, laned in rows) if self.hoist else 0,
         )
         for array in (new.code, new.values, new.storages, new.positions):
             array.flags.writeable = False

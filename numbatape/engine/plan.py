@@ -87,6 +87,7 @@ class Plan:
         return {
             "COUNT": len(self.code),
             "SPLIT": self.prologue,
+            "UNIFORM": self.tape.uniform,
             "FIRST64": first64,
             "CELLS64": cells64,
             "FIRST32": first32,

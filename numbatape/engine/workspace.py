@@ -136,6 +136,10 @@ class Workspace:
                 return outcome
         return kernels.sweeps()["value"](self.address, 0)
 
+    def forward_lanes(self) -> None:
+        """Run again what depends on lanes; guards on the rest have held."""
+        kernels.sweeps()["lanes"](self.address, 0)
+
     def accept_guard(self) -> int:
         """Go on behind a guard that stopped the sweep, taking the traced side; return the status.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .merge import merge_common
 from .sizes import Sizes
 from .tape import (
     CONSTANT,
@@ -138,8 +139,10 @@ class TapeBuilder:
 
     # ---- freezing
 
-    def freeze(self, outputs: tuple[int, ...]) -> Tape:
-        """Return the tape that computes ``outputs``."""
+    def freeze(self, outputs: tuple[int, ...], merge: bool = False) -> Tape:
+        """Return the tape that computes ``outputs``; ``merge`` drops repeated instructions."""
+        if merge:
+            merge_common(self)
         values = np.array(self.values, VALUE).reshape(-1)
         group, groups = self._groups(values)
         live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"

@@ -119,6 +119,8 @@ class Tape:
         Size expressions and the relations between sizes that the trace relied on.
     names
         Op names by row, so that a listing needs no op table.
+    uniform
+        On a tape with lanes: how many instructions come first that do not depend on the lanes.
     """
 
     code: np.ndarray
@@ -134,6 +136,7 @@ class Tape:
     lines: tuple[Line, ...]
     sizes: SizeTable
     names: tuple[str, ...]
+    uniform: int = 0
 
     def __len__(self) -> int:
         return len(self.code)

@@ -54,11 +54,12 @@ def _scalar(trace, value, code, active, level, a, b):
     values = tape.values
     number = len(values)
     values.append((pool, offset, 0))
-    frame = sys._getframe(2)
-    key = (id(frame.f_code), frame.f_lineno)
-    line = trace._lines.get(key)
+    line = trace.differentiating
     if line is None:
-        line = trace.line()
+        frame = sys._getframe(2)
+        line = trace._lines.get((id(frame.f_code), frame.f_lineno))
+        if line is None:
+            line = trace.line()
     stage = MAIN if level else PROLOGUE
     tape.code.append((code, active, stage, number, a, b, NONE, NONE, line))
     self = TracedArray.__new__(TracedArray)

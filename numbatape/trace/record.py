@@ -112,7 +112,8 @@ def _finish(trace: Trace, result) -> Recording:
         outputs.append(contiguous(leaf)._id)
         values.append(leaf._value)
         levels.append(leaf._level)
-    tape = trace.tape.freeze(tuple(outputs))
+    # Derivatives repeat themselves: what one rule computes another may need.
+    tape = trace.tape.freeze(tuple(outputs), merge=trace.kept is not None)
     kept = pytrees.unflatten(structure, noted)
     return Recording(tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed)
 

@@ -90,6 +90,8 @@ class Trace:
         self.failed = False
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
+        self.differentiating: int | None = None  # the line whose reverse rule is being recorded
+        self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
         self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place
@@ -119,7 +121,9 @@ class Trace:
     # ---- source positions
 
     def line(self) -> int:
-        """Return the index of the user's current source line."""
+        """Return the index of the user's current source line, or of the one being differentiated."""
+        if self.differentiating is not None:
+            return self.differentiating
         frame = user_frame()
         return self.tape.line(frame.f_code, frame.f_lineno)
 

@@ -106,29 +106,32 @@ class Adjoint:
         relevant = self._relevant(start, stop, targets)
         for output, cotangent in seeds:
             self._add(output._id, self._lifted(cotangent, output._family))
-        code = self.tape.code
-        for k, needed in reversed(relevant):
-            first = len(code)
-            self._pull(code[k], needed)
-            line = code[k][8]
-            for j in range(first, len(code)):  # what a rule adds stands on the line that it differentiates
-                code[j] = (*code[j][:8], line)
+        trace, code = self.trace, self.tape.code
+        around = trace.differentiating
+        try:
+            for k, needed in reversed(relevant):
+                trace.differentiating = code[k][8]
+                self._pull(code[k], needed)
+        finally:
+            trace.differentiating = around
         return [self._collect(target._id) for target in targets]
 
     def _relevant(self, start: int, stop: int, targets) -> list[tuple[int, int]]:
         """Return (instruction, operands that lead to a target) of all that depends on the targets."""
-        depends = {self._key(target._id) for target in targets}
+        key = self._key
+        depends = {key(target._id) for target in targets}
         found = []
-        for k in range(start, stop):
-            op, active, _, out, *operands = self.tape.code[k][:7]
-            if not active or op == GUARD:
+        for k, row in enumerate(self.tape.code[start:stop], start):
+            active = row[1]
+            if not active:
                 continue
-            needed = 0
-            for j, value in enumerate(operands):
-                if active >> j & 1 and self._key(value) in depends:
-                    needed |= 1 << j
+            needed = active & 1 if active & 1 and key(row[4]) in depends else 0
+            if active & 2 and key(row[5]) in depends:
+                needed |= 2
+            if active & 4 and key(row[6]) in depends:
+                needed |= 4
             if needed:
-                depends.add(self._key(out))
+                depends.add(key(row[3]))
                 found.append((k, needed))
         return found
 
@@ -162,14 +165,27 @@ class Adjoint:
         dims = self._dims(out)
         for j, number in enumerate(numbers):
             if needed >> j & 1:
-                used = names_in(op.partials[j])
-                known = [self._traced(places[x]) if x in used else None for x in (*OPERANDS, "z")]
-                part = self._product(op, j, ct, known)
+                part = self._product(op, j, ct, places)
                 if self._dims(number) != dims:  # a sum over what was broadcast follows
                     part = self._spread(part, dims, self.tape.storages[self.tape.values[out][0]][1])
                 self._add(number, part)
 
-    def _product(self, op: Elementwise, operand: int, ct, known):
+    def _known(self, formula: str, places: dict[str, int]) -> list:
+        """Return what a formula reads of x, y, w, z as traced arrays, None for the rest."""
+        used = names_in(formula)
+        return [self._traced(places[x]) if x in used else None for x in (*OPERANDS, "z")]
+
+    def _slope(self, op: Elementwise, operand: int, places: dict[str, int]):
+        """Return a row's partial, recorded once however often its instruction is pulled back."""
+        key = (places["z"], operand)
+        slope = self.trace.slopes.get(key)
+        if slope is None:
+            partial = op.partials[operand]
+            slope = partial_function(op.name, operand)(*self._known(partial, places))
+            self.trace.slopes[key] = slope
+        return slope
+
+    def _product(self, op: Elementwise, operand: int, ct, places: dict[str, int]):
         """Return ``ct`` times the row's partial."""
         partial = op.partials[operand]
         assert partial is not None
@@ -178,9 +194,9 @@ class Adjoint:
         if partial == "-1.0":
             return -ct
         if partial.startswith(SIDE) and partial.endswith(" else 0.0"):
-            condition = condition_function(partial[len(SIDE) : -len(" else 0.0")])
-            return select(condition(*known), ct, 0.0)
-        slope = partial_function(op.name, operand)(*known)
+            text = partial[len(SIDE) : -len(" else 0.0")]
+            return select(condition_function(text)(*self._known(text, places)), ct, 0.0)
+        slope = self._slope(op, operand, places)
         if ct.__class__ is float and ct == 1.0:
             return slope
         if slope.__class__ is not TracedArray and np.ndim(slope) == 0:
