@@ -38,6 +38,7 @@ from .errors import (
 )
 from .jit import kernel_info
 from .verbs import (
+    batch,
     derivative,
     grad,
     hessian,
@@ -71,6 +72,7 @@ __all__ = [
     "StructureError",
     "UnsupportedOperationError",
     "VerificationError",
+    "batch",
     "clear_caches",
     "derivative",
     "grad",

@@ -13,7 +13,7 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.record import Output
 from .arguments import Flattened
-from .program import Evaluator, Program, VariantWorkspace
+from .program import Evaluator, Lanes, Program, VariantWorkspace
 
 LANE_CELLS = 1 << 17  # value cells in lanes: 1 MB, what a core's second cache holds
 WIDEST = 128
@@ -34,11 +34,13 @@ class Derived:
         self.program = Program(function, config, transform)
         self.lanes = lanes
         self._evaluator: Evaluator | None = None
+        self.last: VariantWorkspace | None = None
+        self.current: Flattened | None = None  # the arguments and directions of the last sweep
 
     def clone(self) -> Derived:
         """Return the same with workspaces of its own."""
         other = copy.copy(self)
-        other._evaluator = None
+        other._evaluator = other.current = other.last = None
         return other
 
     def extended(self, flat: Flattened, directions) -> Flattened:
@@ -53,16 +55,17 @@ class Derived:
 
     def evaluator(self, slots) -> Evaluator:
         if self._evaluator is None:
-            self._evaluator = Evaluator(self.program, frozenset(slots) if self.lanes else frozenset())
+            self._evaluator = Evaluator(self.program, (Lanes(frozenset(slots)),) if self.lanes else ())
         return self._evaluator
 
     def sweep(self, extended: Flattened, width: int = 0, fill=None) -> VariantWorkspace:
         """Run the derivative; ``fill(views)`` writes the lanes of the directions."""
         slots = self.slots(extended)
         evaluator = self.evaluator(slots)
+        self.current = extended
         if not self.lanes:
             return evaluator.forward(extended)
-        return evaluator.forward(extended, width, lambda space: fill([space.inputs[k] for k in slots]))
+        return evaluator.forward(extended, (width,), lambda space: fill([space.inputs[k] for k in slots]))
 
     def again(self, space: VariantWorkspace, extended: Flattened, fill) -> None:
         """Run once more at the same arguments, for other directions."""
@@ -91,6 +94,8 @@ class Derived:
         width = chunk_width(total, chunk or self.preferred_width(extended))
         seeds = Seeds(sizes, width)
         space = self.sweep(extended, width, lambda views: seeds.write(views, 0))
+        # One sweep is enough: the lanes then hold all unit directions and may stay.
+        self.last = space if width >= total else None
         visit(space, 0, min(width, total))
         for first in range(width, total, width):
             self.again(space, extended, lambda views, first=first: seeds.write(views, first))
@@ -105,7 +110,8 @@ class Derived:
         if variant is None:
             variant = self.program.trace(extended)
         one, two = (
-            variant.lane_plan(extended.dimensions, frozenset(slots), width).cells[0] for width in (8, 16)
+            variant.lane_plan(extended.dimensions, (Lanes(frozenset(slots)),), (width,)).cells[0]
+            for width in (8, 16)
         )
         return max(1, min(WIDEST, LANE_CELLS // max(1, (two - one) // 8)))
 

@@ -69,7 +69,8 @@ def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
                 part = np.broadcast_to(part, (lanes, *np.shape(part))).copy()
             filled.append(part)
         else:
-            shape = (lanes, *np.shape(value)) if lanes else np.shape(value)
+            own = space.outputs[leaf.number].shape if leaf.__class__ is Output else np.shape(value)
+            shape = (lanes, *own) if lanes else own
             filled.append(np.zeros(shape, _float_of(value))[()])
     return pytrees.unflatten(structure, filled)
 

@@ -21,23 +21,24 @@ def samples_of(flat: Flattened) -> list:
     return [np.zeros(np.shape(leaf), spec.dtype)[()] for leaf, spec in active_leaves(flat)]
 
 
-def output_leaves(result, values) -> list:
-    """Return the float leaves of a recorded result that were traced, as (number, value)."""
-    found = []
-    for leaf in pytrees.leaves(result):
-        if leaf.__class__ is Output:
-            value = values[leaf.number]
-            if np.asarray(value).dtype.kind == "f":
-                found.append((leaf.number, value))
-    return found
+def float_outputs(space: VariantWorkspace, result) -> list[np.ndarray]:
+    """Return views of the float leaves of a recorded result that were traced.
+
+    Their shapes are those of the present sizes; what was recorded may have had others.
+    """
+    values = space.variant.recording.values
+    return [
+        space.outputs[leaf.number]
+        for leaf in pytrees.leaves(result)
+        if leaf.__class__ is Output and np.asarray(values[leaf.number]).dtype.kind == "f"
+    ]
 
 
 def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
     """Return the mode that "auto" stands for: columns if there are no more of them than rows."""
     if mode != "auto":
         return mode
-    recording = primal.variant.recording
-    rows = sum(int(np.size(value)) for _, value in output_leaves(recording.result, recording.values))
+    rows = sum(view.size for view in float_outputs(primal, primal.variant.recording.result))
     columns = sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
     return "forward" if columns <= rows else "reverse"
 
@@ -63,9 +64,9 @@ def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, 
     def visit(space: VariantWorkspace, first: int, count: int) -> None:
         recording = space.variant.recording
         if not blocks:
-            for _, value in output_leaves(recording.result[0], recording.values):
-                shapes.append(np.shape(value))
-                blocks.append(np.empty((int(np.size(value)), total), np.asarray(value).dtype))
+            for output in float_outputs(space, recording.result[0]):
+                shapes.append(output.shape)
+                blocks.append(np.empty((output.size, total), output.dtype))
         for block, shape, view in zip(blocks, shapes, outputs_of(space, recording.result[1]), strict=True):
             block[:, first : first + count] = rows_in_lanes(view, count, shape).T
 
@@ -81,10 +82,9 @@ def reverse(
     ``derived`` records ``(result, gradients of the differentiated leaves)``; ``primal`` is a sweep of the
     function itself, for the shapes of its outputs.
     """
-    recording = primal.variant.recording
-    outputs = [value for _, value in output_leaves(recording.result, recording.values)]
-    samples = [np.zeros(np.shape(v), np.asarray(v).dtype)[()] for v in outputs]
-    sizes = [int(np.size(v)) for v in outputs]
+    outputs = float_outputs(primal, primal.variant.recording.result)
+    samples = [np.zeros(view.shape, view.dtype)[()] for view in outputs]
+    sizes = [view.size for view in outputs]
     leaves = active_leaves(flat)
     total = sum(int(np.size(leaf)) for leaf, _ in leaves)
     whole = np.empty((sum(sizes), total))
@@ -99,7 +99,7 @@ def reverse(
 
     space = derived.columns(flat, samples, visit, chunk)
     split = np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
-    blocks = [part.astype(np.asarray(v).dtype) for part, v in zip(split, outputs, strict=True)]
+    blocks = [part.astype(view.dtype) for part, view in zip(split, outputs, strict=True)]
     return value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
 
 
@@ -112,7 +112,7 @@ def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
 
     def per_output(leaf) -> tuple:
         value = recording.values[leaf.number] if leaf.__class__ is Output else leaf
-        shape = np.shape(value)
+        shape = space.outputs[leaf.number].shape if leaf.__class__ is Output else np.shape(leaf)
         if leaf.__class__ is Output and np.asarray(value).dtype.kind == "f":
             pieces = np.split(next(parts), edges, axis=1)
         else:

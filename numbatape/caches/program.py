@@ -24,6 +24,14 @@ from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """Inputs that have lanes, and whether what has none runs apart, before (`engine.lanes`)."""
+
+    slots: frozenset[int]
+    hoist: bool = True
+
+
 class Variant:
     """One trace: the path that some inputs take, with its plans by input dimensions."""
 
@@ -37,20 +45,23 @@ class Variant:
         self.single_use = recording.failed
         self.hits = 0
         self._plans: dict[tuple, Plan | None] = {}
-        self._laned: dict[frozenset[int], Tape] = {}
+        self._laned: dict[tuple[Lanes, ...], Tape] = {}
 
-    def lane_plan(self, dimensions: tuple, slots: frozenset[int], lanes: int) -> Plan:
-        """Return the plan for some sizes in which the given inputs have lanes."""
-        key = (dimensions, slots, lanes)
+    def lane_plan(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> Plan:
+        """Return the plan for some sizes in which inputs have lanes: one level around another."""
+        key = (dimensions, levels, widths)
         if key not in self._plans:
-            if slots not in self._laned:
-                self._laned[slots] = with_lanes(self.tape, slots, dimensions)
-            wide: list[int] = []
-            rest = iter(dimensions)
-            for number, slot in enumerate(self.tape.inputs):
-                wide += [lanes] if number in slots else []
-                wide += [next(rest) for _ in slot.dims]
-            self._plans[key] = make_plan(self._laned[slots], tuple(wide))
+            tape, sizes = self.tape, dimensions
+            for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
+                wide: list[int] = []
+                rest = iter(sizes)
+                for number, slot in enumerate(tape.inputs):
+                    wide += [width] if number in level.slots else []
+                    wide += [next(rest) for _ in slot.dims]
+                if levels[:k] not in self._laned:
+                    self._laned[levels[:k]] = with_lanes(tape, level.slots, sizes, level.hoist)
+                tape, sizes = self._laned[levels[:k]], tuple(wide)
+            self._plans[key] = make_plan(tape, sizes)
         plan = self._plans[key]
         assert plan is not None
         return plan
@@ -95,9 +106,11 @@ class VariantWorkspace(Workspace):
         constants = []
         rows = zip(self.inputs, flat.traced(), strict=True)
         for number, (cells, (leaf, spec, by_identity)) in enumerate(rows):
+            if number in skip:
+                continue
             if spec.level == CONSTANT:
                 constants.append((cells, leaf, by_identity))
-            elif number not in skip:
+            else:
                 cells[...] = leaf
         if self.constants is None:
             self._load_constants(constants)
@@ -221,23 +234,24 @@ class Evaluator:
 
     Parameters
     ----------
-    lanes
-        Numbers of the inputs that have lanes, as a leading dimension.
+    levels
+        Which inputs have lanes, as a leading dimension; of several levels, the last is the outermost.
     """
 
-    def __init__(self, program: Program, lanes: frozenset[int] = frozenset()):
+    def __init__(self, program: Program, levels: tuple[Lanes, ...] = ()):
         self.program = program
-        self.lanes = lanes
+        self.levels = levels
+        self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
         self._last: dict[tuple, Variant] = {}
 
-    def workspace(self, variant: Variant, dimensions: tuple, width: int = 0) -> VariantWorkspace:
-        """Return the workspace of a variant for some sizes, with so many lanes."""
-        key = (id(variant), dimensions, width)
+    def workspace(self, variant: Variant, dimensions: tuple, widths: tuple = ()) -> VariantWorkspace:
+        """Return the workspace of a variant for some sizes, with so many lanes a level."""
+        key = (id(variant), dimensions, widths)
         found = self._workspaces.get(key)
         if found is None:
-            if self.lanes:
-                plan: Plan | None = variant.lane_plan(dimensions, self.lanes, width)
+            if self.levels:
+                plan: Plan | None = variant.lane_plan(dimensions, self.levels, widths)
             else:
                 plan = variant.plan(dimensions)
             assert plan is not None
@@ -256,14 +270,14 @@ class Evaluator:
         ):
             self._workspaces.popitem(last=False)
 
-    def forward(self, flat: Flattened, width: int = 0, fill=None) -> VariantWorkspace:
+    def forward(self, flat: Flattened, widths: tuple = (), fill=None) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
 
         Parameters
         ----------
-        width, fill
-            The number of lanes, and a function that writes them into a workspace; the leaves of
-            inputs with lanes stand for their shapes.
+        widths, fill
+            The number of lanes of each level, and a function that writes them into a workspace; the
+            leaves of inputs with lanes stand for their shapes.
 
         Raises
         ------
@@ -282,7 +296,7 @@ class Evaluator:
             if variant is None:
                 variant, fresh = program.trace(flat), True
             tried.add(id(variant))
-            space = self.workspace(variant, flat.dimensions, width)
+            space = self.workspace(variant, flat.dimensions, widths)
             space.load(flat, self.lanes)
             if fill is not None:
                 fill(space)

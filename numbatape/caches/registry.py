@@ -39,7 +39,7 @@ class Shelf:
         self._programs: dict[tuple, Program] = {}
         self._idle: dict[tuple, list[Evaluator]] = {}
         self._derived: dict[tuple, Derived] = {}
-        self._lent: dict[tuple, list[Derived]] = {}
+        self._lent: dict[tuple, list] = {}
         self._lock = threading.Lock()
         _shelves.add(self)
 
@@ -65,14 +65,24 @@ class Shelf:
     def derived(self, function, flat: Flattened, kind: str, transform, lanes: bool):
         """Lend a derivative of the function for arguments of this signature."""
         key = (kind, flat.signature)
-        with self._lock:
-            idle = self._lent.setdefault(key, [])
-            if idle:
-                found = idle.pop()
-            else:
+
+        def make() -> Derived:
+            with self._lock:
                 if key not in self._derived:
                     self._derived[key] = Derived(function, Config(), transform, lanes)
-                found = self._derived[key].clone()
+                return self._derived[key].clone()
+
+        with self.lent(key, make) as found:
+            yield found
+
+    @contextlib.contextmanager
+    def lent(self, key: tuple, make: Callable):
+        """Lend what no other call uses at the moment; ``make()`` makes another."""
+        with self._lock:
+            idle = self._lent.setdefault(key, [])
+            found = idle.pop() if idle else None
+        if found is None:
+            found = make()
         yield found
         idle.append(found)  # not one whose call raised
 

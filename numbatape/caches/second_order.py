@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from ..errors import SpecError
+from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
+from . import quick
+from .arguments import is_mark
 from .base import PreparedCache
 from .derived import Derived
 from .directions import direction_leaves, products_of
@@ -22,12 +29,36 @@ class HvpCache(PreparedCache):
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self.mode = config.second_order_mode.replace("_", " ")
         self._plain = Derived(self._program.function, config, transform, lanes=False)
+        self._quick = None
 
     def _share(self, other) -> None:
         other._plain = self._plain.clone()
 
+    def _quick_multiply(self, flat, space):
+        """Return the steady call ``(x, v)`` of one array argument, or None."""
+        result, grads, products = space.variant.recording.result
+        number = quick.number_of(space, result)
+        views = quick.arrays_of(space, (grads, products))
+        if number is None or views is None or flat.active[0].kind != "array":
+            return None
+        gradient, product = views
+        return quick.make(
+            self,
+            flat,
+            self._plain,
+            space,
+            lambda x, v: self._multiply(v, (x,)),
+            lambda: (number(), gradient.copy(), product.copy()),
+        )
+
     def multiply(self, vectors, args):
         """Return (value, gradient, Hessian-vector product)."""
+        if self._quick is not None and len(args) == 1:
+            return self._quick(args[0], vectors)
+        return self._multiply(vectors, args)
+
+    def _multiply(self, vectors, args):
+        self._quick = None
         flat = self._flatten(args)
         several = len([k for k in flat.differentiated if k >= 0]) > 1
         chosen = sorted(k for k in flat.differentiated if k >= 0)
@@ -45,6 +76,8 @@ class HvpCache(PreparedCache):
         grads, products = products_of(flat, space)
         if not several:
             (k,) = chosen
+            if flat.count - len(flat.marks) == 0 and sum(not is_mark(m) for m in flat.marks) == 1:
+                self._quick = self._quick_multiply(flat, space)
             return value_of(space, result), grads[k], products[k]
         return value_of(space, result), grads, products
 
@@ -60,6 +93,30 @@ class HessianCache(HvpCache):
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self._wide = Derived(self._program.function, config, transform, lanes=True)
+        self._steady = None
+
+    def _steady_hessian(self, flat):
+        """Return the steady call of one array argument whose Hessian takes one sweep, or None."""
+        space = self._wide.last
+        if len(flat.active) != 1 or flat.active[0].kind != "array" or space is None:
+            return None
+        result, grads, products = space.variant.recording.result
+        number = quick.number_of(space, result)
+        views = quick.arrays_of(space, (grads, products))
+        shape = np.shape(next(leaf for leaf, spec, _ in flat.traced() if spec.level == ACTIVE))
+        size = math.prod(shape)
+        if number is None or views is None or views[1].shape != (size, *shape) or flat.count != 1:
+            return None
+        gradient, hessian = views
+        full = shape + shape
+        return quick.make(
+            self,
+            flat,
+            self._wide,
+            space,
+            self._general,
+            lambda: (number(), gradient.copy(), hessian.copy().reshape(full)),
+        )
 
     def _share(self, other) -> None:
         super()._share(other)
@@ -67,8 +124,13 @@ class HessianCache(HvpCache):
 
     def hessian(self, args):
         """Return (value, gradient, Hessian)."""
+        return self._general(*args) if self._steady is None else self._steady(*args)
+
+    def _general(self, *args):
+        self._steady = None
         flat = self._flatten(args)
         value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        self._steady = self._steady_hessian(flat)
         chosen = sorted(k for k in flat.differentiated if k >= 0)
         if len(chosen) == 1:
             (k,) = chosen

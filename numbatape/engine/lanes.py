@@ -1,8 +1,9 @@
 """Lanes: a tape that computes many points, or many directions, at once.
 
 `with_lanes` turns a tape into one in which some inputs have a leading dimension more. What depends on
-them has it too, everything else comes first and can be computed once. The result is an ordinary tape, planned, verified and swept like any other; a one-cell instruction becomes a vector
-instruction over the lanes, an array op gets a batch dimension.
+them has it too, everything else comes first and can be computed once. The result is an ordinary tape,
+planned, verified and swept like any other; a one-cell instruction becomes a vector instruction over the
+lanes, an array op gets a batch dimension.
 
 A one-cell value keeps its lanes side by side. An array is kept a lane after the other, so that array
 ops find each lane contiguous, unless it is read and written cell by cell: then every cell has its
@@ -19,12 +20,14 @@ from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
 from ..tape.sizes import Sizes
 from ..tape.tape import (
+    ACTIVE,
     F64,
     GUARD,
     INSTRUCTION,
     MAIN,
     NONE,
     POOLS,
+    PROLOGUE,
     STORAGE,
     VALUE,
     VARYING,
@@ -242,11 +245,12 @@ class _Lanes:
             else slot
             for number, slot in enumerate(old.inputs)
         )
-        rows = list(self._rewritten())
-        if self.hoist:
-            rows.sort(key=lambda item: item[2])  # stable
+        # The prologue stays in front; with lanes nothing is part of it.
+        rows = sorted(self._rewritten(), key=self._position)  # stable
+        copies = [self._dense(value) for value in old.outputs]
+        rows += [row for _, row in copies if row is not None]
+        outputs = tuple(value for value, _ in copies)
         code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
-        outputs = tuple(self._view(value) for value in old.outputs)
         new = replace(
             old,
             code=code,
@@ -258,11 +262,45 @@ class _Lanes:
             outputs=outputs,
             positions=np.array([position for _, position, _ in rows], np.int32),
             sizes=self.sizes.freeze(),
+            prologue=sum(self._position(item) == 0 for item in rows),
             uniform=sum(not laned for _, _, laned in rows) if self.hoist else 0,
         )
         for array in (new.code, new.values, new.storages, new.positions):
             array.flags.writeable = False
         return new
+
+    def _dense(self, value: int):
+        """Return (output with lanes, the copy that makes its cells stand together or None)."""
+        key = self._of(value)
+        _, offset, layout = self.values[value]
+        if key not in self.laned or key < 0:
+            return self._view(value), None
+        dims, strides = self.layouts[layout].dims, self.layouts[layout].strides
+        expected, size = [], 1
+        for dim in reversed(dims):
+            expected.append(size)
+            size = self.sizes.mul(size, dim)
+        whole = offset == 0 and strides == tuple(reversed(expected)) and size == self._old_size(key)
+        if whole:
+            return self._view(value), None
+        _, family, level = self.storages[key]
+        self.storages.append((self.sizes.mul(size, self.lanes), family, level))
+        layout = self._layout((self.lanes, *dims), (size, *reversed(expected)))
+        self.values.append((len(self.storages) - 1, 0, layout))
+        self.keys.append(len(self.storages) - 1)
+        copy = len(self.values) - 1
+        active = 1 if level == ACTIVE else 0
+        row = (2 * COPY + family, active, MAIN, copy, self._view(value), NONE, NONE, NONE)
+        return copy, (row, NONE, True)
+
+    def _old_size(self, storage: int) -> int:
+        return int(self.old.storages["size"][storage])
+
+    def _position(self, item) -> int:
+        row, _, laned = item
+        if row[2] == PROLOGUE and not laned:
+            return 0
+        return 2 if self.hoist and laned else 1
 
     def leads_code(self, number: int) -> int:
         """Return the size code of an input's own dimension of lanes."""

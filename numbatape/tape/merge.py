@@ -26,7 +26,7 @@ def merge_common(builder) -> None:
     known: dict[tuple, int] = {}
     kept = []
     for row in builder.code:
-        op, active, stage, out, a, b, c, aux, _ = row
+        op, active, stage, out, a, b, c = row[:7]
         if op == GUARD:
             kept.append(row)
             continue

@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import UnsupportedOperationError
 from ...ops import OPCODE, OPS, Elementwise
 from ...ops.table import OPERANDS, ArrayOp
-from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, GUARD, MAIN, NONE, POOLS
+from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, MAIN, NONE, POOLS
 from ..array import TracedArray, new_traced, scalar_instruction
 from ..primitives import (
     broadcast_to,

@@ -127,7 +127,7 @@ def hessian_product(
             run = Linearised(trace, function, inner, marked=True)
             held["result"] = run.result
             held["gradient"] = [
-                or_zeros(g, x) for g, x in zip(run.gradient(run.scalar()), inner, strict=True)
+                or_zeros(g, x) for g, x in zip(run.gradient(run.scalar(what="Hessian")), inner, strict=True)
             ]
             return held["gradient"]
 
@@ -138,7 +138,7 @@ def hessian_product(
 
     def slope(inner):
         run = Linearised(trace, function, inner[:count], marked=True)
-        output = run.scalar()
+        output = run.scalar(what="Hessian")
         (tangent,) = run.push(inner[count:], strong) if output is not None else (None,)
         return [run.result, tangent]
 

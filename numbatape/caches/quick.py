@@ -1,0 +1,102 @@
+"""The steady call of the caches of derived tapes: a closure for the specs and sizes of the last call.
+
+It checks the arguments' class, dtype and shape, copies them in, enters one kernel (which compares watched
+constants and sweeps) and hands out copies of the outputs. What it does not know it hands to the
+general call. `numbatape.caches.steady` does the same for gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..engine import kernels
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.record import Output
+from .arguments import Flattened
+from .derived import Derived
+from .program import VariantWorkspace
+from .steady import is_regular
+
+ndarray = np.ndarray
+
+
+def make(
+    cache, flat: Flattened, derived: Derived, space: VariantWorkspace, general: Callable, wrap: Callable
+):
+    """Return the closure, or ``general`` where it would not serve.
+
+    Parameters
+    ----------
+    general
+        The general call; takes the same arguments, in the order of the tape's inputs that are not lanes.
+    wrap
+        Makes the result of what stands in the workspace: called without arguments.
+    """
+    extended = derived.current
+    evaluator = derived.evaluator(())
+    if (
+        extended is None
+        or space.variant.single_use
+        or not is_regular(cache, flat)
+        or any(spec.kind not in ("array", "float", "scalar") for spec in extended.active)
+        or not evaluator.watch(space, extended)
+    ):
+        return None
+    environment = derived.program.environment
+    rebound = None if environment.empty else environment.rebound
+    dummy = np.zeros(1)
+    sweep, words = kernels.call_of("watched", space.address, dummy, _stopped)
+    space.alive = words, dummy
+    skip = evaluator.lanes
+    rows = []
+    for number, (cells, (leaf, spec, _)) in enumerate(zip(space.inputs, extended.traced(), strict=True)):
+        if spec.level == ACTIVE and number not in skip:
+            rows.append((cells, spec.kind, np.dtype(spec.dtype), np.shape(leaf)))
+    count = len(rows)
+
+    def call(*arrays):
+        if len(arrays) == count and (rebound is None or not rebound()):
+            for x, (cells, kind, dtype, shape) in zip(arrays, rows, strict=True):
+                if kind == "array":
+                    if x.__class__ is not ndarray or x.dtype != dtype or x.shape != shape:
+                        break
+                elif x.__class__ is not float and x.__class__ is not np.float64:
+                    break
+                cells[...] = x
+            else:
+                if sweep() is not None:
+                    return wrap()
+        return general(*arrays)
+
+    return call
+
+
+def _stopped() -> None:
+    """The sweep stopped: at a guard, at a constant that changed, or at an error."""
+
+
+def number_of(space: VariantWorkspace, leaf) -> Callable | None:
+    """Return a function that reads a recorded scalar as NumPy gives it; None for anything else."""
+    if leaf.__class__ is not Output:
+        return None
+    kept, cells = space.variant.recording.values[leaf.number], space.outputs[leaf.number]
+    if np.ndim(kept):
+        return None
+    flat = cells.reshape(-1)
+    if type(kept) is float:
+        return lambda: float(flat[0])
+    make_number = kept.dtype.type
+    return lambda: make_number(flat[0])
+
+
+def arrays_of(space: VariantWorkspace, part) -> list[ndarray] | None:
+    """Return views of the outputs in a part of what was recorded; None if one is no traced array."""
+    views = []
+    for leaf in pytrees.leaves(part):
+        if leaf.__class__ is not Output:
+            return None
+        views.append(space.outputs[leaf.number])
+    return views

@@ -1,0 +1,232 @@
+"""``nt.batch``: value and derivative at many points."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ..caches.arguments import Constant, Flattened, is_mark, require_active
+from ..caches.base import parameter_names, python_function
+from ..caches.batch import Batch, at_point, common_length
+from ..caches.derived import Derived, active_leaves, outputs_of
+from ..caches.jacobian import samples_of
+from ..caches.program import Lanes
+from ..caches.registry import shelf_of
+from ..caches.results import per_argument
+from ..config import Config
+from ..errors import OutputError, SpecError
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.nested.derived import pullback, pushforward
+from ..trace.record import Output
+
+
+def batch(f, in_axes=0):
+    """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
+
+    Each point is a lane: arrays shared by all points are not repeated. Points that take different
+    branches of ``f`` are swept apart, with exact results.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function of one point; returns a real scalar or an array.
+    in_axes : int or None or tuple of them
+        Which axis of each argument numbers the points; None for an argument shared by all. An int stands
+        for the first argument alone: the others are shared.
+
+    Returns
+    -------
+    callable
+        ``b(X, *others)`` → ``(values, derivatives)``: values with a leading axis of points; of a scalar
+        function the gradients, of an array-valued one the Jacobians, each with a leading axis of points.
+        With several batched float arguments the derivatives are a tuple.
+
+    Raises
+    ------
+    ValueError
+        If the batched arguments differ in the number of points.
+    numpy.linalg.LinAlgError
+        If a factorisation fails at one of the points.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> values, gradients = nt.batch(lambda x: np.sum(x**2))(X)
+    >>> values, gradients[1]
+    (array([ 5., 25., 61.]), array([6., 8.]))
+    >>> nt.batch(lambda x: np.stack([x[0] * x[1], x[0]]))(X)[1][0]
+    array([[2., 1.],
+           [1., 0.]])
+    """
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+
+    @functools.wraps(f)
+    def call(*args):
+        return _Call(target, names, shelf, args, in_axes).result()
+
+    return call
+
+
+class _Call:
+    """One call of a batched function."""
+
+    def __init__(self, function, names, shelf, args, in_axes):
+        axes = (in_axes, *[None] * (len(args) - 1)) if not isinstance(in_axes, (tuple, list)) else in_axes
+        if len(axes) != len(args) or all(axis is None for axis in axes):
+            raise SpecError(
+                f"in_axes={in_axes!r} does not fit {len(args)} arguments, or batches none of them"
+            )
+        self.function, self.names, self.shelf = function, names, shelf
+        self.args, self.axes = args, tuple(axes)
+        self.count = common_length(args, axes)
+        self._shared = [
+            a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
+        ]
+        self._kept: tuple[int, Flattened] | None = None
+        if self.count == 0:
+            raise SpecError("no points: the batched axis has length 0")
+        flat = self.at(0)
+        require_active(flat)
+        self.slots = frozenset(
+            k
+            for k, (_, spec, _) in enumerate(flat.traced())
+            if spec.argument >= 0 and axes[spec.argument] is not None
+        )
+        self.points = [
+            np.moveaxis(np.asarray(leaf), axis, 0)
+            for tree, axis in zip(args, axes, strict=True)
+            if axis is not None
+            for leaf in pytrees.leaves(tree)
+        ]
+
+    def at(self, k: int) -> Flattened:
+        """Return the arguments at one point."""
+        if self._kept is None or self._kept[0] != k:
+            args = [
+                arg if axis is None else at_point(arg, axis, k)
+                for arg, axis in zip(self._shared, self.axes, strict=True)
+            ]
+            self._kept = k, Flattened(tuple(args), {}, self.names)
+        return self._kept[1]
+
+    def result(self):
+        flat = self.at(0)
+        with self.shelf.lent(("batch", flat.signature), lambda: self._batch(flat)) as batch:
+            variant = batch.program.find(flat) or batch.program.trace(flat)
+            recording = variant.recording
+            if recording.result.__class__ is not Output:
+                raise OutputError(
+                    "nt.batch needs a function that returns one number or array that depends on the points, "
+                    f"got {type(recording.result).__name__}"
+                )
+            shape = np.shape(recording.values[recording.result.number])
+            if shape == ():
+                return self._gradients(batch, flat)
+        return self._jacobians(flat, recording, shape)
+
+    def _batch(self, flat) -> Batch:
+        return Batch(self.shelf.program(self.function, flat), self.slots, reverse=True)
+
+    def _gradients(self, batch: Batch, flat: Flattened):
+        rows = active_leaves(flat)
+        values: list[np.ndarray] = []
+        grads = [np.empty((self.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
+        active = [k for k, (_, spec, _) in enumerate(flat.traced()) if spec.level == ACTIVE]
+
+        def visit(space, chosen):
+            view, n = space.outputs[0], len(chosen)
+            if not values:
+                values.append(np.empty(self.count, view.dtype))
+            values[0][chosen] = view[:n] if view.ndim else view
+            space.seed[...] = 1.0
+            space.reverse()
+            for k, grad in zip(active, grads, strict=True):
+                grad[chosen] = space.gradients[k][:n]
+
+        batch.run(self.at, self.points, visit)
+        return values[0], self._by_argument(flat, grads)
+
+    def _by_argument(self, flat, parts):
+        found = iter(parts)
+        trees = per_argument(flat, [next(found) if spec.level == ACTIVE else None for spec in flat.specs])
+        chosen = [tree for k, tree in enumerate(trees) if k in flat.differentiated]
+        return chosen[0] if len(chosen) == 1 else tuple(chosen)
+
+    def _jacobians(self, flat: Flattened, recording, shape):
+        rows = active_leaves(flat)
+        sizes = [int(np.size(leaf)) for leaf, _ in rows]
+        size = int(np.prod(shape))
+        forward = sum(sizes) <= size
+        kind, transform = ("jvp", pushforward(False)) if forward else ("vjp", pullback)
+        value = recording.values[recording.result.number]
+        dtype = np.asarray(value).dtype
+        samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
+        width = sum(sizes) if forward else size
+        key = (f"batch {kind}", flat.signature, shape, tuple(sizes))
+        with self.shelf.lent(key, lambda: self._derived_batch(flat, transform, samples, width)) as (
+            derived,
+            batch,
+        ):
+            last: dict = {}
+
+            def extended(k: int) -> Flattened:
+                if last.get("k") != k:
+                    last.update(k=k, flat=derived.extended(self.at(k), samples))
+                return last["flat"]
+
+            directions = derived.slots(extended(0))
+            values = np.empty((self.count, *shape), dtype)
+            grads = [np.empty((self.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
+
+            def fill(space):
+                for slot in directions:
+                    space.inputs[slot][...] = 0.0
+                start = 0
+                for slot, sample in zip(directions, samples, strict=True):
+                    view, n = space.inputs[slot], int(np.size(sample))
+                    for k in range(n):
+                        view[
+                            (start + k, *(np.unravel_index(k, np.shape(sample)) if np.ndim(sample) else ()))
+                        ] = 1.0
+                    start += n
+
+            def visit(space, chosen):
+                n = len(chosen)
+                result, parts = space.variant.recording.result
+                view = space.outputs[result.number]
+                values[chosen] = view[:n] if view.ndim > len(shape) else view
+                views = outputs_of(space, parts)
+                if forward:
+                    matrix = _with_lanes(views[0], n, width, shape).reshape(n, width, size).swapaxes(1, 2)
+                    parts_of = np.split(matrix, np.cumsum(sizes)[:-1], axis=2)
+                else:
+                    parts_of = [
+                        _with_lanes(view, n, width, np.shape(leaf)).reshape(n, width, -1)
+                        for view, (leaf, _) in zip(views, rows, strict=True)
+                    ]
+                for grad, part in zip(grads, parts_of, strict=True):
+                    grad[chosen] = part.reshape(n, *grad.shape[1:])
+
+            batch.run(extended, self.points, visit, fill)
+        return values, self._by_argument(flat, grads)
+
+    def _derived_batch(self, flat: Flattened, transform, samples, width: int):
+        derived = Derived(self.function, Config(), transform, lanes=True)
+        inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
+        return derived, Batch(derived.program, self.slots, reverse=False, inner=(inner, width))
+
+
+def _with_lanes(view: np.ndarray, points: int, width: int, shape) -> np.ndarray:
+    """Return an output for each point and direction, where it may lack the one, the other or both."""
+    extra = view.ndim - len(shape)
+    if extra == 2:
+        return view[:points]
+    if extra == 1 and view.shape[0] == width:
+        return np.broadcast_to(view, (points, width, *shape))
+    if extra == 1:
+        return np.broadcast_to(view[:points, None], (points, width, *shape))
+    return np.broadcast_to(view, (points, width, *shape))

@@ -1,0 +1,119 @@
+"""``nt.batch``: many points in one sweep, exact where branches part them."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3))
+
+
+def smooth(x, c):
+    return np.sum(np.sin(x) * x**3) * c[0] + x[0] * x[1] * np.exp(x[2])
+
+
+def branching(x):
+    if x[0] > 0:
+        return x[0] ** 3 + (x[1] if x[1] > 0.3 else -2 * x[1])
+    total, n = 0.0, 0
+    while total < 2.0 and n < 5:
+        total = total + x[1] ** 2 + 0.2
+        n += 1
+    return total * x[2]
+
+
+@pytest.mark.parametrize("function, rest", [(smooth, (np.array([2.0]),)), (branching, ())])
+def test_values_and_gradients(function, rest):
+    values, gradients = nt.batch(function)(X, *rest)
+    single = nt.value_and_grad(function)
+    for k, x in enumerate(X):
+        value, gradient = single(x, *rest)
+        np.testing.assert_allclose(values[k], value, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(gradients[k], gradient, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 255, 256, 257])
+def test_any_number_of_points(count):
+    points = np.resize(X, (count, 3))
+    values, gradients = nt.batch(branching)(points)
+    again, _ = nt.batch(branching)(points)
+    assert values.shape == (count,) and gradients.shape == (count, 3)
+    np.testing.assert_array_equal(values, again)
+    np.testing.assert_allclose(values, [branching(x) for x in points], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.stack([x[0] * x[1], np.sin(x[2])]),  # rows
+        lambda x: np.stack([x[0] * x[1], np.sin(x[2]), x[0], x[2] ** 2]),  # columns
+        lambda x: np.outer(x, x[:2]),
+        lambda x: np.stack([x[0], x[1] * 0.0 + 1.0]) if x[2] > 0 else np.stack([x[1], x[0] * x[2]]),
+    ],
+)
+def test_jacobians(function):
+    values, jacobians = nt.batch(function)(X[:40])
+    for k, x in enumerate(X[:40]):
+        np.testing.assert_allclose(values[k], function(x), rtol=1e-14)
+        np.testing.assert_allclose(jacobians[k], nt.jacobian(function)(x), rtol=1e-13, atol=1e-15)
+
+
+def test_axes_and_structures():
+    def f(p, y, c):
+        return np.sum(p["a"] * y) ** 2 * p["b"] * c
+
+    a, b, y = RNG.normal(size=(6, 2)), RNG.normal(size=6), RNG.normal(size=(2, 6))
+    values, (gp, gy) = nt.batch(f, in_axes=(0, 1, None))({"a": a, "b": b}, y, 3.0)
+    for k in range(6):
+        value, grads = nt.value_and_grad(f, argnums=(0, 1))({"a": a[k], "b": b[k]}, y[:, k], 3.0)
+        np.testing.assert_allclose(values[k], value, rtol=1e-13)
+        np.testing.assert_allclose(gp["a"][k], grads[0]["a"], rtol=1e-13)
+        np.testing.assert_allclose(gp["b"][k], grads[0]["b"], rtol=1e-13)
+        np.testing.assert_allclose(gy[k], grads[1], rtol=1e-13)
+
+
+def test_data_of_each_point_may_be_integers():
+    def f(x, k):
+        return x[0] ** 2 * k + x[1]
+
+    values, gradients = nt.batch(f, in_axes=(0, 0))(X[:5, :2], np.arange(5))
+    np.testing.assert_allclose(values, X[:5, 0] ** 2 * np.arange(5) + X[:5, 1], rtol=1e-15)
+    np.testing.assert_allclose(gradients[:, 0], 2 * X[:5, 0] * np.arange(5), rtol=1e-15)
+
+
+def test_linear_algebra_in_lanes():
+    a = RNG.normal(size=(20, 4, 4))
+    spd = a @ a.swapaxes(1, 2) + 4 * np.eye(4)
+
+    def f(m):
+        return np.sum(np.log(np.diag(np.linalg.cholesky(m)))) + np.linalg.solve(m, np.ones(4))[0]
+
+    values, gradients = nt.batch(f)(spd)
+    for k in range(20):
+        value, gradient = nt.value_and_grad(f)(spd[k])
+        np.testing.assert_allclose(values[k], value, rtol=1e-12)
+        np.testing.assert_allclose(gradients[k], gradient, rtol=1e-11, atol=1e-13)
+    spd[7] = -spd[7]
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        nt.batch(f)(spd)
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: nt.batch(lambda x: x[0])(X[:0]), nt.SpecError, "no points"),
+        (lambda: nt.batch(lambda x, y: x[0] * y[0], in_axes=(0, 0))(X, X[:5]), ValueError, "the same number"),
+        (lambda: nt.batch(lambda x: x[0], in_axes=(None,))(X), nt.SpecError, "batches none of them"),
+        (lambda: nt.batch(lambda x: x[0], in_axes=2)(X), ValueError, "in_axes=2 names an axis"),
+        (lambda: nt.batch(lambda x: 3.0)(X), nt.OutputError, "depends on the points"),
+        (
+            lambda: nt.batch(lambda x: x[0])(np.arange(6).reshape(2, 3)),
+            nt.DtypeError,
+            "nothing to differentiate",
+        ),
+    ],
+)
+def test_errors(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

@@ -1,0 +1,263 @@
+"""jvp, jacobian, hessian, hvp, derivative: the field's worked examples, nesting, structures, errors."""
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.special as sc
+
+import numbatape as nt
+
+D = nt.derivative
+X = np.array([0.3, 0.5, 0.7])
+
+
+def f(x):
+    return np.sum(np.sin(x) * x**3) + x[0] * x[1] * np.exp(x[2])
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+def pair(x):
+    return np.stack([x[0] ** 2 + x[1], x[0] * x[1]])
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_jacobian(mode):
+    np.testing.assert_array_equal(
+        nt.jacobian(pair, mode=mode)(np.array([2.0, 3.0])), [[4.0, 1.0], [3.0, 2.0]]
+    )
+
+
+def test_hessian_of_rosenbrock():
+    hessian = nt.hessian(rosenbrock)(np.array([1.2, 1.2]))
+    np.testing.assert_allclose(hessian, [[1250.0, -480.0], [-480.0, 200.0]], rtol=1e-14)
+
+
+def test_hvp():
+    np.testing.assert_array_equal(nt.hvp(lambda x: np.sum(x**2))(X, np.eye(3)[0]), [2.0, 0.0, 0.0])
+    v = np.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(nt.hvp(f)(X, v), nt.hessian(f)(X) @ v, rtol=1e-13)
+
+
+def test_no_perturbation_confusion():
+    assert D(lambda x: x * D(lambda y: x + y)(1.0))(1.0) == 1.0
+    assert D(lambda x: x * D(lambda y: x * y)(2.0))(3.0) == 6.0
+    assert nt.grad(lambda x: nt.jvp(lambda y: x * y, (1.0,), (x,))[1])(3.0) == 6.0
+
+
+@pytest.mark.parametrize(
+    "order, expected", [(1, np.cos), (2, lambda t: -np.sin(t)), (4, np.sin), (5, np.cos)]
+)
+def test_derivatives_of_derivatives(order, expected):
+    g = np.sin
+    for _ in range(order):
+        g = D(g)
+    np.testing.assert_allclose(g(0.3), expected(0.3), rtol=1e-13)
+
+
+def test_third_derivatives_of_special_functions():
+    for function, third in (
+        (sc.gammaln, lambda t: sc.polygamma(2, t)),
+        (np.tanh, lambda t: (4 * np.tanh(t) ** 2 - 2 / np.cosh(t) ** 2) / np.cosh(t) ** 2),
+        (sc.erf, lambda t: 2 / np.sqrt(np.pi) * np.exp(-t * t) * (4 * t * t - 2)),
+        (lambda t: t**2.5, lambda t: 2.5 * 1.5 * 0.5 * t**-0.5),
+    ):
+        np.testing.assert_allclose(D(D(D(function)))(0.8), third(0.8), rtol=1e-11)
+
+
+def test_gradient_of_a_function_of_gradients():
+    def penalty(x):
+        return np.sum(nt.grad(f)(x) ** 2)
+
+    np.testing.assert_allclose(nt.grad(penalty)(X), 2 * nt.hessian(f)(X) @ nt.grad(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(nt.jacobian(nt.grad(f))(X), nt.hessian(f)(X), rtol=1e-13)
+
+
+def test_verbs_inside_of_verbs_agree_with_those_outside():
+    v = np.array([0.2, -1.0, 0.4])
+    cases = [
+        (lambda x: nt.hessian(f)(x)[0], lambda x: nt.hessian(f)(x)[0]),
+        (lambda x: nt.hvp(f)(x, v), lambda x: nt.hvp(f)(x, v)),
+        (lambda x: nt.jvp(f, (x,), (v,))[1] * np.ones(1), None),
+        (lambda x: nt.vjp(lambda y: y**2, x)[1](x)[0], lambda x: 2 * x * x),
+        (lambda x: nt.jacobian(lambda y: y**2, mode="reverse")(x)[1], None),
+        (lambda x: nt.jacobian(lambda y: y**2, mode="forward")(x)[1], None),
+        (lambda x: nt.value_and_grad(lambda y: (np.sum(y**2), y), has_aux=True)(x)[1], lambda x: 2 * x),
+    ]
+    for inside, outside in cases:
+        plain = inside(X)  # nothing is traced around it
+        traced, _ = nt.jvp(inside, (X,), (v,))
+        np.testing.assert_allclose(traced, plain, rtol=1e-12)
+        if outside is not None:
+            np.testing.assert_allclose(plain, outside(X), rtol=1e-12)
+
+
+def test_captured_traced_values_take_part():
+    def outer(x):
+        return nt.grad(lambda y: np.sum(y**2 * x))(np.ones(3)) @ np.ones(3)
+
+    np.testing.assert_allclose(nt.grad(outer)(X), [2.0, 2.0, 2.0])
+    assert nt.grad(lambda x: nt.hessian(lambda y: x * np.sum(y**3))(np.array([2.0]))[0, 0])(5.0) == 12.0
+
+
+def test_a_derivative_of_plain_numbers_is_computed_then_and_there():
+    seen = []
+    nt.grad(lambda x: x * seen.append(float(nt.grad(np.sin)(0.0))) if False else x * float(D(np.sin)(0.0)))(
+        2.0
+    )
+
+    def g(x):
+        seen.append(float(D(np.sin)(0.0)))
+        return x
+
+    nt.grad(g)(1.0)
+    assert seen == [1.0]
+
+
+class Point(NamedTuple):
+    a: np.ndarray
+    b: float
+
+
+def test_structures():
+    p = Point(np.array([1.0, 2.0]), 3.0)
+
+    def g(p):
+        return {"u": p.a * p.b, "n": 3, "s": np.sum(p.a)}
+
+    jacobian = nt.jacobian(g)(p)
+    np.testing.assert_array_equal(jacobian["u"].a, 3.0 * np.eye(2))
+    np.testing.assert_array_equal(jacobian["u"].b, p.a)
+    np.testing.assert_array_equal(jacobian["s"].a, np.ones(2))
+    np.testing.assert_array_equal(jacobian["n"].a, np.zeros(2))
+    hessian = nt.hessian(lambda p: np.sum(p.a**2) * p.b)(p)
+    np.testing.assert_array_equal(hessian.a.a, 6.0 * np.eye(2))
+    np.testing.assert_array_equal(hessian.a.b, 2.0 * p.a)
+    np.testing.assert_array_equal(hessian.b.a, 2.0 * p.a)
+    assert hessian.b.b == 0.0
+    value, tangent = nt.jvp(g, (p,), (Point(np.ones(2), 0.0),))
+    np.testing.assert_array_equal(tangent["u"], [3.0, 3.0])
+    assert value["n"] == 3 and tangent["n"] == 0.0
+    product = nt.hvp(lambda p: np.sum(p.a**2) * p.b)(p, Point(np.zeros(2), 1.0))
+    np.testing.assert_array_equal(product.a, 2.0 * p.a)
+
+
+def test_argnums():
+    def g(x, k, y):
+        return np.sum(x**2 * y) * k
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    blocks = nt.hessian(g, argnums=(0, -1))(x, 2, y)
+    np.testing.assert_array_equal(blocks[0][0], np.diag(4.0 * y))
+    np.testing.assert_array_equal(blocks[0][1], np.diag(4.0 * x))
+    np.testing.assert_array_equal(blocks[1][0], np.diag(4.0 * x))
+    np.testing.assert_array_equal(blocks[1][1], np.zeros((2, 2)))
+    jacobians = nt.jacobian(lambda x, y: x * y, argnums=(0, 1))(x, y)
+    np.testing.assert_array_equal(jacobians[0], np.diag(y))
+    products = nt.hvp(g, argnums=(0, 2))(x, 2, y, (np.ones(2), np.zeros(2)))
+    np.testing.assert_array_equal(products[0], 4.0 * y)
+    np.testing.assert_array_equal(products[1], 4.0 * x)
+    matrix = nt.jacobian(lambda a: a @ x)(np.arange(6.0).reshape(3, 2))
+    np.testing.assert_array_equal(matrix, np.einsum("ij,k->ijk", np.eye(3), x))
+
+
+def test_empty_and_single():
+    assert nt.jacobian(lambda x: x**2)(np.zeros(0)).shape == (0, 0)
+    assert nt.hessian(lambda x: np.sum(x**2))(np.zeros(0)).shape == (0, 0)
+    np.testing.assert_array_equal(nt.hessian(lambda x: np.sum(x**3))(np.array([2.0])), [[12.0]])
+    assert nt.jacobian(lambda x: x**2)(3.0) == 6.0
+    assert nt.hessian(lambda x: x**3)(2.0) == 12.0
+
+
+def test_float32_stays_float32():
+    x = X.astype(np.float32)
+    assert nt.jacobian(lambda x: np.sin(x))(x).dtype == np.float32
+    assert nt.hessian(lambda x: np.sum(np.sin(x)))(x).dtype == np.float32
+    assert nt.hvp(lambda x: np.sum(np.sin(x)))(x, x).dtype == np.float32
+    np.testing.assert_allclose(nt.hessian(lambda x: np.sum(np.sin(x)))(x), np.diag(-np.sin(x)), rtol=1e-6)
+
+
+def test_what_is_not_chosen_stays_out():
+    def g(x):
+        return np.sum(np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)) * np.log(x), 0.0))
+
+    x = np.array([-1.0, 0.0, 2.0])
+    hessian = nt.hessian(g)(x)
+    assert np.isfinite(hessian).all()
+    assert not hessian[:2].any() and not hessian[:, :2].any()
+
+
+def test_forward_follows_ieee_and_reverse_does_not():
+    def g(x):
+        return np.log(0.0 * x[0] + x[1])
+
+    x = np.array([1.0, 0.0])
+    np.testing.assert_array_equal(nt.jacobian(g, mode="forward")(x), [np.nan, np.inf])
+    strong = nt.prepare_derivative_cache(g, x, config=nt.Config(strong_zero=True))
+    np.testing.assert_array_equal(nt.value_and_jacobian(strong, x)[1], [0.0, np.inf])
+
+
+def test_branches():
+    def g(x):
+        return x[0] ** 3 if x[0] > 1 else x[0] ** 2
+
+    for x, second in ((0.5, 2.0), (1.1, 6.6), (0.5, 2.0)):
+        np.testing.assert_allclose(nt.hessian(g)(np.array([x])), [[second]], rtol=1e-14)
+        np.testing.assert_allclose(D(D(lambda t: t**3 if t > 1 else t**2))(x), second, rtol=1e-14)
+
+
+def test_inputs_are_left_alone_and_two_calls_agree():
+    x = X.copy()
+    first = nt.hessian(f)(x), nt.jacobian(pair)(x), nt.hvp(f)(x, x)
+    second = nt.hessian(f)(x), nt.jacobian(pair)(x), nt.hvp(f)(x, x)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_threads():
+    expected = nt.hessian(f)(X)
+    wrong = []
+
+    def work(seed):
+        for k in range(20):
+            x = X + 0.01 * seed
+            if not np.allclose(nt.hessian(f)(x), nt.jacobian(nt.grad(f))(x), rtol=1e-12):
+                wrong.append((seed, k))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    np.testing.assert_array_equal(nt.hessian(f)(X), expected)
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: nt.hessian(lambda x: x**2)(X), nt.OutputError, "a Hessian needs .* got an array of shape"),
+        (lambda: nt.hvp(lambda x: x**2)(X, X), nt.OutputError, "got an array of shape"),
+        (
+            lambda: nt.jacobian(pair, mode="sideways"),
+            ValueError,
+            "must be one of 'auto', 'forward', 'reverse'",
+        ),
+        (lambda: nt.jacobian(pair)(np.arange(3)), nt.DtypeError, "only float64 and float32"),
+        (lambda: nt.hvp(f)(X, np.ones(2)), nt.SpecError, r"the vector of argument 0 .* shape \(3,\)"),
+        (lambda: nt.jvp(f, (X,), (np.ones(2),)), nt.SpecError, r"the tangent of argument 0 .* shape \(3,\)"),
+        (lambda: nt.jvp(f, X, X), nt.SpecError, "primals and tangents as tuples"),
+        (lambda: nt.jvp(f, (X,), ()), nt.SpecError, "1 primals and 0 tangents"),
+        (lambda: nt.hvp(f, argnums=(0,))(X, X), nt.SpecError, "must be a tuple of 1"),
+        (lambda: D(f)(X), nt.SpecError, "perhaps you meant grad or jacobian"),
+        (lambda: nt.hessian(f, argnums=1)(X), nt.SpecError, "names argument 1"),
+    ],
+)
+def test_errors(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
