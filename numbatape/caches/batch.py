@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..engine.lanes import Lanes
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, status
 from ..tape.tape import F64
 from ..trace import pytrees
 from .arguments import Flattened
 from .derived import LANE_CELLS
-from .program import Evaluator, Lanes, Program, Stop, Variant, VariantWorkspace, failure
+from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, failure
 
 NARROWEST, WIDEST = 8, 256
 AGREE = OPCODE["agree"]

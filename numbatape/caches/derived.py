@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..config import Config
+from ..engine.lanes import Lanes
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.record import Output
 from .arguments import Flattened
-from .program import Evaluator, Lanes, Program, VariantWorkspace
+from .program import Evaluator, Program, VariantWorkspace
 
 LANE_CELLS = 1 << 17  # value cells in lanes: 1 MB, what a core's second cache holds
 WIDEST = 128
@@ -33,14 +34,15 @@ class Derived:
     def __init__(self, function, config: Config, transform, lanes: bool):
         self.program = Program(function, config, transform)
         self.lanes = lanes
-        self._evaluator: Evaluator | None = None
+        self._evaluators: dict[bool, Evaluator] = {}
         self.last: VariantWorkspace | None = None
         self.current: Flattened | None = None  # the arguments and directions of the last sweep
 
     def clone(self) -> Derived:
         """Return the same with workspaces of its own."""
         other = copy.copy(self)
-        other._evaluator = other.current = other.last = None
+        other._evaluators = {}
+        other.current = other.last = None
         return other
 
     def extended(self, flat: Flattened, directions) -> Flattened:
@@ -53,15 +55,16 @@ class Derived:
         last = extended.count - 1
         return [k for k, (_, spec, _) in enumerate(extended.traced()) if spec.argument == last]
 
-    def evaluator(self, slots) -> Evaluator:
-        if self._evaluator is None:
-            self._evaluator = Evaluator(self.program, (Lanes(frozenset(slots)),) if self.lanes else ())
-        return self._evaluator
+    def evaluator(self, slots, fixed: bool = False) -> Evaluator:
+        if fixed not in self._evaluators:
+            levels = (Lanes(frozenset(slots), fixed=fixed),) if self.lanes else ()
+            self._evaluators[fixed] = Evaluator(self.program, levels)
+        return self._evaluators[fixed]
 
-    def sweep(self, extended: Flattened, width: int = 0, fill=None) -> VariantWorkspace:
-        """Run the derivative; ``fill(views)`` writes the lanes of the directions."""
+    def sweep(self, extended: Flattened, width: int = 0, fill=None, fixed: bool = False) -> VariantWorkspace:
+        """Run the derivative; ``fill(views)`` writes the lanes of the directions, which may be ``fixed``."""
         slots = self.slots(extended)
-        evaluator = self.evaluator(slots)
+        evaluator = self.evaluator(slots, fixed)
         self.current = extended
         if not self.lanes:
             return evaluator.forward(extended)
@@ -93,9 +96,10 @@ class Derived:
         total = sum(sizes)
         width = chunk_width(total, chunk or self.preferred_width(extended))
         seeds = Seeds(sizes, width)
-        space = self.sweep(extended, width, lambda views: seeds.write(views, 0))
-        # One sweep is enough: the lanes then hold all unit directions and may stay.
-        self.last = space if width >= total else None
+        # If one sweep is enough the lanes hold all unit directions, and may stay.
+        whole = width >= total
+        space = self.sweep(extended, width, lambda views: seeds.write(views, 0), whole)
+        self.last = space if whole else None
         visit(space, 0, min(width, total))
         for first in range(width, total, width):
             self.again(space, extended, lambda views, first=first: seeds.write(views, first))
@@ -105,7 +109,6 @@ class Derived:
     def preferred_width(self, extended: Flattened) -> int:
         """Return how many lanes fit into a core's cache, for arguments of these sizes."""
         slots = self.slots(extended)
-        self.evaluator(slots)
         variant = self.program.find(extended)
         if variant is None:
             variant = self.program.trace(extended)

@@ -12,7 +12,7 @@ import numpy as np
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
-from ..engine.lanes import with_lanes
+from ..engine.lanes import Lanes, with_lanes
 from ..errors import UnsupportedOperationError
 from ..ops import status
 from ..tape import Tape
@@ -22,14 +22,6 @@ from ..trace.capture import Environment
 from ..trace.record import Recording, record
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Inputs that have lanes, and whether what has none runs apart, before (`engine.lanes`)."""
-
-    slots: frozenset[int]
-    hoist: bool = True
 
 
 class Variant:
@@ -59,7 +51,7 @@ class Variant:
                     wide += [width] if number in level.slots else []
                     wide += [next(rest) for _ in slot.dims]
                 if levels[:k] not in self._laned:
-                    self._laned[levels[:k]] = with_lanes(tape, level.slots, sizes, level.hoist)
+                    self._laned[levels[:k]] = with_lanes(tape, level, sizes)
                 tape, sizes = self._laned[levels[:k]], tuple(wide)
             self._plans[key] = make_plan(tape, sizes)
         plan = self._plans[key]
@@ -300,6 +292,7 @@ class Evaluator:
             space.load(flat, self.lanes)
             if fill is not None:
                 fill(space)
+                space.prologue_done &= not any(level.fixed for level in self.levels)
             outcome = space.forward()
             while outcome == status.GUARD and fresh:
                 outcome = space.accept_guard()

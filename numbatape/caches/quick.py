@@ -36,7 +36,7 @@ def make(
         Makes the result of what stands in the workspace: called without arguments.
     """
     extended = derived.current
-    evaluator = derived.evaluator(())
+    evaluator = derived.evaluator((), fixed=derived.lanes)
     if (
         extended is None
         or space.variant.single_use

@@ -12,7 +12,7 @@ lanes side by side.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..tape import Tape
 from ..tape.sizes import Sizes
 from ..tape.tape import (
     ACTIVE,
+    CONSTANT,
     F64,
     GUARD,
     INSTRUCTION,
@@ -38,24 +39,41 @@ from ..tape.tape import (
 AGREE, COPY, FILL = OPCODE["agree"], OPCODE["copy"], OPCODE["fill"]
 
 
-def with_lanes(tape: Tape, slots: frozenset[int], dimensions: tuple[int, ...], hoist: bool = True) -> Tape:
-    """Return a tape whose inputs of the given numbers have a leading dimension of lanes.
+@dataclass(frozen=True)
+class Lanes:
+    """Which inputs have lanes, and what runs when.
 
     Parameters
     ----------
-    dimensions
-        Some input dimensions for which the tape holds.
+    slots
+        Numbers of the inputs.
     hoist
-        Whether what does not depend on lanes comes first, so that it need not run again for other lanes.
+        Whether what does not depend on lanes comes first, so that it need not run again for other
+        lanes.
+    fixed
+        Whether what is in the lanes stays: what depends on it and on constants alone is then part of the
+        prologue (of ``W @ x`` along all unit directions, everything).
     """
-    return _Lanes(tape, slots, dimensions, hoist).tape()
+
+    slots: frozenset[int]
+    hoist: bool = True
+    fixed: bool = False
 
 
-class _Lanes:
-    def __init__(self, tape: Tape, slots: frozenset[int], dimensions, hoist: bool):
+def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
+    """Return a tape whose inputs of the given numbers have a leading dimension of lanes.
+
+    ``dimensions`` are some input dimensions for which the tape holds.
+    """
+    return _Widened(tape, level, dimensions).tape()
+
+
+class _Widened:
+    def __init__(self, tape: Tape, level: Lanes, dimensions):
         self.old = tape
-        self.slots = slots
-        self.hoist = hoist
+        self.slots = level.slots
+        self.hoist = level.hoist
+        self.fixed = level.fixed
         self.code = [tuple(row) for row in tape.code.tolist()]
         self.values = [tuple(value) for value in tape.values.tolist()]
         self.storages = [tuple(storage) for storage in tape.storages.tolist()]
@@ -111,6 +129,25 @@ class _Lanes:
                     if aux != NONE:
                         laned.add(keys[aux])
         self.laned = laned
+        self.steady = self._find_steady() if self.fixed else frozenset()
+
+    def _find_steady(self) -> frozenset[int]:
+        """Return what depends on constants and on lanes that stay alone."""
+        keys = self.keys
+        moving = {
+            keys[slot.value]
+            for number, slot in enumerate(self.old.inputs)
+            if number not in self.slots and slot.level != CONSTANT
+        }
+        grown = -1
+        while grown != len(moving):
+            grown = len(moving)
+            for op, _, _, out, a, b, c, aux in self.code:
+                if op != GUARD and any(n != NONE and keys[n] in moving for n in (a, b, c)):
+                    moving.add(keys[out])
+                    if aux != NONE:
+                        moving.add(keys[aux])
+        return frozenset(set(keys) - moving)
 
     def _place(self) -> None:
         """Choose where the lanes of each storage are, and make storages for one-cell values."""
@@ -215,7 +252,36 @@ class _Lanes:
                     continue
                 new.append(self._view(n, batch - (self._rank(n) - len(cores[1 + j]))))
             extra = NONE if aux == NONE else self._view(aux)
-            yield (op, active, MAIN, *new, extra), position, True
+            stage = PROLOGUE if self._of(out) in self.steady else MAIN
+            yield self._folded((op, active, stage, *new, extra), rule, batch), position, True
+
+    def _folded(self, row, rule, batch: int):
+        """Return a product of matrices in lanes as one product, where only one operand has lanes."""
+        if rule.name != "matmul" or batch:
+            return row
+        op, active, stage, out, a, b, c, aux = row
+        left, right, result = (self.layouts[self.values[n][2]] for n in (a, b, out))
+        if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
+            # A @ x, x in lanes: (lanes, k) @ A^T, and operands change places
+            vectors = self._as(b, right.dims[:2], right.strides[:2])
+            matrix = self._as(a, left.dims[::-1], left.strides[::-1])
+            rows = self._as(out, result.dims[:2], result.strides[:2])
+            return (op, active >> 1 | (active & 1) << 1, stage, rows, vectors, matrix, c, aux)
+        if len(left.dims) == 3 and len(right.dims) == 2:
+            # X @ B, X in lanes: the rows of all lanes at once, if they follow one another
+            lanes, m, k = left.dims
+            if left.strides == (self.sizes.mul(m, k), k, 1):
+                dims = self.sizes.mul(lanes, m)
+                rows = self._as(out, (dims, result.dims[2]), result.strides[1:])
+                return (op, active, stage, rows, self._as(a, (dims, k), (k, 1)), b, c, aux)
+        return row
+
+    def _as(self, value: int, dims, strides) -> int:
+        """Return another view of a value's cells."""
+        storage, offset, _ = self.values[value]
+        self.values.append((storage, offset, self._layout(dims, strides)))
+        self.keys.append(self.keys[value])
+        return len(self.values) - 1
 
     def _one_cell(self, level: int, family: int) -> int:
         self.storages.append((1, family, level))
@@ -251,6 +317,8 @@ class _Lanes:
         rows += [row for _, row in copies if row is not None]
         outputs = tuple(value for value, _ in copies)
         code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
+        if self.hoist:
+            code["active"] = 0  # it is swept forward alone
         new = replace(
             old,
             code=code,
@@ -263,7 +331,7 @@ class _Lanes:
             positions=np.array([position for _, position, _ in rows], np.int32),
             sizes=self.sizes.freeze(),
             prologue=sum(self._position(item) == 0 for item in rows),
-            uniform=sum(not laned for _, _, laned in rows) if self.hoist else 0,
+            uniform=sum(self._position(item) < 2 for item in rows) if self.hoist else 0,
         )
         for array in (new.code, new.values, new.storages, new.positions):
             array.flags.writeable = False
@@ -298,7 +366,7 @@ class _Lanes:
 
     def _position(self, item) -> int:
         row, _, laned = item
-        if row[2] == PROLOGUE and not laned:
+        if row[2] == PROLOGUE:
             return 0
         return 2 if self.hoist and laned else 1
 

@@ -11,10 +11,10 @@ from ..caches.base import parameter_names, python_function
 from ..caches.batch import Batch, at_point, common_length
 from ..caches.derived import Derived, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
-from ..caches.program import Lanes
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument
 from ..config import Config
+from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
