@@ -11,7 +11,9 @@ from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import SpecError
 from ..tape.tape import ACTIVE
+from ..trace.record import Output
 from .arguments import Flattened
+from .derived import Derived
 from .program import VariantWorkspace
 from .results import buffers_of, per_argument, scalar_output, value_of
 
@@ -88,3 +90,55 @@ def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray
                 raise SpecError(f"out for {spec.path}: bind needs a C-contiguous array")
             rows.append((buffer.ctypes.data, view.ctypes.data, buffer.nbytes))
     return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def bind_outputs(cache, derived: Derived, x, out) -> Bound:
+    """Return the bound callable of a Hessian cache; see `HessianCache.bind`."""
+    space = derived.last
+    x = np.asarray(x)
+    size = x.size
+    if out is None:
+        out = np.empty(x.shape, x.dtype), np.empty(x.shape + x.shape, x.dtype)
+    gradient, hessian = out
+    for name, array, shape in (
+        ("x", x, x.shape),
+        ("gradient", gradient, x.shape),
+        ("hessian", hessian, x.shape * 2),
+    ):
+        good = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == x.dtype
+        if not good or array.shape != shape:
+            raise SpecError(f"bind: {name} must be a C-contiguous array of {x.dtype}, shape {shape}")
+
+    def elsewhere() -> float:
+        """Serve a call that leaves the bound path: the cache switches, traces or raises."""
+        value, gradient[...], hessian[...] = cache._general(x)
+        return float(value)
+
+    bound = Bound()
+    bound.out = out
+    bound.__call__, bound._alive = elsewhere, ()
+    if space is None or space.variant.single_use:
+        return bound
+    result, grads, products = space.variant.recording.result
+    leaves = [result, *grads, *products]
+    if len(leaves) != 3 or any(leaf.__class__ is not Output for leaf in leaves):
+        return bound
+    value, from_gradient, from_hessian = (space.outputs[leaf.number] for leaf in leaves)
+    if from_hessian.size != size * size:
+        return bound
+    # The Hessian is symmetric: whether lanes or entries come first in memory does not matter.
+    copies_in = np.array([(space.inputs[0].ctypes.data, x.ctypes.data, x.nbytes)], np.int64)
+    copies_out = np.array(
+        [
+            (to.ctypes.data, view.ctypes.data, to.nbytes)
+            for to, view in ((gradient, from_gradient), (hessian, from_hessian))
+        ],
+        np.int64,
+    )
+    for name, rows in (("COPY_IN", copies_in), ("COPY_OUT", copies_out)):
+        space.frame[WORD[name]] = rows.ctypes.data
+        space.frame[WORD[f"{name}_COUNT"]] = len(rows)
+    flat = value.reshape(-1)
+    bound.__call__, words = kernels.call_of("bound_value", space.address, flat, elsewhere)
+    bound._alive = words, flat, space, copies_in, copies_out, elsewhere, x, out
+    return bound

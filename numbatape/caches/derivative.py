@@ -8,6 +8,7 @@ from ..errors import ArityError, SpecError
 from ..trace import pytrees
 from ..trace.nested.derived import pushforward
 from . import jacobian as dense
+from . import quick
 from .arguments import Flattened
 from .base import PreparedCache
 from .derived import Derived, outputs_of
@@ -30,6 +31,7 @@ class DerivativeCache(PreparedCache):
         function = self._program.function
         self._plain = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
+        self._steady = None
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
@@ -95,8 +97,13 @@ class DerivativeCache(PreparedCache):
 
     def jacobian(self, args):
         """Return ``(value, Jacobian)``, by chunks of columns."""
+        return self._general(*args) if self._steady is None else self._steady(*args)
+
+    def _general(self, *args):
+        self._steady = None
         flat = self._flatten(args)
         value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        self._steady = quick.jacobian(self, flat, self._wide, self._general, by_columns=True)
         return value, single(flat, assembled)
 
     def call(self, *args):

@@ -16,8 +16,8 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .program import Evaluator, Program, VariantWorkspace
 
-LANE_CELLS = 1 << 17  # value cells in lanes: 1 MB, what a core's second cache holds
-WIDEST = 128
+LANE_CELLS = 1 << 19  # value cells in lanes: 4 MB; one sweep through them beats several through 1 MB
+WIDEST = 256
 
 
 class Derived:

@@ -90,6 +90,7 @@ class VariantWorkspace(Workspace):
         super().__init__(plan)
         self.variant = variant  # alive as long as this is, so that its id stays its own
         self.constants: list[tuple[Any, bytes | None]] | None = None
+        self.lanes_stay = False  # whether lanes were filled, for good
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
 
@@ -290,9 +291,9 @@ class Evaluator:
             tried.add(id(variant))
             space = self.workspace(variant, flat.dimensions, widths)
             space.load(flat, self.lanes)
-            if fill is not None:
+            if fill is not None and not space.lanes_stay:
                 fill(space)
-                space.prologue_done &= not any(level.fixed for level in self.levels)
+                space.lanes_stay = any(level.fixed for level in self.levels)
             outcome = space.forward()
             while outcome == status.GUARD and fresh:
                 outcome = space.accept_guard()

@@ -13,6 +13,7 @@ from ..trace import pytrees
 from ..trace.nested.derived import pullback
 from ..trace.record import Output
 from . import jacobian as dense
+from . import quick
 from .base import PreparedCache
 from .derivative import single
 from .derived import Derived
@@ -25,15 +26,21 @@ class PullbackCache(PreparedCache):
 
     def _ready(self) -> None:
         self._rows = Derived(self._program.function, self._program.config, pullback, lanes=True)
+        self._steady = None
 
     def _share(self, other) -> None:
         other._rows = self._rows.clone()
 
     def jacobian(self, args):
         """Return ``(value, Jacobian)``, by chunks of rows."""
+        return self._general(*args) if self._steady is None else self._steady(*args)
+
+    def _general(self, *args):
+        self._steady = None
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
+        self._steady = quick.jacobian(self, flat, self._rows, self._general, by_columns=False)
         return value, single(flat, assembled)
 
     def pull(self, args, cotangent):

@@ -74,6 +74,36 @@ def make(
     return call
 
 
+def jacobian(
+    cache, flat: Flattened, derived: Derived, general: Callable, by_columns: bool
+) -> Callable | None:
+    """Return the steady call of an array-valued function of one array, whose Jacobian takes one sweep."""
+    space = derived.last
+    if space is None or flat.count != 1 or len(flat.active) != 1 or flat.active[0].kind != "array":
+        return None
+    result, parts = space.variant.recording.result
+    values, views = arrays_of(space, result), arrays_of(space, parts)
+    if result.__class__ is not Output or values is None or views is None or len(views) != 1:
+        return None
+    value, view = values[0], views[0]
+    if space.variant.recording.values[result.number].__class__ is not ndarray:
+        return None
+    shape = np.shape(flat.leaves[0])
+    size = int(np.prod(shape)) if by_columns else value.size
+    if view.shape != (size, *(value.shape if by_columns else shape)):
+        return None
+    full = value.shape + shape
+    if by_columns:
+        matrix = view.reshape(size, -1).T if view.flags.c_contiguous else np.moveaxis(view, 0, -1)
+    else:
+        matrix = view
+
+    def wrap():
+        return value.copy(), np.array(matrix, order="C").reshape(full)
+
+    return make(cache, flat, derived, space, general, wrap)
+
+
 def _stopped() -> None:
     """The sweep stopped: at a guard, at a constant that changed, or at an error."""
 

@@ -12,6 +12,7 @@ from ..trace.nested.derived import hessian_vector
 from . import quick
 from .arguments import is_mark
 from .base import PreparedCache
+from .bound import Bound, bind_outputs
 from .derived import Derived
 from .directions import direction_leaves, products_of
 from .hessian import full_hessian
@@ -121,6 +122,34 @@ class HessianCache(HvpCache):
     def _share(self, other) -> None:
         super()._share(other)
         other._wide = self._wide.clone()
+
+    def bind(self, x, out=None) -> Bound:
+        """Fix buffers for a function of one array; return a callable without arguments.
+
+        The cheapest form, for inner loops: each call reads ``x`` as it is then, writes gradient and
+        Hessian and returns the value as a Python float. It promises that constants do not change.
+
+        Parameters
+        ----------
+        x
+            C-contiguous array of the prepared dtype.
+        out
+            ``(gradient, hessian)``: C-contiguous arrays to write to, or None for arrays that
+            numbatape makes: ``run.out``.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> x = np.ones(2)
+        >>> run = nt.prepare_hessian_cache(lambda x: np.sum(x**3), x).bind(x)
+        >>> x[0] = 2.0
+        >>> run(), run.out[1]
+        (9.0, array([[12.,  0.],
+               [ 0.,  6.]]))
+        """
+        cache = self.clone()  # other calls of the cache do not disturb these cells
+        cache.hessian((x,))
+        return bind_outputs(cache, cache._wide, x, out)
 
     def hessian(self, args):
         """Return (value, gradient, Hessian)."""

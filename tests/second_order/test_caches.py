@@ -135,6 +135,27 @@ def test_lanes():
         nt.value_and_derivative(cache, (X, dx[:2]), (2.0, dy))
 
 
+def test_bind():
+    cache = nt.prepare_hessian_cache(f, X)
+    x, g, h = X.copy(), np.empty(5), np.empty((5, 5))
+    run = cache.bind(x, out=(g, h))
+    for step in (0.0, 0.1, -0.3):
+        x[:] = X + step
+        value, gradient, hessian = nt.value_gradient_and_hessian(cache, X + step)
+        assert run() == value
+        np.testing.assert_array_equal(g, gradient)
+        np.testing.assert_allclose(h, hessian, rtol=1e-14, atol=1e-16)
+    branch = nt.prepare_hessian_cache(lambda x: x[0] ** 3 if x[0] > 1 else x[0] ** 2, np.ones(1))
+    x = np.array([0.5])
+    run = branch.bind(x)
+    for point, second in ((0.5, 2.0), (2.0, 12.0), (0.7, 2.0)):
+        x[0] = point
+        run()
+        np.testing.assert_allclose(run.out[1], [[second]])
+    with pytest.raises(nt.SpecError, match="hessian must be a C-contiguous array"):
+        cache.bind(X, out=(g, np.empty((5, 4))))
+
+
 def test_clones_are_independent():
     cache = nt.prepare_hessian_cache(f, X)
     first = nt.value_gradient_and_hessian(cache, X)[2]
