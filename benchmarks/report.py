@@ -156,6 +156,7 @@ def report(results: dict) -> str:
         ),
         ("Process start to first gradient", grid(results.get("process", {}), "program")),
         ("One more scalar operation of a loop", grid(results.get("scalar_cost", {}), "loop")),
+        ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
     ]
     parts = [f"Measured with {machine}; one thread; medians, in brackets quartiles."]
     parts += [f"## {title}\n\n{markdown_table(rows)}" for title, rows in sections if rows]

@@ -16,10 +16,10 @@ from ..ops import OPCODE, status
 from ..tape.tape import F64
 from ..trace import pytrees
 from .arguments import Flattened
-from .derived import LANE_CELLS
 from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, failure
 
 NARROWEST, WIDEST = 8, 256
+BATCH_CELLS = 1 << 17  # value cells in lanes: 1 MB, what a core's second cache holds
 AGREE = OPCODE["agree"]
 
 
@@ -86,11 +86,8 @@ class Batch:
 
     def _width(self, variant: Variant, flat: Flattened) -> int:
         """Return how many points' cells fit into a core's cache."""
-        levels = self.evaluator.levels
-        one, two = (
-            variant.lane_plan(flat.dimensions, levels, (*self.inner, width)).cells[0] for width in (8, 16)
-        )
-        return max(NARROWEST, min(WIDEST, LANE_CELLS // max(1, (two - one) // 8)))
+        cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
+        return max(NARROWEST, min(WIDEST, BATCH_CELLS // cells))
 
     def _sweep(self, variant, flat, chosen, points, width, visit, fill, fresh) -> Iterator[tuple]:
         """Sweep points with one variant; yield (points, stop) for those that take another path."""

@@ -109,14 +109,9 @@ class Derived:
     def preferred_width(self, extended: Flattened) -> int:
         """Return how many lanes fit into a core's cache, for arguments of these sizes."""
         slots = self.slots(extended)
-        variant = self.program.find(extended)
-        if variant is None:
-            variant = self.program.trace(extended)
-        one, two = (
-            variant.lane_plan(extended.dimensions, (Lanes(frozenset(slots)),), (width,)).cells[0]
-            for width in (8, 16)
-        )
-        return max(1, min(WIDEST, LANE_CELLS // max(1, (two - one) // 8)))
+        variant = self.program.find(extended) or self.program.trace(extended)
+        cells = variant.cells_a_lane(extended.dimensions, (Lanes(frozenset(slots), fixed=True),))
+        return max(1, min(WIDEST, LANE_CELLS // cells))
 
 
 class Seeds:

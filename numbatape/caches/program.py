@@ -12,7 +12,7 @@ import numpy as np
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
-from ..engine.lanes import Lanes, with_lanes
+from ..engine.lanes import Lanes, total_cells, with_lanes
 from ..errors import UnsupportedOperationError
 from ..ops import status
 from ..tape import Tape
@@ -39,24 +39,33 @@ class Variant:
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
 
+    def laned(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> tuple:
+        """Return (tape, its input dimensions) with lanes: one level around another."""
+        tape, sizes = self.tape, dimensions
+        for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
+            wide: list[int] = []
+            rest = iter(sizes)
+            for number, slot in enumerate(tape.inputs):
+                wide += [width] if number in level.slots else []
+                wide += [next(rest) for _ in slot.dims]
+            if levels[:k] not in self._laned:
+                self._laned[levels[:k]] = with_lanes(tape, level, sizes)
+            tape, sizes = self._laned[levels[:k]], tuple(wide)
+        return tape, sizes
+
     def lane_plan(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> Plan:
-        """Return the plan for some sizes in which inputs have lanes: one level around another."""
+        """Return the plan for some sizes in which inputs have lanes."""
         key = (dimensions, levels, widths)
         if key not in self._plans:
-            tape, sizes = self.tape, dimensions
-            for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
-                wide: list[int] = []
-                rest = iter(sizes)
-                for number, slot in enumerate(tape.inputs):
-                    wide += [width] if number in level.slots else []
-                    wide += [next(rest) for _ in slot.dims]
-                if levels[:k] not in self._laned:
-                    self._laned[levels[:k]] = with_lanes(tape, level, sizes)
-                tape, sizes = self._laned[levels[:k]], tuple(wide)
-            self._plans[key] = make_plan(tape, sizes)
+            self._plans[key] = make_plan(*self.laned(dimensions, levels, widths))
         plan = self._plans[key]
         assert plan is not None
         return plan
+
+    def cells_a_lane(self, dimensions: tuple, levels: tuple[Lanes, ...], inner: tuple[int, ...] = ()) -> int:
+        """Return how many cells one lane more of the outermost level takes."""
+        one, two = (total_cells(*self.laned(dimensions, levels, (*inner, width))) for width in (1, 2))
+        return max(1, two - one)
 
     def plan(self, dimensions: tuple) -> Plan | None:
         """Return the plan for some sizes, or None where the trace relied on others."""

@@ -68,6 +68,13 @@ def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
     return _Widened(tape, level, dimensions).tape()
 
 
+def total_cells(tape: Tape, dimensions: tuple[int, ...]) -> int:
+    """Return the cells of all storages at given sizes."""
+    sizes = np.array([*tape.sizes.evaluate(dimensions), 0])
+    codes = tape.storages["size"]
+    return int(np.where(codes >= 0, codes, sizes[np.where(codes < 0, -codes - 1, -1)]).sum())
+
+
 class _Widened:
     def __init__(self, tape: Tape, level: Lanes, dimensions):
         self.old = tape
