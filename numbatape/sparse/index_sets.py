@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-SMALL = 256  # sets of more members are kept as unions, unless they equal one of their parts
+from .bits import BitRows, segments
+
+SMALL = 64  # sets of more members are kept as unions, unless they equal one of their parts
+FEW = 32  # up to so many sets are united one by one: 0.3 us each, arrays cost 0.3 ms
 WEIGHT = 1 << 22  # members looked at in one go, and at most in one union
-
-
-def segments(start, length) -> np.ndarray:
-    """Return ``start[0], start[0] + 1, ...``: the positions in all segments, one after the other."""
-    before = np.cumsum(length) - length
-    return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
@@ -53,6 +50,7 @@ class IndexSets:
         self._union = np.zeros(size + 1, bool)  # whether _cells has the parts of a union
         self._cells = np.arange(size)
         self._used, self._filled = size, size + 1  # of _cells, and of the arrays a set
+        self._batches: list[tuple[int, int, bool]] = []  # (first, last, independent) of unions
         # One-cell instructions come by the hundred thousand, and work on these alone.
         self._members: dict[int, frozenset | None] = {0: frozenset()}  # None: a union
         self._parts: dict[int, tuple[int, ...]] = {}
@@ -120,10 +118,12 @@ class IndexSets:
         union = np.array([type(item) is tuple for item in new])
         length = np.array([len(item) for item in new])
         cells = np.array([cell for item in new for cell in sorted(item)])
-        self._extend(length, cells, union)
+        self._extend(length, cells, union, independent=False)
 
-    def _extend(self, length, cells, union) -> None:
+    def _extend(self, length, cells, union, independent=True) -> None:
         """Append sets to the arrays: members or parts, one after the other."""
+        if not len(length):
+            return
         first, last = self._filled, self._filled + len(length)
         self._start, self._length, self._union = (
             grown(array, last) for array in (self._start, self._length, self._union)
@@ -135,12 +135,19 @@ class IndexSets:
         self._cells[self._used : self._used + len(cells)] = cells
         self._used += len(cells)
         self._filled = last
+        if np.any(union):
+            self._batches.append((first, last, independent))
         self.count = max(self.count, last)
 
     # ---- many at once
 
     def unite(self, owner: np.ndarray, member: np.ndarray, groups: int) -> np.ndarray:
         """Return the union of each group's sets: set ``member[k]`` belongs to group ``owner[k]``."""
+        if len(member) <= FEW:
+            few = [0] * groups
+            for k, number in zip(owner.tolist(), member.tolist(), strict=True):
+                few[k] = self.pair(few[k], number)
+            return np.array(few, np.int64)
         self._flush()
         kept = member != 0
         key = distinct(owner[kept] * self.count + member[kept])
@@ -217,7 +224,11 @@ class IndexSets:
         """Return the members of sets as ``(indptr, indices)`` of a CSR matrix, one row a set."""
         self._flush()
         known, inverse = np.unique(numbers, return_inverse=True)
-        large = self._multiplied_out(known[self._union[known]])
+        large = {}
+        if self._union[known].any():
+            arrays = (array[: self.count] for array in (self._start, self._length, self._union))
+            rows = BitRows(self.size, *arrays, self._cells, self._batches)
+            large = rows.members(known[self._union[known]])
         length = self._length[known]
         start = self._start[known]
         cells = self._cells[: self._used]
@@ -229,53 +240,3 @@ class IndexSets:
         lengths = length[inverse]
         indices = cells[segments(start[inverse], lengths)]
         return np.append(0, np.cumsum(lengths)), indices
-
-    def _multiplied_out(self, wanted: np.ndarray) -> dict[int, np.ndarray]:
-        """Return the members of unions, by number.
-
-        As bits of Python integers, which an ``or`` unites at memory speed; parts come before
-        unions, and an integer is dropped after its last use.
-        """
-        uses = np.zeros(self.count, np.int64)
-        uses[wanted] = 1
-        needed = []
-        for number in np.flatnonzero(self._union[: self.count])[::-1].tolist():
-            if uses[number]:
-                needed.append(number)
-                start = self._start[number]
-                uses[self._cells[start : start + self._length[number]]] += 1
-        masks: dict[int, int] = {}
-        found: dict[int, np.ndarray] = {}
-        final = set(wanted.tolist())
-        for number in reversed(needed):
-            start = self._start[number]
-            parts = self._cells[start : start + self._length[number]]
-            nested = self._union[parts]
-            plain = parts[~nested]
-            mask = self._bits(self._cells[segments(self._start[plain], self._length[plain])])
-            for part in parts[nested].tolist():
-                mask |= masks[part]
-                uses[part] -= 1
-                if not uses[part]:
-                    del masks[part]
-            masks[number] = mask
-            if number in final:
-                found[number] = self._members_in(mask)
-                uses[number] -= 1
-                if not uses[number]:
-                    del masks[number]
-        return found
-
-    def _bits(self, members) -> int:
-        if len(members) <= 4:
-            mask = 0
-            for member in members.tolist():
-                mask |= 1 << member
-            return mask
-        bits = np.zeros(self.size, bool)
-        bits[members] = True
-        return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
-
-    def _members_in(self, mask: int) -> np.ndarray:
-        data = np.frombuffer(mask.to_bytes(-(-self.size // 8), "little"), np.uint8)
-        return np.flatnonzero(np.unpackbits(data, bitorder="little"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -188,10 +190,15 @@ def test_no_entry_is_missed(name):
     assert not missed.any()
 
 
-@pytest.mark.parametrize("small", [256, 2])
+@pytest.fixture(params=itertools.product([64, 2], [32, 0]), ids=lambda p: f"small {p[0]}, few {p[1]}")
+def limits(request, monkeypatch):
+    """The ways to keep sets (2: nearly all as unions) and to unite them (0: always by arrays)."""
+    monkeypatch.setattr(index_sets, "SMALL", request.param[0])
+    monkeypatch.setattr(index_sets, "FEW", request.param[1])
+
+
 @pytest.mark.parametrize("seed", range(12))
-def test_no_entry_is_missed_in_random_tapes(seed, small, monkeypatch):
-    monkeypatch.setattr(index_sets, "SMALL", small)  # 2: nearly all sets are kept as unions
+def test_no_entry_is_missed_in_random_tapes(seed, limits):
     rng = np.random.default_rng(seed)
     steps = [(int(k), *rng.integers(0, 6, 2), int(rng.integers(1, 5))) for k in rng.integers(0, 8, 25)]
 
@@ -298,9 +305,7 @@ def test_hessian_of_one_of_several_outputs():
 # ---- sets
 
 
-@pytest.mark.parametrize("small", [256, 3])
-def test_sets_against_python(rng, small, monkeypatch):
-    monkeypatch.setattr(index_sets, "SMALL", small)
+def test_sets_against_python(rng, limits):
     sets = IndexSets(20)
     known = [set(), *({k} for k in range(20))]
     numbers = list(range(21))
