@@ -27,6 +27,10 @@ class ShapeError(SpecError):
     """Another number of dimensions (or, under ``fixed_sizes``, other sizes)."""
 
 
+class PatternError(SpecError):
+    """A sparsity pattern that has another shape, or misses an entry."""
+
+
 class OutputError(SpecError, TypeError):
     """The function's result does not fit the verb: a gradient needs one real scalar."""
 

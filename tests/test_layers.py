@@ -12,6 +12,7 @@ LAYERS = (
     {"tape"},
     {"ops"},
     {"trace", "engine"},  # siblings: neither imports the other
+    {"sparse"},
     {"caches"},
     {"verbs"},
     {"integrations"},

@@ -1,0 +1,1 @@
+"""Sparse derivatives: patterns read off a tape, colourings, compression into lanes and recovery."""

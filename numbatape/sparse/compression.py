@@ -1,0 +1,187 @@
+"""`Compression`: a coloured pattern as seeds, and where each entry stands in the products.
+
+The derivative itself is a plain function here: lanes of directions in, lanes of products out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ..errors import PatternError
+from .colouring import column_colouring, row_colouring, star_colouring
+from .pattern import as_bool
+
+COLUMNS, ROWS, SYMMETRIC = "columns", "rows", "symmetric"
+
+
+@dataclass(frozen=True, eq=False)
+class Compression:
+    """A matrix of fixed structure, to be filled from a few products.
+
+    Attributes
+    ----------
+    kind
+        "columns": a lane is ``J @ seed`` (forward mode), "rows": ``seed @ J`` (reverse mode),
+        "symmetric": ``H @ seed``.
+    shape, indices, indptr
+        The CSR structure; shared by all matrices that come from here, hence read-only.
+    colours
+        A colour for each column (row, vertex), -1 where it has no entries.
+    lanes
+        Number of colours.
+    place
+        Where each entry is in the products, taken as one flat array.
+    """
+
+    kind: str
+    shape: tuple[int, int]
+    indices: np.ndarray
+    indptr: np.ndarray
+    colours: np.ndarray
+    lanes: int
+    place: np.ndarray
+
+    def seeds(self, first: int = 0, last: int | None = None, dtype=float) -> np.ndarray:
+        """Return the directions of lanes ``first`` to ``last``: (lanes, cells), ones and zeros."""
+        last = self.lanes if last is None else last
+        result = np.zeros((last - first, len(self.colours)), dtype)
+        cells = np.flatnonzero((self.colours >= first) & (self.colours < last))
+        result[self.colours[cells] - first, cells] = 1.0
+        return result
+
+    def entries(self, products: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the entries in CSR order.
+
+        Parameters
+        ----------
+        products
+            (lanes, cells): row k is the product with seed k.
+        out
+            Where to put them.
+        """
+        return np.take(products.reshape(-1), self.place, out=out, mode="raise" if out is None else "clip")
+
+    def matrix(self, data: np.ndarray) -> scipy.sparse.csr_array:
+        """Return the matrix with the given entries; nothing is copied."""
+        result = scipy.sparse.csr_array((data, self.indices, self.indptr), shape=self.shape)
+        result.indices, result.indptr = self.indices, self.indptr  # the same objects, not views of them
+        result.has_canonical_format = True
+        return result
+
+
+def compress_jacobian(pattern: scipy.sparse.csr_array, mode: str = "auto") -> Compression:
+    """Colour a Jacobian's pattern.
+
+    Parameters
+    ----------
+    pattern
+        CSR of bool in canonical format (`as_bool`).
+    mode
+        "forward" (columns share lanes), "reverse" (rows do), or "auto": the one of fewer lanes,
+        forward where both have as many.
+    """
+    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    least = {  # lanes, at least: the entries of the longest row, or column
+        COLUMNS: int(np.diff(pattern.indptr).max(initial=0)),
+        ROWS: int(np.bincount(pattern.indices, minlength=1).max()),
+    }
+    kinds = {"forward": [COLUMNS], "reverse": [ROWS], "auto": sorted(least, key=least.__getitem__)}[mode]
+    best = None
+    for kind in kinds:
+        if best is not None and best.lanes <= least[kind]:
+            break
+        if kind == COLUMNS:
+            colours = column_colouring(pattern)
+            found = _compression(kind, pattern, colours, colours[pattern.indices], rows)
+        else:
+            colours = row_colouring(pattern)
+            found = _compression(kind, pattern, colours, colours[rows], pattern.indices)
+        if best is None or found.lanes < best.lanes:
+            best = found
+    assert best is not None
+    return best
+
+
+def compress_hessian(pattern: scipy.sparse.csr_array) -> Compression:
+    """Colour a Hessian's pattern (symmetric, canonical): star colouring, direct recovery."""
+    colours = star_colouring(pattern)
+    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    columns = pattern.indices
+    # Entry (i, j) is alone in cell i of the lane of j's colour, or in cell j of the lane of i's.
+    lanes = int(colours.max(initial=-1)) + 1
+    key = rows * lanes + colours[columns]
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    alone = counts[inverse] == 1
+    lane = np.where(alone, colours[columns], colours[rows])
+    cell = np.where(alone, rows, columns)
+    return _compression(SYMMETRIC, pattern, colours, lane, cell)
+
+
+def _compression(kind, pattern, colours, lane, cell) -> Compression:
+    width = pattern.shape[1] if kind == ROWS else pattern.shape[0]
+    indices, indptr = pattern.indices.copy(), pattern.indptr.copy()
+    for array in (indices, indptr):
+        array.flags.writeable = False
+    place = lane.astype(np.int64) * width + cell
+    return Compression(kind, pattern.shape, indices, indptr, colours, int(colours.max(initial=-1)) + 1, place)
+
+
+# ---- patterns that the caller knows
+
+
+def known_pattern(pattern, shape: tuple[int, int], symmetric: bool = False) -> scipy.sparse.csr_array:
+    """Return a caller's pattern in canonical form.
+
+    Parameters
+    ----------
+    pattern
+        Sparse matrix (its entries count, whatever their values) or dense array (its nonzeros do).
+    shape
+        What it must have.
+    symmetric
+        Whether to add the transpose: one triangle of a Hessian is enough.
+
+    Raises
+    ------
+    PatternError
+        If it has another shape.
+    """
+    result = scipy.sparse.csr_array(pattern if scipy.sparse.issparse(pattern) else np.asarray(pattern) != 0)
+    if result.shape != shape:
+        raise PatternError(f"the pattern has shape {result.shape}, the derivative {shape}")
+    result = as_bool(result)
+    return as_bool(result + result.T) if symmetric else result
+
+
+def check_product(matrix, direction: np.ndarray, product: np.ndarray, what: str) -> None:
+    """Compare a sparse derivative with a product that needs no pattern.
+
+    Parameters
+    ----------
+    matrix
+        The sparse derivative.
+    direction, product
+        A random direction, and the derivative times it.
+    what
+        "Jacobian" or "Hessian", for the message.
+
+    Raises
+    ------
+    PatternError
+        If they differ: the pattern misses an entry in the rows that the message names, or in rows
+        whose entries share a lane with it.
+    """
+    expected = matrix @ direction
+    scale = abs(matrix) @ np.abs(direction) + np.abs(product)
+    tolerance = np.finfo(product.dtype).eps ** 0.5
+    wrong = np.flatnonzero(np.abs(expected - product) > tolerance * scale)
+    if wrong.size:
+        listed = ", ".join(map(str, wrong[:5])) + (", ..." if wrong.size > 5 else "")
+        raise PatternError(
+            f"the {what}'s pattern misses an entry: {wrong.size} row{'s' * (wrong.size != 1)} ({listed}) "
+            "differ from a product with a random direction; leave pattern= out to have it detected, or "
+            "add to it what nt.sparsity gives"
+        )

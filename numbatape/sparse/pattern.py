@@ -1,0 +1,105 @@
+"""Sparsity patterns, read off a tape at given sizes: which output cell depends on which input cells.
+
+A walk over the instructions in program order gives each active cell the set of input cells that it
+depends on (`index_sets`). Operands without a partial derivative contribute nothing, as in the reverse
+sweep. A pattern holds for one variant: its guards say which branches were taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ..engine.plan import Plan
+from ..tape.tape import FAMILY_DTYPE
+from .index_sets import IndexSets
+from .walk import Cells, Walk, view_in
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a derivative may be nonzero.
+
+    Attributes
+    ----------
+    matrix
+        `scipy.sparse.csr_array` of bool: rows are output cells (input cells for a Hessian),
+        columns are the cells of the active inputs, each in order and in C order.
+    positions
+        ``(family, first cell, shape, strides, contents)`` of each constant index array that the
+        pattern relied on.
+    """
+
+    matrix: scipy.sparse.csr_array
+    positions: tuple = ()
+
+    def holds(self, cells: Cells) -> bool:
+        """Whether the constant index arrays in a workspace's cells are those of the pattern."""
+        return all(np.array_equal(view_in(cells, *place), kept) for *place, kept in self.positions)
+
+
+def literal_cells(plan: Plan) -> Cells:
+    """Return value cells in which nothing is known but the tape's literals; the rest is NaN."""
+    cells = tuple(np.full(n, np.nan, FAMILY_DTYPE[f]) for f, n in enumerate(plan.cells))
+    plan.write_literals(cells)
+    return cells  # type: ignore[return-value]
+
+
+def jacobian_pattern(plan: Plan, cells: Cells | None = None) -> Pattern:
+    """Return the pattern of the Jacobian of a tape's outputs with respect to its active inputs.
+
+    Parameters
+    ----------
+    plan
+        A tape at given sizes.
+    cells
+        Value cells of a workspace whose prologue has run (`Workspace.v`): constant index arrays
+        are read there. Without them only literal ones are known, and what is gathered at other
+        positions may depend on everything.
+
+    Returns
+    -------
+    Pattern
+        Of all output cells, one output after the other.
+    """
+    walk = Walk(plan, literal_cells(plan) if cells is None else cells)
+    walk.run()
+    return Pattern(matrix_of(walk.sets, walk.outputs()), walk.positions())
+
+
+def hessian_pattern(plan: Plan, cells: Cells | None = None, output: int | None = None) -> Pattern:
+    """Return the pattern of the Hessian of one scalar output, from the tape of the function itself.
+
+    Each nonlinear instruction lets what its operands depend on interact (Walther, *Computing sparse
+    Hessians with automatic differentiation*, 2008): the pattern is symmetric and contains the true
+    one; it is larger where interactions cancel or where an array op is taken as dense.
+
+    Parameters
+    ----------
+    plan, cells
+        As in `jacobian_pattern`.
+    output
+        Number of the output; None: all of them count.
+    """
+    walk = Walk(plan, literal_cells(plan) if cells is None else cells, second_order=True, output=output)
+    walk.run()
+    left, right = walk.interactions()
+    pairs = matrix_of(walk.sets, left).T @ matrix_of(walk.sets, right)
+    return Pattern(as_bool(pairs + pairs.T), walk.positions())
+
+
+def matrix_of(sets: IndexSets, numbers: np.ndarray) -> scipy.sparse.csr_array:
+    """Return a matrix of bool with one row a set."""
+    indptr, indices = sets.resolve(numbers)
+    data = np.ones(len(indices), bool)
+    return scipy.sparse.csr_array((data, indices, indptr), shape=(len(numbers), sets.size))
+
+
+def as_bool(matrix) -> scipy.sparse.csr_array:
+    """Return where a sparse matrix has entries: CSR of bool, sorted, each entry once."""
+    result = scipy.sparse.csr_array(matrix)
+    result.sum_duplicates()
+    data = np.ones(len(result.indices), bool)
+    return scipy.sparse.csr_array((data, result.indices, result.indptr), shape=result.shape)
