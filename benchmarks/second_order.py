@@ -6,6 +6,7 @@ compared before anything is timed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -123,6 +124,10 @@ def blocks() -> np.ndarray:
     )
 
 
+def called(function, data, theta):
+    return function(theta, *data)
+
+
 def jax_tasks() -> dict[str, Callable]:
     """Return the tasks as JAX does them."""
     import jax
@@ -143,10 +148,10 @@ def jax_tasks() -> dict[str, Callable]:
             (work,) = found
             data = [jnp.asarray(d) for d in work.data]
             body = VARIANTS.get(work.function.__name__) or rebound(work.function, **names)
-            f = lambda t, body=body, data=data: body(t, *data)
+            f = functools.partial(called, body, data)
         else:
             f = rebound(function, **names)
-        v, lanes = np.cos(np.arange(x.size)), np.ones((8, x.size))
+        v = np.cos(np.arange(x.size))
         tasks[f"hessian, {name}"] = compiled(lambda t, f=f: (jax.grad(f)(t), jax.hessian(f)(t)), x)
         tasks[f"hvp, {name}"] = compiled(lambda t, v, f=f: jax.jvp(jax.grad(f), (t,), (v,))[1], x, v)
         tasks[f"gradient, {name}"] = compiled(jax.grad(f), x)

@@ -75,8 +75,8 @@ class Derived:
         fill([space.inputs[k] for k in self.slots(extended)])
         space.forward_lanes()
 
-    def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None) -> VariantWorkspace:
-        """Run along all unit directions, chunk by chunk.
+    def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None, seeds=None):
+        """Run along many directions, chunk by chunk.
 
         Parameters
         ----------
@@ -84,7 +84,10 @@ class Derived:
             One array a direction leaf, for its shape and dtype.
         visit
             Called as ``visit(space, first, count)`` after each chunk: directions ``first`` to
-            ``first + count - 1`` (of all leaves' entries, in order) are in the first ``count`` lanes.
+            ``first + count - 1`` are in the first ``count`` lanes.
+        seeds
+            The directions; all unit ones (of all leaves' entries, in order) if None. They must be the
+            same in every call.
 
         Returns
         -------
@@ -92,11 +95,11 @@ class Derived:
             The workspace, which holds what does not depend on the directions.
         """
         extended = self.extended(flat, samples)
-        sizes = [int(np.size(sample)) for sample in samples]
-        total = sum(sizes)
+        if seeds is None:
+            seeds = UnitSeeds([int(np.size(sample)) for sample in samples])
+        total = seeds.total
         width = chunk_width(total, chunk or self.preferred_width(extended))
-        seeds = Seeds(sizes, width)
-        # If one sweep is enough the lanes hold all unit directions, and may stay.
+        # If one sweep is enough the lanes hold all directions, and may stay.
         whole = width >= total
         space = self.sweep(extended, width, lambda views: seeds.write(views, 0), whole)
         self.last = space if whole else None
@@ -114,19 +117,19 @@ class Derived:
         return max(1, min(WIDEST, LANE_CELLS // cells))
 
 
-class Seeds:
-    """Unit directions in lanes; a chunk clears what the chunk before had set."""
+class UnitSeeds:
+    """All unit directions of leaves of the given sizes."""
 
-    def __init__(self, sizes: list[int], width: int):
+    def __init__(self, sizes: list[int]):
         self.sizes = sizes
-        self.width = width
+        self.total = sum(sizes)
 
     def write(self, views, first: int) -> None:
         """Write directions ``first``, ``first + 1``, ... into the lanes of the directions' cells."""
         start = 0
         for view, size in zip(views, self.sizes, strict=True):
             view[...] = 0.0
-            low, high = max(first, start), min(first + self.width, start + size)
+            low, high = max(first, start), min(first + len(view), start + size)
             if low < high:
                 lanes = np.arange(low - first, high - first)
                 entries = np.arange(low - start, high - start)

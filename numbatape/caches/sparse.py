@@ -1,0 +1,340 @@
+"""Sparse Jacobians and Hessians: colours of a pattern in lanes, entries taken from their products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ..sparse.compression import (
+    ROWS,
+    Compression,
+    check_product,
+    compress_hessian,
+    compress_jacobian,
+    known_pattern,
+)
+from ..sparse.pattern import Pattern, hessian_pattern, jacobian_pattern
+from ..trace.nested.derived import hessian_vector, pullback, pushforward
+from .arguments import Flattened
+from .base import PreparedCache
+from .derived import Derived, active_leaves, outputs_of
+from .directions import like_arguments
+from .jacobian import float_outputs, rows_in_lanes, samples_of
+from .program import VariantWorkspace
+from .results import scalar_output, value_of
+
+
+class Lanes:
+    """Directions of a compression, split into the leaves that they belong to."""
+
+    def __init__(self, compression: Compression, samples):
+        self.compression = compression
+        self.total = compression.lanes
+        self._edges = np.cumsum([int(np.size(sample)) for sample in samples])[:-1]
+
+    def write(self, views, first: int) -> None:
+        """Write directions ``first``, ``first + 1``, ... into the lanes of the directions' cells."""
+        last = min(first + len(views[0]), self.total)
+        parts = np.split(self.compression.seeds(first, last), self._edges, axis=1)
+        for view, part in zip(views, parts, strict=True):
+            view[...] = 0.0
+            view[: last - first] = part.reshape(last - first, *view.shape[1:])
+
+
+@dataclass
+class Prepared:
+    """What is known for one variant at one set of sizes."""
+
+    pattern: Pattern | None
+    compression: Compression
+    derived: Derived
+    data: np.ndarray
+
+
+class SparseCache(PreparedCache):
+    """Base of the sparse caches: compressed products of one derivative."""
+
+    _given_pattern = None
+    _check = False
+
+    def _ready(self) -> None:
+        self._known: dict[tuple, Prepared] = {}
+
+    def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> Prepared:
+        """Return pattern and colouring for the path and the sizes of a sweep of the function."""
+        key = (id(primal.variant), flat.dimensions)
+        found = self._known.get(key)
+        if found is not None and (found.pattern is None or found.pattern.holds(primal.v)):
+            return found
+        detected = None if self._given_pattern is not None else self._detect(primal)
+        matrix = self._given_matrix(flat, primal) if detected is None else detected.matrix
+        compression = self._compress(matrix)
+        data = np.empty(len(compression.indices))
+        found = self._known[key] = Prepared(detected, compression, self._derivative(compression), data)
+        return found
+
+    def _fill(self, flat: Flattened, primal: VariantWorkspace, samples, part: int):
+        """Return (matrix, workspace) of the compressed derivative in a part of its recorded result."""
+        known = self._known_for(flat, primal)
+        compression = known.compression
+        shapes = self._shapes(flat, primal, compression)
+        cells = sum(int(np.prod(shape)) for shape in shapes)
+        products = np.empty((max(1, compression.lanes), cells))
+
+        def visit(space: VariantWorkspace, first: int, count: int) -> None:
+            column = 0
+            views = outputs_of(space, space.variant.recording.result[part])
+            for view, shape in zip(views, shapes, strict=True):
+                size = int(np.prod(shape))
+                rows = rows_in_lanes(view, count, shape)
+                products[first : first + count, column : column + size] = rows
+                column += size
+
+        if compression.lanes:
+            chunk = self._program.config.chunk_size
+            known.derived.columns(flat, samples, visit, chunk, Lanes(compression, samples))
+        reuse = self._program.config.reuse_buffers
+        data = compression.entries(products, out=known.data if reuse else None)
+        return compression.matrix(data), known
+
+    def _detect(self, primal) -> Pattern:
+        raise NotImplementedError
+
+    def _given_matrix(self, flat, primal) -> scipy.sparse.csr_array:
+        raise NotImplementedError
+
+    def _compress(self, matrix) -> Compression:
+        raise NotImplementedError
+
+    def _derivative(self, compression) -> Derived:
+        raise NotImplementedError
+
+    def _shapes(self, flat, primal, compression) -> list[tuple]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        for known in self._known.values():
+            made = known.compression
+            text = text[:-1] + f"; {made.kind}, {made.lanes} colours, {len(made.indices)} entries>"
+        return text
+
+
+class SparseJacobianCache(SparseCache):
+    """A function prepared for `value_and_sparse_jacobian`; made by `prepare_sparse_jacobian_cache`."""
+
+    mode = "sparse"
+
+    def _detect(self, primal):
+        return jacobian_pattern(primal.plan, primal.v)
+
+    def _given_matrix(self, flat, primal):
+        rows = sum(view.size for view in float_outputs(primal, primal.variant.recording.result))
+        return known_pattern(self._given_pattern, (rows, _entries(flat)))
+
+    def _compress(self, matrix):
+        return compress_jacobian(matrix)
+
+    def _derivative(self, compression):
+        config, function = self._program.config, self._program.function
+        transform = pullback if compression.kind == ROWS else pushforward(config.strong_zero)
+        return Derived(function, config, transform, lanes=True)
+
+    def _shapes(self, flat, primal, compression):
+        if compression.kind == ROWS:
+            return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
+        return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
+
+    def jacobian(self, args):
+        """Return (value, sparse Jacobian)."""
+        flat = self._flatten(args)
+        self._space = primal = self._evaluator.forward(flat)
+        value = value_of(primal)
+        samples = samples_of(flat)
+        if self._known_for(flat, primal).compression.kind == ROWS:
+            views = float_outputs(primal, primal.variant.recording.result)
+            samples = [np.zeros(view.shape, view.dtype)[()] for view in views]
+        matrix, _ = self._fill(flat, primal, samples, 1)
+        if self._check:
+            self._compare(flat, matrix)
+        return value, matrix
+
+    def _compare(self, flat: Flattened, matrix) -> None:
+        directions = _random_directions(flat)
+        config = self._program.config
+        plain = Derived(self._program.function, config, pushforward(config.strong_zero), lanes=False)
+        space = plain.sweep(plain.extended(flat, directions))
+        parts = outputs_of(space, space.variant.recording.result[1])
+        check_product(matrix, _flat(directions), _flat(parts), "Jacobian")
+
+
+class SparseHessianCache(SparseCache):
+    """A function prepared for `value_gradient_and_sparse_hessian`; made by `prepare_sparse_hessian_cache`."""
+
+    mode = "sparse"
+
+    def _ready(self) -> None:
+        super()._ready()
+        scalar_output(self._space.variant.recording, "Hessian")
+
+    def _transform(self):
+        config = self._program.config
+        return hessian_vector(config.second_order_mode, config.strong_zero)
+
+    def _detect(self, primal):
+        return hessian_pattern(primal.plan, primal.v)
+
+    def _given_matrix(self, flat, primal):
+        return known_pattern(self._given_pattern, (_entries(flat),) * 2, symmetric=True)
+
+    def _compress(self, matrix):
+        return compress_hessian(matrix)
+
+    def _derivative(self, compression):
+        return Derived(self._program.function, self._program.config, self._transform(), lanes=True)
+
+    def _shapes(self, flat, primal, compression):
+        return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
+
+    def hessian(self, args):
+        """Return (value, gradient, sparse Hessian)."""
+        flat = self._flatten(args)
+        self._space = primal = self._evaluator.forward(flat)
+        matrix, known = self._fill(flat, primal, samples_of(flat), 2)
+        plain = self._plain(known)
+        directions = _random_directions(flat) if self._check else samples_of(flat)
+        if self._check or not known.compression.lanes or known.derived.last is None:
+            space = plain.sweep(plain.extended(flat, directions))
+        else:
+            space = known.derived.last
+        result, grads, products = space.variant.recording.result
+        gradient = like_arguments(flat, value_of(space, grads))
+        if self._check:
+            check_product(matrix, _flat(directions), _flat(outputs_of(space, products)), "Hessian")
+        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        if len(chosen) == 1:
+            gradient = gradient[chosen[0]]
+        return value_of(space, result), gradient, matrix
+
+    def _plain(self, known: Prepared) -> Derived:
+        return Derived(self._program.function, self._program.config, self._transform(), lanes=False)
+
+
+def _entries(flat: Flattened) -> int:
+    return sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
+
+
+def _random_directions(flat: Flattened) -> list:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=np.shape(leaf)).astype(spec.dtype)[()] for leaf, spec in active_leaves(flat)]
+
+
+def _flat(parts) -> np.ndarray:
+    return np.concatenate([np.ravel(part) for part in parts] or [np.zeros(0)])
+
+
+def prepare_sparse_jacobian_cache(
+    f, *args, pattern=None, check=False, kwargs=None, config=None
+) -> SparseJacobianCache:
+    """Trace a function and return its cache for `value_and_sparse_jacobian`.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    *args
+        Like those of `prepare_gradient_cache`.
+    pattern : sparse or dense matrix, optional
+        Where entries may be; read off the tape if None.
+    check : bool
+        Compare each Jacobian with a directional derivative, to find a pattern that misses an entry.
+    kwargs, config
+        As in `prepare_gradient_cache`. With ``Config(reuse_buffers=True)`` the entries are refilled in
+        place by the next call.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x[1:] * x[:-1], np.ones(3))
+    >>> value, jacobian = nt.value_and_sparse_jacobian(cache, np.array([1.0, 2.0, 3.0]))
+    >>> jacobian.toarray()
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
+    """
+    cache = SparseJacobianCache.prepare(f, args, kwargs, config, False)
+    cache._given_pattern, cache._check = pattern, check
+    return cache
+
+
+def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
+    """Return the function's value and its Jacobian as a ``scipy.sparse.csr_array``.
+
+    Rows are the output's entries, columns those of the differentiated arguments, both in C order. The
+    arrays ``indices`` and ``indptr`` are the same objects in every call of one pattern.
+
+    Raises
+    ------
+    PatternError
+        In check mode, if the pattern misses an entry.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
+    >>> nt.value_and_sparse_jacobian(cache, np.arange(3.0))[1].data
+    array([0., 2., 4.])
+    """
+    if not isinstance(cache, SparseJacobianCache):
+        raise TypeError(
+            "value_and_sparse_jacobian needs a cache of prepare_sparse_jacobian_cache, got "
+            f"{type(cache).__name__}"
+        )
+    return cache.jacobian(args)
+
+
+def prepare_sparse_hessian_cache(
+    f, *args, pattern=None, check=False, kwargs=None, config=None
+) -> SparseHessianCache:
+    """Trace a scalar function and return its cache for `value_gradient_and_sparse_hessian`.
+
+    Parameters are those of `prepare_sparse_jacobian_cache`; of a known pattern one triangle is enough.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_hessian_cache(lambda x: np.sum(x[1:] * x[:-1]), np.ones(3))
+    >>> nt.value_gradient_and_sparse_hessian(cache, np.ones(3))[2].toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    cache = SparseHessianCache.prepare(f, args, kwargs, config, False)
+    cache._given_pattern, cache._check = pattern, check
+    return cache
+
+
+def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args):
+    """Return value, gradient, and the Hessian as a ``scipy.sparse.csr_array`` of fixed structure.
+
+    With several differentiated arguments the gradient is a tuple and the Hessian the joint one.
+
+    Raises
+    ------
+    PatternError
+        In check mode, if the pattern misses an entry.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_hessian_cache(lambda x: np.sum(x**3), np.ones(3))
+    >>> nt.value_gradient_and_sparse_hessian(cache, np.arange(3.0))[2].data
+    array([ 0.,  6., 12.])
+    """
+    if not isinstance(cache, SparseHessianCache):
+        raise TypeError(
+            "value_gradient_and_sparse_hessian needs a cache of prepare_sparse_hessian_cache, got "
+            f"{type(cache).__name__}"
+        )
+    return cache.hessian(args)

@@ -1,0 +1,127 @@
+"""Sparse derivatives, one-shot: sparsity, sparse_jacobian, sparse_hessian."""
+
+from __future__ import annotations
+
+import functools
+
+import scipy.sparse
+
+from ..caches.arguments import Flattened, as_constant, require_floats
+from ..caches.base import parameter_names, python_function
+from ..caches.program import Evaluator
+from ..caches.registry import shelf_of
+from ..caches.results import scalar_output
+from ..caches.sparse import prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
+from ..sparse.pattern import hessian_pattern, jacobian_pattern
+
+
+def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
+    """Return where the Jacobian (order 1) or the Hessian (order 2) of ``f`` may have entries.
+
+    The pattern is read off the tape of the path that ``args`` take: entries are structural, and may be
+    zero at some points.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function; of one real scalar for order 2.
+    *args
+        Where to trace it. Rows are the output's entries, columns those of the float arguments (order 2:
+        both), in C order.
+    order : {1, 2}
+        Jacobian or Hessian.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        Of bool.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.sparsity(lambda x: x[1:] * x[:-1], np.ones(3)).toarray().astype(int)
+    array([[1, 1, 0],
+           [0, 1, 1]])
+    >>> nt.sparsity(lambda x: np.sum(x[1:] * x[:-1]), np.ones(3), order=2).nnz
+    4
+    """
+    if order not in (1, 2):
+        raise ValueError(f"order={order!r}: must be 1 (Jacobian) or 2 (Hessian)")
+    target = python_function(f)
+    flat = Flattened(args, {}, parameter_names(f))
+    require_floats(flat, [k for k in range(len(args)) if k in flat.differentiated] or [0])
+    space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
+    if order == 1:
+        return jacobian_pattern(space.plan, space.v).matrix
+    scalar_output(space.variant.recording, "Hessian")
+    return hessian_pattern(space.plan, space.v).matrix
+
+
+def _one_shot(f, prepare, pattern, run):
+    """Return a function that prepares a cache for each signature of its arguments."""
+    target = python_function(f)
+    shelf = shelf_of(target)
+
+    @functools.wraps(f)
+    def call(x, *constants):
+        args = (x, *map(as_constant, constants))
+        flat = Flattened(args, {}, parameter_names(f))
+        require_floats(flat, (0,))
+        key = (prepare.__name__, flat.signature, id(pattern))
+        with shelf.lent(key, lambda: prepare(target, *args, pattern=pattern)) as cache:
+            return run(cache, args)
+
+    return call
+
+
+def sparse_jacobian(f, pattern=None):
+    """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
+
+    The pattern is read off the tape and coloured on first use; columns (or rows) of one colour share a
+    lane of the sweep.
+
+    Parameters
+    ----------
+    f : callable
+        Function with any output; differentiated with respect to its first argument, all others are
+        constants.
+    pattern : sparse or dense matrix, optional
+        Where entries may be, if it is known.
+
+    Returns
+    -------
+    callable
+        ``j(x, *constants)`` → csr_array of shape (entries of the output, entries of x).
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.sparse_jacobian(np.diff)(np.zeros(3)).toarray()
+    array([[-1.,  1.,  0.],
+           [ 0., -1.,  1.]])
+    """
+    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, lambda cache, args: cache.jacobian(args)[1])
+
+
+def sparse_hessian(f, pattern=None):
+    """Return a function that computes the Hessian of ``f`` as a ``scipy.sparse.csr_array``.
+
+    Parameters
+    ----------
+    f : callable
+        Function of one real scalar; differentiated with respect to its first argument.
+    pattern : sparse or dense matrix, optional
+        Where entries may be (one triangle is enough), if it is known.
+
+    Returns
+    -------
+    callable
+        ``h(x, *constants)`` → csr_array.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.sparse_hessian(lambda x: np.sum(x**4))(np.arange(3.0)).data
+    array([ 0., 12., 48.])
+    """
+    return _one_shot(f, prepare_sparse_hessian_cache, pattern, lambda cache, args: cache.hessian(args)[2])
