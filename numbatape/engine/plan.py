@@ -8,10 +8,11 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
-from ..tape.tape import ACTIVE, CONSTANT, FAMILIES, GUARD, VARYING
+from ..tape.tape import ACTIVE, CONSTANT, FAMILIES, VARYING
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info, plan_functions, storage_table, verify
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
@@ -136,7 +137,7 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
     code, aux = _derive(tape, sizes, storage_table(tape, sizes, bases))
     code[:, 0] |= register_flags(code, tape.prologue)
     called = np.unique(code[:, 0] & 0xFFFF)
-    kernels = called[(called >= FIRST_KERNEL) & (called != GUARD)] - FIRST_KERNEL
+    kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):
         array.flags.writeable = False
     plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, tuple(kernels.tolist()))

@@ -28,6 +28,7 @@ from ..tape.tape import FAMILIES, GUARD, LEVELS, NONE, POOLS
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .vectors import first_opcodes
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -67,6 +68,7 @@ def op_info() -> np.ndarray:
                 row[19] |= 1 << names.FREE_STRIDES
         else:
             row[0] = names.CAST if op.name == "cast" else names.HOT if op.hot else names.LOOP
+            row[names.VECTOR] = first_opcodes().get(k, 0)
             row[19] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
 
