@@ -76,8 +76,10 @@ _LETTERS = "abc"
 def _outer_loop(operands: str, base: str, call: str) -> str:
     """Return the loops around a kernel's body.
 
-    The innermost outer level is a loop that steps its cells; ``q`` counts the turns of the levels
-    around it, whose digits take a division each: 20 ns a turn, too much around every short row.
+    A record without levels, the usual one, calls the body at once: through the loops a maximum of
+    eight takes 18 ns instead of 11. The innermost outer level is a loop that steps its cells; ``q``
+    counts the turns of the levels around it, whose digits take a division each: 20 ns a turn, too
+    much around every short row.
     """
     names = "o" + operands
 
@@ -85,16 +87,19 @@ def _outer_loop(operands: str, base: str, call: str) -> str:
         rows = (form.format(x=x, place=1 + "oabc".index(x)) for x in names)
         return textwrap.indent("\n".join(rows), " " * depth)
 
+    single = call.replace("(q * turns + turn) * cells", "0")
+    for x in names:
+        single = re.sub(rf"\b{x}_q\b", x, single)
     return f"""
     levels = r[record]
+    if levels == 0:
+{textwrap.indent(single, " " * 8)}
+        return 0
     outer = 1
     for q in range(1, levels):
         outer *= r[{base} + {LEVEL} * q]
-    turns = 1
-{lines("step_{x} = 0", 4)}
-    if levels > 0:
-        turns = r[{base}]
-{lines(f"step_{{x}} = r[{base} + {{place}}]", 8)}
+    turns = r[{base}]
+{lines(f"step_{{x}} = r[{base} + {{place}}]", 4)}
     for q in range(outer):
 {lines("{x}_q = {x}", 8)}
         if q > 0:
