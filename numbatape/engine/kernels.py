@@ -47,6 +47,25 @@ def call_of(name: str, frame_address: int, value: np.ndarray, fallback):
     return jit.make_builtin(words), words
 
 
+def steady_call(frame_address: int, closure, **parts):
+    """Return the builtin of a gradient's steady call and what it refers to; None if there is none here.
+
+    ``closure`` serves what it cannot. Parts are those of `numbatape.jit.steady.WORDS`: numbers, or
+    objects that are taken by address.
+    """
+    if not jit.steady_available():
+        return None
+    sweep = jit.load("sweeps", sweep_source()).address["gradient"]
+    numbers = {"frame": frame_address, "sweep": sweep, "closure": id(closure), "array_type": id(np.ndarray)}
+    shape = np.array([*parts.pop("shape"), 0], np.int64)
+    cells = parts.pop("cells")
+    numbers |= {"shape": shape.ctypes.data, "cells": cells.ctypes.data, "bytes": cells.nbytes}
+    for name, part in parts.items():
+        numbers[name] = part if type(part) is int else 0 if part is None else id(part)
+    words = np.array([numbers[name] for name in jit.STEADY_WORDS], np.int64)
+    return jit.make_steady(words), (words, shape, cells, closure, parts)
+
+
 def warmup(dtypes=("f64",)) -> list[str]:
     """Compile (or load) the sweeps and every kernel of the op table.
 
