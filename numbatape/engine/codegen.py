@@ -170,10 +170,10 @@ def _branches(patterns, body) -> str:
     return text
 
 
-def _forward_body(op: Elementwise, source: str) -> str:
-    if op.loop and source == "v":
+def _forward_body(op: Elementwise, source: str, loop: str | None) -> str:
+    if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
-        return f"loop_{op.loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)\n"
+        return f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)\n"
 
     def body(pattern):
         hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
@@ -209,7 +209,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> s
     return _branches(_patterns(op.arity), body)
 
 
-def elementwise_source(op: Elementwise, cells: str) -> str:
+def elementwise_source(op: Elementwise, cells: str, values: str) -> str:
     """Return the module of a row's vector kernels."""
     letters = _LETTERS[: op.arity]
     strides = "".join(f"    s{x} = r[record + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
@@ -224,7 +224,8 @@ def elementwise_source(op: Elementwise, cells: str) -> str:
         passed, shifted = (f"{source}, {adjoint}, {names}" for names in (passed, shifted))
     head = _head(cells) + other + third + f"    n = r[record + 1]\n{strides}"
     base = f"(record + {LOOP_HEAD})"
-    text = f"def forward_inner({passed}):\n" + textwrap.indent(_forward_body(op, source), "    ")
+    body = _forward_body(op, source, op.loop_for(values))
+    text = f"def forward_inner({passed}):\n" + textwrap.indent(body, "    ")
     text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
     text += "    return 0\n"
     if op.differentiable:
@@ -286,8 +287,7 @@ def array_source(op: ArrayOp, cells: str) -> str:
 
 
 @functools.cache
-def kernel_source(row: int, family: int) -> str:
-    """Return the module of the kernels of a row of the op table."""
+def kernel_source(row: int, family: int, values: str = "fast") -> str:
+    """Return the module of the kernels of a row of the op table; values as in `Config`."""
     op, cells = OPS[row], ("f64", "f32")[family]
-    make = elementwise_source if isinstance(op, Elementwise) else array_source
-    return make(op, cells)
+    return elementwise_source(op, cells, values) if isinstance(op, Elementwise) else array_source(op, cells)

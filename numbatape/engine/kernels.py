@@ -12,19 +12,26 @@ from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 
 FORWARD = np.zeros(FIRST_KERNEL, np.int64)
+FORWARD_NUMPY = np.zeros(FIRST_KERNEL, np.int64)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
 
 
-def ensure(kernels) -> None:
+def forward_table(values: str) -> np.ndarray:
+    """Return the table of forward kernels for ``Config(values=...)``."""
+    return FORWARD_NUMPY if values == "numpy" else FORWARD
+
+
+def ensure(kernels, values: str = "fast") -> None:
     """Load the kernels with the given numbers (2 * row + family) into the tables."""
+    forward = forward_table(values)
     for number in kernels:
-        if FORWARD[number]:
+        if forward[number]:
             continue
         row, family = number >> 1, number & 1
         name = f"{OPS[row].name}-{('f64', 'f32')[family]}"
-        loaded = jit.load(name, kernel_source(row, family))
+        loaded = jit.load(name, kernel_source(row, family, values))
         REVERSE[number] = loaded.address.get("reverse", 0)
-        FORWARD[number] = loaded.address["forward"]
+        forward[number] = loaded.address["forward"]
 
 
 @functools.cache

@@ -46,6 +46,8 @@ class Plan:
         ``(first, number)`` of the cells that have adjoints, by family.
     kernels
         Kernel numbers (2 * row + family) that the plan calls by pointer.
+    values
+        "fast" or "numpy": whose bits elementwise results have, as in `Config`.
     """
 
     tape: Tape
@@ -57,6 +59,7 @@ class Plan:
     active: tuple[tuple[int, int], tuple[int, int]]
     sizes: np.ndarray
     kernels: tuple[int, ...]
+    values: str = "fast"
 
     @property
     def prologue(self) -> int:
@@ -129,7 +132,7 @@ def place_storages(tape: Tape, sizes) -> tuple[np.ndarray, tuple, tuple]:
     return bases, cells, active
 
 
-def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
+def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
     """Derive the plan of a tape for given input dimensions, and verify it.
 
     Raises
@@ -143,13 +146,14 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     storages = storage_table(tape, sizes, bases)
-    code, aux = _derive(tape, sizes, storages)
+    code, aux = _derive(tape, sizes, storages, op_info(values))
     code[:, 0] |= register_flags(code, tape.prologue)
     called = np.unique(code[:, 0] & 0xFFFF)
     kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):
         array.flags.writeable = False
-    plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, tuple(kernels.tolist()))
+    called = tuple(kernels.tolist())
+    plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, called, values)
     verify(plan, storages)
     return plan
 
@@ -175,7 +179,7 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     return sizes
 
 
-def _derive(tape: Tape, sizes, storages) -> tuple[np.ndarray, np.ndarray]:
+def _derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     """Return the engine's instructions and their records."""
     layouts, dims, strides = tape.layout_tables
     code = np.zeros((len(tape), 5), np.int32)
@@ -191,7 +195,7 @@ def _derive(tape: Tape, sizes, storages) -> tuple[np.ndarray, np.ndarray]:
         names.LAYOUT_STRIDES: strides,
         names.SIZE_VALUES: sizes,
         names.STORAGES: storages,
-        names.OP_INFO: op_info(),
+        names.OP_INFO: info,
         names.ENGINE_CODE: code,
         names.ENGINE_AUX: aux,
     }

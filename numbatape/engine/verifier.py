@@ -47,7 +47,7 @@ OPERANDS = ("out", "a", "b", "c")
 
 
 @functools.cache
-def op_info() -> np.ndarray:
+def op_info(values: str = "fast") -> np.ndarray:
     """Return the op table as integers, one row of `plan_kernels.INFO` words an op."""
     table = np.zeros((len(OPS), names.INFO), np.int32)
     for k, op in enumerate(OPS):
@@ -67,7 +67,7 @@ def op_info() -> np.ndarray:
             if "so0" in inspect.signature(op.forward).parameters:
                 row[19] |= 1 << names.FREE_STRIDES
         else:
-            row[0] = names.CAST if op.name == "cast" else names.HOT if op.hot else names.LOOP
+            row[0] = names.CAST if op.name == "cast" else names.HOT if op.is_hot(values) else names.LOOP
             row[names.VECTOR] = first_opcodes().get(k, 0)
             row[19] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
@@ -251,7 +251,7 @@ def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
         names.VALUES: values,
         names.SIZE_VALUES: plan.sizes,
         names.STORAGES: storages,
-        names.OP_INFO: op_info(),
+        names.OP_INFO: op_info(plan.values),
         names.ENGINE_CODE: code,
         names.ENGINE_AUX: aux,
     }
