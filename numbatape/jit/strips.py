@@ -64,46 +64,59 @@ def _evaluate(builder, node, names: dict, width: int):
     return getattr(builder, OPERATIONS[type(node.op)])(left, right)
 
 
-def _in_strips(builder, count, body, total=None):
-    """Emit ``total = body(first, width, total)`` over ``count`` cells; return the last total."""
+def _loop(builder, first, count, width, body, total):
+    """Emit a loop of ``width`` cells a turn; return where it ends and the total behind it."""
     start = builder.basic_block
     turn, behind = builder.append_basic_block("turn"), builder.append_basic_block("behind")
-    whole = builder.and_(count, I64(-WIDTH))
-    builder.cbranch(builder.icmp_signed(">", whole, I64(0)), turn, behind)
+    whole = builder.add(first, builder.and_(builder.sub(count, first), I64(-width)))
+    builder.cbranch(builder.icmp_signed(">", whole, first), turn, behind)
     builder.position_at_end(turn)
     i = builder.phi(I64)
-    lanes = _lanes(WIDTH)
-    running = None if total is None else builder.phi(lanes)
-    added = body(i, WIDTH, running)
-    following = builder.add(i, I64(WIDTH))
-    i.add_incoming(I64(0), start)
+    running = None if total is None else builder.phi(_lanes(width))
+    added = body(i, width, running)
+    following = builder.add(i, I64(width))
+    i.add_incoming(first, start)
     i.add_incoming(following, turn)
-    builder.cbranch(builder.icmp_signed("<", following, whole), turn, behind)
+    if total is None:
+        builder.cbranch(builder.icmp_signed("<", following, whole), turn, behind)
+        builder.position_at_end(behind)
+        return whole, None
+    running.add_incoming(_constant(0.0, width), start)
+    running.add_incoming(added, turn)
+    done = builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed("<", following, whole), turn, done)
+    builder.position_at_end(done)
+    new = builder.fadd(total, _total(builder, added, width))
+    builder.branch(behind)
     builder.position_at_end(behind)
-    result = None
-    if total is not None:
-        zero = _constant(0.0, WIDTH)
-        running.add_incoming(zero, start)
-        running.add_incoming(added, turn)
-        result = builder.phi(lanes)
-        result.add_incoming(zero, start)
-        result.add_incoming(added, turn)
-        result = _total(builder, result, WIDTH)
-    first = whole
+    result = builder.phi(F64)
+    result.add_incoming(total, start)
+    result.add_incoming(new, done)
+    return whole, result
+
+
+def _in_strips(builder, count, body, total=None):
+    """Emit ``total = body(first, width, total)`` over ``count`` cells; return the last total.
+
+    A total is a chain of additions, each waiting for the one before: 16 cells a turn make four.
+    """
+    first = I64(0)
+    for width in (WIDTH,) if total is None else (4 * WIDTH, WIDTH):
+        first, total = _loop(builder, first, count, width, body, total)
     for width in (2, 1):
         before = builder.basic_block
         with builder.if_then(builder.icmp_signed("!=", builder.and_(count, I64(width)), I64(0))):
             added = body(first, width, None if total is None else _constant(0.0, width))
             if total is not None:
-                added = builder.fadd(result, _total(builder, added, width))
+                added = builder.fadd(total, _total(builder, added, width))
             inside = builder.basic_block
         if total is not None:
             joined = builder.phi(F64)
-            joined.add_incoming(result, before)
+            joined.add_incoming(total, before)
             joined.add_incoming(added, inside)
-            result = joined
+            total = joined
         first = builder.add(first, builder.and_(count, I64(width)))
-    return result
+    return total
 
 
 class _Operands:
@@ -170,7 +183,7 @@ def strip_adjoint(term: str, pattern: str, operand: int):
         if pattern[operand] == "v":
             _in_strips(builder, n, update)
         else:
-            total = _in_strips(builder, n, lambda i, w, t: builder.fadd(t, added(i, w)), total=True)
+            total = _in_strips(builder, n, lambda i, w, t: builder.fadd(t, added(i, w)), _constant(0.0, 1))
             place = _cells(builder, g, target, 1)
             builder.store(builder.fadd(builder.load(place), total), place)
         return context.get_dummy_value()

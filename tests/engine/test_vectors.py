@@ -20,7 +20,7 @@ from numbatape.trace.primitives import elementwise
 from numbatape.trace.record import InputLeaf, record
 
 ARMS = [(name, pattern) for name in VECTOR_OPS for pattern in PATTERNS[OPS[OPCODE[name]].arity]]
-LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16]
+LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16, 17, 30, 55]
 
 
 def program(name, pattern, n):
