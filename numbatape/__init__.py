@@ -1,5 +1,7 @@
 """numbatape: derivatives of plain NumPy and SciPy functions, without compiling them."""
 
+from typing import TYPE_CHECKING
+
 from .caches import (
     Constant,
     DerivativeCache,
@@ -7,8 +9,6 @@ from .caches import (
     HessianCache,
     HvpCache,
     PullbackCache,
-    SparseHessianCache,
-    SparseJacobianCache,
     Static,
     clear_caches,
     prepare_derivative_cache,
@@ -16,16 +16,12 @@ from .caches import (
     prepare_hessian_cache,
     prepare_hvp_cache,
     prepare_pullback_cache,
-    prepare_sparse_hessian_cache,
-    prepare_sparse_jacobian_cache,
     value_and_derivative,
     value_and_gradient,
     value_and_hvp,
     value_and_jacobian,
     value_and_pullback,
-    value_and_sparse_jacobian,
     value_gradient_and_hessian,
-    value_gradient_and_sparse_hessian,
 )
 from .config import Config
 from .engine.kernels import warmup
@@ -52,13 +48,45 @@ from .verbs import (
     hvp,
     jacobian,
     jvp,
-    sparse_hessian,
-    sparse_jacobian,
-    sparsity,
     stop_gradient,
     value_and_grad,
     vjp,
 )
+
+if TYPE_CHECKING:
+    from .caches.sparse import (
+        SparseHessianCache,
+        SparseJacobianCache,
+        prepare_sparse_hessian_cache,
+        prepare_sparse_jacobian_cache,
+        value_and_sparse_jacobian,
+        value_gradient_and_sparse_hessian,
+    )
+    from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
+
+# scipy.sparse takes 0.2 s to import: only who asks for one of these names pays.
+_SPARSE = {
+    "SparseHessianCache": "caches",
+    "SparseJacobianCache": "caches",
+    "prepare_sparse_hessian_cache": "caches",
+    "prepare_sparse_jacobian_cache": "caches",
+    "value_and_sparse_jacobian": "caches",
+    "value_gradient_and_sparse_hessian": "caches",
+    "sparse_hessian": "verbs",
+    "sparse_jacobian": "verbs",
+    "sparsity": "verbs",
+}
+
+
+def __getattr__(name: str):
+    if name not in _SPARSE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f".{_SPARSE[name]}.sparse", __name__), name)
+    globals()[name] = found
+    return found
+
 
 __version__ = "0.1.0"
 

@@ -373,9 +373,3 @@ def test_hierarchy():
     assert issubclass(nt.OutputError, TypeError)
     assert issubclass(nt.UnsupportedOperationError, TypeError)
     assert issubclass(nt.LeakError, nt.UnsupportedOperationError)
-
-
-@pytest.mark.parametrize("choice", [{"values": "numpy"}])
-def test_a_choice_that_would_change_results_and_is_not_there_raises(choice):
-    with pytest.raises(ValueError, match="is not available yet"):
-        nt.Config(**choice)

@@ -18,14 +18,6 @@ from .second_order import (
     value_and_hvp,
     value_gradient_and_hessian,
 )
-from .sparse import (
-    SparseHessianCache,
-    SparseJacobianCache,
-    prepare_sparse_hessian_cache,
-    prepare_sparse_jacobian_cache,
-    value_and_sparse_jacobian,
-    value_gradient_and_sparse_hessian,
-)
 
 __all__ = [
     "Constant",
@@ -34,8 +26,6 @@ __all__ = [
     "HessianCache",
     "HvpCache",
     "PullbackCache",
-    "SparseHessianCache",
-    "SparseJacobianCache",
     "Static",
     "clear_caches",
     "prepare_derivative_cache",
@@ -43,14 +33,10 @@ __all__ = [
     "prepare_hessian_cache",
     "prepare_hvp_cache",
     "prepare_pullback_cache",
-    "prepare_sparse_hessian_cache",
-    "prepare_sparse_jacobian_cache",
     "value_and_derivative",
     "value_and_gradient",
     "value_and_hvp",
     "value_and_jacobian",
     "value_and_pullback",
-    "value_and_sparse_jacobian",
     "value_gradient_and_hessian",
-    "value_gradient_and_sparse_hessian",
 ]

@@ -113,6 +113,8 @@ class DerivativeCache(PreparedCache):
         value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
         return value, rows[0]
 
+    call_one = call
+
 
 def _own(view: np.ndarray):
     return view.copy() if view.ndim else view[()]

@@ -28,15 +28,21 @@ class GradientCache(PreparedCache):
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
-        self.call = self._general
+        self._serve(self._general)
+
+    def _serve(self, call, one=None, alive=()) -> None:
+        """Let calls be served: ``one`` those of one argument, as long as ``alive`` is."""
+        self.call = call
+        self.call_one = call if one is None else one
+        self._alive = alive
 
     def _general(self, *args):
         """Serve any call, and arrange for the next one like it to be steady."""
         flat = self._flatten(args)
-        self.call = self._general  # constants in cells may change; the old closure would not see it
+        self._serve(self._general)  # constants in cells may change; the old closure would not see it
         space = self._sweep(flat)
         output = scalar_output(space.variant.recording)
-        self.call = steady.make(self, flat, space, output, self._general)
+        self._serve(*steady.make(self, flat, space, output, self._general))
         return value_of(space), self._results(flat, space)
 
     def _sweep(self, flat: Flattened) -> VariantWorkspace:
@@ -55,7 +61,7 @@ class GradientCache(PreparedCache):
         """Serve a call with options; see `value_and_gradient`."""
         flat = self._flatten(args)
         before = self._kept(flat, args_to_zero)
-        self.call = self._general
+        self._serve(self._general)
         space = self._sweep(flat)
         for view, kept in zip(space.gradients, before, strict=True):
             if kept is not None:
@@ -203,12 +209,12 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     """
     if args_to_zero is None and out is None:
         try:
-            call = cache.call
+            call = cache.call_one
         except AttributeError:
             raise _wrong_kind(cache) from None
         if not args and x is not _MISSING:
             return call(x)  # 0.3 µs less than call(*args)
-        return call(*(() if x is _MISSING else (x, *args)))
+        return cache.call(*(() if x is _MISSING else (x, *args)))
     if isinstance(cache, DerivativeCache):
         raise ValueError("a derivative cache returns fresh gradients: no out, no args_to_zero")
     if not isinstance(cache, GradientCache):

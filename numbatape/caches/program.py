@@ -27,7 +27,7 @@ from .arguments import Flattened
 class Variant:
     """One trace: the path that some inputs take, with its plans by input dimensions."""
 
-    def __init__(self, recording: Recording, flat: Flattened):
+    def __init__(self, recording: Recording, flat: Flattened, values: str = "fast"):
         self.recording = recording
         self.tape = recording.tape
         self.statics = flat.statics
@@ -36,6 +36,7 @@ class Variant:
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
         self.hits = 0
+        self._values = values
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
 
@@ -57,7 +58,7 @@ class Variant:
         """Return the plan for some sizes in which inputs have lanes."""
         key = (dimensions, levels, widths)
         if key not in self._plans:
-            self._plans[key] = make_plan(*self.laned(dimensions, levels, widths))
+            self._plans[key] = make_plan(*self.laned(dimensions, levels, widths), self._values)
         plan = self._plans[key]
         assert plan is not None
         return plan
@@ -75,7 +76,7 @@ class Variant:
                 broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
             except ZeroDivisionError:
                 broken = True
-            self._plans[dimensions] = None if broken else make_plan(self.tape, dimensions)
+            self._plans[dimensions] = None if broken else make_plan(self.tape, dimensions, self._values)
         return self._plans[dimensions]
 
     def fits(self, flat: Flattened, contents) -> bool:
@@ -195,7 +196,7 @@ class Program:
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1
-            variant = Variant(recording, flat)
+            variant = Variant(recording, flat, self.config.values)
             if not variant.single_use:
                 self.variants[id(variant)] = variant
                 while len(self.variants) > self.config.max_variants:

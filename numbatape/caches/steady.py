@@ -34,14 +34,14 @@ def is_regular(cache, flat: Flattened) -> bool:
 
 
 def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
-    """Return the closure, or ``general`` where it would not serve."""
+    """Return the arguments of ``GradientCache._serve``: ``general`` where a closure would not serve."""
     if (
         output is None
         or space.variant.single_use
         or not is_regular(cache, flat)
         or not cache._evaluator.watch(space, flat)
     ):
-        return general
+        return (general,)
     environment = cache._program.environment
     rebound = None if environment.empty else environment.rebound
     value = space.outputs[output.number].reshape(-1)
@@ -78,7 +78,22 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
                     return value[0], (copy(),) + constants if lone else grads()  # noqa: RUF005  (100 ns)
             return general() if x is _MISSING else general(x, *rest)
 
-        return call_one
+        made = kernels.steady_call(
+            space.address,
+            call_one,
+            shape=shape,
+            cells=cells,
+            dtype=dtype,
+            ndim=len(shape),
+            rebound=rebound,
+            value=value,
+            copy=copy,
+            fixed=None if lone else grads() if cache._program.config.reuse_buffers else None,
+            constants=constants or None,
+        )
+        if made is None or (not lone and not cache._program.config.reuse_buffers):
+            return (call_one,)
+        return call_one, *made
 
     count = len(rows)
 
@@ -96,7 +111,7 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
                     return value[0] if number is None else number(value[0]), grads()
         return general(*args)
 
-    return call_many
+    return (call_many,)
 
 
 def _stopped() -> None:

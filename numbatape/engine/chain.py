@@ -18,6 +18,7 @@ from ..ops.table import OPERANDS
 from ..tape.tape import GUARD
 from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
 from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
+from .vectors import forward_vector, reverse_vector, vector_arms
 
 REGISTER_OPS = ("add", "sub", "mul", "div")
 
@@ -103,6 +104,9 @@ def sweep_source() -> str:
     hot = hot_ops()
     forward = [(code, op.name, forward_arm(op)) for code, op in hot]
     reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
+    for code, op, pattern in vector_arms():
+        forward.append((code, f"{op.name} {pattern}", forward_vector(op, pattern)))
+        reverse.append((code, f"{op.name} {pattern}", reverse_vector(op, pattern)))
     body = _SWEEPS.format(
         GUARD=GUARD,
         STRIDE=STRIDE,

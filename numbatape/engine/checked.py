@@ -146,9 +146,8 @@ class CheckedWorkspace:
         }
         return [values.get(name, 0) for name in WORDS]
 
-    @staticmethod
-    def _kernel(number: int, direction: str):
-        return module(kernel_source(int(number) >> 1, int(number) & 1))[direction]
+    def _kernel(self, number: int, direction: str):
+        return module(kernel_source(int(number) >> 1, int(number) & 1, self.plan.values))[direction]
 
     @property
     def stopped(self) -> int:

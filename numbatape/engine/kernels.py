@@ -12,19 +12,26 @@ from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 
 FORWARD = np.zeros(FIRST_KERNEL, np.int64)
+FORWARD_NUMPY = np.zeros(FIRST_KERNEL, np.int64)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
 
 
-def ensure(kernels) -> None:
+def forward_table(values: str) -> np.ndarray:
+    """Return the table of forward kernels for ``Config(values=...)``."""
+    return FORWARD_NUMPY if values == "numpy" else FORWARD
+
+
+def ensure(kernels, values: str = "fast") -> None:
     """Load the kernels with the given numbers (2 * row + family) into the tables."""
+    forward = forward_table(values)
     for number in kernels:
-        if FORWARD[number]:
+        if forward[number]:
             continue
         row, family = number >> 1, number & 1
         name = f"{OPS[row].name}-{('f64', 'f32')[family]}"
-        loaded = jit.load(name, kernel_source(row, family))
+        loaded = jit.load(name, kernel_source(row, family, values))
         REVERSE[number] = loaded.address.get("reverse", 0)
-        FORWARD[number] = loaded.address["forward"]
+        forward[number] = loaded.address["forward"]
 
 
 @functools.cache
@@ -45,6 +52,25 @@ def call_of(name: str, frame_address: int, value: np.ndarray, fallback):
     single = int(value.dtype == np.float32)
     words = np.array([frame_address, sweep, value.ctypes.data, single, id(fallback)], np.int64)
     return jit.make_builtin(words), words
+
+
+def steady_call(frame_address: int, closure, **parts):
+    """Return the builtin of a gradient's steady call and what it refers to; None if there is none here.
+
+    ``closure`` serves what it cannot. Parts are those of `numbatape.jit.steady.WORDS`: numbers, or
+    objects that are taken by address.
+    """
+    if not jit.steady_available():
+        return None
+    sweep = jit.load("sweeps", sweep_source()).address["gradient"]
+    numbers = {"frame": frame_address, "sweep": sweep, "closure": id(closure), "array_type": id(np.ndarray)}
+    shape = np.array([*parts.pop("shape"), 0], np.int64)
+    cells = parts.pop("cells")
+    numbers |= {"shape": shape.ctypes.data, "cells": cells.ctypes.data, "bytes": cells.nbytes}
+    for name, part in parts.items():
+        numbers[name] = part if type(part) is int else 0 if part is None else id(part)
+    words = np.array([numbers[name] for name in jit.STEADY_WORDS], np.int64)
+    return jit.make_steady(words), (words, shape, cells, closure, parts)
 
 
 def warmup(dtypes=("f64",)) -> list[str]:

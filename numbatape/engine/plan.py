@@ -8,11 +8,21 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
-from ..tape.tape import ACTIVE, CONSTANT, FAMILIES, GUARD, VARYING
+from ..tape.tape import ACTIVE, FAMILIES, LEVELS, VARYING
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .verifier import check_tape, failure, op_info, plan_functions, storage_table, verify
+from .vectors import FIRST_VECTOR
+from .verifier import (
+    check_tape,
+    evaluated,
+    failure,
+    op_info,
+    plan_functions,
+    storage_sizes,
+    storage_table,
+    verify,
+)
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 LIMIT = names.LIMIT
@@ -36,6 +46,8 @@ class Plan:
         ``(first, number)`` of the cells that have adjoints, by family.
     kernels
         Kernel numbers (2 * row + family) that the plan calls by pointer.
+    values
+        "fast" or "numpy": whose bits elementwise results have, as in `Config`.
     """
 
     tape: Tape
@@ -47,6 +59,7 @@ class Plan:
     active: tuple[tuple[int, int], tuple[int, int]]
     sizes: np.ndarray
     kernels: tuple[int, ...]
+    values: str = "fast"
 
     @property
     def prologue(self) -> int:
@@ -101,27 +114,26 @@ def place_storages(tape: Tape, sizes) -> tuple[np.ndarray, tuple, tuple]:
     Active cells stand together at the end, so that adjoints exist for them alone while one offset
     serves values and adjoints.
     """
-    storages = tape.storages
-    size = storages["size"].astype(np.int64)
-    size = np.where(size >= 0, size, np.append(sizes, 0)[np.where(size < 0, -size - 1, -1)])
-    bases = np.zeros(len(storages), np.int64)
-    cells, active = [0, 0], [(0, 0), (0, 0)]
-    for family in range(len(FAMILIES)):
-        top = 0
-        for level in (CONSTANT, VARYING, ACTIVE):
-            top = -(-top // LINE_CELLS) * LINE_CELLS
-            first = top
-            inside = np.flatnonzero((storages["family"] == family) & (storages["level"] == level))
-            room = -(-size[inside] // LINE_CELLS) * LINE_CELLS
-            bases[inside] = top + np.cumsum(room) - room
-            top += int(room.sum())
-            if level == ACTIVE:
-                active[family] = (first, top - first)
-        cells[family] = top
-    return bases, tuple(cells), tuple(active)
+    room = storage_sizes(tape, sizes)
+    room = -(-room // LINE_CELLS) * LINE_CELLS
+    kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
+    order = np.argsort(kind, kind="stable")
+    ends = np.cumsum(room[order])
+    bases = np.empty(len(room), np.int64)
+    bases[order] = ends - room[order]
+    # Where each kind ends; a family's cells start at its own zero.
+    last = np.append(0, ends)[np.searchsorted(kind[order], np.arange(len(FAMILIES) * len(LEVELS)), "right")]
+    last = last.reshape(len(FAMILIES), len(LEVELS)).tolist()
+    starts = (0, last[0][-1])
+    bases[kind >= len(LEVELS)] -= starts[1]
+    cells = tuple(row[ACTIVE] - start for row, start in zip(last, starts, strict=True))
+    active = tuple(
+        (row[VARYING] - start, row[ACTIVE] - row[VARYING]) for row, start in zip(last, starts, strict=True)
+    )
+    return bases, cells, active
 
 
-def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
+def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:
     """Derive the plan of a tape for given input dimensions, and verify it.
 
     Raises
@@ -134,14 +146,16 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...]) -> Plan:
     bases, cells, active = place_storages(tape, sizes)
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
-    code, aux = _derive(tape, sizes, storage_table(tape, sizes, bases))
+    storages = storage_table(tape, sizes, bases)
+    code, aux = _derive(tape, sizes, storages, op_info(values))
     code[:, 0] |= register_flags(code, tape.prologue)
     called = np.unique(code[:, 0] & 0xFFFF)
-    kernels = called[(called >= FIRST_KERNEL) & (called != GUARD)] - FIRST_KERNEL
+    kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
     for array in (code, aux, bases, sizes):
         array.flags.writeable = False
-    plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, tuple(kernels.tolist()))
-    verify(plan)
+    called = tuple(kernels.tolist())
+    plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, called, values)
+    verify(plan, storages)
     return plan
 
 
@@ -152,23 +166,21 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     except (LookupError, ArithmeticError) as error:
         raise VerificationError(f"the tape's sizes cannot be evaluated for {dimensions}: {error}") from error
 
-    def of(codes):
-        return np.append(sizes, 0)[np.where(codes < 0, -codes - 1, -1)] + np.maximum(codes, 0)
-
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
     used[tape.values["layout"]] = True  # layouts of dead code may be anything
     used = np.repeat(used[:-1], index[:, 1])
-    extents = of(dims[: len(used)])[used]
-    numbers = (extents, of(strides[: len(used)])[used], of(tape.values["offset"]), of(tape.storages["size"]))
-    if any((np.abs(array) > LIMIT).any() for array in numbers):
+    extents, strides = dims[: len(used)][used], strides[: len(used)][used]
+    codes = np.concatenate([extents, tape.storages["size"], strides, tape.values["offset"]])
+    numbers = evaluated(codes, sizes)
+    if (np.abs(numbers) > LIMIT).any():
         raise VerificationError("a dimension, stride or offset: more cells than 32-bit offsets can address")
-    if (extents < 0).any() or (numbers[3] < 0).any():
+    if (numbers[: len(extents) + len(tape.storages)] < 0).any():
         raise VerificationError(f"a dimension is negative for inputs of sizes {dimensions}")
     return sizes
 
 
-def _derive(tape: Tape, sizes, storages) -> tuple[np.ndarray, np.ndarray]:
+def _derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     """Return the engine's instructions and their records."""
     layouts, dims, strides = tape.layout_tables
     code = np.zeros((len(tape), 5), np.int32)
@@ -184,7 +196,7 @@ def _derive(tape: Tape, sizes, storages) -> tuple[np.ndarray, np.ndarray]:
         names.LAYOUT_STRIDES: strides,
         names.SIZE_VALUES: sizes,
         names.STORAGES: storages,
-        names.OP_INFO: op_info(),
+        names.OP_INFO: info,
         names.ENGINE_CODE: code,
         names.ENGINE_AUX: aux,
     }

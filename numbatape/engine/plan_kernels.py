@@ -27,8 +27,9 @@ HIGH = 16
 
 # Words a row of the op table: kind, arity, letters, core ranks of o a b c, letter numbers (3 each),
 # flags: bit j, operand j may take an adjoint; bit 8 + j, operand j holds positions (float64);
-# bit 12, the result may have any strides.
-INFO = 20
+# bit 12, the result may have any strides; opcode of the first vector arm, or 0.
+INFO = 21
+VECTOR = 20
 HOT = 0
 LOOP = 1
 CORE = 2
@@ -89,6 +90,21 @@ def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
         return True
     dim = dim_of(value, own, value_t, layout_t, dims_t, size_q)
     return dim == n or dim == 1
+
+
+def vector_pattern(info_t, info, n, so, sa, sb):
+    """Place of a contiguous loop among the patterns of an op's vector arms, or -1."""
+    if info_t[info + VECTOR] == 0 or n < 1 or so != 1:
+        return -1
+    if sa == 1 and (sb == 1 or info_t[info + 1] == 1):
+        return 0
+    if info_t[info + 1] == 1:
+        return -1
+    if sa == 0 and sb == 1:
+        return 1
+    if sa == 1 and sb == 0:
+        return 2
+    return -1
 
 
 def put_level(r_t, at, n, so, sa, sb, sc):
@@ -251,6 +267,14 @@ def derive(w, pc):
                 for j in range(5):
                     r_t[top + 1 + j] = 0
             r_t[top] = levels
-            top = levels_at + 5 * levels
+            pattern = -1
+            if levels == 0 and (op & 1) == 0:
+                head = top + 1
+                pattern = vector_pattern(info_t, info, r_t[head], r_t[head + 1], r_t[head + 2], r_t[head + 3])
+            if pattern >= 0:
+                code_t[at] = (info_t[info + VECTOR] + pattern) | (active << 16)
+                code_t[at + 4] = r_t[head]
+            else:
+                top = levels_at + 5 * levels
     w[AUX_USED] = top
     return OK

@@ -28,6 +28,7 @@ from ..tape.tape import FAMILIES, GUARD, LEVELS, NONE, POOLS
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .vectors import first_opcodes
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -46,7 +47,7 @@ OPERANDS = ("out", "a", "b", "c")
 
 
 @functools.cache
-def op_info() -> np.ndarray:
+def op_info(values: str = "fast") -> np.ndarray:
     """Return the op table as integers, one row of `plan_kernels.INFO` words an op."""
     table = np.zeros((len(OPS), names.INFO), np.int32)
     for k, op in enumerate(OPS):
@@ -66,7 +67,8 @@ def op_info() -> np.ndarray:
             if "so0" in inspect.signature(op.forward).parameters:
                 row[19] |= 1 << names.FREE_STRIDES
         else:
-            row[0] = names.CAST if op.name == "cast" else names.HOT if op.hot else names.LOOP
+            row[0] = names.CAST if op.name == "cast" else names.HOT if op.is_hot(values) else names.LOOP
+            row[names.VECTOR] = first_opcodes().get(k, 0)
             row[19] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
 
@@ -81,12 +83,24 @@ def plan_functions():
     return kernels.function("derive"), kernels.function("verify")
 
 
+def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the values of size codes."""
+    if not len(sizes):
+        return codes.astype(np.int64)
+    return np.where(codes < 0, sizes[np.where(codes < 0, -codes - 1, 0)], codes)
+
+
+def storage_sizes(tape: Tape, sizes: np.ndarray) -> np.ndarray:
+    """Return the cells of each storage."""
+    return evaluated(tape.storages["size"], sizes)
+
+
 def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
     """Return (first cell, end, family, level) of each storage, as the kernels read it."""
-    size = tape.storages["size"].astype(np.int64)
-    size = np.where(size >= 0, size, np.append(sizes, 0)[np.where(size < 0, -size - 1, -1)])
-    columns = (bases, bases + size, tape.storages["family"], tape.storages["level"])
-    return np.ascontiguousarray(np.stack(columns, axis=1).astype(np.int64))
+    table = np.empty((len(bases), 4), np.int64)
+    table[:, 0], table[:, 1] = bases, bases + storage_sizes(tape, sizes)
+    table[:, 2], table[:, 3] = tape.storages["family"], tape.storages["level"]
+    return table
 
 
 def failure(tape: Tape, instruction: int, reason: int | str) -> VerificationError:
@@ -178,11 +192,10 @@ def _check_instructions(tape: Tape) -> None:
 def _check_ownership(tape: Tape) -> None:
     """Check that nothing touches scratch but its owner, nor writes positions that were checked."""
     code, storage = tape.code, tape.values["storage"]
-    calls = np.flatnonzero(code["op"] != GUARD)
-    rows = code[calls]
-    scratch = rows["aux"] >= 0
-    if scratch.any():
-        owned = storage[rows["aux"][scratch]]
+    calls = code["op"] != GUARD
+    scratch = np.flatnonzero(calls & (code["aux"] >= 0))
+    if len(scratch):
+        owned = storage[code["aux"][scratch]]
         touched = np.zeros(len(tape.storages) + 1, int)
         for name in OPERANDS:
             touched[storage[code[name][code[name] >= 0]]] = 1
@@ -193,16 +206,18 @@ def _check_ownership(tape: Tape) -> None:
         np.add.at(touched, owned, 1)
         bad = touched[owned] > 1
         if bad.any():
-            raise failure(tape, int(calls[scratch][bad][0]), "the scratch is not the instruction's own")
+            raise failure(tape, int(scratch[bad][0]), "the scratch is not the instruction's own")
+    indexed = np.where(calls, op_info()[np.where(calls, code["op"] >> 1, 0), 19] >> 8, 0) & 7
+    if not indexed.any():
+        return
+    group, calls = _groups(tape), np.flatnonzero(calls)
+    written = np.full(group.max() + 1, -1)
+    np.maximum.at(written, group[code["out"][calls]], calls)
     for j, name in enumerate("abc"):
-        index = (op_info()[rows["op"] >> 1, 19] >> (8 + j)) & 1 == 1
-        if index.any():
-            group = _groups(tape)
-            written = np.full(group.max() + 1, -1)
-            np.maximum.at(written, group[rows["out"]], calls)
-            bad = written[group[rows[name][index]]] >= calls[index]
-            if bad.any():
-                raise failure(tape, int(calls[index][bad][0]), "its positions are overwritten later")
+        index = np.flatnonzero(indexed >> j & 1)
+        bad = written[group[code[name][index]]] >= index
+        if bad.any():
+            raise failure(tape, int(index[bad][0]), "its positions are overwritten later")
 
 
 def _groups(tape: Tape) -> np.ndarray:
@@ -216,7 +231,7 @@ def _groups(tape: Tape) -> np.ndarray:
 # ---- the plan
 
 
-def verify(plan: Plan) -> None:
+def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
     """Prove that every instruction stays inside the storages that the tape gives it.
 
     Raises
@@ -228,14 +243,15 @@ def verify(plan: Plan) -> None:
     code, aux = np.ascontiguousarray(plan.code), np.ascontiguousarray(plan.aux)
     rows = np.ascontiguousarray(tape.code).view(np.int32)
     values = np.ascontiguousarray(tape.values).view(np.int32)
-    storages = storage_table(tape, plan.sizes, plan.bases)
+    if storages is None:
+        storages = storage_table(tape, plan.sizes, plan.bases)
     w = np.zeros(32, np.int64)
     words = {
         names.TAPE: rows,
         names.VALUES: values,
         names.SIZE_VALUES: plan.sizes,
         names.STORAGES: storages,
-        names.OP_INFO: op_info(),
+        names.OP_INFO: op_info(plan.values),
         names.ENGINE_CODE: code,
         names.ENGINE_AUX: aux,
     }

@@ -37,6 +37,7 @@ from .plan_kernels import (
     TAPE,
     UNKNOWN_OP,
     VALUES,
+    VECTOR,
     cell_of,
 )
 
@@ -81,6 +82,26 @@ def guard_fault(w, k):
     return OK
 
 
+def vector_fault(w, k, pattern, active):
+    """Why an arm of a vector is not what the tape says, or OK; word 4 is the number of cells."""
+    tape_t = w[TAPE]
+    code_t = w[ENGINE_CODE]
+    info_t = w[OP_INFO]
+    n = code_t[5 * k + 4]
+    if n < 1:
+        return BAD_RECORD
+    for which in range(info_t[INFO * ((tape_t[6 * k] & 0xFFFF) >> 1) + 1] + 1):
+        w[LOW] = 0
+        w[HIGH] = 0
+        if which == 0 or which != pattern:  # the pattern's number is that of the one-cell operand
+            widen(w, n, 1)
+        takes = active != 0 if which == 0 else ((active >> (which - 1)) & 1) != 0
+        fault = operand_fault(w, tape_t[6 * k + 1 + which], code_t[5 * k + 1 + which], 0, takes)
+        if fault != OK:
+            return fault
+    return OK
+
+
 def scattered(r_t, sizes_at, strides_at, info_t, info):
     """Whether the result's core is anything but row-major and contiguous, as most kernels write it."""
     rank = info_t[info + 3]
@@ -117,12 +138,18 @@ def verify(w, pc):
             if fault != OK:
                 return fault
             continue
-        if not arm and word != ((op + kernels) | (active << 16)):
-            return UNKNOWN_OP
         family = op & 1
         info = INFO * (op >> 1)
         kind = info_t[info]
         arity = info_t[info + 1]
+        pattern = (word & 0xFFFF) - info_t[info + VECTOR]
+        vector = info_t[info + VECTOR] > 0 and family == 0 and pattern >= 0 and pattern < 2 * arity - 1
+        if vector:
+            arm = False
+            if word >> 16 != active:
+                return UNKNOWN_OP
+        elif not arm and word != ((op + kernels) | (active << 16)):
+            return UNKNOWN_OP
         flags = info_t[info + 19]
         if arm and (kind != HOT or family != 0):
             return UNKNOWN_OP
@@ -130,6 +157,11 @@ def verify(w, pc):
             return NO_ADJOINT
         if active != 0 and k < w[SPLIT_AT]:
             return NO_ADJOINT
+        if vector:
+            fault = vector_fault(w, k, pattern, active)
+            if fault != OK:
+                return fault
+            continue
         record = code_t[at + 4]
         levels = 0
         levels_at = 0

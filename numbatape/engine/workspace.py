@@ -54,8 +54,8 @@ class Workspace:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        kernels.ensure(plan.kernels)
-        self.v = tuple(aligned(n, FAMILY_DTYPE[f]) for f, n in enumerate(plan.cells))
+        kernels.ensure(plan.kernels, plan.values)
+        self.v = (aligned(plan.cells[F64], FAMILY_DTYPE[F64]), aligned(plan.cells[F32], FAMILY_DTYPE[F32]))
         self.g = tuple(aligned(n, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
         plan.write_literals(self.v)
         slots = plan.tape.inputs
@@ -99,7 +99,7 @@ class Workspace:
             "V32": self.v[F32].ctypes.data,
             "G64": self.g[F64].ctypes.data - 8 * plan.active[F64][0],
             "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
-            "FORWARD": kernels.FORWARD.ctypes.data,
+            "FORWARD": kernels.forward_table(plan.values).ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
             "SEEDS": self._seeds.ctypes.data,
             "SEED_COUNT": len(plan.tape.outputs),

@@ -7,5 +7,16 @@ a kernel, where Numba's own cache takes 300 ms before the first kernel.
 
 from .builtin import make_builtin
 from .loader import Kernels, kernel_info, load
+from .steady import WORDS as STEADY_WORDS
+from .steady import available as steady_available
+from .steady import make_steady
 
-__all__ = ["Kernels", "kernel_info", "load", "make_builtin"]
+__all__ = [
+    "STEADY_WORDS",
+    "Kernels",
+    "kernel_info",
+    "load",
+    "make_builtin",
+    "make_steady",
+    "steady_available",
+]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -75,25 +76,31 @@ def _module_text(symbol: str) -> str:
 
 
 @functools.cache
-def _definition() -> _MethodDef:
+def definition(name: str, module_text: Callable[[str], str], flags: int, *needs: str) -> _MethodDef:
+    """Return the method whose IR ``module_text(symbol)`` is, and which calls what it needs by symbol."""
     import llvmlite.binding as llvm
 
-    key = store.key_of(_module_text("call"))
-    symbol = f"nt_{key}_call"
-    compiled = store.read("builtin", key)
+    key = store.key_of(module_text("call"))
+    compiled = store.read(name, key)
     if compiled is None:
-        text = _module_text(symbol)
+        text = module_text(f"nt_{key}_call")
         module = llvm.parse_assembly(text)
         target = llvm.Target.from_triple(llvm.get_process_triple())
         code = target.create_target_machine(opt=2, jit=True).emit_object(module)
-        compiled = store.ObjectFile(("call",), tuple(f"nt_python_{name}" for name in API), code)
-        store.write("builtin", key, compiled, text)
-    return _MethodDef(b"run", link(compiled, key).address["call"], METH_NOARGS, None)
+        compiled = store.ObjectFile(("call",), needs, code)
+        store.write(name, key, compiled, text)
+    return _MethodDef(name.encode(), link(compiled, key).address["call"], flags, None)
+
+
+def new_function(method: _MethodDef, words: np.ndarray):
+    """Return a builtin whose ``self`` is the address of words, as a Python int."""
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return new(ctypes.addressof(method), words.ctypes.data, None)
 
 
 def make_builtin(words: np.ndarray):
     """Return a builtin ``() -> float`` over five int64 words (`WORDS`), which must outlive it."""
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return new(ctypes.addressof(_definition()), words.ctypes.data, None)
+    needs = [f"nt_python_{name}" for name in API]
+    return new_function(definition("builtin", _module_text, METH_NOARGS, *needs), words)

@@ -15,9 +15,12 @@ import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from . import raw
 from .store import ObjectFile
+from .strips import Strips
 
 ENTRY = types.int64(types.int64, types.int64)
 
@@ -28,6 +31,47 @@ FLAGS = {
     "no_cpython_wrapper": True,  # called by address only
     "no_cfunc_wrapper": True,
 }
+
+
+class _Library(JITCodeLibrary):
+    """A function's LLVM IR as Numba lowered it, which nothing optimises nor turns into code yet.
+
+    Numba would do both for every function and once more for each that calls it; all are inlined
+    into a few entry points here, and optimised once as one module (half the time of a compilation).
+    """
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 1  # kept by the dispatcher, called by nobody
+
+    @property
+    def codegen(self):
+        return _NoEnvironments
+
+
+class _NoEnvironments:
+    """What stands for the code generator when Numba wants to fill in a function's environment."""
+
+    @staticmethod
+    def set_env(name, environment):
+        pass
+
+
+class _Pipeline(Compiler):
+    def define_pipelines(self):
+        codegen = self.state.targetctx.codegen()
+        self.state.library = _Library(codegen, self.state.func_id.func_qualname)
+        return super().define_pipelines()
+
 
 CELLS = re.compile(r"v|g|[a-z]{1,2}[vg]")  # cells of the kernel's own dtype
 KINDS = {"w": "i64", "r": "i32", "code": "i32", "d": "f64", "dg": "f64", "e": "f32", "eg": "f32"}
@@ -80,11 +124,12 @@ def compile_source(source: str, key: str) -> ObjectFile:
     cells = "f32" if source.startswith("# cells: f32") else "f64"
     if re.search(r"\b(gemm|potrf|getrf|getrs|lu_sign|trsm)\(", source):
         source = raw.linalg_source() + source
-    tree = ast.fix_missing_locations(RawCells(cells).visit(ast.parse(source)))
+    strips = Strips()
+    tree = ast.fix_missing_locations(RawCells(cells).visit(strips.visit(ast.parse(source))))
     text = ast.unparse(tree)
     filename = f"<numbatape kernels {key}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    namespace = raw.namespace(cells, text)
+    namespace = raw.namespace(cells, text) | strips.made
     exec(compile(text, filename, "exec"), namespace)
     entries = []
     for node in tree.body:
@@ -92,9 +137,9 @@ def compile_source(source: str, key: str) -> ObjectFile:
             continue
         if [argument.arg for argument in node.args.args] == ["w", "pc"]:
             entries.append(node.name)
-            namespace[node.name] = numba.njit(ENTRY, **FLAGS)(namespace[node.name])
+            namespace[node.name] = numba.njit(ENTRY, pipeline_class=_Pipeline, **FLAGS)(namespace[node.name])
         else:
-            namespace[node.name] = numba.njit(**FLAGS)(namespace[node.name])
+            namespace[node.name] = numba.njit(pipeline_class=_Pipeline, **FLAGS)(namespace[node.name])
     module, machine = _link_modules([namespace[e] for e in entries], entries, key)
     internal = {f"nt_{key}_{e}" for e in entries}
     declared = [v.name for v in (*module.functions, *module.global_variables) if v.is_declaration]
@@ -125,17 +170,14 @@ def _link_modules(kernels, entries, key):
             symbol.linkage = "internal"
     merged.verify()
     machine = library._codegen._tm
-    _inline(merged, machine)
+    _optimise(merged, machine)
     return merged, machine
 
 
-def _inline(module, machine) -> None:
-    """Inline helpers across Numba's library borders: three calls a kernel cost 5 ns otherwise.
-
-    Loops were vectorised before; doing it once more would vectorise their remainders.
-    """
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+def _optimise(module, machine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 

@@ -240,11 +240,12 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
     if m == 0 or n == 0:
         return 0
     small = m * n * k <= 64
-    a_rows = sa1 == 1 and sa0 >= max(1, k)
-    a_columns = sa0 == 1 and sa1 >= max(1, m)
-    b_rows = sb1 == 1 and sb0 >= max(1, n)
-    b_columns = sb0 == 1 and sb1 >= max(1, k)
-    c_rows = sc1 == 1 and sc0 >= max(1, n)
+    # The stride along an axis of size one is never taken, and 0 where an axis was added.
+    a_rows = (sa1 == 1 or k == 1) and (sa0 >= max(1, k) or m == 1)
+    a_columns = (sa0 == 1 or m == 1) and (sa1 >= max(1, m) or k == 1)
+    b_rows = (sb1 == 1 or n == 1) and (sb0 >= max(1, n) or k == 1)
+    b_columns = (sb0 == 1 or k == 1) and (sb1 >= max(1, k) or n == 1)
+    c_rows = (sc1 == 1 or n == 1) and (sc0 >= max(1, n) or m == 1)
     if small or k == 0 or not ((a_rows or a_columns) and (b_rows or b_columns) and c_rows):
         for i in range(m):
             for j in range(n):
@@ -259,9 +260,9 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
     # Row-major C = A B is column-major C' = B' A'.
     ta = 78 if a_rows else 84  # N, T
     tb = 78 if b_rows else 84
-    la = sa0 if a_rows else sa1
-    lb = sb0 if b_rows else sb1
-    _gemm(tb, ta, n, m, k, alpha, at(bv, b), lb, at(av, a), la, beta, at(cv, c), sc0)
+    la = max(sa0, 1, k) if a_rows else max(sa1, 1, m)
+    lb = max(sb0, 1, n) if b_rows else max(sb1, 1, k)
+    _gemm(tb, ta, n, m, k, alpha, at(bv, b), lb, at(av, a), la, beta, at(cv, c), max(sc0, 1, n))
     return 0
 
 def potrf(v, a, n):

@@ -56,7 +56,7 @@ def _machine() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__).parent
-    own = "".join((here / name).read_text() for name in ("compiler.py", "raw.py"))
+    own = "".join((here / name).read_text() for name in ("compiler.py", "raw.py", "strips.py"))
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite")]
     return "\n".join([*versions, llvm.get_host_cpu_name(), features, llvm.get_process_triple(), own])
 

@@ -21,6 +21,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 OPERANDS = "xyw"
 
 Interval = tuple[float, float]
@@ -32,6 +34,9 @@ ABOVE_ONE: Interval = (1.05, 4.0)
 BOOLEAN: Interval = (0.0, 1.0)  # tests draw from {0, 1}
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
+
+# IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
+EXACT = frozenset(["copy", "neg", "add", "sub", "mul", "div", "reciprocal", "square", "abs", "sqrt"])
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
@@ -83,6 +88,24 @@ class Elementwise:
     @property
     def differentiable(self) -> bool:
         return any(p is not None for p in self.partials)
+
+    def loop_for(self, values: str) -> str | None:
+        """Return the ufunc whose inner loop computes the values, or None for the formula.
+
+        With ``Config(values="numpy")`` that is the first of ``numpy`` where its bits are a matter of
+        choice: not for exact ops, nor for predicates, whose loops give booleans.
+        """
+        if values == "fast" or self.name in EXACT or not self.numpy:
+            return self.loop
+        first = self.numpy[0]
+        if isinstance(first, str):
+            return first
+        signature = "d" * self.arity + "->d"
+        return first.__name__ if isinstance(first, np.ufunc) and signature in first.types else self.loop
+
+    def is_hot(self, values: str) -> bool:
+        """Whether one-cell instructions run in the dispatch chain, whose arms are formulas."""
+        return self.hot and (values == "fast" or self.loop_for(values) is None)
 
     @property
     def linear(self) -> bool:

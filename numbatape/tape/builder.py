@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .fuse import sums_of_products
 from .merge import merge_common
 from .sizes import Sizes
 from .tape import (
@@ -154,6 +155,10 @@ class TapeBuilder:
         rows.sort(key=lambda row: row[2])  # stable: the prologue first, program order within
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
         positions = np.array([row[8] for row in rows], np.int32)
+        ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
+        unneeded = sums_of_products(self, code, group, ends)
+        live[group[code["out"][unneeded]]] = False
+        code, positions = (np.delete(array, unneeded) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)
         for name in ("out", "a", "b", "c"):
             code[name] = remap[code[name]]

@@ -7,7 +7,6 @@ from .batch import batch
 from .directions import derivative, hvp, jvp
 from .first_order import grad, stop_gradient, value_and_grad, vjp
 from .matrices import hessian, jacobian
-from .sparse import sparse_hessian, sparse_jacobian, sparsity
 
 __all__ = [
     "batch",
@@ -17,9 +16,6 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
-    "sparse_hessian",
-    "sparse_jacobian",
-    "sparsity",
     "stop_gradient",
     "value_and_grad",
     "vjp",

@@ -326,7 +326,7 @@ def test_other_op_table():
 
 def test_broadcast_of_other_sizes():
     """Size guards keep such dimensions from a plan; the plan refuses them all the same."""
-    tape = traced(lambda x, y: np.sum(x * y), np.ones(3), np.ones(3))
+    tape = traced(lambda x, y: np.sum(x * y + x), np.ones(3), np.ones(3))
     with pytest.raises(VerificationError, match=r"mul.*dimensions of the operands differ"):
         make_plan(tape, (3, 2))
 

@@ -1,0 +1,182 @@
+"""Arms of the chain for contiguous vectors, and sums of products that become dots."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine import Workspace, make_plan, verify
+from numbatape.engine.checked import CheckedWorkspace
+from numbatape.engine.vectors import FIRST_VECTOR, PATTERNS, VECTOR_OPS, vector_arms
+from numbatape.errors import VerificationError
+from numbatape.ops import OPCODE, OPS, oracle
+from numbatape.ops.status import DONE
+from numbatape.tape.tape import ACTIVE
+from numbatape.trace.primitives import elementwise
+from numbatape.trace.record import InputLeaf, record
+
+ARMS = [(name, pattern) for name in VECTOR_OPS for pattern in PATTERNS[OPS[OPCODE[name]].arity]]
+LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16, 17, 30, 55]
+
+
+def program(name, pattern, n):
+    """Return (tape, inputs) of one op on vectors of n cells, and scalars where the pattern says so."""
+    rng = np.random.default_rng(n)
+    inputs = [rng.uniform(0.5, 2.0, n if kind == "v" else ()) for kind in pattern]
+    op = OPS[OPCODE[name]]
+
+    def function(*traced):
+        values = [x._value for x in traced]
+        return (elementwise(op, *traced, value=oracle(op)(*values)),)
+
+    leaves = [InputLeaf(x if np.ndim(x) else np.float64(x), ACTIVE) for x in inputs]
+    return record(function, leaves, lambda traced: (tuple(traced), {})).tape, inputs
+
+
+def swept(space, tape, inputs, cotangents):
+    for slot, x in zip(tape.inputs, inputs, strict=True):
+        space.set(slot.value, x) if isinstance(space, CheckedWorkspace) else None
+    if isinstance(space, Workspace):
+        for cells, x in zip(space.inputs, inputs, strict=True):
+            cells[...] = x
+    space.seed[...] = cotangents
+    assert space.forward() == DONE
+    space.reverse()
+    if isinstance(space, Workspace):
+        return [space.outputs[0].copy(), *(g.copy() for g in space.gradients)]
+    return [space.view(tape.outputs[0]), *(space.view(s.value, adjoint=True) for s in tape.inputs)]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("name, pattern", ARMS, ids=lambda x: x)
+def test_every_arm_at_every_length(name, pattern, n):
+    tape, inputs = program(name, pattern, n)
+    plan = make_plan(tape, tuple(k for x in inputs for k in np.shape(x)))
+    opcode = next(code for code, op, p in vector_arms() if (op.name, p) == (name, pattern))
+    assert plan.code[0, 0] & 0xFFFF == opcode
+    assert plan.code[0, 4] == n
+    assert plan.kernels == ()
+    cotangents = np.random.default_rng(n).normal(size=n)
+    cotangents[::3] = 0.0
+    compiled = swept(Workspace(plan), tape, inputs, cotangents)
+    checked = swept(CheckedWorkspace(plan), tape, inputs, cotangents)
+    np.testing.assert_array_equal(compiled[0], oracle(OPS[OPCODE[name]])(*inputs))
+    for ours, its in zip(compiled, checked, strict=True):
+        np.testing.assert_allclose(ours, its, rtol=1e-14, atol=1e-15)
+    for k, x in enumerate(inputs):
+        step = 1e-6
+        ends = [oracle(OPS[OPCODE[name]])(*inputs[:k], x + h, *inputs[k + 1 :]) for h in (step, -step)]
+        slope = cotangents * (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose(
+            compiled[1 + k], slope if np.ndim(x) else slope.sum(), rtol=1e-6, atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_a_zero_cotangent_adds_nothing(n):
+    """Neither to vectors nor to a scalar, whatever stands on the other side."""
+    for pattern in PATTERNS[2]:
+        tape, inputs = program("mul", pattern, n)
+        inputs = [np.full(np.shape(x), np.inf) for x in inputs]
+        plan = make_plan(tape, tuple(k for x in inputs for k in np.shape(x)))
+        for space in (Workspace(plan), CheckedWorkspace(plan)):
+            for adjoint in swept(space, tape, inputs, np.zeros(n))[1:]:
+                np.testing.assert_array_equal(adjoint, 0.0)
+
+
+def test_the_number_of_cells_is_verified():
+    tape, _ = program("add", "vs", 8)
+    plan = make_plan(tape, (8,))
+    for count in (9, 0, -1, 2**31 - 1):
+        code = plan.code.copy()
+        code[0, 4] = count
+        with pytest.raises(VerificationError, match="instruction 0, add"):
+            verify(dataclasses.replace(plan, code=code))
+    for opcode in (FIRST_VECTOR, FIRST_VECTOR + 1, FIRST_VECTOR + len(vector_arms())):  # vv, sv, none
+        code = plan.code.copy()
+        code[0, 0] = opcode | code[0, 0] & ~0xFFFF
+        with pytest.raises(VerificationError, match="instruction 0, add"):
+            verify(dataclasses.replace(plan, code=code))
+
+
+def test_operands_may_share_cells():
+    x = np.arange(1.0, 12.0)
+    gradient = nt.grad(lambda x: np.sum((x[1:] * x[:-1] + x[1:]) * x[0]))(x)
+    inner = x[1:] * x[:-1] + x[1:]
+    expected = np.zeros(11)
+    expected[1:] += x[0] * (x[:-1] + 1)
+    expected[:-1] += x[0] * x[1:]
+    expected[0] += inner.sum()
+    np.testing.assert_allclose(gradient, expected, rtol=1e-14)
+
+
+# ---- sums of products
+
+
+def names(function, *args):
+    tape = nt.prepare_gradient_cache(function, *args).tape
+    return [tape.name_of(k) for k in range(len(tape))]
+
+
+def shared(x, y):
+    z = x * y
+    return np.sum(z) + z[0]
+
+
+def returned_view(x, y):
+    z = x * y
+    return np.sum(z) * np.max(z)
+
+
+@pytest.mark.parametrize(
+    "function, expected",
+    [
+        (lambda x, y: np.sum(x * y), ["dot"]),
+        (lambda x, y: np.sum(x**2), ["dot"]),
+        (lambda x, y: np.sum(x * y) + np.sum(y * y), ["dot", "dot", "add"]),
+        (lambda x, y: np.sum(x * x[0]), ["mul", "sum"]),
+        (lambda x, y: np.sum(x * y[:1]), ["mul", "sum"]),
+        (shared, ["mul", "sum", "add"]),
+        (returned_view, ["mul", "sum", "max", "mul"]),
+    ],
+)
+def test_which_sums_are_dots(function, expected):
+    x, y = np.arange(1.0, 6.0), np.arange(5.0)[::-1].copy()
+    assert names(function, x, y) == expected
+    cache = nt.prepare_gradient_cache(function, x, y)
+    value, gradients = nt.value_and_gradient(cache, x, y)
+    assert value == function(x, y)
+    for k, j in itertools.product(range(2), range(5)):
+        steps = [[x.copy(), y.copy()] for _ in range(2)]
+        steps[0][k][j] += 1e-6
+        steps[1][k][j] -= 1e-6
+        slope = (function(*steps[0]) - function(*steps[1])) / 2e-6
+        np.testing.assert_allclose(gradients[k][j], slope, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_are_summed_as_dots():
+    x, y = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    assert names(lambda x, y: np.max(np.sum(x * y, axis=1)), x, y) == ["dot", "max"]
+    value, (gx, gy) = nt.value_and_grad(lambda x, y: np.sum(np.sum(x * y, axis=1) ** 2), (0, 1))(x, y)
+    rows = x @ y
+    np.testing.assert_allclose(value, rows @ rows, rtol=1e-15)
+    np.testing.assert_allclose(gx, 2 * np.outer(rows, y), rtol=1e-15)
+    np.testing.assert_allclose(gy, 2 * rows @ x, rtol=1e-15)
+
+
+def test_a_dot_is_as_accurate_as_a_sum():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 200_000))
+    value = nt.value_and_grad(lambda x: np.sum(x * y))(x)[0]
+    exact = np.sum(np.asarray(x * y, np.longdouble))
+    assert abs(value - exact) <= 2 * abs(np.sum(x * y) - exact) + 1e-13 * np.sum(np.abs(x * y))
+
+
+def test_a_masked_sum_of_products_stays_finite():
+    y = np.array([1.0, np.inf])
+    gradient = nt.grad(lambda x: np.where(x[0] > 0, x[0], np.sum(x * y)))(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(gradient, [1.0, 0.0])
