@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from .array import TracedArray, new_traced
+from . import boxes
+from .array import TracedArray
+from .plain import strip
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -24,6 +26,10 @@ def item(x: TracedArray, k: int) -> TracedArray:
     """Return ``x[k]`` of a vector: a one-cell view. The hot path of scalar loops."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
+    if trace.boxes:
+        box = boxes.box_of(x)
+        if box is not None:
+            return boxes.entry(box, x, k)
     builder = trace.tape
     storage, start, layout = builder.values[x._id]
     layout = builder.layouts[layout]
@@ -38,13 +44,21 @@ def item(x: TracedArray, k: int) -> TracedArray:
             sizes.guard(dim, ">=", -k)
         step = sizes.mul(sizes.sub(dim, -k), stride)
     offset = start + step if start >= 0 and step >= 0 else sizes.add(start, step)
-    builder.values.append((storage, offset, 0))
-    return new_traced(trace, value, len(builder.values) - 1, x._level, x._family)
+    values = builder.values
+    values.append((storage, offset, 0))
+    self = TracedArray.__new__(TracedArray)  # as new_traced does for scalars
+    self._trace = trace
+    self._value = value
+    self._id = len(values) - 1
+    self._level = x._level
+    self._family = x._family
+    return self
 
 
 def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
     x._trace.check_open()
+    key = strip(key)
     key = key if isinstance(key, tuple) else (key,)
     key = tuple(_plain(k) for k in key)
     if all(_is_basic(k) for k in key):
@@ -102,6 +116,9 @@ def _axes_of(k) -> int:
 
 def basic(x: TracedArray, key) -> TracedArray:
     """Return the view that integers, slices, None and Ellipsis make."""
+    box = boxes.box_of(x)
+    if box is not None:
+        return boxes.entry(box, x, key)
     value = x._value[key]
     layout = layout_of(x)
     builder = x._trace.tape

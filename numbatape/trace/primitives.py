@@ -362,4 +362,5 @@ def stop_gradient(x: TracedArray) -> TracedArray:
     trace = x._trace
     out = trace.tape.array(dims_of(x), x._family, VARYING)
     trace.tape.emit(2 * OPCODE["copy"] + x._family, 0, MAIN, out, x._id, line=trace.line())
-    return new_traced(trace, x._value, out, VARYING, x._family)
+    value = np.copy(x._value) if isinstance(x._value, np.ndarray) else x._value
+    return new_traced(trace, value, out, VARYING, x._family)

@@ -12,7 +12,7 @@ from ..tape import Tape
 from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .primitives import contiguous, family_of
-from .trace import Trace
+from .trace import CURRENT, Trace
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,13 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
         family = family_of(value)
         if isinstance(value, np.ndarray):
             # The tracer's own copy: whatever happens to the caller's array, or to ours, stays apart.
+            writeable = value.flags.writeable
             value = value.copy()
-            value.flags.writeable = False
+            value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
         traced.append(new_traced(trace, value, number, leaf.level, family))
     args, kwargs = rebuild(traced)
+    token = CURRENT.set(trace)
     try:
         with np.errstate(all="ignore"), randomness.forbidden():
             result = scipy_bridge.rebind(function)(*args, **kwargs)
@@ -91,6 +93,7 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
             raise error.__cause__ from None
         raise
     finally:
+        CURRENT.reset(token)
         trace.closed = True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,10 @@ def where_in_user_code() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
+# The trace that runs in this thread: what creates arrays has no traced argument to find it by.
+CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
+
+
 class Trace:
     """The state of one trace.
 
@@ -66,6 +71,8 @@ class Trace:
         self.pinned = False
         self.failed = False
         self.closed = False
+        self.arrays: list = []  # weak references to all traced arrays
+        self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
 
@@ -100,6 +107,12 @@ class Trace:
             self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
             return number
         return self.tape.literal(self._checked(np.asarray(data)), family)
+
+    def forget(self, root: np.ndarray) -> None:
+        """Drop the literals of an array that was written to; its next use makes another one."""
+        for key, (data, _) in list(self._arrays.items()):
+            if data is root or data.base is root:
+                del self._arrays[key]
 
     def _checked(self, data: np.ndarray) -> np.ndarray:
         if data.dtype.kind in "iu" and data.size and np.abs(data).max() > EXACT_INTEGER:

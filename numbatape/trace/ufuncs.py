@@ -8,8 +8,9 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
-from . import functions
+from . import functions, writes
 from .array import TracedArray
+from .plain import has_plain, strip, trace_of_plain, wrap
 from .primitives import elementwise, expand, row, value_of
 from .trace import where_in_user_code
 
@@ -58,15 +59,26 @@ def _name(ufunc) -> str:
 
 def dispatch(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
-    if kwargs.pop("out", None) is not None:
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)}(..., out=array) at {where_in_user_code()} writes into an array in place "
-            "(so does `array += traced`); in-place writes are not supported yet: write x = x + y"
-        )
-    handler = METHODS.get(method)
-    if handler is None:
-        raise _unsupported(f"{_name(ufunc)}.{method}")
-    return handler(ufunc, inputs, kwargs)
+    if method == "at":
+        return writes.at(ufunc, *inputs)
+    out = kwargs.pop("out", None)
+    where = kwargs.pop("where", True) if out is not None else True
+    plain = None
+    if has_plain(inputs) or has_plain(kwargs):
+        plain = trace_of_plain(inputs, kwargs)
+        inputs, kwargs = strip(inputs), strip(kwargs)
+    if not any(x.__class__ is TracedArray for x in (*inputs, *kwargs.values())):
+        with np.errstate(all="ignore"):
+            result = getattr(ufunc, method)(*inputs, **kwargs)
+        result = result if plain is None else wrap(plain, result)
+    else:
+        handler = METHODS.get(method)
+        if handler is None:
+            raise _unsupported(f"{_name(ufunc)}.{method}")
+        result = handler(ufunc, inputs, kwargs)
+    if out is None or all(target is None for target in out):
+        return result
+    return writes.store_all(ufunc, out, result, where, _name(ufunc))
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
@@ -182,13 +194,6 @@ def outer(ufunc, inputs, kwargs):
     return ufunc(np.reshape(left, shape), right, **kwargs)
 
 
-def at(ufunc, inputs, kwargs):
-    raise UnsupportedOperationError(
-        f"{_name(ufunc)}.at changes an array in place at {where_in_user_code()}; in-place writes are "
-        "not supported yet"
-    )
-
-
 def reduceat(ufunc, inputs, kwargs):
     _need_binary(ufunc, "reduceat")
     x, indices = inputs
@@ -211,7 +216,6 @@ METHODS = {
     "reduce": reduce,
     "accumulate": accumulate,
     "outer": outer,
-    "at": at,
     "reduceat": reduceat,
 }
 
@@ -248,12 +252,7 @@ def modf(x):
     return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
 
-@composed(np.conjugate)
-def conjugate(x):
-    return x
-
-
-@composed(np.positive)
+@composed(np.positive, np.conjugate)
 def positive(x):
     return elementwise(row("copy"), x)
 
