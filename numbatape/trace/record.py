@@ -11,6 +11,7 @@ from ..errors import LeakError
 from ..tape import Tape
 from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
+from .plain import strip
 from .primitives import contiguous, family_of
 from .trace import CURRENT, Trace
 
@@ -101,7 +102,7 @@ def _finish(trace: Trace, result) -> Recording:
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
-    for leaf in leaves:
+    for leaf in map(strip, leaves):
         if leaf.__class__ is not TracedArray:
             noted.append(_checked(leaf))
             continue

@@ -19,9 +19,15 @@ import types
 
 from .capture import is_user_file
 from .functions.array_functions import JOINERS
+from .functions.creation import creators
 from .functions.stand_ins import PENDING, complete
 
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  # type: ignore[attr-defined]
+WRITERS = frozenset(
+    ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
+)
 PACKAGES = ("scipy",)  # modules that lead to modules with stand-ins
 
 
@@ -36,7 +42,7 @@ class Table:
         ``(names, proxy)`` by the id of a module: what of it is replaced, and its copy.
     """
 
-    def __init__(self, loaded: tuple[str, ...]):
+    def __init__(self, loaded: tuple[str, ...], writes: bool):
         self.functions: dict[int, object] = {}
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
@@ -44,7 +50,7 @@ class Table:
         for name in loaded:
             found = complete(name)
             if name == "numpy":
-                found |= JOINERS
+                found |= JOINERS | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
@@ -73,12 +79,13 @@ def copy_module(module: types.ModuleType, replaced: dict) -> types.ModuleType:
 
 
 @functools.cache
-def _table(loaded: tuple[str, ...]) -> Table:
-    return Table(loaded)
+def _table(loaded: tuple[str, ...], writes: bool) -> Table:
+    return Table(loaded, writes)
 
 
-def table() -> Table:
-    return _table(tuple(name for name in PENDING if name in sys.modules))
+def table(writes: bool = False) -> Table:
+    """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
+    return _table(tuple(name for name in PENDING if name in sys.modules), writes)
 
 
 # ---- what code refers to
@@ -95,6 +102,19 @@ def _names(code: types.CodeType) -> frozenset[str]:
 def _assigns_globals(code: types.CodeType) -> bool:
     inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
     return STORE_GLOBAL in code.co_code[::2] or any(map(_assigns_globals, inner))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _writes(code: types.CodeType) -> bool:
+    """Whether code may write to an array: stores, augmented assignments, ``out=``, known names."""
+    operations = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    binary = dis.opmap["BINARY_OP"]
+    return (
+        any(op in STORES or (op == binary and arg in IN_PLACE) for op, arg in operations)
+        or not WRITERS.isdisjoint(code.co_names)
+        or any(isinstance(c, tuple) and "out" in c for c in code.co_consts)
+        or any(_writes(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    )
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -126,13 +146,27 @@ def _referents(function: types.FunctionType):
     yield from (function.__kwdefaults__ or {}).values()
 
 
-def _needs(function: types.FunctionType, known: Table) -> bool:
-    """Whether a function, or a helper that it can reach, refers to something replaced."""
+def _reached(function: types.FunctionType):
+    """Yield the user's functions that a function can reach, itself first."""
     seen, waiting = {id(function)}, [function]
     while waiting:
         current = waiting.pop()
+        yield current
         names = _names(current.__code__)
         for value in _referents(current):
+            is_module = value.__class__ is types.ModuleType
+            for part in _helpers(value, names).values() if is_module else (value,):
+                helper = _python_function(part)
+                if helper is not None and id(helper) not in seen:
+                    seen.add(id(helper))
+                    waiting.append(helper)
+
+
+def _needs(functions: list[types.FunctionType], known: Table) -> bool:
+    """Whether one of some functions refers to something replaced."""
+    for function in functions:
+        names = _names(function.__code__)
+        for value in _referents(function):
             if id(value) in known.functions:
                 return True
             if value.__class__ is types.ModuleType:
@@ -142,13 +176,9 @@ def _needs(function: types.FunctionType, known: Table) -> bool:
                 parts = _helpers(value, names).values()
             else:
                 parts = (value,)
-            for part in parts:
-                helper = _python_function(part)
-                if helper is not None and helper is not part:
-                    return True  # a Numba dispatcher: its Python function is what can be traced
-                if helper is not None and id(helper) not in seen:
-                    seen.add(id(helper))
-                    waiting.append(helper)
+            # A Numba dispatcher: its Python function is what can be traced.
+            if any(_python_function(part) not in (None, part) for part in parts):
+                return True
     return False
 
 
@@ -273,9 +303,11 @@ def rebind(function):
     if isinstance(function, types.MethodType):
         inner = rebind(function.__func__)
         return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
-    known = table()
-    if id(function) in known.functions:
-        return known.functions[id(function)]
-    if not isinstance(function, types.FunctionType) or not _needs(function, known):
+    stand_in = table().functions.get(id(function))
+    if stand_in is not None:
+        return stand_in
+    if not isinstance(function, types.FunctionType):
         return function
-    return _Rebinder(known).function(function)
+    functions = list(_reached(function))
+    known = table(writes=any(_writes(one.__code__) for one in functions))
+    return _Rebinder(known).function(function) if _needs(functions, known) else function

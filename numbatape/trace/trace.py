@@ -6,6 +6,7 @@ and the paths that Python takes are NumPy's; the tape is written beside it.
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from contextvars import ContextVar
@@ -45,6 +46,25 @@ def where_in_user_code() -> str:
     """Return ``file:line in function`` of the user's code, for error messages."""
     frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+
+
+def is_stored() -> bool:
+    """Whether the user's code is at an assignment ``a[i] = x`` now."""
+    frame = user_frame()
+    return frame.f_code.co_code[frame.f_lasti] in STORES
+
+
+def unreachable(what: str) -> str:
+    """Return the message for a traced value that goes into an array outside of the trace."""
+    return (
+        f"{what} at {where_in_user_code()} writes a traced value into an array that the trace cannot reach "
+        "(captured, or made by code that runs as it is): make the array inside the function (np.zeros, "
+        "np.array(data)), build the result with np.stack, or `import numbatape.numpy as np` where the "
+        "function's own np is out of reach"
+    )
 
 
 # The trace that runs in this thread: what creates arrays has no traced argument to find it by.

@@ -7,28 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
+from ..errors import LeakError
 from . import boxes
 from .array import TracedArray
 from .functions.common import find_trace, lift
 from .indexing import _is_basic, _plain
 from .plain import PlainArray, strip
 from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
-from .trace import where_in_user_code
-
-WAYS_OUT = (
-    "make the array inside the function (np.zeros, np.empty, np.array(data)), build the result with "
-    "np.stack, or use `import numbatape.numpy as np` where the function's own np is out of reach"
-)
-
-
-def unreachable(what: str) -> UnsupportedOperationError:
-    """Return the error for a traced value that goes into an array outside of the trace."""
-    return UnsupportedOperationError(
-        f"{what} at {where_in_user_code()} writes a traced value into an array that the trace cannot reach "
-        f"(captured, or made by code that runs as it is); {WAYS_OUT}"
-    )
-
+from .trace import unreachable
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
@@ -44,7 +30,7 @@ def assign(target, key, item, what: str = "an assignment") -> None:
     elif trace is None:
         target[key] = item
     else:
-        raise unreachable(what)
+        raise LeakError(unreachable(what))
 
 
 def expose(plain: PlainArray) -> None:
@@ -204,7 +190,7 @@ def at(ufunc, x, indices, *operands) -> None:
         x._trace.forget(boxes.root_of(x._value))
         return
     if x.__class__ is not TracedArray and type(x) is not PlainArray:
-        raise unreachable(f"np.{ufunc.__name__}.at")
+        raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))
     if type(x) is PlainArray:
         expose(x)
     indices, operands = strip(indices), strip(operands)

@@ -3,6 +3,7 @@
 from . import (  # they register themselves
     array_functions,
     build,
+    creation,
     einsum,
     in_place,
     join,
@@ -26,6 +27,7 @@ __all__ = [
     "array_functions",
     "build",
     "constant_only",
+    "creation",
     "dispatch",
     "einsum",
     "implements",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+from ..plain import strip
 from .common import evaluated, find_trace, run_composition
 
 PENDING: dict[str, dict[str, tuple]] = {}
@@ -46,6 +47,7 @@ def _stand_in(original, implementation, run):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             return original(*args, **kwargs)
+        args, kwargs = strip(args), strip(kwargs)
         try:
             return traced(*args, **kwargs)
         except Exception:
