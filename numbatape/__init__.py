@@ -1,6 +1,7 @@
 """numbatape: derivatives of plain NumPy and SciPy functions, without compiling them."""
 
 from .caches import (
+    Cache,
     Constant,
     GradientCache,
     PullbackCache,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArityError",
+    "Cache",
     "Config",
     "Constant",
     "DebugError",

@@ -24,5 +24,6 @@ import numpy as _numpy
 
 from .trace.scipy_bridge import table as _table
 
-globals().update(vars(_table(writes=True).modules[id(_numpy)][1]))
-__name__ = "numbatape.numpy"
+_proxy = vars(_table(writes=True).modules[id(_numpy)][1])
+globals().update({name: value for name, value in _proxy.items() if not name.startswith("__")})
+__version__, __getattr__ = _numpy.__version__, _proxy["__getattr__"]

@@ -13,7 +13,7 @@ LAYERS = (
     {"ops"},
     {"trace", "engine"},  # siblings: neither imports the other
     {"caches"},
-    {"verbs"},
+    {"verbs", "numpy"},
     {"integrations"},
     {"logdensity"},
     {"__main__"},

@@ -15,6 +15,7 @@ from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
+from ..trace.plain import Scratch, scratch
 from ..trace.record import InputLeaf
 
 STATIC = -1  # the level of leaves that never reach a tape
@@ -62,6 +63,33 @@ class Static:
     value: Any
 
 
+@pytrees.opaque
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """Memory that the function writes to: its contents on entry do not matter.
+
+    If the function returns None and has exactly one `Cache`, this is its output. The caller's
+    array stays as it is.
+
+    Parameters
+    ----------
+    buffer
+        An array: its shape and dtype are what counts.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> def squares(y, x):
+    ...     y[:] = x**2
+    >>> y, x = np.zeros(2), np.array([1.0, 2.0])
+    >>> cache = nt.prepare_pullback_cache(squares, nt.Cache(y), x)
+    >>> nt.value_and_pullback(cache, np.ones(2), nt.Cache(y), x)
+    (array([1., 4.]), (None, array([2., 4.])))
+    """
+
+    buffer: Any
+
+
 class LeafSpec(NamedTuple):
     """What is fixed about an argument leaf: where it is, its role, dtype and dimensions."""
 
@@ -106,11 +134,16 @@ class Flattened:
             elif leaf.__class__ is Static:
                 self._static(leaf.value, argument, path)
                 self.inner.append(None)
+            elif leaf.__class__ is Cache:
+                buffer = _as_plain(np.asarray(leaf.buffer), path)
+                _require_supported(buffer.dtype, path)
+                self._static(Scratch(buffer.shape, buffer.dtype), argument, path)
+                self.inner.append(None)
             else:
                 self._add(leaf, argument, path)
                 self.inner.append(None)
         roles = tuple(
-            inner if inner is not None else leaf.__class__ is Static
+            inner if inner is not None else leaf.__class__ in (Static, Cache)
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
         self.structure = (self.outer, roles)
@@ -194,7 +227,9 @@ class Flattened:
         """Return ``(args, kwargs)`` with the traced leaves in their places."""
         replaced = iter(traced)
         return self.unflatten(
-            leaf if spec.level == STATIC else next(replaced)
+            (scratch(leaf) if leaf.__class__ is Scratch else leaf)
+            if spec.level == STATIC
+            else next(replaced)
             for leaf, spec in zip(self.leaves, self.specs, strict=True)
         )
 
@@ -222,8 +257,8 @@ class Flattened:
 
 
 def is_mark(x) -> bool:
-    """Whether an argument comes as a `Constant` or a `Static`."""
-    return x.__class__ is Constant or x.__class__ is Static
+    """Whether an argument comes as a `Constant`, a `Static` or a `Cache`."""
+    return x.__class__ is Constant or x.__class__ is Static or x.__class__ is Cache
 
 
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
@@ -271,7 +306,7 @@ def like_prepared(arg, prepared):
     """Return a bare argument in the role that it was prepared with."""
     if is_mark(arg) or not is_mark(prepared):
         return arg
-    return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else Static(arg)
+    return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else prepared.__class__(arg)
 
 
 # ---- does it fit?

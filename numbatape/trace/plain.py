@@ -8,11 +8,13 @@ it, and all views of it, become traced arrays (`numbatape.trace.writes.expose`).
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..tape.tape import CONSTANT, F32, F64
 from .array import TracedArray, new_traced
+from .trace import CURRENT
 
 _CLASS = object.__dict__["__class__"]
 
@@ -99,6 +101,23 @@ class PlainArray(TracedArray):
     flat = property(lambda self: self._value.flat)
     T = property(lambda self: wrap(self._trace, self._value.T))
     imag = property(lambda self: wrap(self._trace, self._value.imag))
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The shape and dtype of memory that a traced function is given to write to."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def scratch(memory: Scratch) -> PlainArray:
+    """Return memory for the function that is traced now."""
+    trace = CURRENT.get()
+    assert trace is not None
+    array = wrap(trace, np.zeros(memory.shape, memory.dtype))
+    trace.scratch.append(array)
+    return array
 
 
 def wrap(trace, result):

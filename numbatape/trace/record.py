@@ -82,9 +82,9 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
             value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
         traced.append(new_traced(trace, value, number, leaf.level, family))
-    args, kwargs = rebuild(traced)
     token = CURRENT.set(trace)
     try:
+        args, kwargs = rebuild(traced)
         with np.errstate(all="ignore"), randomness.forbidden():
             result = scipy_bridge.rebind(function)(*args, **kwargs)
             return _finish(trace, result)
@@ -99,6 +99,8 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
 
 
 def _finish(trace: Trace, result) -> Recording:
+    if result is None and len(trace.scratch) == 1:
+        (result,) = trace.scratch  # a function that writes its result into an argument
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)

@@ -93,6 +93,7 @@ class Trace:
         self.closed = False
         self.arrays: list = []  # weak references to all traced arrays
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
+        self.scratch: list = []  # memory that the function was given to write to
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
 
