@@ -13,6 +13,7 @@ from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .plain import strip
 from .primitives import contiguous, family_of
+from .sharing import note_inputs
 from .trace import CURRENT, Trace
 
 
@@ -40,6 +41,8 @@ class Recording:
         Whether the tape holds for the present contents of the constants only.
     failed
         Whether the function caught an exception: the tape holds for the present inputs only.
+    writes_inputs
+        Whether the function wrote to an argument: the tape holds while the same arguments share memory.
     """
 
     tape: Tape
@@ -48,6 +51,7 @@ class Recording:
     levels: tuple[int, ...]
     pinned: bool
     failed: bool
+    writes_inputs: bool
 
 
 @pytrees.opaque
@@ -82,6 +86,7 @@ def record(function, leaves: list[InputLeaf], rebuild) -> Recording:
             value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
         traced.append(new_traced(trace, value, number, leaf.level, family))
+    note_inputs(trace, traced, [leaf.value for leaf in leaves])
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced)
@@ -116,7 +121,9 @@ def _finish(trace: Trace, result) -> Recording:
         levels.append(leaf._level)
     tape = trace.tape.freeze(tuple(outputs))
     kept = pytrees.unflatten(structure, noted)
-    return Recording(tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed)
+    return Recording(
+        tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs
+    )
 
 
 def _checked(leaf):

@@ -94,6 +94,9 @@ class Trace:
         self.arrays: list = []  # weak references to all traced arrays
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.scratch: list = []  # memory that the function was given to write to
+        self.inputs: dict = {}  # traced arguments by the id of their memory
+        self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
+        self.writes_inputs = False
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
 

@@ -14,6 +14,7 @@ from .functions.common import find_trace, lift
 from .indexing import _is_basic, _plain
 from .plain import PlainArray, strip
 from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
+from .sharing import is_shared, mirror
 from .trace import unreachable
 
 def assign(target, key, item, what: str = "an assignment") -> None:
@@ -62,7 +63,8 @@ def setitem(x: TracedArray, key, item) -> None:
         write_at(x, tuple(_plain(k) for k in keys), item)
         return
     item = converted(trace, item, x)
-    if all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
+    shared = is_shared(trace, boxes.root_of(x._value))
+    if not shared and all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
         return
     box = boxes.open_box(x)
     if item.__class__ is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
@@ -74,6 +76,8 @@ def setitem(x: TracedArray, key, item) -> None:
         for window, its in zip(box.windows(x._value), (codes, levels), strict=True):
             window[key] = its
     box.touch()
+    if shared:
+        mirror(trace, box, x._value, key)
 
 
 def _is_whole(k) -> bool:
