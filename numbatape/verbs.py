@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from copy import copy
 
 import numpy as np
 import optree
@@ -229,7 +230,7 @@ def vjp(f, *primals):
 
 
 def stop_gradient(x):
-    """Return ``x``, with zero derivative.
+    """Return a copy of ``x`` with zero derivative.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def stop_gradient(x):
     array([4., 0.])
     """
     return optree.tree_map(
-        lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else leaf,
+        lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else copy(leaf),
         x,
         none_is_leaf=True,
         namespace=pytrees.NAMESPACE,

@@ -127,7 +127,7 @@ def addresses(x) -> ndarray:
     storage, offset, layout = builder.values[x._id]
     layout = builder.layouts[layout]
     sizes = builder.sizes
-    dims, strides = ([sizes.value(sizes.pin(code)) for code in part] for part in (layout.dims, layout.strides))
+    dims, strides = ([sizes.pin(code) for code in part] for part in (layout.dims, layout.strides))
     if is_pool(storage):
         number = builder.view(storage, offset, (), ())
         return np.full(dims, ~number, np.int64)

@@ -19,26 +19,25 @@ OFFSET = (1 << SHIFT) - 1
 
 
 class Run(NamedTuple):
-    """Cells in equal steps: first code, step and slot of the first, slots between them, number."""
+    """Cells in equal steps: code and slot of the first, steps of both, number, whether constant."""
 
     source: int
     step: int
     slot: int
     slot_step: int
     count: int
+    constant: bool
 
 
-def storages_of(codes):
-    """Return what tells apart the storages of cells; each scalar is one of its own."""
-    return np.where(codes < 0, codes, codes >> SHIFT)
+def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Run]:
+    """Cut a list of cells into runs with one step in the source and one in the target.
 
-
-def runs(codes: np.ndarray, slots: np.ndarray) -> list[Run]:
-    """Cut a list of cells into runs with one step in the source and one in the target."""
+    Constant cells are copied in the prologue, so they are runs apart.
+    """
     count = len(codes)
-    if count == 1:
-        return [Run(int(codes[0]), 0, int(slots[0]), 0, 1)]
-    places = storages_of(codes)
+    constant = levels <= CONSTANT
+    # Each scalar is a storage of its own.
+    places = 2 * np.where(codes < 0, codes, codes >> SHIFT) + constant
     same = places[1:] == places[:-1]
     steps, slot_steps = np.diff(codes), np.diff(slots)
     changed = (steps[1:] != steps[:-1]) | (slot_steps[1:] != slot_steps[:-1]) | (same[1:] != same[:-1])
@@ -49,7 +48,8 @@ def runs(codes: np.ndarray, slots: np.ndarray) -> list[Run]:
         if start + 1 < count and same[start]:
             length = ends[bisect_right(ends, start)] - start + 1
         step, slot_step = (int(steps[start]), int(slot_steps[start])) if length > 1 else (0, 0)
-        result.append(Run(int(codes[start]), step, int(slots[start]), slot_step, length))
+        first = int(codes[start]), step, int(slots[start]), slot_step
+        result.append(Run(*first, length, bool(constant[start])))
         start += length
     return result
 
@@ -61,7 +61,7 @@ def _merged(parts: list[Run]):
         run, rows, step, slot_step = parts[k], 1, 0, 0
         while k + rows < len(parts) and run.source >= 0:
             before, after = parts[k + rows - 1], parts[k + rows]
-            alike = after[1::2] == run[1::2] and after.count == run.count
+            alike = (after.step, after.slot_step) == (run.step, run.slot_step) and after[4:] == run[4:]
             distance = after.source - before.source, after.slot - before.slot
             if not alike or after.source >> SHIFT != run.source >> SHIFT:
                 break
@@ -97,14 +97,12 @@ def move_in(trace, codes, levels, slots, storage: int, family: int) -> None:
         return
     if codes.ndim > 1:  # by columns, if that is fewer pieces
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
-    parts = [runs(c, s) for c, _, s in orders]
-    best = min(range(len(parts)), key=lambda k: len(parts[k]))
-    highest = orders[best][1].max()
-    for run, rows, step, slot_step in _merged(parts[best]):
-        _copy(trace, run, rows, step, slot_step, storage, family, int(highest))
+    parts = min((runs(*order) for order in orders), key=len)
+    for run, rows, step, slot_step in _merged(parts):
+        _copy(trace, run, rows, step, slot_step, storage, family)
 
 
-def _copy(trace, run: Run, rows, row_step, row_slot_step, storage, family, highest) -> None:
+def _copy(trace, run: Run, rows, row_step, row_slot_step, storage, family) -> None:
     builder = trace.tape
     sizes = builder.sizes
     dims = tuple(n for n in (rows, run.count) if n > 1)
@@ -116,9 +114,8 @@ def _copy(trace, run: Run, rows, row_step, row_slot_step, storage, family, highe
         strides = [sizes.negative(step) for step in steps]
         number = builder.view(run.source >> SHIFT, run.source & OFFSET, dims, strides)
     out = builder.view(storage, run.slot, dims, [sizes.negative(step) for step in slot_steps])
-    level = builder.storages[builder.values[number][0]][2]
-    active = 1 if level == ACTIVE and highest == ACTIVE else 0
-    stage = PROLOGUE if level == CONSTANT else MAIN
+    active = 1 if not run.constant and builder.storages[builder.values[number][0]][2] == ACTIVE else 0
+    stage = PROLOGUE if run.constant else MAIN
     builder.emit(2 * OPCODE["copy"] + family, active, stage, out, number, line=trace.line())
 
 

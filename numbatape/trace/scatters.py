@@ -30,22 +30,22 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         return
     entries = reshape(contiguous(broadcast_to(item, shape)), (-1,))
     # Of several writes to one place the last one stays.
-    turns = np.arange(1.0, flat.size + 1)
-    last = np.max(np.where(_hits(x, flat), turns, 0.0), axis=1)
-    written = entries[np.maximum(last - 1.0, 0.0)]
-    result = np.where(last > 0.0, written, reshape(contiguous(x), (-1,)))
+    turns = np.arange(1, flat.size + 1)
+    last = np.max(np.where(_hits(x, flat), turns, 0), axis=1)
+    written = entries[np.maximum(last - 1, 0)]
+    result = np.where(last > 0, written, reshape(contiguous(x), (-1,)))
     setitem(x, Ellipsis, reshape(result, x._value.shape))
 
 
 def _places(x, keys):
     """Return the places in the flattened ``x`` that keys select, as a vector, and their shape."""
-    places = lift(x._trace, np.arange(float(x.size)).reshape(x.shape))[keys]
+    places = lift(x._trace, np.arange(x.size).reshape(x.shape))[keys]
     return reshape(contiguous(places), (-1,)), places.shape  # wrapped, and checked when the tape runs
 
 
 def _hits(x, flat):
     """Return for each place of ``x`` (rows) which entries of a vector of places are this one."""
-    return np.equal(np.arange(float(x.size))[:, None], flat[None, :])
+    return np.equal(np.arange(x.size)[:, None], flat[None, :])
 
 
 # ---- ufunc.at

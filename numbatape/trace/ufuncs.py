@@ -78,7 +78,12 @@ def dispatch(ufunc, method, inputs, kwargs):
         result = handler(ufunc, inputs, kwargs)
     if out is None or all(target is None for target in out):
         return result
-    return writes.store_all(ufunc, out, result, where, _name(ufunc))
+
+    def again():
+        copies = tuple(None if t is None else np.copy(value_of(strip(t))) for t in out)
+        getattr(ufunc, method)(*map(value_of, inputs), **kwargs, out=copies)
+
+    return writes.store_all(ufunc, out, result, where, _name(ufunc), again)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import LeakError
+from ..errors import LeakError, UnsupportedOperationError
 from . import boxes
 from .array import TracedArray
 from .functions.common import find_trace, lift
@@ -15,7 +15,7 @@ from .indexing import _is_basic, _plain
 from .plain import PlainArray, strip
 from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
 from .sharing import is_shared, mirror
-from .trace import unreachable
+from .trace import unreachable, where_in_user_code
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
@@ -146,7 +146,7 @@ def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
 # ---- results that go into an array
 
 
-def store_all(ufunc, out, result, where, name: str):
+def store_all(ufunc, out, result, where, name: str, again):
     """Put the results of a ufunc into the arrays given as ``out``; return those."""
     results = result if isinstance(result, tuple) else (result,)
     what = f"{name}(..., out=array) (or `array += traced`)"
@@ -154,35 +154,27 @@ def store_all(ufunc, out, result, where, name: str):
     for target, its in zip(out, results, strict=True):
         if target is not None and where is not True:
             its = masked(strip(where), strip(its), strip(target))
-        stored.append(its if target is None else store(ufunc, target, its, what))
+        stored.append(its if target is None else store(target, its, what, again))
     return stored[0] if len(stored) == 1 else tuple(stored)
 
 
-def store(function, out, result, what: str):
-    """Put a result into the array given as ``out``, under NumPy's casting rule; return that array."""
+def store(out, result, what: str, again):
+    """Put a result into the array given as ``out`` and return that array.
+
+    Parameters
+    ----------
+    again
+        Calls NumPy with a copy of ``out``: it raises where the result does not fit.
+    """
     target, value = value_of(strip(out)), np.asarray(value_of(strip(result)))
-    if target.shape != value.shape:
-        raise ValueError(
-            f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast "
-            f"shape {value.shape}"
-            if np.broadcast_shapes(target.shape, value.shape) != target.shape
-            else f"output of shape {target.shape} for a result of shape {value.shape}"
+    if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
+        again()
+        raise UnsupportedOperationError(
+            f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
+            f"{target.dtype} {target.shape}"
         )
-    if not np.can_cast(value.dtype, target.dtype, "same_kind"):
-        raise _casting_error(function, value.dtype, target.dtype)
     assign(out, Ellipsis, result, what)
     return out
-
-
-def _casting_error(function, given, wanted) -> TypeError:
-    """Return the error that NumPy raises for ``integers += floats``."""
-    if isinstance(function, np.ufunc):
-        from numpy._core._exceptions import _UFuncOutputCastingError
-
-        return _UFuncOutputCastingError(function, "same_kind", given, wanted, 0)
-    return TypeError(
-        f"Cannot cast array data from {given!r} to {wanted!r} according to the rule 'same_kind'"
-    )
 
 
 def at(ufunc, x, indices, *operands) -> None:

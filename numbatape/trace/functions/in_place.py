@@ -11,7 +11,7 @@ from ..primitives import value_of
 from ..trace import where_in_user_code
 from ..writes import assign, masked
 from . import select  # what it registers is wrapped here
-from .common import find_trace, plain
+from .common import find_trace, lift, plain
 from .registry import HANDLED, implements, in_place
 
 
@@ -43,11 +43,16 @@ def put(a, ind, v, mode="raise"):
     assign(a, key, _repeated(v, len(indices)), "np.put")
 
 
-def _repeated(v, count: int):
+def _lifted(v):
+    """Return values as one array, traced if one of them is."""
     v = strip(v)
-    if np.ndim(value_of(v)) == 0 and not isinstance(v, (list, tuple)):
-        return v
-    return np.resize(v, (count,))
+    trace = find_trace(v)
+    return np.asarray(v) if trace is None else lift(trace, v)
+
+
+def _repeated(v, count: int):
+    v = _lifted(v)
+    return v if v.ndim == 0 else np.resize(v, (count,))
 
 
 @in_place(np.place)
@@ -56,15 +61,15 @@ def place(arr, mask, vals):
     np.place(_values(arr)[0].copy(), condition, _values(vals)[0])
     count = int(np.count_nonzero(condition))
     if count:
-        assign(arr, strip(mask), _repeated(np.ravel(strip(vals)), count), "np.place")
+        assign(arr, strip(mask), _repeated(np.ravel(_lifted(vals)), count), "np.place")
 
 
 @in_place(np.putmask)
 def putmask(a, mask, values):
     shape = _values(a)[0].shape
     np.putmask(_values(a)[0].copy(), *_values(mask, values))
-    values = strip(values)
-    if np.shape(plain(values)) != shape and np.ndim(plain(values)):
+    values = _lifted(values)
+    if np.shape(value_of(values)) != shape and values.ndim:
         values = np.resize(values, shape)
     assign(a, Ellipsis, masked(strip(mask), values, strip(a)), "np.putmask")
 
@@ -89,7 +94,8 @@ def fill_diagonal(a, val, wrap=False):
     marks = np.zeros(numbers.shape, bool)
     np.fill_diagonal(marks, True, wrap)
     key = np.nonzero(marks)
-    assign(a, key, _repeated(val if np.ndim(_values(val)[0]) == 0 else np.ravel(strip(val)), len(key[0])))
+    val = _lifted(val)
+    assign(a, key, _repeated(np.ravel(val) if val.ndim else val, len(key[0])), "np.fill_diagonal")
 
 
 assert select

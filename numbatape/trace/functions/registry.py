@@ -53,7 +53,12 @@ def dispatch(function, args, kwargs):
         from ..writes import store
 
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
-        return store(function, out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)")
+
+        def again():
+            values, options = (_plain_values(strip(part)) for part in (args, kwargs))
+            function(*values, **options, out=np.copy(_plain_values(strip(out))))
+
+        return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
     if has_plain(args) or has_plain(kwargs):
         trace = trace_of_plain(args, kwargs)
         args, kwargs = strip(args), strip(kwargs)
@@ -98,12 +103,14 @@ def on_constants(function, args, kwargs):
     """
     leaves = _traced_leaves((args, kwargs))
     leaves[0]._trace.pin_constants()
-    plain_args, plain_kwargs = optree.tree_map(
-        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf,
-        (tuple(args), dict(kwargs)),
-        none_is_leaf=True,
-    )
+    plain_args, plain_kwargs = _plain_values((tuple(args), dict(kwargs)))
     return function(*plain_args, **plain_kwargs)
+
+
+def _plain_values(tree):
+    return optree.tree_map(
+        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf, tree, none_is_leaf=True
+    )
 
 
 def unsupported(name: str) -> UnsupportedOperationError:
