@@ -54,7 +54,9 @@ def fresh_cells(start):
 
 axis_keys = st.one_of(
     st.integers(-2, 1),
-    st.builds(slice, st.sampled_from([None, 0, 1]), st.sampled_from([None, 2, -1]), st.sampled_from([None, -1])),
+    st.builds(
+        slice, st.sampled_from([None, 0, 1]), st.sampled_from([None, 2, -1]), st.sampled_from([None, -1])
+    ),
     st.just(slice(None)),
     st.lists(st.integers(-2, 1), min_size=1, max_size=3),
 )

@@ -1,7 +1,8 @@
 """Prepared caches: an input contract, a program and workspaces."""
 
-from .arguments import Cache, Constant, Static
+from .arguments import Constant, Static
 from .gradient import GradientCache, prepare_gradient_cache, value_and_gradient
+from .memory import Cache
 from .pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
 from .registry import clear_caches
 

@@ -17,6 +17,7 @@ from ..trace.array import TracedArray
 from ..trace.capture import immutable
 from ..trace.plain import Scratch, scratch
 from ..trace.record import InputLeaf
+from .memory import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
 
@@ -61,33 +62,6 @@ class Static:
     """
 
     value: Any
-
-
-@pytrees.opaque
-@dataclass(frozen=True, eq=False)
-class Cache:
-    """Memory that the function writes to: its contents on entry do not matter.
-
-    If the function returns None and has exactly one `Cache`, this is its output. The caller's
-    array stays as it is.
-
-    Parameters
-    ----------
-    buffer
-        An array: its shape and dtype are what counts.
-
-    Examples
-    --------
-    >>> import numpy as np, numbatape as nt
-    >>> def squares(y, x):
-    ...     y[:] = x**2
-    >>> y, x = np.zeros(2), np.array([1.0, 2.0])
-    >>> cache = nt.prepare_pullback_cache(squares, nt.Cache(y), x)
-    >>> nt.value_and_pullback(cache, np.ones(2), nt.Cache(y), x)
-    (array([1., 4.]), (None, array([2., 4.])))
-    """
-
-    buffer: Any
 
 
 class LeafSpec(NamedTuple):
@@ -227,9 +201,7 @@ class Flattened:
         """Return ``(args, kwargs)`` with the traced leaves in their places."""
         replaced = iter(traced)
         return self.unflatten(
-            (scratch(leaf) if leaf.__class__ is Scratch else leaf)
-            if spec.level == STATIC
-            else next(replaced)
+            (scratch(leaf) if leaf.__class__ is Scratch else leaf) if spec.level == STATIC else next(replaced)
             for leaf, spec in zip(self.leaves, self.specs, strict=True)
         )
 

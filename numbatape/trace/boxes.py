@@ -8,6 +8,8 @@ NumPy's. Cells are gathered in a storage when the array is used as a whole (`set
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
@@ -74,10 +76,8 @@ class Box:
     def touch(self) -> None:
         """Note that cells changed: value numbers are looked up again when they are asked for."""
         for array in self.settled:
-            try:
+            with contextlib.suppress(AttributeError):  # it is there twice
                 del array._id, array._level
-            except AttributeError:  # it has none
-                pass
         self.settled.clear()
 
 

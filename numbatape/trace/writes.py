@@ -17,6 +17,7 @@ from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
 from .sharing import is_shared, mirror
 from .trace import unreachable, where_in_user_code
 
+
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
     trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
@@ -64,7 +65,12 @@ def setitem(x: TracedArray, key, item) -> None:
         return
     item = converted(trace, item, x)
     shared = is_shared(trace, boxes.root_of(x._value))
-    if not shared and all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
+    if (
+        not shared
+        and all(_is_whole(k) for k in keys)
+        and len(keys) <= max(1, x.ndim)
+        and _replace(x, key, item)
+    ):
         return
     box = boxes.open_box(x)
     if item.__class__ is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):

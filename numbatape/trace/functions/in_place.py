@@ -32,7 +32,7 @@ def put(a, ind, v, mode="raise"):
     indices, count = np.asarray(_values(ind)[0]).reshape(-1), _values(a)[0].size
     if find_trace(ind) is not None:
         raise UnsupportedOperationError(
-            f"np.put at traced positions at {where_in_user_code()} is not supported; use x[positions] = values"
+            f"np.put at traced positions at {where_in_user_code()} is not supported; use x[...] = values"
         )
     np.put(_values(a)[0].copy(), indices, _values(v)[0], mode)
     if mode != "raise":
