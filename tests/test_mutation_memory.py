@@ -106,7 +106,7 @@ def test_arrays_out_of_reach(f):
     ) as caught:
         nt.grad(f)(X)
     line = f.__code__.co_firstlineno
-    assert any(f"test_mutation.py:{line + k} in {f.__name__}" in str(caught.value) for k in (1, 2))
+    assert any(f"test_mutation_memory.py:{line + k} in {f.__name__}" in str(caught.value) for k in (1, 2))
     assert (captured == 0.0).all()
 
 

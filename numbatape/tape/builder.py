@@ -110,7 +110,7 @@ class TapeBuilder:
             if value is None:
                 value = self._scalar_literals[key] = self.scalar(family, CONSTANT)
                 storage, offset, _ = self.values[value]
-                self.literals.append(Literal(storage, offset, data.reshape(1)))
+                self.literals.append(Literal(storage, offset, data.flatten()))
             return value
         value = self.array(data.shape, family, CONSTANT)
         self.literals.append(Literal(self.values[value][0], 0, data.flatten()))
