@@ -273,6 +273,8 @@ class TracedArray(Methods, Reads):
 
     def __setitem__(self, key, value):
         try:
+            if key.__class__ is int and boxes.put_entry(self, key, value):
+                return
             writes.assign(self, key, value)
         except Exception:
             self._trace.failed = True

@@ -233,6 +233,28 @@ def _gathered(trace, box: Box, codes, levels) -> int:
 # ---- writing
 
 
+def put_entry(x, k: int, scalar) -> bool:
+    """Do ``x[k] = scalar`` the short way, if that is all: the hot path of loops that fill a vector."""
+    value, trace = x._value, x._trace
+    box = trace.boxes.get(id(value))
+    if (
+        box is None
+        or value.__class__ is not ndarray
+        or value.ndim != 1
+        or value.dtype != np.float64
+        or scalar.__class__ is not TracedArray
+        or scalar._value.__class__ is not np.float64
+        or scalar._trace is not trace
+        or trace.closed
+        or id(value) in trace.inputs
+    ):
+        return False
+    value[k] = scalar._value
+    put_scalar(box, x, k, scalar)
+    box.touch()
+    return True
+
+
 def put_scalar(box: Box, x, key, scalar) -> None:
     """Let one entry be a traced scalar's cell, at home if it can move there."""
     codes, levels = box.windows(x._value)
