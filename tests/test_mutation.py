@@ -467,6 +467,32 @@ def control_of_surprises():
     return f, lambda x: W[0] * x[1] + W[1] * x[1] + x[1]
 
 
+@case
+def positions_in_integer_arrays():
+    def f(x):
+        picked = np.empty(3, int)
+        k = np.argmax(x)
+        first = x[k]
+        picked[0] = k
+        picked[1] = np.argmin(x)
+        picked[2] = picked[1]
+        return first * weighted(x[picked])
+
+    return f, lambda x: np.max(x) * stacked(np.max(x), np.min(x), np.min(x))
+
+
+@case
+def read_only_views_follow():
+    def f(x):
+        m = np.array(x).reshape(2, 3)[:, :2]
+        diagonal, wide = np.diagonal(m), np.broadcast_to(m[0], (2, 2))
+        m[0] *= x[5]
+        m[1, 1] = 2.0
+        return weighted(diagonal, wide)
+
+    return f, lambda x: stacked(x[0] * x[5], 2.0) + weighted(np.stack([x[:2], x[:2]]) * x[5])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_against_the_form_without_writes(name):
     f, g = CASES[name]

@@ -211,7 +211,7 @@ def _at_home(trace, box: Box, value, codes, levels) -> int | None:
     wanted = slots[missing]
     if missing.all() or box.used[wanted].any():
         return None
-    move_in(trace, codes[missing], levels[missing], wanted, box.home, box.family)
+    move_in(trace, codes[missing], levels[missing], wanted, box.home, box.family, True)
     box.used[wanted] = True
     codes[...] = own
     return affine(trace.tape, codes)
@@ -223,7 +223,7 @@ def _gathered(trace, box: Box, codes, levels) -> int:
     number = trace.tape.array(codes.shape, box.family, level)
     storage = trace.tape.values[number][0]
     slots = np.arange(codes.size).reshape(codes.shape)
-    move_in(trace, codes, levels, slots, storage, box.family)
+    move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind == "f")
     codes[...] = slots | storage << SHIFT
     if codes.size == box.root.size:
         box.home = box.used = None

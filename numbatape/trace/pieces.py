@@ -73,7 +73,7 @@ def _merged(parts: list[Run]):
         k += rows
 
 
-def move_in(trace, codes, levels, slots, storage: int, family: int) -> None:
+def move_in(trace, codes, levels, slots, storage: int, family: int, movable: bool) -> None:
     """Bring cells into the slots of a storage, none of which is written yet.
 
     A scalar that nothing else refers to moves there itself: its instruction writes the slot. The
@@ -83,6 +83,9 @@ def move_in(trace, codes, levels, slots, storage: int, family: int) -> None:
     ----------
     codes, levels, slots
         Arrays of one shape: which cells, what they depend on, where they go.
+    movable
+        Whether scalars may move: integers may have served as positions, which nothing may write
+        beside after they were read.
     """
     builder = trace.tape
     codes, levels, slots = (np.array(part) for part in (codes, levels, slots))
@@ -90,7 +93,7 @@ def move_in(trace, codes, levels, slots, storage: int, family: int) -> None:
     if level > builder.storages[storage][2]:
         builder.storages[storage] = (*builder.storages[storage][:2], level)
     kept = np.ones(codes.shape, bool)
-    for place in zip(*np.nonzero(codes < 0), strict=True):
+    for place in zip(*np.nonzero(codes < 0), strict=True) if movable else ():
         kept[place] = not builder.rehome(~int(codes[place]), storage, int(slots[place]))
     orders = [(codes[kept], levels[kept], slots[kept])]
     if not len(orders[0][0]):

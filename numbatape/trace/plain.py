@@ -64,7 +64,13 @@ class PlainArray(TracedArray):
         return (self[k] for k in range(len(self)))
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self._value, dtype, copy=copy)
+        """Return a copy for who does not know this class; read-only unless a copy was asked for.
+
+        What it wrote would not be seen here, nor a traced value written here be seen there.
+        """
+        result = np.array(self._value, dtype)
+        result.flags.writeable = bool(copy)
+        return result
 
     def __reduce__(self):
         return self._value.__reduce__()
@@ -77,6 +83,10 @@ class PlainArray(TracedArray):
         if any(k.__class__ is TracedArray for k in (key if key.__class__ is tuple else (key,))):
             return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)[key]
         return wrap(self._trace, self._value[key])
+
+    def partition(self, *args, **kwargs):
+        self._value.partition(*args, **kwargs)
+        self._trace.forget(self._value)
 
     def item(self, *args):
         return self._value.item(*args)

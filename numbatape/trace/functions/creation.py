@@ -40,6 +40,8 @@ def creating(original, stand_in=None):
         trace = inner or trace
         if trace is None or (inner is None and not _is_fresh(result, args)):
             return result
+        if original in (np.empty, np.empty_like):
+            result = np.zeros_like(result)  # what stood in memory is nobody's number
         return wrap(trace, result)
 
     call.__name__ = call.__qualname__ = original.__name__
