@@ -23,6 +23,22 @@ float64, ndarray = np.float64, np.ndarray
 NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
 
 
+def root_of(value):
+    """Return the array that owns the memory of an array."""
+    base = value.base
+    while isinstance(base, ndarray):
+        value, base = base, base.base
+    return value
+
+
+def note(trace, array, value) -> None:
+    """Note who refers to which memory, for the day that somebody writes to it."""
+    key = id(value) if value.base is None else id(root_of(value))
+    trace.arrays.append((key, ref(array)))
+    if key in trace.boxes:
+        trace.boxes[key].settled.append(array)
+
+
 def new_traced(trace, value, number, level, family) -> TracedArray:
     """Return a traced array; cheaper than a constructor call (0.3 µs)."""
     self = TracedArray.__new__(TracedArray)
@@ -32,12 +48,15 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._level = level
     self._family = family
     if value.__class__ is ndarray:
-        trace.arrays.append(ref(self))
-        if trace.boxes:
-            box = boxes.box_of(self)
-            if box is not None:
-                box.settled.append(self)
+        note(trace, self, value)
     return self
+
+
+def revalue(x, value) -> None:
+    """Let a traced array stand for another value: NumPy's own, where ours came about otherwise."""
+    x._value = value
+    if value.__class__ is ndarray:
+        note(x._trace, x, value)
 
 
 def _scalar(trace, value, code, active, level, a, b):

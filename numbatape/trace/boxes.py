@@ -13,19 +13,11 @@ import contextlib
 import numpy as np
 
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
-from .array import TracedArray, new_traced
+from .array import TracedArray, new_traced, revalue, root_of
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
 ndarray = np.ndarray
-
-
-def root_of(value: ndarray) -> ndarray:
-    """Return the array that owns the memory of an array."""
-    base = value.base
-    while isinstance(base, ndarray):
-        value, base = base, base.base
-    return value
 
 
 class Box:
@@ -89,15 +81,15 @@ def box_of(x) -> Box | None:
 
 def aliases(x) -> list[TracedArray]:
     """Return the traced arrays that are alive and share memory with ``x``, itself included."""
-    trace, root = x._trace, root_of(x._value)
-    alive, found = [], []
-    for reference in trace.arrays:
-        array = reference()
-        if array is not None:
-            alive.append(reference)
-            if array._value.__class__ is ndarray and root_of(array._value) is root:
-                found.append(array)
-    trace.arrays = alive
+    root, trace = root_of(x._value), x._trace
+    for key, reference in trace.arrays:
+        if reference() is not None:
+            trace.sharing.setdefault(key, []).append(reference)
+    trace.arrays.clear()
+    alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
+    # Memory that was freed may have been given out again.
+    found = [array for array in alive if root_of(array._value) is root]
+    assert any(array is x for array in found)
     return found
 
 
@@ -110,7 +102,7 @@ def open_box(x) -> Box:
     if root_of(x._value).dtype != x._value.dtype:
         # NumPy made the array as part of one of another kind, which nobody else sees.
         assert len(sharing) == 1
-        x._value = x._value.copy()
+        revalue(x, x._value.copy())
     box = Box(root_of(x._value), x._family)
     for array in sharing:
         codes, levels = box.windows(array._value)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from . import boxes
-from .array import TracedArray
+from .array import TracedArray, revalue
 from .plain import strip
 from .primitives import (
     array_instruction,
@@ -199,7 +199,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
         lead, count = places[0], len(shape)
         order = [*range(count, count + lead), *range(count), *range(count + lead, gathered.ndim)]
         gathered = transpose(gathered, order)
-    gathered._value = value
+    revalue(gathered, value)
     return gathered
 
 
@@ -281,5 +281,5 @@ def mask_positions(mask) -> list:
         result.append(np.floor_divide(rest, float(stride)) if stride > 1 else rest)
         rest = rest - result[-1] * float(stride)
     for k, axis in enumerate(result):
-        axis._value = np.nonzero(value)[k]
+        revalue(axis, np.nonzero(value)[k])
     return result

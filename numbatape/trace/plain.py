@@ -7,13 +7,12 @@ it, and all views of it, become traced arrays (`numbatape.trace.writes.expose`).
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..tape.tape import CONSTANT, F32, F64
-from .array import TracedArray, new_traced
+from .array import TracedArray, new_traced, note
 from .trace import CURRENT
 
 _CLASS = object.__dict__["__class__"]
@@ -142,7 +141,7 @@ def wrap(trace, result):
     self = PlainArray.__new__(PlainArray)
     self._trace, self._value = trace, result
     self._family = F32 if result.dtype == np.float32 else F64
-    trace.arrays.append(weakref.ref(self))
+    note(trace, self, result)
     return self
 
 

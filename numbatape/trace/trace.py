@@ -91,7 +91,8 @@ class Trace:
         self.pinned = False
         self.failed = False
         self.closed = False
-        self.arrays: list = []  # weak references to all traced arrays
+        self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
+        self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory

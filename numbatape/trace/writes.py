@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from . import boxes
-from .array import TracedArray
+from .array import TracedArray, root_of
 from .functions.common import find_trace, lift
 from .indexing import _is_basic, _plain
 from .plain import PlainArray, strip
@@ -24,7 +24,7 @@ def assign(target, key, item, what: str = "an assignment") -> None:
     if type(target) is PlainArray:
         if trace is None:
             target._value[strip(key)] = strip(item)
-            target._trace.forget(boxes.root_of(target._value))
+            target._trace.forget(root_of(target._value))
             return
         expose(target)
     if target.__class__ is TracedArray:
@@ -40,7 +40,7 @@ def expose(plain: PlainArray) -> None:
     trace = plain._trace
     trace.check_open()
     sharing = boxes.aliases(plain)
-    root = boxes.root_of(plain._value)
+    root = root_of(plain._value)
     flat = np.ndarray(root.size, root.dtype, root if root.flags.c_contiguous else root.T)
     box = boxes.Box(root, plain._family)
     number = trace.tape.literal(trace._checked(flat), plain._family)
@@ -64,7 +64,7 @@ def setitem(x: TracedArray, key, item) -> None:
         write_at(x, tuple(_plain(k) for k in keys), item)
         return
     item = converted(trace, item, x)
-    shared = is_shared(trace, boxes.root_of(x._value))
+    shared = is_shared(trace, root_of(x._value))
     if (
         not shared
         and all(_is_whole(k) for k in keys)
@@ -189,7 +189,7 @@ def at(ufunc, x, indices, *operands) -> None:
 
     if find_trace(x, indices, operands) is None and type(x) is PlainArray:
         ufunc.at(x._value, strip(indices), *strip(operands))
-        x._trace.forget(boxes.root_of(x._value))
+        x._trace.forget(root_of(x._value))
         return
     if x.__class__ is not TracedArray and type(x) is not PlainArray:
         raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))
