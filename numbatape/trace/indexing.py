@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from . import boxes
 from .array import TracedArray, revalue
-from .plain import strip
+from .plain import PlainArray
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -58,7 +58,6 @@ def item(x: TracedArray, k: int) -> TracedArray:
 def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
     x._trace.check_open()
-    key = strip(key)
     key = key if isinstance(key, tuple) else (key,)
     key = tuple(_plain(k) for k in key)
     if all(_is_basic(k) for k in key):
@@ -74,6 +73,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
 
 def _plain(k):
     """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
+    if type(k) is PlainArray:
+        k = k._value
     if isinstance(k, list):
         return (
             np.stack(k)
@@ -116,7 +117,7 @@ def _axes_of(k) -> int:
 
 def basic(x: TracedArray, key) -> TracedArray:
     """Return the view that integers, slices, None and Ellipsis make."""
-    box = boxes.box_of(x)
+    box = boxes.box_of(x) if x._trace.boxes else None
     if box is not None:
         return boxes.entry(box, x, key)
     value = x._value[key]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..tape.tape import CONSTANT, F32, F64
+from . import array
 from .array import TracedArray, new_traced, note
 from .trace import CURRENT
 
@@ -105,6 +106,9 @@ class PlainArray(TracedArray):
     def __deepcopy__(self, memo):
         return wrap(self._trace, self._value.copy())
 
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
+
     shape = property(lambda self: self._value.shape)
     size = property(lambda self: self._value.size)
     flat = property(lambda self: self._value.flat)
@@ -124,9 +128,9 @@ def scratch(memory: Scratch) -> PlainArray:
     """Return memory for the function that is traced now."""
     trace = CURRENT.get()
     assert trace is not None
-    array = wrap(trace, np.zeros(memory.shape, memory.dtype))
-    trace.scratch.append(array)
-    return array
+    made = wrap(trace, np.zeros(memory.shape, memory.dtype))
+    trace.scratch.append(made)
+    return made
 
 
 def wrap(trace, result):

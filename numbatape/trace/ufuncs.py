@@ -10,7 +10,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
 from . import functions, writes
 from .array import TracedArray
-from .plain import has_plain, strip, trace_of_plain, wrap
+from .plain import strip, trace_of_plain, wrap
 from .primitives import elementwise, expand, row, value_of
 from .trace import where_in_user_code
 
@@ -61,28 +61,35 @@ def dispatch(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
     if method == "at":
         return writes.at(ufunc, *inputs)
-    out = kwargs.pop("out", None)
-    where = kwargs.pop("where", True) if out is not None else True
-    plain = None
-    if has_plain(inputs) or has_plain(kwargs):
-        plain = trace_of_plain(inputs, kwargs)
-        inputs, kwargs = strip(inputs), strip(kwargs)
-    if not any(x.__class__ is TracedArray for x in (*inputs, *kwargs.values())):
-        with np.errstate(all="ignore"):
-            result = getattr(ufunc, method)(*inputs, **kwargs)
-        result = result if plain is None else wrap(plain, result)
-    else:
-        handler = METHODS.get(method)
-        if handler is None:
-            raise _unsupported(f"{_name(ufunc)}.{method}")
-        result = handler(ufunc, inputs, kwargs)
-    if out is None or all(target is None for target in out):
-        return result
+    if kwargs.get("out") is not None:
+        return _into_out(ufunc, method, inputs, kwargs)
+    kwargs.pop("out", None)
+    handler = METHODS.get(method)
+    if handler is None:
+        raise _unsupported(f"{_name(ufunc)}.{method}")
+    return handler(ufunc, inputs, kwargs)
+
+
+def dispatch_plain(ufunc, method, inputs, kwargs):
+    """Do what NumPy was asked to do with plain arrays, and perhaps traced ones, among the inputs."""
+    if method == "at" or kwargs.get("out") is not None:
+        return dispatch(ufunc, method, inputs, kwargs)
+    trace = trace_of_plain(inputs, kwargs)
+    inputs, kwargs = strip(inputs), strip(kwargs)
+    if any(x.__class__ is TracedArray for x in inputs):
+        return dispatch(ufunc, method, inputs, kwargs)
+    return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
+
+
+def _into_out(ufunc, method, inputs, kwargs):
+    """Call a ufunc without ``out=`` and put the results there."""
+    out, where = kwargs.pop("out"), kwargs.pop("where", True)
 
     def again():
         copies = tuple(None if t is None else np.copy(value_of(strip(t))) for t in out)
-        getattr(ufunc, method)(*map(value_of, inputs), **kwargs, out=copies)
+        getattr(ufunc, method)(*(value_of(strip(x)) for x in inputs), **kwargs, out=copies)
 
+    result = getattr(ufunc, method)(*inputs, **kwargs)
     return writes.store_all(ufunc, out, result, where, _name(ufunc), again)
 
 

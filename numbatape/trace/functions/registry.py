@@ -59,7 +59,7 @@ def dispatch(function, args, kwargs):
             function(*values, **options, out=np.copy(_plain_values(strip(out))))
 
         return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
-    if has_plain(args) or has_plain(kwargs):
+    if has_plain(args) or (kwargs and has_plain(kwargs)):
         trace = trace_of_plain(args, kwargs)
         args, kwargs = strip(args), strip(kwargs)
         if not _traced_leaves((args, kwargs)):
