@@ -443,6 +443,34 @@ def helpers_and_numbatape_numpy():
 
 
 @case
+def methods_and_callable_objects():
+    class Base:
+        def filled(self, x):
+            out = np.zeros(3)
+            out[: len(x)] = x
+            return out
+
+    class Model(Base):
+        def __init__(self):
+            self.scale, self.calls = 2.0, []
+
+        def filled(self, x):
+            return super().filled(x) * self.scale
+
+        def __call__(self, x):
+            out = np.zeros(3)
+            out[1] = x[1]
+            return weighted(out + self.filled(x[:2]))
+
+    model = Model()
+    return model, lambda x: stacked(2 * x[0], 3 * x[1]) + 0.0 * helper(model, x)
+
+
+def helper(model, x):
+    return model(x) + np.sum(model.filled(x[:2]))
+
+
+@case
 def control_of_surprises():
     def entries(x):
         for k in range(3):

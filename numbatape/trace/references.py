@@ -7,7 +7,7 @@ import dis
 import functools
 import types
 
-from .capture import is_user_file
+from .capture import is_user_file, is_users_class
 
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
@@ -60,16 +60,27 @@ def python_function(value) -> types.FunctionType | None:
 
 
 @functools.lru_cache(maxsize=1_000)
+def users_classes(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among a class and its bases, in the order of lookup.
+
+    None where nothing can stand in for an object.
+    """
+    own = tuple(base for base in cls.__mro__ if is_users_class(base))
+    return () if any("__init_subclass__" in vars(base) for base in own) else own
+
+
+def own_methods(cls: type) -> dict[str, types.FunctionType]:
+    """Return the methods that a class of the user's defines, as they are now."""
+    members = vars(cls).items()
+    return {k: v for k, v in members if v.__class__ is types.FunctionType and is_users(v.__code__)}
+
+
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """Return the user's own methods of a class by name; none where it cannot be stood in for."""
-    if any("__init_subclass__" in vars(base) for base in cls.__mro__ if base is not object):
-        return {}
-    found = {}
-    for base in reversed(cls.__mro__):
-        for name, member in vars(base).items():
-            if member.__class__ is types.FunctionType and is_users(member.__code__):
-                found[name] = member
-    return found
+    """Return the user's own methods of a class; those of bases too, also where they are overridden."""
+    classes = users_classes(cls)
+    found = {f"{base.__qualname__}.{k}": v for base in classes for k, v in own_methods(base).items()}
+    call = next((own_methods(base)["__call__"] for base in classes if "__call__" in own_methods(base)), None)
+    return found if call is None else {**found, "__call__": call}
 
 
 def referents(function: types.FunctionType):

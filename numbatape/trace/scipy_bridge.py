@@ -27,8 +27,10 @@ from .references import (
     methods_of,
     names_of,
     needs,
+    own_methods,
     python_function,
     reached,
+    users_classes,
     writes,
 )
 
@@ -105,6 +107,7 @@ class _Rebinder:
         self.cells: dict[int, types.CellType] = {}
         self.modules: dict[int, types.ModuleType] = {}
         self.instances: dict[int, object] = {}
+        self.classes: dict[type, type] = {}
 
     def function(self, original: types.FunctionType) -> types.FunctionType:
         found = self.copies.get(id(original))
@@ -185,20 +188,31 @@ class _Rebinder:
         found = self.instances.get(id(original))
         if found is not None:
             return found
-        cls = type(original)
-        methods = methods_of(cls)
         result = original
-        if hasattr(original, "__dict__") and needs(list(reached(*methods.values())), self.known):
+        if hasattr(original, "__dict__") and type(original) in users_classes(type(original)):
+            methods = methods_of(type(original)).values()
             # Not of tuples, enumerations and their like, which cannot be made without their contents.
             with contextlib.suppress(TypeError):
-                own = type(cls)(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__})
-                result = object.__new__(own)
-                object.__setattr__(result, "__dict__", original.__dict__)
+                if needs(list(reached(*methods)), self.known):
+                    result = object.__new__(self._subclass(type(original)))
+                    object.__setattr__(result, "__dict__", original.__dict__)
         self.instances[id(original)] = result
-        if result is not original:
-            for name, method in methods.items():
-                setattr(own, name, self.function(method))
         return result
+
+    def _subclass(self, cls: type) -> type:
+        """Return a subclass with copied methods; ``super()`` finds copies too."""
+        found = self.classes.get(cls)
+        if found is None:
+            made = {}
+            for base in reversed(users_classes(cls)):
+                parents = (base, *reversed(made.values())) if base is cls else (base,)
+                body = {"__slots__": (), "__module__": base.__module__}
+                made[base] = type(cls)(base.__name__, parents, body)
+            found = self.classes[cls] = made[cls]
+            for base, own in made.items():
+                for name, method in own_methods(base).items():
+                    setattr(own, name, self.function(method))
+        return found
 
     def _users_module(self, module, names):
         """Return a copy of a user's module with the functions copied that code may call."""
