@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from copy import copy
 
 import numpy as np
 import optree
@@ -244,7 +243,13 @@ def stop_gradient(x):
     array([4., 0.])
     """
     return optree.tree_map(
-        lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else copy(leaf),
+        lambda leaf: (
+            _stop_traced(leaf)
+            if leaf.__class__ is TracedArray
+            else leaf.copy()
+            if isinstance(leaf, np.ndarray)
+            else leaf
+        ),
         x,
         none_is_leaf=True,
         namespace=pytrees.NAMESPACE,

@@ -99,6 +99,38 @@ def into_out(x):
     return x[1]
 
 
+def test_results_do_not_lead_to_captured_memory():
+    def f(x):
+        same = np.atleast_1d(x, captured)[1]
+        same[0] = x[0]
+        return np.sum(same)
+
+    with pytest.raises(nt.UnsupportedOperationError, match="cannot reach"):
+        nt.grad(f)(X)
+    assert (captured == 0.0).all()
+
+
+def test_results_follow_the_plain_arrays_that_they_are_views_of():
+    def f(x):
+        plain = np.zeros(3)
+        same = np.atleast_1d(x, plain)[1]
+        plain[0] = 2.0
+        first = np.sum(same) * x[0]
+        same[1] = x[1]
+        return first + np.sum(plain)
+
+    assert f(X) == nt.value_and_grad(f)(X)[0]
+    assert nt.grad(f)(X).tolist() == [2, 1, 0, 0, 0, 0]
+
+
+def test_a_boolean_is_no_position():
+    def f(x):
+        x[True] = x[0] * 2.0
+        return np.sum(x)
+
+    assert nt.grad(f)(X).tolist() == [12, 0, 0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("f", [write, write_slice, add_in_place, add_at_captured, copy_to_captured, into_out])
 def test_arrays_out_of_reach(f):
     with pytest.raises(

@@ -17,18 +17,10 @@ from ..ops import OPCODE
 from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
 from .methods import Methods
 from .reads import Reads
-from .trace import where_in_user_code
+from .trace import root_of, where_in_user_code
 
 float64, ndarray = np.float64, np.ndarray
 NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
-
-
-def root_of(value):
-    """Return the array that owns the memory of an array."""
-    base = value.base
-    while isinstance(base, ndarray):
-        value, base = base, base.base
-    return value
 
 
 def note(trace, array, value) -> None:

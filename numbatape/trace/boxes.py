@@ -13,8 +13,9 @@ import contextlib
 import numpy as np
 
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
-from .array import TracedArray, new_traced, revalue, root_of
+from .array import TracedArray, new_traced, revalue
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
+from .trace import root_of
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
 ndarray = np.ndarray

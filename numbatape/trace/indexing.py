@@ -93,7 +93,7 @@ def _plain(k):
 def _is_basic(k) -> bool:
     if k is None or k is Ellipsis or isinstance(k, slice):
         return True
-    return isinstance(k, int) and not isinstance(k, (bool, np.bool_))
+    return isinstance(k, (int, np.integer)) and not isinstance(k, bool)
 
 
 def _full_key(x: TracedArray, key) -> list:

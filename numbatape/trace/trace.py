@@ -67,6 +67,14 @@ def unreachable(what: str) -> str:
     )
 
 
+def root_of(value):
+    """Return the array that owns the memory of an array."""
+    base = value.base
+    while isinstance(base, np.ndarray):
+        value, base = base, base.base
+    return value
+
+
 # The trace that runs in this thread: what creates arrays has no traced argument to find it by.
 CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
 
@@ -94,6 +102,7 @@ class Trace:
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
+        self.captured: set[int] = set()  # whose memory literals were made of, by id
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
@@ -130,14 +139,16 @@ class Trace:
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
             self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
+            self.captured.add(id(root_of(data)))
             return number
         return self.tape.literal(self._checked(np.asarray(data)), family)
 
     def forget(self, root: np.ndarray) -> None:
         """Drop the literals of an array that was written to; its next use makes another one."""
         for key, (data, _) in list(self._arrays.items()):
-            if data is root or data.base is root:
+            if root_of(data) is root:
                 del self._arrays[key]
+        self.captured.discard(id(root))
 
     def _checked(self, data: np.ndarray) -> np.ndarray:
         if data.dtype.kind in "iu" and data.size and np.abs(data).max() > EXACT_INTEGER:

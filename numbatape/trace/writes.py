@@ -9,20 +9,20 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from . import boxes
-from .array import TracedArray, root_of
+from .array import TracedArray
 from .functions.common import find_trace, lift
 from .indexing import _is_basic, _plain
 from .plain import PlainArray, strip
 from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
 from .sharing import is_shared, mirror
-from .trace import unreachable, where_in_user_code
+from .trace import root_of, unreachable, where_in_user_code
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
     trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
     if type(target) is PlainArray:
-        if trace is None:
+        if trace is None and all(type(array) is PlainArray for array in boxes.aliases(target)):
             target._value[strip(key)] = strip(item)
             target._trace.forget(root_of(target._value))
             return
@@ -47,7 +47,10 @@ def expose(plain: PlainArray) -> None:
     box.cells[...] = boxes.addresses(boxes.new_traced(trace, flat[()], number, 0, plain._family))
     trace.boxes[id(root)] = box
     for array in sharing:
-        array.__class__ = TracedArray
+        if type(array) is PlainArray:
+            array.__class__ = TracedArray
+        else:  # made of it as an operand
+            box.settled.append(array)
     trace.forget(root)
 
 
@@ -63,6 +66,11 @@ def setitem(x: TracedArray, key, item) -> None:
 
         write_at(x, tuple(_plain(k) for k in keys), item)
         return
+    if id(root_of(x._value)) in trace.captured:  # a view of what was an operand
+        plain = next((array for array in boxes.aliases(x) if type(array) is PlainArray), None)
+        if plain is None:
+            raise LeakError(unreachable("an assignment"))
+        expose(plain)
     item = converted(trace, item, x)
     shared = is_shared(trace, root_of(x._value))
     if (
@@ -91,7 +99,7 @@ def _is_whole(k) -> bool:
 
 
 def _is_entry(x, keys) -> bool:
-    return len(keys) == x.ndim and all(isinstance(k, (int, np.integer)) and _is_basic(int(k)) for k in keys)
+    return len(keys) == x.ndim and all(isinstance(k, (int, np.integer)) and _is_basic(k) for k in keys)
 
 
 def _cells(trace, item, x):
