@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .caches import (
+    Cache,
     Constant,
     DerivativeCache,
     GradientCache,
@@ -92,6 +93,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArityError",
+    "Cache",
     "Config",
     "Constant",
     "DebugError",

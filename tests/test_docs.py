@@ -21,7 +21,7 @@ import scipy.special
 
 import numbatape as nt
 from numbatape.ops import OPS, Elementwise, resolve
-from numbatape.trace.functions.registry import HANDLED, full_name
+from numbatape.trace.functions.registry import HANDLED, WRITERS, full_name
 from numbatape.trace.functions.stand_ins import PENDING
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,11 +61,12 @@ def supported() -> str:
     """Return the functions that have a rule, one list a kind, from the op table and the tracer's."""
     rows = [(resolve(f), op) for op in OPS if isinstance(op, Elementwise) for f in op.numpy]
     names = {f: name for f, _ in rows if (name := public_name(f))}
-    handled = [f for f, rule in HANDLED.items() if rule.__name__ != "refuse" and f not in names]
+    handled = [f for f, rule in HANDLED.items() if f not in names]
     kinds = {
         "Elementwise, with a derivative": [names[f] for f, op in rows if op.differentiable and f in names],
         "Elementwise, without": [names[f] for f, op in rows if not op.differentiable and f in names],
         "NumPy's other functions": [full_name(f) for f in handled if f.__name__ != "trapz"],
+        "In place": [full_name(f) for f in WRITERS],
         "Through stand-ins": [f"{module}.{name}" for module, entries in PENDING.items() for name in entries],
     }
     seen: set[str] = set()

@@ -752,7 +752,9 @@ def plain_function(x):
 def test_rebind_leaves_alone_what_needs_nothing():
     assert rebind(plain_function) is plain_function
     model = Model()
-    assert rebind(model.density).__self__ is model
+    stand_in = rebind(model.density).__self__
+    assert isinstance(stand_in, Model)
+    assert vars(stand_in) is vars(model)
     assert rebind(len) is len
 
 
@@ -796,6 +798,9 @@ def test_helpers_in_another_module(tmp_path, monkeypatch):
 # ---- what raises
 
 
+CAPTURED = np.empty(4)
+
+
 def raises(text, f, *shapes):
     return pytest.param(f, shapes, text, id=text)
 
@@ -803,16 +808,14 @@ def raises(text, f, *shapes):
 @pytest.mark.parametrize(
     ("f", "shapes", "text"),
     [
-        raises(r"np.sum\(..., out\)", lambda x: np.sum(x, 0, None, np.empty(4)), M),
-        raises("out=array", lambda x: np.cumsum(x, out=np.empty(12)), M),
+        raises(r"np.sum\(..., out=array\)", lambda x: np.sum(x, 0, None, CAPTURED), M),
+        raises("out=array", lambda x: np.cumsum(x[0], out=CAPTURED), M),
         raises(r"np.quantile\(..., method='nearest'\)", lambda x: np.quantile(x, 0.5, method="nearest"), M),
         raises(r"np.pad\(..., mode='linear_ramp'\)", lambda x: np.pad(x, 1, mode="linear_ramp"), V),
         raises(r"np.linalg.norm\(..., ord=2\)", lambda x: np.linalg.norm(x, 2), M),
         raises(r"np.unique\(..., return_inverse\)", lambda x: np.unique(x, return_inverse=True), V),
         raises(r"np.astype\(..., dtype=complex128\)", lambda x: x.astype(complex), V),
         raises(r"np.interp\(..., period\)", lambda x: np.interp(x, [0, 1], [0, 1], period=2.0), V),
-        raises("np.copyto changes an array in place", lambda x: np.copyto(np.empty(5), x), V),
-        raises("np.put changes an array in place", lambda x: np.put(np.empty(5), [0], x), V),
         raises(r"scipy.special.polygamma\(..., n=2\)", lambda x: sc.polygamma(2, x), V),
         raises(r"solve\(..., assume_a='sym'\)", lambda x: sl.solve(x, x, assume_a="sym"), SQUARE),
         raises(r"np.linalg.svd of a traced array", lambda x: np.linalg.svd(x)[1], M),

@@ -14,7 +14,7 @@ LAYERS = (
     {"trace", "engine"},  # siblings: neither imports the other
     {"sparse"},
     {"caches"},
-    {"verbs"},
+    {"verbs", "numpy"},
     {"integrations"},
     {"logdensity"},
     {"__main__"},

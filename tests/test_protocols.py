@@ -360,41 +360,25 @@ def assign(target, key, value):
     return target.sum()
 
 
-def grow(x, name):
-    return getattr(operator, name)(x, 1.0)
-
-
+CAPTURED = np.zeros(())
 GENERATOR = np.random.default_rng(0)
 
 # name, function, what the message says; LeakError and UnsupportedOperationError both are
 # UnsupportedOperationError. `None`: right or refused, whichever the tracer can.
 RAISES = {
-    "ufunc out=": (lambda x: np.add(x, 1.0, out=np.empty(4)).sum(), r"np\.add\(\.\.\., out=array\)"),
     "ufunc where=": (lambda x: np.add(x, 1.0, where=MASK).sum(), r"np\.add\(\.\.\., where=mask\)"),
-    "function out=": (lambda x: np.sum(x, out=np.empty(())), r"np\.sum\(\.\.\., out=array\)"),
+    "function out=": (lambda x: np.sum(x, out=CAPTURED), r"np\.sum\(\.\.\., out=array\)"),
     "ndarray += T": (lambda x: operator.iadd(np.zeros(4), x).sum(), r"np\.add\(\.\.\., out=array\)"),
-    "add.at(T)": (lambda x: np.add.at(x, [0], 1.0), r"np\.add\.at"),
-    "add.at(nd)": (lambda x: np.add.at(np.zeros(4), [0], x[0]), r"np\.add\.at"),
     "frompyfunc": (lambda x: np.frompyfunc(lambda a: a, 1, 1)(x).sum(), "vectorized"),
     "unknown ufunc": (lambda x: np.spacing(x).sum(), r"np\.spacing"),
     "unknown scipy ufunc": (lambda x: sc.ellipj(x, 0.5)[0].sum(), r"scipy\.special\.ellipj"),
     "unknown function": (lambda x: np.histogram(x)[0].sum(), r"np\.histogram"),
     "ufunc dtype=int": (lambda x: np.add(x, 1, dtype=np.int64), r"np\.add\(dtype=int64\)"),
     "x << 1": (lambda x: (np.argsort(x) << 1).sum() * x[0], r"np\.left_shift"),
-    "x[0] = 1": (lambda x: assign(x, 0, 1.0), "assignment into a traced array"),
-    "x[:] = 1": (lambda x: assign(x, slice(None), 1.0), "assignment into a traced array"),
-    "x += 1": (lambda x: grow(x, "iadd").sum(), r"__iadd__"),
-    "x *= 1": (lambda x: grow(x, "imul").sum(), r"__imul__"),
-    "x.fill": (lambda x: x.fill(1.0), r"ndarray\.fill"),
-    "x.sort": (lambda x: x.sort(), r"ndarray\.sort"),
-    "x.put": (lambda x: x.put([0], 1.0), r"ndarray\.put"),
     "x.strides": (lambda x: x.strides, r"ndarray\.strides"),
     "x.tobytes": (lambda x: x.tobytes(), r"tobytes"),
     "x.item": (lambda x: x[0].item(), r"item\(\)"),
     "x.view(int)": (lambda x: x.view(int).sum(), r"ndarray\.view"),
-    "np.copyto": (lambda x: np.copyto(np.zeros(4), x), r"np\.copyto"),
-    "np.fill_diagonal": (lambda x: np.fill_diagonal(x.reshape(2, 2), 1.0), r"np\.fill_diagonal"),
-    "np.put": (lambda x: np.put(np.zeros(4), [0], x[0]), r"np\.put"),
     "hash": (lambda x: hash(x[0]) * x[0], r"hash\(x\)"),
     "dict key": (lambda x: {x[0]: 1.0}[x[0]] * x[0], r"hash\(x\)"),
     "pickle": (lambda x: pickle.dumps(x), "pickling"),

@@ -8,6 +8,7 @@ from .derivative import (
     value_and_jacobian,
 )
 from .gradient import GradientCache, prepare_gradient_cache, value_and_gradient
+from .memory import Cache
 from .pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
 from .registry import clear_caches
 from .second_order import (
@@ -20,6 +21,7 @@ from .second_order import (
 )
 
 __all__ = [
+    "Cache",
     "Constant",
     "DerivativeCache",
     "GradientCache",

@@ -15,7 +15,9 @@ from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
+from ..trace.plain import Scratch, scratch
 from ..trace.record import InputLeaf
+from .memory import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
 
@@ -107,11 +109,16 @@ class Flattened:
             elif leaf.__class__ is Static:
                 self._static(leaf.value, argument, path)
                 self.inner.append(None)
+            elif leaf.__class__ is Cache:
+                buffer = _as_plain(np.asarray(leaf.buffer), path)
+                _require_supported(buffer.dtype, path)
+                self._static(Scratch(buffer.shape, buffer.dtype), argument, path)
+                self.inner.append(None)
             else:
                 self._add(leaf, argument, path)
                 self.inner.append(None)
         roles = tuple(
-            inner if inner is not None else leaf.__class__ is Static
+            inner if inner is not None else leaf.__class__ in (Static, Cache)
             for leaf, inner in zip(self.marks, self.inner, strict=True)
         )
         self.structure = (self.outer, roles)
@@ -195,7 +202,7 @@ class Flattened:
         """Return ``(args, kwargs)`` with the traced leaves in their places."""
         replaced = iter(traced)
         return self.unflatten(
-            leaf if spec.level == STATIC else next(replaced)
+            (scratch(leaf) if leaf.__class__ is Scratch else leaf) if spec.level == STATIC else next(replaced)
             for leaf, spec in zip(self.leaves, self.specs, strict=True)
         )
 
@@ -223,8 +230,8 @@ class Flattened:
 
 
 def is_mark(x) -> bool:
-    """Whether an argument comes as a `Constant` or a `Static`."""
-    return x.__class__ is Constant or x.__class__ is Static
+    """Whether an argument comes as a `Constant`, a `Static` or a `Cache`."""
+    return x.__class__ is Constant or x.__class__ is Static or x.__class__ is Cache
 
 
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
@@ -272,7 +279,7 @@ def like_prepared(arg, prepared):
     """Return a bare argument in the role that it was prepared with."""
     if is_mark(arg) or not is_mark(prepared):
         return arg
-    return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else Static(arg)
+    return Constant(arg, prepared.frozen) if prepared.__class__ is Constant else prepared.__class__(arg)
 
 
 # ---- does it fit?

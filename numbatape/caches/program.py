@@ -20,6 +20,7 @@ from ..tape.tape import CONSTANT
 from ..trace import randomness
 from ..trace.capture import Environment
 from ..trace.record import Recording, record
+from ..trace.sharing import sharing
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 
@@ -33,6 +34,8 @@ class Variant:
         self.statics = flat.statics
         # The contents of the constants where the tape holds for no others, else None.
         self.contents = constant_contents(flat) if recording.pinned else None
+        # Which arguments share memory, where one of several is written to.
+        self.sharing = sharing_of(flat) if recording.writes_inputs and len(flat.traced()) > 1 else None
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
         self.hits = 0
@@ -40,7 +43,9 @@ class Variant:
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
 
-    def laned(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> tuple:
+    def laned(
+        self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]
+    ) -> tuple[Tape, tuple[int, ...]]:
         """Return (tape, its input dimensions) with lanes: one level around another."""
         tape, sizes = self.tape, dimensions
         for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
@@ -58,7 +63,8 @@ class Variant:
         """Return the plan for some sizes in which inputs have lanes."""
         key = (dimensions, levels, widths)
         if key not in self._plans:
-            self._plans[key] = make_plan(*self.laned(dimensions, levels, widths), self._values)
+            tape, sizes = self.laned(dimensions, levels, widths)
+            self._plans[key] = make_plan(tape, sizes, self._values)
         plan = self._plans[key]
         assert plan is not None
         return plan
@@ -82,6 +88,8 @@ class Variant:
     def fits(self, flat: Flattened, contents) -> bool:
         """Whether this trace may hold for some arguments (guards on values aside)."""
         if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
+            return False
+        if self.sharing is not None and self.sharing != sharing_of(flat):
             return False
         return self.plan(flat.dimensions) is not None
 
@@ -232,6 +240,11 @@ def constant_contents(flat: Flattened) -> tuple:
     return tuple(np.asarray(leaf).tobytes() for leaf, spec, _ in flat.traced() if spec.level == CONSTANT)
 
 
+def sharing_of(flat: Flattened) -> tuple:
+    """Return which traced leaves share memory."""
+    return sharing(value for value, _, _ in flat.traced())
+
+
 class Evaluator:
     """One thread's workspaces for a program.
 
@@ -291,7 +304,7 @@ class Evaluator:
         program.refresh()
         key = (flat.statics, flat.dimensions, program.version)
         variant = self._last.get(key)
-        if variant is None or variant.contents is not None:
+        if variant is None or variant.contents is not None or variant.sharing is not None:
             variant = program.find(flat)
         tried: set[int] = set()
         fresh = False

@@ -38,6 +38,7 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
     if (
         output is None
         or space.variant.single_use
+        or space.variant.sharing is not None
         or not is_regular(cache, flat)
         or not cache._evaluator.watch(space, flat)
     ):

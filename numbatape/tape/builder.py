@@ -51,6 +51,7 @@ class TapeBuilder:
         self._scalar_literals: dict[tuple, int] = {}
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
+        self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
 
     # ---- values
 
@@ -72,6 +73,8 @@ class TapeBuilder:
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
+        if storage < len(POOLS):
+            self._viewed.add((storage, offset))
         layout = Layout(tuple(dims), tuple(strides))
         number = self._layout_index.get(layout)
         if number is None:
@@ -79,6 +82,18 @@ class TapeBuilder:
             self.layouts.append(layout)
         self.values.append((storage, offset, number))
         return len(self.values) - 1
+
+    def rehome(self, number: int, storage: int, offset: int) -> bool:
+        """Let a scalar live in a storage's cell, which nothing writes; False where it cannot move.
+
+        Its instruction then writes there, and whoever reads the scalar reads there: a copy is saved.
+        """
+        pool, cell, _ = self.values[number]
+        _, family, level = self.storages[storage]
+        if level == CONSTANT or pool != 2 * level + family or (pool, cell) in self._viewed:
+            return False
+        self.values[number] = (storage, offset, SCALAR_LAYOUT)
+        return True
 
     def contiguous_strides(self, dims) -> tuple[tuple[int, ...], int]:
         """Return row-major strides and the number of cells, as size codes."""
@@ -97,7 +112,7 @@ class TapeBuilder:
             if value is None:
                 value = self._scalar_literals[key] = self.scalar(family, CONSTANT)
                 storage, offset, _ = self.values[value]
-                self.literals.append(Literal(storage, offset, data.reshape(1)))
+                self.literals.append(Literal(storage, offset, data.flatten()))
             return value
         value = self.array(data.shape, family, CONSTANT)
         self.literals.append(Literal(self.values[value][0], 0, data.flatten()))

@@ -173,7 +173,7 @@ class Sizes:
     def pin(self, code: int, line: int = -1) -> int:
         """Return the value behind a code, guarded: the trace holds for this size alone."""
         if code < 0:
-            self.guard(code, "==", self.values[-code - 1], line)
+            self.guard(code, "==", self.negative(self.values[-code - 1]), line)
             return self.values[-code - 1]
         return code
 

@@ -8,6 +8,7 @@ derivative without a word.
 from __future__ import annotations
 
 import sys
+from weakref import ref
 
 import numpy as np
 
@@ -16,10 +17,18 @@ from ..ops import OPCODE
 from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
 from .methods import Methods
 from .reads import Reads
-from .trace import where_in_user_code
+from .trace import root_of, where_in_user_code
 
-float64 = np.float64
+float64, ndarray = np.float64, np.ndarray
 NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
+
+
+def note(trace, array, value) -> None:
+    """Note who refers to which memory, for the day that somebody writes to it."""
+    key = id(value) if value.base is None else id(root_of(value))
+    trace.arrays.append((key, ref(array)))
+    if key in trace.boxes:
+        trace.boxes[key].settled.append(array)
 
 
 def new_traced(trace, value, number, level, family) -> TracedArray:
@@ -32,6 +41,8 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._family = family
     if trace.kept is not None:
         trace.kept[number] = value
+    if value.__class__ is ndarray:
+        note(trace, self, value)
     return self
 
 
@@ -42,6 +53,13 @@ def scalar_instruction(row: int, value, x, y):
     if trace.kept is not None:
         trace.kept[x._id], trace.kept[y._id] = x._value, y._value
     return _scalar(trace, value, 2 * row, active, max(x._level, y._level), x._id, y._id)
+
+
+def revalue(x, value) -> None:
+    """Let a traced array stand for another value: NumPy's own, where ours came about otherwise."""
+    x._value = value
+    if value.__class__ is ndarray:
+        note(x._trace, x, value)
 
 
 def _scalar(trace, value, code, active, level, a, b):
@@ -157,14 +175,11 @@ def _comparison(ufunc):
     return compare
 
 
-def _in_place(name):
+def _in_place(ufunc):
     def mutate(self, other):
-        if not isinstance(self._value, np.ndarray):
+        if not isinstance(self._value, ndarray) or not _acceptable(other):
             return NotImplemented  # scalars are immutable: Python rebinds the name
-        raise UnsupportedOperationError(
-            f"an augmented assignment (__i{name}__) changes a traced array in place at "
-            f"{where_in_user_code()}; in-place writes are not supported yet: write x = x + y for x += y"
-        )
+        return ufunc(self, other, out=(self,))
 
     return mutate
 
@@ -172,7 +187,8 @@ def _in_place(name):
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 
-    __slots__ = ("_family", "_id", "_level", "_trace", "_value")
+    # _id and _level are missing after a write, until they are asked for: see __getattr__.
+    __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
     __add__, __radd__ = _operator("add", np.add)
     __sub__, __rsub__ = _operator("sub", np.subtract)
@@ -259,7 +275,7 @@ class TracedArray(Methods, Reads):
         return result
 
     def __pos__(self):
-        return self
+        return np.positive(self) if isinstance(self._value, ndarray) else self
 
     def __abs__(self):
         return self._as_weak(np.absolute(self))
@@ -289,10 +305,13 @@ class TracedArray(Methods, Reads):
             raise
 
     def __setitem__(self, key, value):
-        raise UnsupportedOperationError(
-            f"assignment into a traced array at {where_in_user_code()}: in-place writes are not "
-            "supported yet; use np.where, np.concatenate or np.stack"
-        )
+        try:
+            if key.__class__ is int and boxes.put_entry(self, key, value):
+                return
+            writes.assign(self, key, value)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     def __delitem__(self, key):
         raise ValueError("cannot delete array elements")
@@ -307,10 +326,10 @@ class TracedArray(Methods, Reads):
         return format(self._value, spec)
 
     def __copy__(self):
-        return self
+        return np.copy(self) if isinstance(self._value, ndarray) else self
 
     def __deepcopy__(self, memo):
-        return self
+        return self.__copy__()
 
     # ---- NumPy's protocols
 
@@ -333,8 +352,10 @@ class TracedArray(Methods, Reads):
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
-        if not isinstance(self._value, np.ndarray):
+        if not isinstance(self._value, ndarray):
             return ()
+        if boxes.box_of(self) is not None:
+            return self._value.shape
         layout = self._trace.tape.layouts[self._trace.tape.values[self._id][2]]
         sizes = self._trace.tape.sizes
         return tuple(sizes.pin(dim) for dim in layout.dims)
@@ -384,9 +405,15 @@ class TracedArray(Methods, Reads):
 
     @property
     def flat(self):
-        return self.reshape(-1)
+        flat = self.reshape(-1)
+        if isinstance(self._value, ndarray) and not np.shares_memory(flat._value, self._value):
+            flat._value.flags.writeable = False  # a copy: what is written would be lost
+        return flat
 
     def __getattr__(self, name):
+        if name in ("_id", "_level"):
+            boxes.settle(self)
+            return object.__getattribute__(self, name)
         if hasattr(np.ndarray, name) and not name.startswith(
             "__"
         ):  # those are asked for to see if they exist
@@ -396,10 +423,12 @@ class TracedArray(Methods, Reads):
         raise AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}")
 
 
-for _name in (
-    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
-    *("and", "or", "xor", "lshift", "rshift"),
-):
-    setattr(TracedArray, f"__i{_name}__", _in_place(_name))
+for _name, _ufunc in {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide},
+    **{"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "matmul": np.matmul},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"lshift": np.left_shift, "rshift": np.right_shift},
+}.items():
+    setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
 
-from . import functions, indexing, primitives, ufuncs  # noqa: E402  (they need TracedArray)
+from . import boxes, functions, indexing, primitives, ufuncs, writes  # noqa: E402  (they need TracedArray)

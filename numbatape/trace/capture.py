@@ -45,6 +45,12 @@ def is_user_file(filename: str) -> bool:
     return not filename.startswith((*_LIBRARIES, _PACKAGE, "<frozen"))
 
 
+def is_users_class(cls: type) -> bool:
+    """Whether a class is the user's own."""
+    file = _file_of(cls)
+    return file is not None and is_user_file(file)
+
+
 class Environment:
     """The captured values of a function at the time of a trace.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from .array import TracedArray, new_traced
+from . import boxes
+from .array import TracedArray, revalue
+from .plain import PlainArray
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -24,6 +26,10 @@ def item(x: TracedArray, k: int) -> TracedArray:
     """Return ``x[k]`` of a vector: a one-cell view. The hot path of scalar loops."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
+    if trace.boxes:
+        box = boxes.box_of(x)
+        if box is not None:
+            return boxes.entry(box, x, k)
     builder = trace.tape
     storage, start, layout = builder.values[x._id]
     layout = builder.layouts[layout]
@@ -38,8 +44,15 @@ def item(x: TracedArray, k: int) -> TracedArray:
             sizes.guard(dim, ">=", -k)
         step = sizes.mul(sizes.sub(dim, -k), stride)
     offset = start + step if start >= 0 and step >= 0 else sizes.add(start, step)
-    builder.values.append((storage, offset, 0))
-    return new_traced(trace, value, len(builder.values) - 1, x._level, x._family)
+    values = builder.values
+    values.append((storage, offset, 0))
+    self = TracedArray.__new__(TracedArray)  # as new_traced does for scalars
+    self._trace = trace
+    self._value = value
+    self._id = len(values) - 1
+    self._level = x._level
+    self._family = x._family
+    return self
 
 
 def getitem(x: TracedArray, key) -> TracedArray:
@@ -60,6 +73,8 @@ def getitem(x: TracedArray, key) -> TracedArray:
 
 def _plain(k):
     """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
+    if type(k) is PlainArray:
+        k = k._value
     if isinstance(k, list):
         return (
             np.stack(k)
@@ -78,7 +93,7 @@ def _plain(k):
 def _is_basic(k) -> bool:
     if k is None or k is Ellipsis or isinstance(k, slice):
         return True
-    return isinstance(k, int) and not isinstance(k, (bool, np.bool_))
+    return isinstance(k, (int, np.integer)) and not isinstance(k, bool)
 
 
 def _full_key(x: TracedArray, key) -> list:
@@ -102,6 +117,9 @@ def _axes_of(k) -> int:
 
 def basic(x: TracedArray, key) -> TracedArray:
     """Return the view that integers, slices, None and Ellipsis make."""
+    box = boxes.box_of(x) if x._trace.boxes else None
+    if box is not None:
+        return boxes.entry(box, x, key)
     value = x._value[key]
     layout = layout_of(x)
     builder = x._trace.tape
@@ -182,7 +200,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
         lead, count = places[0], len(shape)
         order = [*range(count, count + lead), *range(count), *range(count + lead, gathered.ndim)]
         gathered = transpose(gathered, order)
-    gathered._value = value
+    revalue(gathered, value)
     return gathered
 
 
@@ -264,5 +282,5 @@ def mask_positions(mask) -> list:
         result.append(np.floor_divide(rest, float(stride)) if stride > 1 else rest)
         rest = rest - result[-1] * float(stride)
     for k, axis in enumerate(result):
-        axis._value = np.nonzero(value)[k]
+        revalue(axis, np.nonzero(value)[k])
     return result

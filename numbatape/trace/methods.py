@@ -13,7 +13,7 @@ FUNCTIONS = (
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
-MUTATING = ("fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort", "byteswap")
+UNSUPPORTED = ("itemset", "partition", "resize", "setfield", "byteswap")
 
 
 def _method(name: str):
@@ -26,11 +26,10 @@ def _method(name: str):
     return method
 
 
-def _mutating(name: str):
+def _refused(name: str):
     def method(self, *args, **kwargs):
         raise UnsupportedOperationError(
-            f"ndarray.{name} changes a traced array in place at {where_in_user_code()}; in-place "
-            "writes are not supported yet" + ("; use np.sort(x)" if name == "sort" else "")
+            f"ndarray.{name} of a traced array at {where_in_user_code()} is not supported"
         )
 
     method.__name__ = name
@@ -56,7 +55,19 @@ class Methods:
         return np.compress(condition, self, axis, out)
 
     def flatten(self, order="C"):
-        return np.ravel(self, order)
+        return np.copy(np.ravel(self, order))
+
+    def fill(self, value):
+        self[...] = value
+
+    def sort(self, axis=-1, kind=None, order=None, *, stable=None):
+        self[...] = np.sort(self, axis, kind, order, stable=stable)
+
+    def put(self, indices, values, mode="raise"):
+        np.put(self, indices, values, mode)
+
+    def setflags(self, write=None, align=None, uic=None):
+        self._value.setflags(write, align, uic)
 
     def copy(self, order="C"):
         return np.copy(self)
@@ -97,5 +108,5 @@ class Methods:
 for _name in FUNCTIONS:
     if hasattr(np, _name):
         setattr(Methods, _name, _method(_name))
-for _name in MUTATING:
-    setattr(Methods, _name, _mutating(_name))
+for _name in UNSUPPORTED:
+    setattr(Methods, _name, _refused(_name))

@@ -73,7 +73,7 @@ def operand(trace: Trace, arg, family: int) -> tuple[int, int, tuple[int, ...]]:
     if arg.__class__ is TracedArray:
         dims = layout_of(arg).dims
         if trace.kept is not None:
-            trace.kept[arg._id] = arg._value
+            trace.keep(arg)
         number = arg._id if arg._family == family else trace.cast(arg, family)
         return number, arg._level, dims
     return trace.literal(arg, family), CONSTANT, np.shape(arg)
@@ -366,4 +366,5 @@ def stop_gradient(x: TracedArray) -> TracedArray:
     trace = x._trace
     out = trace.tape.array(dims_of(x), x._family, VARYING)
     trace.tape.emit(2 * OPCODE["copy"] + x._family, 0, MAIN, out, x._id, line=trace.line())
-    return new_traced(trace, x._value, out, VARYING, x._family)
+    value = np.copy(x._value) if isinstance(x._value, np.ndarray) else x._value
+    return new_traced(trace, value, out, VARYING, x._family)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
-from .trace import where_in_user_code
+from .trace import is_stored, unreachable, where_in_user_code
 
 
 class Reads:
@@ -60,6 +60,8 @@ class Reads:
     def __float__(self):
         outcome = float(self._value)
         if self._level == ACTIVE:
+            if is_stored():
+                raise self._unreachable()
             raise self._leak(
                 "float(x)",
                 "math functions and assignment into an ordinary array (a[i] = x) call it: use np.log(x) "
@@ -84,11 +86,16 @@ class Reads:
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return np.array(self._value, dtype)
+        if is_stored():
+            raise self._unreachable()
         raise self._leak(
             "np.asarray(x) (which np.array, np.full, assignment into an ordinary array and "
             "functions outside NumPy's protocols call)",
             "build arrays from traced values with np.stack, np.concatenate or np.where",
         )
+
+    def _unreachable(self) -> LeakError:
+        return LeakError(unreachable("an assignment"))
 
     def __hash__(self):
         raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")

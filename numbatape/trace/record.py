@@ -11,8 +11,10 @@ from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
 from . import pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
+from .plain import strip
 from .primitives import contiguous, family_of
-from .trace import Trace, recording
+from .sharing import note_inputs
+from .trace import CURRENT, Trace
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Recording:
         Whether the tape holds for the present contents of the constants only.
     failed
         Whether the function caught an exception: the tape holds for the present inputs only.
+    writes_inputs
+        Whether the function wrote to an argument: the tape holds while the same arguments share memory.
     """
 
     tape: Tape
@@ -47,6 +51,7 @@ class Recording:
     levels: tuple[int, ...]
     pinned: bool
     failed: bool
+    writes_inputs: bool
 
 
 @pytrees.opaque
@@ -79,13 +84,16 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Record
         family = family_of(value)
         if isinstance(value, np.ndarray):
             # The tracer's own copy: whatever happens to the caller's array, or to ours, stays apart.
+            writeable = value.flags.writeable
             value = value.copy()
-            value.flags.writeable = False
+            value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
         traced.append(new_traced(trace, value, number, leaf.level, family))
-    args, kwargs = rebuild(traced)
+    note_inputs(trace, traced, [leaf.value for leaf in leaves])
+    token = CURRENT.set(trace)
     try:
-        with recording(trace), np.errstate(all="ignore"), randomness.forbidden():
+        args, kwargs = rebuild(traced)
+        with np.errstate(all="ignore"), randomness.forbidden():
             run = scipy_bridge.rebind(function)
             result = (run if transform is None else transform(run))(*args, **kwargs)
             return _finish(trace, result)
@@ -94,13 +102,18 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Record
         if isinstance(error.__cause__, LeakError):
             raise error.__cause__ from None
         raise
+    finally:
+        CURRENT.reset(token)
+        trace.closed = True
 
 
 def _finish(trace: Trace, result) -> Recording:
+    if result is None and len(trace.scratch) == 1:
+        (result,) = trace.scratch  # a function that writes its result into an argument
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
-    for leaf in leaves:
+    for leaf in map(strip, leaves):
         if leaf.__class__ is not TracedArray:
             noted.append(_checked(leaf))
             continue
@@ -115,7 +128,9 @@ def _finish(trace: Trace, result) -> Recording:
     # Derivatives repeat themselves: what one rule computes another may need.
     tape = trace.tape.freeze(tuple(outputs), merge=trace.kept is not None)
     kept = pytrees.unflatten(structure, noted)
-    return Recording(tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed)
+    return Recording(
+        tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs
+    )
 
 
 def _checked(leaf):

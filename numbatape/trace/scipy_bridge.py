@@ -5,23 +5,35 @@ Functions such as ``scipy.special.logsumexp``, ``math.log`` and ``np.array`` cal
 helpers that it calls, whose globals and closure refer to functions that know traced arrays.
 NumPy, SciPy and the user's modules stay as they are, and other threads notice nothing.
 
-Not reached: methods that a method calls, classes, functions in libraries, and functions that
-assign to globals.
+Objects of the user's classes become objects of a subclass whose methods are copies.
+
+Not reached: classes, objects behind an object's attributes, functions in libraries, and functions
+that assign to globals.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dis
 import functools
 import sys
 import types
 
-from .capture import is_user_file
 from .functions.array_functions import JOINERS
+from .functions.creation import creators
 from .functions.stand_ins import PENDING, complete
+from .references import (
+    assigns_globals,
+    helpers_of,
+    methods_of,
+    names_of,
+    needs,
+    own_methods,
+    python_function,
+    reached,
+    users_classes,
+    writes,
+)
 
-STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 PACKAGES = ("scipy",)  # modules that lead to modules with stand-ins
 
 
@@ -36,7 +48,7 @@ class Table:
         ``(names, proxy)`` by the id of a module: what of it is replaced, and its copy.
     """
 
-    def __init__(self, loaded: tuple[str, ...]):
+    def __init__(self, loaded: tuple[str, ...], writes: bool):
         self.functions: dict[int, object] = {}
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
@@ -44,7 +56,7 @@ class Table:
         for name in loaded:
             found = complete(name)
             if name == "numpy":
-                found |= JOINERS
+                found |= JOINERS | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
@@ -73,91 +85,13 @@ def copy_module(module: types.ModuleType, replaced: dict) -> types.ModuleType:
 
 
 @functools.cache
-def _table(loaded: tuple[str, ...]) -> Table:
-    return Table(loaded)
+def _table(loaded: tuple[str, ...], writes: bool) -> Table:
+    return Table(loaded, writes)
 
 
-def table() -> Table:
-    return _table(tuple(name for name in PENDING if name in sys.modules))
-
-
-# ---- what code refers to
-
-
-@functools.lru_cache(maxsize=10_000)
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return the global and attribute names of code and of the functions inside it."""
-    inner = (_names(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    return frozenset(code.co_names).union(*inner)
-
-
-@functools.lru_cache(maxsize=10_000)
-def _assigns_globals(code: types.CodeType) -> bool:
-    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return STORE_GLOBAL in code.co_code[::2] or any(map(_assigns_globals, inner))
-
-
-@functools.lru_cache(maxsize=10_000)
-def _is_users(code: types.CodeType) -> bool:
-    return is_user_file(code.co_filename)
-
-
-def _python_function(value) -> types.FunctionType | None:
-    """Return the user's Python function behind a value: itself, or a Numba dispatcher's."""
-    if value.__class__ is not types.FunctionType:
-        if not type(value).__module__.startswith("numba."):
-            return None
-        value = getattr(value, "py_func", None)
-        if value.__class__ is not types.FunctionType:
-            return None
-    return value if _is_users(value.__code__) else None
-
-
-def _referents(function: types.FunctionType):
-    """Yield the values that a function refers to: globals by name, cells, defaults."""
-    scope = function.__globals__
-    for name in _names(function.__code__):
-        if name in scope:
-            yield scope[name]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is filled later
-            yield cell.cell_contents
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-
-
-def _needs(function: types.FunctionType, known: Table) -> bool:
-    """Whether a function, or a helper that it can reach, refers to something replaced."""
-    seen, waiting = {id(function)}, [function]
-    while waiting:
-        current = waiting.pop()
-        names = _names(current.__code__)
-        for value in _referents(current):
-            if id(value) in known.functions:
-                return True
-            if value.__class__ is types.ModuleType:
-                replaced, _ = known.modules.get(id(value), (frozenset(), None))
-                if not replaced.isdisjoint(names):
-                    return True
-                parts = _helpers(value, names).values()
-            else:
-                parts = (value,)
-            for part in parts:
-                helper = _python_function(part)
-                if helper is not None and helper is not part:
-                    return True  # a Numba dispatcher: its Python function is what can be traced
-                if helper is not None and id(helper) not in seen:
-                    seen.add(id(helper))
-                    waiting.append(helper)
-    return False
-
-
-def _helpers(module: types.ModuleType, names) -> dict:
-    """Return the functions of a user's module that code may call."""
-    file = getattr(module, "__file__", None)
-    if file is None or not is_user_file(file):
-        return {}
-    return {n: v for n, v in vars(module).items() if n in names and _python_function(v) is not None}
+def table(writes: bool = False) -> Table:
+    """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
+    return _table(tuple(name for name in PENDING if name in sys.modules), writes)
 
 
 # ---- copies
@@ -172,13 +106,15 @@ class _Rebinder:
         self.scopes: dict[int, dict] = {}
         self.cells: dict[int, types.CellType] = {}
         self.modules: dict[int, types.ModuleType] = {}
+        self.instances: dict[int, object] = {}
+        self.classes: dict[type, type] = {}
 
     def function(self, original: types.FunctionType) -> types.FunctionType:
         found = self.copies.get(id(original))
         if found is not None:
             return found
         code = original.__code__
-        if _assigns_globals(code):  # its assignments would go to the copied globals
+        if assigns_globals(code):  # its assignments would go to the copied globals
             self.copies[id(original)] = original
             return original
         scope = self.scopes.get(id(original.__globals__))
@@ -189,7 +125,7 @@ class _Rebinder:
         closure = None if cells is None else tuple(self._new_cell(cell) for cell in cells)
         copy = types.FunctionType(code, scope, original.__name__, None, closure)
         self.copies[id(original)] = copy
-        names = _names(code)
+        names = names_of(code)
         copy.__qualname__, copy.__doc__ = original.__qualname__, original.__doc__
         copy.__defaults__ = self._all(original.__defaults__, names)
         if original.__kwdefaults__:
@@ -223,7 +159,8 @@ class _Rebinder:
         return (
             id(value) in self.known.functions
             or value.__class__ is types.ModuleType
-            or _python_function(value) is not None
+            or python_function(value) is not None
+            or bool(methods_of(type(value)))
         )
 
     def _fill(self, cell, names) -> None:
@@ -241,19 +178,52 @@ class _Rebinder:
             if not replaced.isdisjoint(names):
                 return proxy
             return self._users_module(value, names)
-        helper = _python_function(value)
-        return value if helper is None else self.function(helper)
+        helper = python_function(value)
+        if helper is not None:
+            return self.function(helper)
+        return self.instance(value) if methods_of(type(value)) else value
+
+    def instance(self, original):
+        """Return an object with the same attributes whose methods are copies."""
+        found = self.instances.get(id(original))
+        if found is not None:
+            return found
+        result = original
+        if hasattr(original, "__dict__") and type(original) in users_classes(type(original)):
+            methods = methods_of(type(original)).values()
+            # Not of tuples, enumerations and their like, which cannot be made without their contents.
+            with contextlib.suppress(TypeError):
+                if needs(list(reached(*methods)), self.known):
+                    result = object.__new__(self._subclass(type(original)))
+                    object.__setattr__(result, "__dict__", original.__dict__)
+        self.instances[id(original)] = result
+        return result
+
+    def _subclass(self, cls: type) -> type:
+        """Return a subclass with copied methods; ``super()`` finds copies too."""
+        found = self.classes.get(cls)
+        if found is None:
+            made = {}
+            for base in reversed(users_classes(cls)):
+                parents = (base, *reversed(made.values())) if base is cls else (base,)
+                body = {"__slots__": (), "__module__": base.__module__}
+                made[base] = type(cls)(base.__name__, parents, body)
+            found = self.classes[cls] = made[cls]
+            for base, own in made.items():
+                for name, method in own_methods(base).items():
+                    setattr(own, name, self.function(method))
+        return found
 
     def _users_module(self, module, names):
         """Return a copy of a user's module with the functions copied that code may call."""
-        helpers = _helpers(module, names)
+        helpers = helpers_of(module, names)
         if not helpers:
             return module
         copy = self.modules.get(id(module))
         if copy is None:
             copy = self.modules[id(module)] = copy_module(module, {})
         for name, helper in helpers.items():
-            copy.__dict__[name] = self.function(_python_function(helper))
+            copy.__dict__[name] = self.function(python_function(helper))
         return copy
 
 
@@ -263,19 +233,30 @@ def rebind(function):
     Parameters
     ----------
     function
-        A plain function, a bound method or a ``functools.partial``; other callables are returned
-        as they are.
+        A plain function, a bound method, a ``functools.partial`` or a callable object; other
+        callables are returned as they are.
     """
     if isinstance(function, functools.partial):
         inner = rebind(function.func)
         same = inner is function.func
         return function if same else functools.partial(inner, *function.args, **function.keywords)
+    stand_in = table().functions.get(id(function))
+    if stand_in is not None:
+        return stand_in
     if isinstance(function, types.MethodType):
-        inner = rebind(function.__func__)
-        return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
-    known = table()
-    if id(function) in known.functions:
-        return known.functions[id(function)]
-    if not isinstance(function, types.FunctionType) or not _needs(function, known):
+        target, methods = function.__func__, methods_of(type(function.__self__))
+    else:
+        target, methods = function, methods_of(type(function))
+        target = methods.get("__call__", target)
+    if not isinstance(target, types.FunctionType):
         return function
-    return _Rebinder(known).function(function)
+    functions = list(reached(target, *methods.values()))
+    known = table(writes=any(writes(one.__code__) for one in functions))
+    if not needs(functions, known):
+        return function
+    copies = _Rebinder(known)
+    if isinstance(function, types.MethodType):
+        return types.MethodType(
+            copies.function(target), copies.value(function.__self__, names_of(target.__code__))
+        )
+    return copies.function(target) if target is function else copies.instance(function)

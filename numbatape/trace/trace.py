@@ -6,10 +6,10 @@ and the paths that Python takes are NumPy's; the tape is written beside it.
 
 from __future__ import annotations
 
-import contextlib
+import dis
 import os
 import sys
-import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -48,25 +48,40 @@ def where_in_user_code() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
-_running = threading.local()
+STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+
+
+def is_stored() -> bool:
+    """Whether the user's code is at an assignment ``a[i] = x`` now."""
+    frame = user_frame()
+    return frame.f_code.co_code[frame.f_lasti] in STORES
+
+
+def unreachable(what: str) -> str:
+    """Return the message for a traced value that goes into an array outside of the trace."""
+    return (
+        f"{what} at {where_in_user_code()} writes a traced value into an array that the trace cannot reach "
+        "(captured, or made by code that runs as it is): make the array inside the function (np.zeros, "
+        "np.array(data)), build the result with np.stack, or `import numbatape.numpy as np` where the "
+        "function's own np is out of reach"
+    )
+
+
+def root_of(value):
+    """Return the array that owns the memory of an array."""
+    base = value.base
+    while isinstance(base, np.ndarray):
+        value, base = base, base.base
+    return value
+
+
+# The trace that runs in this thread: what creates arrays has no traced argument to find it by.
+CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
 
 
 def current() -> Trace | None:
     """Return the innermost trace that this thread is recording, or None."""
-    stack = getattr(_running, "stack", None)
-    return stack[-1] if stack else None
-
-
-@contextlib.contextmanager
-def recording(trace: Trace):
-    """Make a trace the current one of this thread."""
-    stack = _running.__dict__.setdefault("stack", [])
-    stack.append(trace)
-    try:
-        yield
-    finally:
-        stack.pop()
-        trace.closed = True
+    return CURRENT.get()
 
 
 class Trace:
@@ -92,6 +107,14 @@ class Trace:
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self.differentiating: int | None = None  # the line whose reverse rule is being recorded
         self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
+        self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
+        self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
+        self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
+        self.captured: set[int] = set()  # whose memory literals were made of, by id
+        self.scratch: list = []  # memory that the function was given to write to
+        self.inputs: dict = {}  # traced arguments by the id of their memory
+        self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
+        self.writes_inputs = False
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
         self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place
@@ -103,6 +126,19 @@ class Trace:
         """Keep the value of every operand from now on: reverse rules will compute with them."""
         if self.kept is None:
             self.kept = {}
+
+    def keep(self, x) -> None:
+        """Keep the value of an operand as it is now; NumPy may write to its memory later."""
+        value = x._value
+        if self.boxes and isinstance(value, np.ndarray) and id(root_of(value)) in self.boxes:
+            value = value.copy()
+        self.kept[x._id] = value  # type: ignore[index]
+
+    def keep_apart(self, root: np.ndarray) -> None:
+        """Copy the kept values in memory that is about to be written to."""
+        for number, value in (self.kept or {}).items():
+            if isinstance(value, np.ndarray) and root_of(value) is root:
+                self.kept[number] = value.copy()  # type: ignore[index]
 
     def value_at(self, number: int):
         """Return the NumPy value of an operand that was recorded while values were kept."""
@@ -149,8 +185,16 @@ class Trace:
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
             self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
+            self.captured.add(id(root_of(data)))
             return number
         return self.tape.literal(self._checked(np.asarray(data)), family)
+
+    def forget(self, root: np.ndarray) -> None:
+        """Drop the literals of an array that was written to; its next use makes another one."""
+        for key, (data, _) in list(self._arrays.items()):
+            if root_of(data) is root:
+                del self._arrays[key]
+        self.captured.discard(id(root))
 
     def _checked(self, data: np.ndarray) -> np.ndarray:
         if data.dtype.kind in "iu" and data.size and np.abs(data).max() > EXACT_INTEGER:

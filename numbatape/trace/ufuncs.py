@@ -8,8 +8,9 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
-from . import functions
+from . import functions, writes
 from .array import TracedArray
+from .plain import strip, trace_of_plain, wrap
 from .primitives import elementwise, expand, row, value_of
 from .trace import where_in_user_code
 
@@ -58,15 +59,38 @@ def _name(ufunc) -> str:
 
 def dispatch(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
-    if kwargs.pop("out", None) is not None:
-        raise UnsupportedOperationError(
-            f"{_name(ufunc)}(..., out=array) at {where_in_user_code()} writes into an array in place "
-            "(so does `array += traced`); in-place writes are not supported yet: write x = x + y"
-        )
+    if method == "at":
+        return writes.at(ufunc, *inputs)
+    if kwargs.get("out") is not None:
+        return _into_out(ufunc, method, inputs, kwargs)
+    kwargs.pop("out", None)
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{_name(ufunc)}.{method}")
     return handler(ufunc, inputs, kwargs)
+
+
+def dispatch_plain(ufunc, method, inputs, kwargs):
+    """Do what NumPy was asked to do with plain arrays, and perhaps traced ones, among the inputs."""
+    if method == "at" or kwargs.get("out") is not None:
+        return dispatch(ufunc, method, inputs, kwargs)
+    trace = trace_of_plain(inputs, kwargs)
+    inputs, kwargs = strip(inputs), strip(kwargs)
+    if any(x.__class__ is TracedArray for x in inputs):
+        return dispatch(ufunc, method, inputs, kwargs)
+    return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
+
+
+def _into_out(ufunc, method, inputs, kwargs):
+    """Call a ufunc without ``out=`` and put the results there."""
+    out, where = kwargs.pop("out"), kwargs.pop("where", True)
+
+    def again():
+        copies = tuple(None if t is None else np.copy(value_of(strip(t))) for t in out)
+        getattr(ufunc, method)(*(value_of(strip(x)) for x in inputs), **kwargs, out=copies)
+
+    result = getattr(ufunc, method)(*inputs, **kwargs)
+    return writes.store_all(ufunc, out, result, where, _name(ufunc), again)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
@@ -182,13 +206,6 @@ def outer(ufunc, inputs, kwargs):
     return ufunc(np.reshape(left, shape), right, **kwargs)
 
 
-def at(ufunc, inputs, kwargs):
-    raise UnsupportedOperationError(
-        f"{_name(ufunc)}.at changes an array in place at {where_in_user_code()}; in-place writes are "
-        "not supported yet"
-    )
-
-
 def reduceat(ufunc, inputs, kwargs):
     _need_binary(ufunc, "reduceat")
     x, indices = inputs
@@ -211,7 +228,6 @@ METHODS = {
     "reduce": reduce,
     "accumulate": accumulate,
     "outer": outer,
-    "at": at,
     "reduceat": reduceat,
 }
 
@@ -248,12 +264,7 @@ def modf(x):
     return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
 
 
-@composed(np.conjugate)
-def conjugate(x):
-    return x
-
-
-@composed(np.positive)
+@composed(np.positive, np.conjugate)
 def positive(x):
     return elementwise(row("copy"), x)
 

@@ -146,7 +146,7 @@ def vjp(f, *primals):
 
 
 def stop_gradient(x):
-    """Return ``x``, with zero derivative.
+    """Return a copy of ``x`` with zero derivative.
 
     Parameters
     ----------
@@ -160,7 +160,13 @@ def stop_gradient(x):
     array([4., 0.])
     """
     return optree.tree_map(
-        lambda leaf: _stop_traced(leaf) if leaf.__class__ is TracedArray else leaf,
+        lambda leaf: (
+            _stop_traced(leaf)
+            if leaf.__class__ is TracedArray
+            else leaf.copy()
+            if isinstance(leaf, np.ndarray)
+            else leaf
+        ),
         x,
         none_is_leaf=True,
         namespace=pytrees.NAMESPACE,

@@ -11,7 +11,9 @@ import numpy as np
 
 from ..errors import DtypeError, SpecError, StructureError
 from ..trace import pytrees, scipy_bridge
+from ..trace.array import TracedArray
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
+from ..trace.plain import strip
 from ..trace.primitives import value_of
 from ..trace.trace import Trace, current
 
@@ -30,7 +32,8 @@ class Call:
         assert trace is not None
         self.trace: Trace = trace
         self.function = scipy_bridge.rebind(function)
-        self.args, self.kwargs, self.chosen = list(args), kwargs, chosen
+        args = strip(list(args))
+        self.args, self.kwargs, self.chosen = args, kwargs, chosen
         self.trees = [pytrees.flatten(args[k]) for k in chosen]
         self.leaves = [leaf for parts, _ in self.trees for leaf in parts if is_float(leaf)]
         for k, (parts, _) in zip(chosen, self.trees, strict=True):
@@ -74,8 +77,13 @@ class Call:
         return result
 
 
+def _own(part):
+    """Return a derivative that the caller may write to."""
+    return part.copy() if part.__class__ is TracedArray and np.ndim(part._value) else part
+
+
 def _zeros(parts, likes) -> list:
-    return [or_zeros(part, like) for part, like in zip(parts, likes, strict=True)]
+    return [_own(or_zeros(part, like)) for part, like in zip(parts, likes, strict=True)]
 
 
 def _like_result(run: Linearised, parts):
@@ -83,7 +91,8 @@ def _like_result(run: Linearised, parts):
     found = iter(parts)
     outputs = {id(y) for y in run.outputs}
     filled = [
-        or_zeros(next(found), leaf) if id(leaf) in outputs else or_zeros(None, leaf) for leaf in run.parts
+        _own(or_zeros(next(found), leaf)) if id(leaf) in outputs else or_zeros(None, leaf)
+        for leaf in run.parts
     ]
     return pytrees.unflatten(run.structure, filled)
 

@@ -42,8 +42,8 @@ for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "median", "cums
 
 
 @stands_for("numpy", "dot", run=None)
-def dot(a, b):
-    return np.dot(*lift_all(a, b))
+def dot(a, b, out=None):
+    return np.dot(*lift_all(a, b), **({} if out is None else {"out": out}))
 
 
 class _Joiner:

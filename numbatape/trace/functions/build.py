@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...tape.tape import F32, F64
+from ..array import TracedArray
+from ..plain import wrap
 from ..primitives import array_instruction, broadcast_to, contiguous, elementwise, expand, layout_of
-from .common import adopt, composes, lift, lift_all, pinned, plain, unsupported_argument
+from .common import adopt, composes, find_trace, lift, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 
 
@@ -42,13 +44,17 @@ _triangle("triu", np.triu)
 
 
 def _plain_result(function):
-    """Let NumPy make an array that takes only shape and dtype from traced ones."""
+    """Let NumPy make an array that takes only shape and dtype from traced ones.
+
+    A plain array of the trace: traced values may be written into it.
+    """
 
     def make(*args, **kwargs):
+        trace = find_trace(args, tuple(kwargs.values()))
         for arg in (*args, *kwargs.values()):
-            if hasattr(arg, "_trace"):
+            if arg.__class__ is TracedArray:
                 arg.shape  # noqa: B018  (a guard)
-        return function(*plain(args), **plain(kwargs))
+        return wrap(trace, function(*plain(args), **plain(kwargs)))
 
     implements(function)(make)
 

@@ -98,12 +98,11 @@ def _registrar(functions, run):
 def evaluated(function, implementation, run):
     """Return a function of traced arguments that calls NumPy's ``function`` on their values first."""
     accepted, takes_any = _keywords(implementation)
-    place = _place_of_out(function)
 
     @functools.wraps(implementation)
     def call(*args, **kwargs):
-        if place is not None and len(args) > place and args[place] is not None:
-            raise unsupported_argument(function, "out", "in-place writes are not supported yet")
+        if "overwrite_input" in kwargs:
+            raise unsupported_argument(function, "overwrite_input", "leave it out")
         value = function(*plain(args), **plain(kwargs))
         for name in kwargs:
             if name not in accepted and not takes_any:
@@ -117,13 +116,6 @@ def _keywords(implementation) -> tuple[frozenset[str], bool]:
     code = implementation.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return frozenset(names), bool(code.co_flags & inspect.CO_VARKEYWORDS)
-
-
-def _place_of_out(function) -> int | None:
-    """Return the position of ``out`` where it can be given without its name."""
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code else ()
-    return names.index("out") if "out" in names else None
 
 
 def adopt(result, value):

@@ -1,14 +1,12 @@
-"""Questions about arrays: shapes, dtypes, closeness; and what changes arrays in place."""
+"""Questions about arrays: shapes, dtypes, closeness."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...errors import UnsupportedOperationError
 from ..primitives import elementwise
-from ..trace import where_in_user_code
 from .common import axes_of, composes, count_of, lift_all, lift_first, plain
-from .registry import full_name, implements
+from .registry import implements
 
 
 @implements(np.shape)
@@ -116,20 +114,3 @@ def round_(a, decimals=0, out=None):
         return np.rint(a)
     scale = 10.0 ** abs(decimals)
     return np.rint(a * scale) / scale if decimals > 0 else np.rint(a / scale) * scale
-
-
-# ---- in place
-
-
-def _mutating(function):
-    def refuse(*args, **kwargs):
-        raise UnsupportedOperationError(
-            f"{full_name(function)} changes an array in place at {where_in_user_code()}; in-place writes are "
-            "not supported yet: build the result with np.where, np.concatenate or np.stack"
-        )
-
-    implements(function)(refuse)
-
-
-for _function in (np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal):
-    _mutating(_function)

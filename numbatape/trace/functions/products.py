@@ -6,6 +6,7 @@ from operator import index
 
 import numpy as np
 
+from ..array import revalue
 from ..primitives import array_instruction, elementwise, expand, layout_of, transpose
 from ..ufuncs import composed
 from .common import (
@@ -48,7 +49,7 @@ def _full(value, a, b):
 def matmul(value, x1, x2):
     a, b = lift_all(x1, x2)
     result = multiply_matrices(a, b, value)
-    result._value = value
+    revalue(result, value)
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -11,9 +12,11 @@ import optree
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
 from ..array import TracedArray
+from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..trace import where_in_user_code
 
 HANDLED: dict[Callable, Callable] = {}
+WRITERS: dict[Callable, Callable] = {}
 
 
 def implements(*functions):
@@ -27,19 +30,54 @@ def implements(*functions):
     return register
 
 
+def in_place(*functions):
+    """Register an implementation that writes into its first argument and gets plain arrays too."""
+
+    def register(implementation):
+        for function in functions:
+            WRITERS[function] = implementation
+        return implementation
+
+    return register
+
+
 def dispatch(function, args, kwargs):
     """Call the implementation of a NumPy function that was given a traced array."""
+    if function in WRITERS:
+        return WRITERS[function](*args, **kwargs)
+    out = kwargs.get("out")
+    place = place_of_out(function)
+    if place is not None and len(args) > place and args[place] is not None:
+        args, out = (*args[:place], None, *args[place + 1 :]), args[place]
+    if out is not None:
+        from ..writes import store
+
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
+
+        def again():
+            values, options = (_plain_values(strip(part)) for part in (args, kwargs))
+            function(*values, **options, out=np.copy(_plain_values(strip(out))))
+
+        return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
+    if has_plain(args) or (kwargs and has_plain(kwargs)):
+        trace = trace_of_plain(args, kwargs)
+        args, kwargs = strip(args), strip(kwargs)
+        if not _traced_leaves((args, kwargs)):
+            return wrap(trace, function(*args, **kwargs))
     implementation = HANDLED.get(function)
     if implementation is not None:
-        if kwargs.get("out") is not None:
-            raise UnsupportedOperationError(
-                f"{full_name(function)}(..., out=array) at {where_in_user_code()} writes into an array "
-                "in place; in-place writes are not supported yet"
-            )
         return implementation(*args, **kwargs)
     if constant_only((args, kwargs)):
         return on_constants(function, args, kwargs)
     raise unsupported(full_name(function))
+
+
+@functools.cache
+def place_of_out(function) -> int | None:
+    """Return the position of ``out`` where it can be given without its name."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    return names.index("out") if "out" in names else None
 
 
 def full_name(function) -> str:
@@ -65,12 +103,14 @@ def on_constants(function, args, kwargs):
     """
     leaves = _traced_leaves((args, kwargs))
     leaves[0]._trace.pin_constants()
-    plain_args, plain_kwargs = optree.tree_map(
-        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf,
-        (tuple(args), dict(kwargs)),
-        none_is_leaf=True,
-    )
+    plain_args, plain_kwargs = _plain_values((tuple(args), dict(kwargs)))
     return function(*plain_args, **plain_kwargs)
+
+
+def _plain_values(tree):
+    return optree.tree_map(
+        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf, tree, none_is_leaf=True
+    )
 
 
 def unsupported(name: str) -> UnsupportedOperationError:

@@ -7,6 +7,7 @@ from operator import index
 import numpy as np
 
 from .. import primitives
+from ..array import revalue
 from ..indexing import basic
 from ..primitives import elementwise, expand, layout_of, view
 from .common import (
@@ -166,7 +167,7 @@ def _split(value, ary, indices_or_sections, axis=0):
         ends = [0, *np.cumsum([np.shape(part)[axis] for part in value]).tolist()]
         parts = _cut(x, axis, ends)
     for part, its in zip(parts, value, strict=True):
-        part._value = its
+        revalue(part, its)
     return parts
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+from ..plain import strip
 from .common import evaluated, find_trace, run_composition
 
 PENDING: dict[str, dict[str, tuple]] = {}
@@ -46,6 +47,8 @@ def _stand_in(original, implementation, run):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             return original(*args, **kwargs)
+        # A plain array is an ndarray to all but what writes into it.
+        args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}
         try:
             return traced(*args, **kwargs)
         except Exception:

@@ -87,7 +87,10 @@ class Adjoint:
         _, family, level = self.tape.storages[storage]
         if storage < len(POOLS):
             level, family = POOLS[storage]
-        return new_traced(trace, trace.value_at(value), value, level, family)
+        known = trace.value_at(value)
+        # A copy: what the function writes into its array later must not move this one along.
+        known = known.copy() if isinstance(known, np.ndarray) else known
+        return new_traced(trace, known, value, level, family)
 
     # ---- the walk
 
@@ -99,13 +102,15 @@ class Adjoint:
         start, stop
             The instructions that computed the outputs from the targets.
         targets
-            Traced arrays.
+            Value numbers.
         seeds
-            ``(output, cotangent)`` pairs.
+            ``(value number, cotangent)`` pairs of outputs.
         """
         relevant = self._relevant(start, stop, targets)
         for output, cotangent in seeds:
-            self._add(output._id, self._lifted(cotangent, output._family))
+            storage = self.tape.values[output][0]
+            family = self.tape.storages[storage][1]
+            self._add(output, self._lifted(cotangent, family))
         trace, code = self.trace, self.tape.code
         around = trace.differentiating
         try:
@@ -114,12 +119,12 @@ class Adjoint:
                 self._pull(code[k], needed)
         finally:
             trace.differentiating = around
-        return [self._collect(target._id) for target in targets]
+        return [self._collect(target) for target in targets]
 
     def _relevant(self, start: int, stop: int, targets) -> list[tuple[int, int]]:
         """Return (instruction, operands that lead to a target) of all that depends on the targets."""
         key = self._key
-        depends = {key(target._id) for target in targets}
+        depends = set(map(key, targets))
         found = []
         for k, row in enumerate(self.tape.code[start:stop], start):
             active = row[1]
@@ -376,6 +381,7 @@ def mark(trace: Trace, leaf) -> TracedArray:
     if leaf.__class__ is TracedArray:
         number = leaf._id if leaf._family == family else trace.cast(leaf, family)
         dims, level, value = dims_of(leaf), leaf._level, leaf._value
+        value = value.copy() if isinstance(value, np.ndarray) else value  # writes stay inside
     else:
         value = np.array(leaf, copy=True) if isinstance(leaf, np.ndarray) else leaf
         number, dims, level = trace.literal(value, family), np.shape(value), CONSTANT
@@ -385,11 +391,14 @@ def mark(trace: Trace, leaf) -> TracedArray:
     return new_traced(trace, value, out, ACTIVE, family)
 
 
-def zeros_like(trace: Trace, x: TracedArray) -> TracedArray:
-    """Return a marked array of zeros in the dimensions of x."""
-    value = np.zeros(np.shape(x._value), FAMILY_DTYPE[x._family])[()]
-    zero = trace.tape.literal(np.float64(0.0), x._family)
-    out = trace.tape.array(dims_of(x), x._family, ACTIVE)
-    op = "fill" if dims_of(x) else "copy"
-    trace.tape.emit(2 * OPCODE[op] + x._family, 0, MAIN, out, zero, line=trace.line())
-    return new_traced(trace, value, out, ACTIVE, x._family)
+def zeros_like(trace: Trace, number: int) -> TracedArray:
+    """Return a marked array of zeros in the dimensions of a value."""
+    tape = trace.tape
+    storage, _, layout = tape.values[number]
+    family, dims = tape.storages[storage][1], tape.layouts[layout].dims
+    value = np.zeros(tuple(map(tape.sizes.value, dims)), FAMILY_DTYPE[family])[()]
+    out = tape.array(dims, family, ACTIVE)
+    zero = tape.literal(np.float64(0.0), family)
+    op = "fill" if dims else "copy"
+    tape.emit(2 * OPCODE[op] + family, 0, MAIN, out, zero, line=trace.line())
+    return new_traced(trace, value, out, ACTIVE, family)

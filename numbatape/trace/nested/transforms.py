@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
+from ..plain import strip
 from ..primitives import value_of
 from ..trace import Trace
 from .adjoint import Adjoint, mark, zeros_like
@@ -42,17 +43,23 @@ class Linearised:
         trace.remember()
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
+        numbers = [leaf._id for leaf in self.marks]  # the function may write to what it gets
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
         self._stop = len(trace.tape.code)
+        self._inputs = numbers
+        if self.result is None and len(trace.scratch) == 1:
+            (self.result,) = trace.scratch  # a function that writes its result into an argument
         parts, self.structure = pytrees.flatten(self.result)
+        parts = [strip(part) for part in parts]
         self.parts = parts
         self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
+        self._results = [y._id for y in self.outputs]
 
     def pull(self, cotangents, strong: bool = True) -> list:
         """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
-        seeds = [(y, ct) for y, ct in zip(self.outputs, cotangents, strict=True) if ct is not None]
-        return Adjoint(self.trace, strong).run(self._start, self._stop, self.marks, seeds)
+        seeds = [(y, ct) for y, ct in zip(self._results, cotangents, strict=True) if ct is not None]
+        return Adjoint(self.trace, strong).run(self._start, self._stop, self._inputs, seeds)
 
     def push(self, tangents, strong: bool = False) -> list:
         """Return one tangent an output (None for zero), given one a leaf (None for zero).
@@ -61,16 +68,16 @@ class Linearised:
         transposition's own instructions are dropped when the tape is frozen: nothing needs them.
         """
         trace = self.trace
-        ghosts = [zeros_like(trace, y) for y in self.outputs]
+        ghosts = [zeros_like(trace, y) for y in self._results]
         start = len(trace.tape.code)
         pulled = self.pull(ghosts, strong)
         stop = len(trace.tape.code)
         seeds = [
-            (ct, t)
+            (ct._id, t)
             for ct, t in zip(pulled, tangents, strict=True)
             if ct.__class__ is TracedArray and t is not None
         ]
-        return Adjoint(trace, strong).run(start, stop, ghosts, seeds)
+        return Adjoint(trace, strong).run(start, stop, [ghost._id for ghost in ghosts], seeds)
 
     def scalar(self, result=None, what: str = "gradient") -> TracedArray | None:
         """Return the one real scalar of the result, None for a plain number; else raise."""

@@ -1,0 +1,269 @@
+"""Boxes: which cells of the tape stand where in an array that is written to.
+
+Cells are written once. A write puts other cells in the place of those that stood there: a box keeps
+one code a cell of the array's memory, and NumPy's own assignment moves the codes as it moves the
+numbers. The memory of ``_value`` says who shares a box: views on the traced side are views of
+NumPy's. Cells are gathered in a storage when the array is used as a whole (`settle`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from ..tape.tape import ACTIVE, CONSTANT, VARYING
+from .array import TracedArray, new_traced, revalue
+from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
+from .trace import root_of
+
+LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
+ndarray = np.ndarray
+
+
+class Box:
+    """The cells of one array's memory.
+
+    Attributes
+    ----------
+    root
+        The array that owns the memory.
+    cells, levels
+        One code and one level a cell, in the order of memory.
+    settled
+        Traced arrays in this memory whose value number is up to date.
+    home, used
+        A storage of the same size where scalars go as they are written, and which of its slots
+        are taken; each is written once.
+    """
+
+    __slots__ = ("cells", "family", "grids", "home", "levels", "root", "settled", "used")
+
+    def __init__(self, root: ndarray, family: int):
+        self.root = root
+        self.family = family
+        self.cells = np.zeros(root.size, np.int64)
+        self.levels = np.full(root.size, LITERAL, np.int8)
+        self.settled: list[TracedArray] = []
+        self.home: int | None = None
+        self.used: ndarray | None = None
+        self.grids = self._window(self.cells, root), self._window(self.levels, root)
+
+    def _window(self, memory: ndarray, value: ndarray) -> ndarray:
+        """Return the part of codes, levels or slots that an array's memory is."""
+        root, width = self.root, memory.itemsize
+        start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        item = root.itemsize
+        strides = [step // item * width for step in value.strides]
+        return np.ndarray(value.shape, memory.dtype, memory, start // item * width, strides)
+
+    def windows(self, value: ndarray) -> tuple[ndarray, ndarray]:
+        """Return (codes, levels) of an array in this memory: writable views."""
+        if value is self.root:
+            return self.grids
+        return self._window(self.cells, value), self._window(self.levels, value)
+
+    def slots(self, value: ndarray) -> ndarray:
+        return self._window(np.arange(self.root.size), value)
+
+    def touch(self) -> None:
+        """Note that cells changed: value numbers are looked up again when they are asked for."""
+        for array in self.settled:
+            with contextlib.suppress(AttributeError):  # it is there twice
+                del array._id, array._level
+        self.settled.clear()
+
+
+def box_of(x) -> Box | None:
+    """Return the box of a traced array, if its memory was written to."""
+    boxes = x._trace.boxes
+    return boxes.get(id(root_of(x._value))) if boxes and x._value.__class__ is ndarray else None
+
+
+def aliases(x) -> list[TracedArray]:
+    """Return the traced arrays that are alive and share memory with ``x``, itself included."""
+    root, trace = root_of(x._value), x._trace
+    for key, reference in trace.arrays:
+        if reference() is not None:
+            trace.sharing.setdefault(key, []).append(reference)
+    trace.arrays.clear()
+    alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
+    # Memory that was freed may have been given out again.
+    found = [array for array in alive if root_of(array._value) is root]
+    assert any(array is x for array in found)
+    return found
+
+
+def open_box(x) -> Box:
+    """Return the box of an array's memory, made if there is none; sizes become fixed."""
+    box = box_of(x)
+    if box is not None:
+        return box
+    sharing = aliases(x)
+    if root_of(x._value).dtype != x._value.dtype:
+        # NumPy made the array as part of one of another kind, which nobody else sees.
+        assert len(sharing) == 1
+        revalue(x, x._value.copy())
+    box = Box(root_of(x._value), x._family)
+    x._trace.keep_apart(box.root)
+    for array in sharing:
+        codes, levels = box.windows(array._value)
+        codes[...] = addresses(array)
+        levels[...] = array._level
+        box.settled.append(array)
+    x._trace.boxes[id(box.root)] = box
+    return box
+
+
+def addresses(x) -> ndarray:
+    """Return the codes of the cells that a traced array with a value number refers to."""
+    builder = x._trace.tape
+    storage, offset, layout = builder.values[x._id]
+    layout = builder.layouts[layout]
+    sizes = builder.sizes
+    dims, strides = ([sizes.pin(code) for code in part] for part in (layout.dims, layout.strides))
+    if is_pool(storage):
+        number = builder.view(storage, offset, (), ())
+        return np.full(dims, ~number, np.int64)
+    codes = np.full(dims, storage << SHIFT | sizes.pin(offset), np.int64)
+    for axis, (n, step) in enumerate(zip(dims, strides, strict=True)):
+        shape = [1] * len(dims)
+        shape[axis] = n
+        codes += step * np.arange(n).reshape(shape)
+    return codes
+
+
+def code_of(x) -> int:
+    """Return the code of a traced scalar."""
+    storage, offset, _ = x._trace.tape.values[x._id]
+    return ~x._id if is_pool(storage) or offset < 0 else storage << SHIFT | offset
+
+
+def cells_of(x):
+    """Return ``(codes, levels)`` of what is written: copies, or two numbers of a scalar."""
+    if x._value.__class__ is not ndarray:
+        return code_of(x), x._level
+    box = box_of(x)
+    if box is not None:
+        codes, levels = box.windows(x._value)
+        return codes.copy(), levels.copy()
+    return addresses(x), x._level
+
+
+# ---- reading
+
+
+def lazy(x, value: ndarray):
+    """Return a view of an array with a box; it gets a value number when it is used."""
+    result = TracedArray.__new__(TracedArray)
+    result._trace, result._value, result._family = x._trace, value, x._family
+    return result
+
+
+def cell(x, value, code: int, level: int):
+    """Return the scalar that a cell holds; a plain number if it is one."""
+    if level == LITERAL:
+        return value
+    if code < 0:
+        return new_traced(x._trace, value, ~code, level, x._family)
+    builder = x._trace.tape
+    builder.values.append((code >> SHIFT, code & OFFSET, 0))
+    return new_traced(x._trace, value, len(builder.values) - 1, level, x._family)
+
+
+def entry(box: Box, x, key):
+    """Return ``x[key]`` for a basic index of an array with a box."""
+    value = x._value[key]
+    if value.__class__ is ndarray:
+        return lazy(x, value)
+    codes, levels = box.windows(x._value)
+    return cell(x, value, int(codes[key]), int(levels[key]))
+
+
+def settle(x) -> None:
+    """Give an array with a box its value number and level."""
+    trace = x._trace
+    trace.check_open()
+    box = box_of(x)
+    assert box is not None
+    value = x._value
+    codes, levels = box.windows(value)
+    number = affine(trace.tape, codes) if codes.size else trace.tape.array(codes.shape, box.family, CONSTANT)
+    if number is None:
+        number = _at_home(trace, box, value, codes, levels) or _gathered(trace, box, codes, levels)
+    x._id, x._level = number, max(CONSTANT, int(levels.max(initial=CONSTANT)))
+    box.settled.append(x)
+
+
+def _at_home(trace, box: Box, value, codes, levels) -> int | None:
+    """Complete the part of the home where an array stands, unless a slot holds something older."""
+    if box.home is None:
+        return None
+    slots = box.slots(value)
+    own = slots | box.home << SHIFT
+    missing = codes != own
+    wanted = slots[missing]
+    if missing.all() or box.used[wanted].any():
+        return None
+    move_in(trace, codes[missing], levels[missing], wanted, box.home, box.family, True)
+    box.used[wanted] = True
+    codes[...] = own
+    return affine(trace.tape, codes)
+
+
+def _gathered(trace, box: Box, codes, levels) -> int:
+    """Copy cells into a new storage, in which they stand from now on."""
+    level = max(CONSTANT, int(levels.max()))
+    number = trace.tape.array(codes.shape, box.family, level)
+    storage = trace.tape.values[number][0]
+    slots = np.arange(codes.size).reshape(codes.shape)
+    move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind == "f")
+    codes[...] = slots | storage << SHIFT
+    if codes.size == box.root.size:
+        box.home = box.used = None
+    return number
+
+
+# ---- writing
+
+
+def put_entry(x, k: int, scalar) -> bool:
+    """Do ``x[k] = scalar`` the short way, if that is all: the hot path of loops that fill a vector."""
+    value, trace = x._value, x._trace
+    box = trace.boxes.get(id(value))
+    if (
+        box is None
+        or value.__class__ is not ndarray
+        or value.ndim != 1
+        or value.dtype != np.float64
+        or scalar.__class__ is not TracedArray
+        or scalar._value.__class__ is not np.float64
+        or scalar._trace is not trace
+        or trace.closed
+        or id(value) in trace.inputs
+    ):
+        return False
+    value[k] = scalar._value
+    put_scalar(box, x, k, scalar)
+    box.touch()
+    return True
+
+
+def put_scalar(box: Box, x, key, scalar) -> None:
+    """Let one entry be a traced scalar's cell, at home if it can move there."""
+    codes, levels = box.windows(x._value)
+    code, level = code_of(scalar), scalar._level
+    if code < 0 and level >= VARYING and box.root.dtype.kind == "f":
+        builder = x._trace.tape
+        if box.home is None:
+            builder.storages.append((box.root.size, box.family, level))
+            box.home, box.used = len(builder.storages) - 1, np.zeros(box.root.size, bool)
+        elif level == ACTIVE != builder.storages[box.home][2]:
+            builder.storages[box.home] = (box.root.size, box.family, ACTIVE)
+        slot = key % len(box.cells) if x._value is box.root and key.__class__ is int else None
+        slot = int(box.slots(x._value)[key]) if slot is None or x._value.ndim != 1 else slot
+        if not box.used[slot] and builder.rehome(~code, box.home, slot):
+            box.used[slot] = True
+            code = box.home << SHIFT | slot
+    codes[key] = code
+    levels[key] = level

@@ -1,0 +1,185 @@
+"""`PlainArray`: an ordinary array made while tracing, which may get traced values written into it.
+
+What ``np.zeros`` and its kind return in a traced function that writes to arrays. It behaves as the
+ndarray that it wraps, and costs nothing on the tape, until a traced value is written into it: then
+it, and all views of it, become traced arrays (`numbatape.trace.writes.expose`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..tape.tape import CONSTANT, F32, F64
+from . import array
+from .array import TracedArray, new_traced, note
+from .trace import CURRENT
+
+_CLASS = object.__dict__["__class__"]
+
+
+class PlainArray(TracedArray):
+    """An ordinary array of a traced function. Not made by users."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self):
+        return np.ndarray
+
+    @__class__.setter
+    def __class__(self, cls):
+        _CLASS.__set__(self, cls)
+
+    def __getattr__(self, name):
+        if name == "_id":  # it reached an operand: a literal
+            return self._trace.literal(self._value.copy(), self._family)
+        return CONSTANT if name == "_level" else getattr(self._value, name)
+
+    # ---- what Python asks
+
+    def __bool__(self):
+        return bool(self._value)
+
+    def __int__(self):
+        return int(self._value)
+
+    def __index__(self):
+        return self._value.__index__()
+
+    def __float__(self):
+        return float(self._value)
+
+    def __complex__(self):
+        return complex(self._value)
+
+    def __hash__(self):
+        return hash(self._value)  # NumPy's error
+
+    def __len__(self):
+        return len(self._value)
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
+
+    def __array__(self, dtype=None, copy=None):
+        """Return a copy for who does not know this class; read-only unless a copy was asked for.
+
+        What it wrote would not be seen here, nor a traced value written here be seen there.
+        """
+        result = np.array(self._value, dtype)
+        result.flags.writeable = bool(copy)
+        return result
+
+    def __reduce__(self):
+        return self._value.__reduce__()
+
+    def __repr__(self):
+        return repr(self._value)
+
+    def __getitem__(self, key):
+        key = strip(key)
+        if any(k.__class__ is TracedArray for k in (key if key.__class__ is tuple else (key,))):
+            return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)[key]
+        return wrap(self._trace, self._value[key])
+
+    def partition(self, *args, **kwargs):
+        self._value.partition(*args, **kwargs)
+        self._trace.forget(self._value)
+
+    def item(self, *args):
+        return self._value.item(*args)
+
+    def tolist(self):
+        return self._value.tolist()
+
+    def tobytes(self, order="C"):
+        return self._value.tobytes(order)
+
+    def view(self, dtype=None, type=None):
+        return self if dtype is None else self._value.view(dtype)
+
+    def __copy__(self):
+        return wrap(self._trace, self._value.copy())
+
+    def __deepcopy__(self, memo):
+        return wrap(self._trace, self._value.copy())
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
+
+    shape = property(lambda self: self._value.shape)
+    size = property(lambda self: self._value.size)
+    flat = property(lambda self: self._value.flat)
+    T = property(lambda self: wrap(self._trace, self._value.T))
+    imag = property(lambda self: wrap(self._trace, self._value.imag))
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The shape and dtype of memory that a traced function is given to write to."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def scratch(memory: Scratch) -> PlainArray:
+    """Return memory for the function that is traced now."""
+    trace = CURRENT.get()
+    assert trace is not None
+    made = wrap(trace, np.zeros(memory.shape, memory.dtype))
+    trace.scratch.append(made)
+    return made
+
+
+def wrap(trace, result):
+    """Return a result of NumPy with its arrays as plain arrays of the trace."""
+    if isinstance(result, (tuple, list)):
+        parts = [wrap(trace, part) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    if type(result) is not np.ndarray or result.dtype.kind not in "fiub" or result.dtype.itemsize > 8:
+        return result
+    if result.dtype == np.float16:
+        return result
+    self = PlainArray.__new__(PlainArray)
+    self._trace, self._value = trace, result
+    self._family = F32 if result.dtype == np.float32 else F64
+    note(trace, self, result)
+    return self
+
+
+def strip(tree):
+    """Return arguments of a call with the ndarrays behind plain arrays in their place."""
+    kind = type(tree)
+    if kind is PlainArray:
+        return tree._value
+    if kind is tuple:
+        return tuple([strip(part) for part in tree])
+    if kind is list:
+        return [strip(part) for part in tree]
+    if kind is dict:
+        return {key: strip(part) for key, part in tree.items()}
+    return tree
+
+
+def has_plain(tree) -> bool:
+    """Whether a plain array is among the arguments of a call."""
+    kind = type(tree)
+    if kind is PlainArray:
+        return True
+    if kind is dict:
+        return any(map(has_plain, tree.values()))
+    return kind in (tuple, list) and any(map(has_plain, tree))
+
+
+def trace_of_plain(*trees):
+    """Return the trace of the first plain array in arguments."""
+    for tree in trees:
+        if type(tree) is PlainArray:
+            return tree._trace
+        if type(tree) in (tuple, list, dict):
+            found = trace_of_plain(*(tree.values() if type(tree) is dict else tree))
+            if found is not None:
+                return found
+    return None

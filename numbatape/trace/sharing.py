@@ -1,0 +1,63 @@
+"""Arguments that share memory: what is written to one of them, the others see."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from . import boxes
+from .trace import Trace, where_in_user_code
+
+OVERLAPS = "overlaps"
+
+
+def sharing(values) -> tuple[tuple[int, int, str], ...]:
+    """Return the pairs of arrays that share memory, and whether they are the same array."""
+    arrays = [(k, value) for k, value in enumerate(values) if isinstance(value, np.ndarray)]
+    return tuple(
+        (i, j, "same" if _is_same(a, b) else OVERLAPS)
+        for (i, a), (j, b) in itertools.combinations(arrays, 2)
+        if np.may_share_memory(a, b) and (_is_same(a, b) or np.shares_memory(a, b))
+    )
+
+
+def _is_same(a, b) -> bool:
+    return a is b or (
+        a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
+        and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    )
+
+
+def note_inputs(trace: Trace, traced, values) -> None:
+    """Note which inputs of a trace stand for the same memory of the caller."""
+    for x in traced:
+        if isinstance(x._value, np.ndarray):
+            trace.inputs[id(x._value)] = x
+    for i, j, kind in sharing(values):
+        for one, other in ((traced[i], traced[j]), (traced[j], traced[i])):
+            trace.twins.setdefault(id(one._value), []).append(None if kind == OVERLAPS else other)
+
+
+def is_shared(trace: Trace, root: np.ndarray) -> bool:
+    """Note that an array is written to; return whether another argument has to see it."""
+    if id(root) not in trace.inputs:
+        return False
+    trace.writes_inputs = True
+    if None in trace.twins.get(id(root), ()):
+        raise UnsupportedOperationError(
+            f"an argument that partly overlaps another one is written to at {where_in_user_code()}; "
+            "pass a copy of one of them"
+        )
+    return id(root) in trace.twins
+
+
+def mirror(trace: Trace, box: boxes.Box, value: np.ndarray, key) -> None:
+    """Let the arguments that are the same array see what was written to ``value[key]``."""
+    slots = np.unique(box.slots(value)[key])
+    for other in trace.twins[id(box.root)]:
+        its = boxes.open_box(other)
+        its.root.reshape(-1)[slots] = box.root.reshape(-1)[slots]
+        its.cells[slots], its.levels[slots] = box.cells[slots], box.levels[slots]
+        its.touch()

@@ -1,0 +1,218 @@
+"""Writing into traced arrays: assignment, augmented assignment, ``out=``, ``ufunc.at``.
+
+NumPy writes the numbers, with its own errors; here the cells follow (`numbatape.trace.boxes`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import LeakError, UnsupportedOperationError
+from . import boxes
+from .array import TracedArray
+from .functions.common import find_trace, lift
+from .indexing import _is_basic, _plain
+from .plain import PlainArray, strip
+from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
+from .sharing import is_shared, mirror
+from .trace import root_of, unreachable, where_in_user_code
+
+
+def assign(target, key, item, what: str = "an assignment") -> None:
+    """Do ``target[key] = item`` for a traced, plain or ordinary array."""
+    trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
+    if type(target) is PlainArray:
+        if trace is None and all(type(array) is PlainArray for array in boxes.aliases(target)):
+            target._value[strip(key)] = strip(item)
+            target._trace.forget(root_of(target._value))
+            return
+        expose(target)
+    if target.__class__ is TracedArray:
+        setitem(target, strip(key), strip(item))
+    elif trace is None:
+        target[key] = item
+    else:
+        raise LeakError(unreachable(what))
+
+
+def expose(plain: PlainArray) -> None:
+    """Turn a plain array, and whatever shares its memory, into traced ones."""
+    trace = plain._trace
+    trace.check_open()
+    sharing = boxes.aliases(plain)
+    root = root_of(plain._value)
+    flat = np.ndarray(root.size, root.dtype, root if root.flags.c_contiguous else root.T)
+    box = boxes.Box(root, plain._family)
+    number = trace.tape.literal(trace._checked(flat), plain._family)
+    box.cells[...] = boxes.addresses(boxes.new_traced(trace, flat[()], number, 0, plain._family))
+    trace.boxes[id(root)] = box
+    for array in sharing:
+        if type(array) is PlainArray:
+            array.__class__ = TracedArray
+        else:  # made of it as an operand
+            box.settled.append(array)
+    trace.forget(root)
+
+
+def setitem(x: TracedArray, key, item) -> None:
+    """Do ``x[key] = item``."""
+    trace = x._trace
+    trace.check_open()
+    if x._value.__class__ is not np.ndarray:
+        raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
+    keys = key if key.__class__ is tuple else (key,)
+    if find_trace(keys) is not None:
+        from .scatters import write_at  # it is made of assignments
+
+        write_at(x, tuple(_plain(k) for k in keys), item)
+        return
+    if id(root_of(x._value)) in trace.captured:  # a view of what was an operand
+        plain = next((array for array in boxes.aliases(x) if type(array) is PlainArray), None)
+        if plain is None:
+            raise LeakError(unreachable("an assignment"))
+        expose(plain)
+    item = converted(trace, item, x)
+    shared = is_shared(trace, root_of(x._value))
+    if (
+        not shared
+        and all(_is_whole(k) for k in keys)
+        and len(keys) <= max(1, x.ndim)
+        and _replace(x, key, item)
+    ):
+        return
+    box = boxes.open_box(x)
+    if item.__class__ is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
+        x._value[key] = item._value
+        boxes.put_scalar(box, x, key, item)
+    else:
+        codes, levels = _cells(trace, item, x)
+        x._value[key] = value_of(item)
+        for window, its in zip(box.windows(x._value), (codes, levels), strict=True):
+            window[key] = its
+    box.touch()
+    if shared:
+        mirror(trace, box, x._value, key)
+
+
+def _is_whole(k) -> bool:
+    return k is Ellipsis or (k.__class__ is slice and k == slice(None))
+
+
+def _is_entry(x, keys) -> bool:
+    return len(keys) == x.ndim and all(isinstance(k, (int, np.integer)) and _is_basic(k) for k in keys)
+
+
+def _cells(trace, item, x):
+    if item.__class__ is TracedArray:
+        return boxes.cells_of(item)
+    data = np.asarray(item).astype(x._value.dtype)
+    number = trace.tape.literal(trace._checked(data), x._family)
+    if data.ndim == 0:
+        return ~number, boxes.LITERAL
+    return boxes.addresses(boxes.new_traced(trace, data, number, 0, x._family)), boxes.LITERAL
+
+
+def converted(trace, item, x):
+    """Return what is written in the dtype of ``x``, as NumPy's assignment converts it."""
+    if item.__class__ is not TracedArray:
+        if find_trace(item) is None:
+            return item
+        item = lift(trace, item)
+    if np.asarray(item._value).dtype != x._value.dtype or item._value.__class__ is float:
+        item = np.astype(item, x._value.dtype)
+    if item._family != x._family:
+        number = trace.cast(item, x._family)
+        item = boxes.new_traced(trace, item._value, number, item._level, x._family)
+    return item
+
+
+def _replace(x, key, item) -> bool:
+    """Let a whole array be another value, if nothing but itself refers to its memory.
+
+    Sizes stay symbols.
+    """
+    if boxes.box_of(x) is not None:
+        return False
+    sharing = boxes.aliases(x)
+    if not all(_same_place(other._value, x._value) for other in sharing):
+        return False
+    if np.ndim(value_of(item)) > x.ndim:
+        return False  # NumPy drops leading ones, or raises
+    trace = x._trace
+    value = x._value
+    source = item
+    if item.__class__ is not TracedArray:
+        source = lift(trace, np.asarray(item).astype(value.dtype))
+    value[key] = value_of(item)
+    if layout_of(source).dims != layout_of(x).dims:
+        source = broadcast_to(source, value.shape, dims_of(x))
+    number, level = source._id, source._level
+    for other in sharing:
+        other._id, other._level = number, level
+    return True
+
+
+def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
+    here, there = a.__array_interface__, b.__array_interface__
+    return a is b or (here["data"], a.shape, a.strides) == (there["data"], b.shape, b.strides)
+
+
+# ---- results that go into an array
+
+
+def store_all(ufunc, out, result, where, name: str, again):
+    """Put the results of a ufunc into the arrays given as ``out``; return those."""
+    results = result if isinstance(result, tuple) else (result,)
+    what = f"{name}(..., out=array) (or `array += traced`)"
+    stored = []
+    for target, its in zip(out, results, strict=True):
+        if target is not None and where is not True:
+            its = masked(strip(where), strip(its), strip(target))
+        stored.append(its if target is None else store(target, its, what, again))
+    return stored[0] if len(stored) == 1 else tuple(stored)
+
+
+def store(out, result, what: str, again):
+    """Put a result into the array given as ``out`` and return that array.
+
+    Parameters
+    ----------
+    again
+        Calls NumPy with a copy of ``out``: it raises where the result does not fit.
+    """
+    target, value = value_of(strip(out)), np.asarray(value_of(strip(result)))
+    if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
+        again()
+        raise UnsupportedOperationError(
+            f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
+            f"{target.dtype} {target.shape}"
+        )
+    assign(out, Ellipsis, result, what)
+    return out
+
+
+def at(ufunc, x, indices, *operands) -> None:
+    """Do ``ufunc.at(x, indices, operand)``: repeated positions count as often as they are there."""
+    from .scatters import add_at, one_by_one
+
+    if find_trace(x, indices, operands) is None and type(x) is PlainArray:
+        ufunc.at(x._value, strip(indices), *strip(operands))
+        x._trace.forget(root_of(x._value))
+        return
+    if x.__class__ is not TracedArray and type(x) is not PlainArray:
+        raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))
+    if type(x) is PlainArray:
+        expose(x)
+    indices, operands = strip(indices), strip(operands)
+    if ufunc in (np.add, np.subtract) and x._value.dtype.kind == "f":
+        add_at(ufunc, x, indices, *operands)
+    else:
+        one_by_one(ufunc, x, indices, operands)
+
+
+def masked(condition, result, old):
+    """Return ``result`` where a condition holds and the old contents elsewhere."""
+    trace = find_trace(condition, result, old)
+    if trace is None:
+        return np.where(condition, result, old)
+    return elementwise("where", lift(trace, condition), lift(trace, result), lift(trace, old))

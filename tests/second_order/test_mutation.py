@@ -1,0 +1,145 @@
+"""Second order and nesting through writes in place, against the same functions without writes."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([0.3, -0.5, 0.7, 1.1])
+
+
+def entries(x):
+    out = np.zeros(4)
+    for i in range(4):
+        out[i] = np.sin(x[i]) * x[i - 1]
+    return np.sum(out**2)
+
+
+def entries_plain(x):
+    return np.sum((np.sin(x) * np.roll(x, 1)) ** 2)
+
+
+def recurrence(x):
+    y = x.copy()
+    for i in range(1, 4):
+        y[i] = y[i] * y[i - 1]
+        y[i] += x[0]
+    return np.sum(y**3)
+
+
+def recurrence_plain(x):
+    parts = [x[0]]
+    for i in range(1, 4):
+        parts.append(x[i] * parts[-1] + x[0])
+    return np.sum(np.stack(parts) ** 3)
+
+
+def overlapping(x):
+    y = 1.0 * x
+    y[1:] += y[:-1] ** 2
+    v = y[2:4]
+    v *= 2.0
+    b = y
+    b *= x
+    return np.sum(np.exp(0.3 * y))
+
+
+def overlapping_plain(x):
+    y = np.concatenate([x[:1], x[1:] + x[:-1] ** 2])
+    y = y * np.array([1.0, 1.0, 2.0, 2.0]) * x
+    return np.sum(np.exp(0.3 * y))
+
+
+def to_the_argument(x):
+    x[0] = x[1] * x[2]
+    x *= x
+    return np.sum(x[:3] * x[1:])
+
+
+def to_the_argument_plain(x):
+    y = np.concatenate([(x[1] * x[2]).reshape(1), x[1:]]) ** 2
+    return np.sum(y[:3] * y[1:])
+
+
+def masked(x):
+    y = np.zeros_like(x)
+    y[x > 0] = x[x > 0] ** 2
+    y[np.array([0, 0, 1])] += x[1:]
+    return np.sum(y * x)
+
+
+def masked_plain(x):
+    # of repeated positions the last one counts, as in NumPy
+    y = np.where(x > 0, x**2, 0.0)
+    return np.sum((y + np.stack([x[2], x[3], 0.0 * x[0], 0.0 * x[0]])) * x)
+
+
+PAIRS = [
+    (entries, entries_plain),
+    (recurrence, recurrence_plain),
+    (overlapping, overlapping_plain),
+    (to_the_argument, to_the_argument_plain),
+    (masked, masked_plain),
+]
+
+
+@pytest.mark.parametrize("writes, plain", PAIRS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
+def test_hessians(writes, plain, mode):
+    cache = nt.prepare_hessian_cache(writes, X, config=nt.Config(second_order_mode=mode))
+    for x in (X, X + 0.05):
+        before = x.copy()
+        value, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
+        np.testing.assert_array_equal(x, before)
+        np.testing.assert_allclose(value, plain(x), rtol=1e-14)
+        np.testing.assert_allclose(gradient, nt.grad(plain)(x), rtol=1e-13)
+        np.testing.assert_allclose(hessian, nt.hessian(plain)(x), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("writes, plain", PAIRS, ids=lambda f: f.__name__)
+def test_nesting_forward_mode_and_batches(writes, plain):
+    v = np.array([1.0, -2.0, 0.5, 0.3])
+    np.testing.assert_allclose(nt.jvp(writes, (X,), (v,))[1], nt.jvp(plain, (X,), (v,))[1], rtol=1e-13)
+    third = nt.grad(lambda x: np.sum(nt.hessian(writes)(x) ** 2))(X)
+    np.testing.assert_allclose(third, nt.grad(lambda x: np.sum(nt.hessian(plain)(x) ** 2))(X), rtol=1e-11)
+    points = X + 0.01 * np.arange(5)[:, None]
+    values, gradients = nt.batch(writes)(points)
+    expected = nt.batch(plain)(points)
+    np.testing.assert_allclose(values, expected[0], rtol=1e-13)
+    np.testing.assert_allclose(gradients, expected[1], rtol=1e-12)
+
+
+def test_a_gradient_may_be_written_to():
+    def f(x):
+        g = nt.grad(lambda y: np.sum(y**2) + np.sum(y) * 0.0)(x)
+        before = np.sum(g * x)
+        g[0] = 0.0
+        g *= x
+        return before + np.sum(g)
+
+    def plain(x):
+        return np.sum(2 * x**2) + np.sum(2 * x[1:] ** 2)
+
+    np.testing.assert_allclose(nt.grad(f)(X), nt.grad(plain)(X), rtol=1e-14)
+    np.testing.assert_allclose(nt.hessian(f)(X), nt.hessian(plain)(X), rtol=1e-14, atol=1e-15)
+
+
+def test_what_is_written_after_a_gradient_does_not_reach_it():
+    def f(x):
+        y = x * 2.0
+        total, pullback = nt.vjp(lambda z: np.sum(z * y * z), x)
+        y[:] = 0.0
+        return np.sum(pullback(1.0)[0]) + np.sum(y) + total
+
+    np.testing.assert_allclose(nt.grad(f)(X), 8 * X + 6 * X**2, rtol=1e-14)
+
+
+def test_inner_writes_stay_inside():
+    def inner(y):
+        y[0] = 5.0
+        return np.sum(y**2)
+
+    def f(x):
+        return np.sum(nt.grad(inner)(x)) + x[0]
+
+    np.testing.assert_allclose(nt.grad(f)(X), [1.0, 2.0, 2.0, 2.0])

@@ -1,0 +1,220 @@
+"""Writes in place: arguments, errors, and what writes cost."""
+
+import operator
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+W = np.cos(np.arange(1.0, 7.0))
+X = np.linspace(0.4, 1.7, 6)
+
+# ---- memory of the caller
+
+
+def test_output_argument():
+    def products(y, x):
+        for k in range(len(y)):
+            y[k] = x[k] * x[k + 1]
+
+    y = np.full(2, 7.0)
+    cache = nt.prepare_pullback_cache(products, nt.Cache(y), X[:3])
+    for arguments in ((y, X[:3]), (X[:3],)):
+        value, (nothing, gradient) = nt.value_and_pullback(cache, np.array([1.0, 2.0]), *arguments)
+        np.testing.assert_allclose(value, X[:2] * X[1:3])
+        np.testing.assert_allclose(gradient, [X[1], X[0] + 2 * X[2], 2 * X[1]])
+        assert nothing is None and (y == 7.0).all()
+    assert nt.value_and_pullback(cache, np.ones(3), np.zeros(3), X[:4])[0].shape == (3,)
+
+
+def test_scratch_argument():
+    def f(x, buffer):
+        buffer[:] = x[:2]
+        buffer *= x[2]
+        return np.sum(buffer)
+
+    cache = nt.prepare_gradient_cache(f, X, nt.Cache(np.zeros(2)))
+    expected = nt.grad(lambda x: np.sum(x[:2] * x[2]))(X)
+    for _ in range(3):
+        np.testing.assert_allclose(nt.value_and_gradient(cache, X)[1][0], expected)
+    np.testing.assert_allclose(nt.grad(f)(X, nt.Cache(np.zeros(2))), expected)
+
+
+def test_the_same_array_twice():
+    def f(a, b):
+        a[0] = 3.0 * b[1]
+        a *= 2.0
+        return np.sum(W * a * b)
+
+    cache = nt.prepare_gradient_cache(f, X, X)
+    for _ in range(2):
+        y = X.copy()
+        value, (da, db) = nt.value_and_gradient(cache, X, X)
+        np.testing.assert_allclose(value, f(y, y))
+        b = X * 1.0
+        b[0] = 3.0 * X[1]
+        expected = 8.0 * W * b
+        expected[1] += 3.0 * expected[0]
+        expected[0] = 0.0
+        np.testing.assert_allclose(da + db, expected)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, X, X.copy())[0], f(X.copy(), X))
+    with pytest.raises(nt.UnsupportedOperationError, match="overlaps another one"):
+        nt.grad(f, (0, 1))(X[:4], X[1:5])
+
+
+# ---- errors
+
+captured = np.zeros(3)
+
+
+def write(x):
+    captured[0] = x[0]
+    return x[1]
+
+
+def write_slice(x):
+    captured[1:] = x[:2]
+    return x[1]
+
+
+def add_in_place(x):
+    mine = captured.copy()
+    mine += x[:3]
+    return np.sum(mine)
+
+
+def add_at_captured(x):
+    np.add.at(captured, [0], x[0])
+    return x[1]
+
+
+def copy_to_captured(x):
+    np.copyto(captured, x[:3])
+    return x[1]
+
+
+def into_out(x):
+    np.exp(x[:3], out=captured)
+    return x[1]
+
+
+def test_results_do_not_lead_to_captured_memory():
+    def f(x):
+        same = np.atleast_1d(x, captured)[1]
+        same[0] = x[0]
+        return np.sum(same)
+
+    with pytest.raises(nt.UnsupportedOperationError, match="cannot reach"):
+        nt.grad(f)(X)
+    assert (captured == 0.0).all()
+
+
+def test_results_follow_the_plain_arrays_that_they_are_views_of():
+    def f(x):
+        plain = np.zeros(3)
+        same = np.atleast_1d(x, plain)[1]
+        plain[0] = 2.0
+        first = np.sum(same) * x[0]
+        same[1] = x[1]
+        return first + np.sum(plain)
+
+    assert f(X) == nt.value_and_grad(f)(X)[0]
+    assert nt.grad(f)(X).tolist() == [2, 1, 0, 0, 0, 0]
+
+
+def test_a_boolean_is_no_position():
+    def f(x):
+        x[True] = x[0] * 2.0
+        return np.sum(x)
+
+    assert nt.grad(f)(X).tolist() == [12, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("f", [write, write_slice, add_in_place, add_at_captured, copy_to_captured, into_out])
+def test_arrays_out_of_reach(f):
+    with pytest.raises(
+        nt.UnsupportedOperationError, match=r"cannot reach.*np\.stack.*numbatape\.numpy"
+    ) as caught:
+        nt.grad(f)(X)
+    line = f.__code__.co_firstlineno
+    assert any(f"test_mutation_memory.py:{line + k} in {f.__name__}" in str(caught.value) for k in (1, 2))
+    assert (captured == 0.0).all()
+
+
+def make_read_only(x):
+    x = x * 1.0
+    x.setflags(write=False)
+    return x
+
+
+ERRORS = {
+    "integers += floats": lambda x: np.add(np.zeros(6, int), x, out=np.zeros(6, int)),
+    "shape": lambda x: operator.setitem(x, slice(0, 2), x[:3]),
+    "grow": lambda x: np.add(x, 1.0, out=x[:2]),
+    "index": lambda x: operator.setitem(x, 9, x[0]),
+    "too many indices": lambda x: operator.setitem(x, (0, 0), x[0]),
+    "broadcast view": lambda x: operator.setitem(np.broadcast_to(x[0], (3,)), 0, x[1]),
+    "diagonal": lambda x: operator.setitem(np.diagonal(x[:4].reshape(2, 2)), 0, x[1]),
+    "read-only": lambda x: operator.setitem(make_read_only(x), 0, 1.0),
+    "mask": lambda x: operator.setitem(x, x > 1.0, x[:5]),
+    "scalar": lambda x: operator.setitem(x[0], 0, 1.0),
+    "item of a sequence": lambda x: operator.setitem(x, 0, x[:2]),
+    "delete": lambda x: operator.delitem(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_numpys(name):
+    f = ERRORS[name]
+    with pytest.raises((ValueError, IndexError, TypeError)) as plain:
+        f(X.copy())
+    with pytest.raises(type(plain.value)) as traced:
+        nt.grad(lambda x: (f(x), np.sum(x))[1])(X)
+    assert str(plain.value)[:30] == str(traced.value)[:30]
+
+
+def test_read_only_argument():
+    x = X.copy()
+    x.setflags(write=False)
+
+    def f(x):
+        x[0] = 1.0
+        return np.sum(x)
+
+    with pytest.raises(ValueError, match="read-only"):
+        nt.grad(f)(x)
+
+
+def test_positions_are_checked_as_the_tape_runs():
+    def f(x, k):
+        x[k] = 0.0
+        return np.sum(x)
+
+    g = nt.grad(f)
+    assert g(X, np.array([1, -1])).tolist() == [1, 0, 1, 1, 1, 0]
+    assert g(X, np.array([0, 2])).tolist() == [0, 1, 0, 1, 1, 1]
+    with pytest.raises(IndexError):
+        g(X, np.array([0, 6]))
+
+
+# ---- what it costs
+
+
+def test_loop_writes_are_no_instructions():
+    def f(x):
+        out = np.empty(100)
+        for k in range(100):
+            out[k] = np.sin(x[k])
+        return np.sum(out)
+
+    assert len(nt.prepare_gradient_cache(f, np.ones(100)).tape) == 101
+
+
+def test_a_loop_over_one_entry_does_not_copy_the_array():
+    def f(x):
+        for _ in range(50):
+            x[1] = x[1] * 0.5 + x[0]
+        return np.sum(x)
+
+    assert len(nt.prepare_gradient_cache(f, np.ones(1000)).tape) < 110
