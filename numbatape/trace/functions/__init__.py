@@ -3,6 +3,8 @@
 from . import (  # they register themselves
     array_functions,
     build,
+    continuous,
+    discrete,
     einsum,
     join,
     linalg,
@@ -24,7 +26,9 @@ __all__ = [
     "along",
     "array_functions",
     "build",
+    "continuous",
     "constant_only",
+    "discrete",
     "dispatch",
     "einsum",
     "implements",
