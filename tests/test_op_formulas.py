@@ -227,7 +227,6 @@ EXACT = {
     "kve": lambda x, y: mp.exp(y) * mp.besselk(x, y),
     "struve": mp.struveh,
     "modstruve": mp.struvel,
-    "hyp0f1": mp.hyp0f1,
     "hyp1f1": mp.hyp1f1,
     "y0": lambda x: mp.bessely(0, x),
     "y1": lambda x: mp.bessely(1, x),
@@ -328,9 +327,11 @@ HARD = {
 }
 
 
-INCOMPLETE = set("""gammainc gammaincc gammaincinv gammainccinv chdtr chdtrc pdtr pdtrc gdtr gdtrc betainc
+INCOMPLETE = set(
+    """gammainc gammaincc gammaincinv gammainccinv chdtr chdtrc pdtr pdtrc gdtr gdtrc betainc
 betaincc betaincinv betainccinv fdtr fdtrc stdtr stdtrit owens_t expn spence ellipkinc ellipeinc ellipk ellipe
-ellipkm1 struve modstruve hyp0f1 hyp1f1 jv yv yn iv ive kv kn kve""".split())  # slow in many digits
+ellipkm1 struve modstruve hyp1f1 jv yv yn iv ive kv kn kve""".split()
+)  # slow in many digits
 
 
 def hard_points(op):
@@ -385,10 +386,12 @@ def tolerance(op):
     return 2.0 if op in NUMPY_ROWS else 4.0
 
 
+@pytest.mark.filterwarnings("ignore:floating point number truncated")  # orders that are not whole
 @by_name(ROWS)
 def test_value_is_the_oracle_s(op):
     oracle = resolve(op.numpy[0])
-    special = itertools.product(SPECIAL, repeat=op.arity)
+    # Three operands of SciPy's, whose formulas are its own code, have fewer of them.
+    special = itertools.product(SPECIAL if op.arity < 3 else SPECIAL[2::3], repeat=op.arity)
     for point in itertools.chain(points_of(op, 50), op.edges, special, hard_points(op)):
         operands = list(map(np.float64, point))
         if op.name == "where":

@@ -53,7 +53,5 @@ binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x",
        dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z")
 
 # Confluent hypergeometric
-binary("hyp0f1",    "sc.hyp0f1(x, y)", "sc.hyp0f1",   POSITIVES, opaque="x", loop="sc.hyp0f1",
-       dy="sc.hyp0f1(x + 1.0, y)/x", dyy="sc.hyp0f1(x + 2.0, y)/(x*(x + 1.0))")
 ternary("hyp1f1",   "sc.hyp1f1(x, y, w)", "sc.hyp1f1", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
        dw="x/y*sc.hyp1f1(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)/(y*(y + 1.0))*sc.hyp1f1(x + 2.0, y + 2.0, w)"})

@@ -19,6 +19,7 @@ import types
 
 from .capture import is_user_file
 from .functions.array_functions import JOINERS
+from .functions.distributions import thaw
 from .functions.stand_ins import PENDING, complete
 
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
@@ -38,6 +39,7 @@ class Table:
 
     def __init__(self, loaded: tuple[str, ...]):
         self.functions: dict[int, object] = {}
+        self._distributions: dict[str, tuple] = {}
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         proxies = {}
@@ -47,11 +49,20 @@ class Table:
                 found |= JOINERS
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
+            if name == "scipy.stats":
+                self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
                 self._add(package, inner)
+
+    def stand_in(self, value):
+        """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
+        found = self.functions.get(id(value))
+        if found is None and type(value).__module__.startswith("scipy.stats."):
+            found = thaw(value, self._distributions)
+        return found
 
     def _add(self, name: str, replaced: dict):
         module = sys.modules[name]
@@ -133,7 +144,7 @@ def _needs(function: types.FunctionType, known: Table) -> bool:
         current = waiting.pop()
         names = _names(current.__code__)
         for value in _referents(current):
-            if id(value) in known.functions:
+            if known.stand_in(value) is not None:
                 return True
             if value.__class__ is types.ModuleType:
                 replaced, _ = known.modules.get(id(value), (frozenset(), None))
@@ -221,7 +232,7 @@ class _Rebinder:
 
     def _replaces(self, value) -> bool:
         return (
-            id(value) in self.known.functions
+            self.known.stand_in(value) is not None
             or value.__class__ is types.ModuleType
             or _python_function(value) is not None
         )
@@ -233,7 +244,7 @@ class _Rebinder:
 
     def value(self, value, names):
         """Return what stands for a value in the copies."""
-        stand_in = self.known.functions.get(id(value))
+        stand_in = self.known.stand_in(value)
         if stand_in is not None:
             return stand_in
         if value.__class__ is types.ModuleType:

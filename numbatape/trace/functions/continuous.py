@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .distributions import INF, Law, pick, positive, register, sc
+from .distributions import INF, Law, pick, register, sc
 
 LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))
@@ -67,12 +67,18 @@ def inverse_gauss_cdf(x, mu):
     return np.logaddexp(sc.log_ndtr(root * (x / mu - 1.0)), 2.0 / mu + sc.log_ndtr(-root * (x / mu + 1.0)))
 
 
+def inverse_gauss_sf(x, mu):
+    root = 1.0 / np.sqrt(x)
+    near, far = sc.log_ndtr(-root * (x / mu - 1.0)), 2.0 / mu + sc.log_ndtr(-root * (x / mu + 1.0))
+    return near + np.log1p(-np.exp(far - near))
+
+
 def triangle(x, c):
     return np.where(x <= c, np.log(2.0 * x / c), np.log(2.0 * (1.0 - x) / (1.0 - c)))
 
 
 def trapezoid(x, c, d):
-    rise = np.where(x < c, np.log(x / c), 0.0)
+    rise = np.where(x < c, np.log(x / c), 0.0 * x)
     return LOG2 - np.log(d - c + 1.0) + np.where(x > d, np.log((1.0 - x) / (1.0 - d)), rise)
 
 
@@ -107,7 +113,7 @@ real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_
 real("skewcauchy", skew_cauchy, valid=lambda a: [np.abs(a) < 1])
 real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-x), logsf=lambda x, c: c * sc.log_ndtr(-x))
 real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
-real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=lambda x, b: 0.5 + 0.5 * np.sign(x) * sc.gammainc(1.0 / b, np.abs(x) ** b))
+real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=lambda x, b: np.heaviside(x, 0.5) - 0.5 * np.sign(x) * sc.gammaincc(1.0 / b, np.abs(x) ** b))
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
 real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a))
 real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, np.abs(x)) - np.abs(x) ** c)
@@ -115,7 +121,7 @@ real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=lambda x, 
 real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a + b * np.arcsinh(x)), valid=lambda a, b: [b > 0, *any_real(a)],
      cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)))
 real("laplace_asymmetric", lambda x, k: x * np.where(x >= 0, -k, 1.0 / k) - np.log(k + 1.0 / k))
-real("norminvgauss", normal_inverse_gauss, valid=lambda a, b: [a > 0, np.abs(b) < a])
+real("norminvgauss", normal_inverse_gauss, far=True, valid=lambda a, b: [a > 0, np.abs(b) < a])
 real("vonmises",  lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - np.log(sc.i0e(kappa)), valid=lambda kappa: [kappa >= 0])
 real("vonmises_line", lambda x, kappa: kappa * sc.cosm1(x) - np.log(2.0 * PI) - np.log(sc.i0e(kappa)), low=-PI, high=PI, valid=lambda kappa: [kappa >= 0])
 
@@ -135,7 +141,7 @@ right("lognorm",  lambda x, s: normal(np.log(x) / s) - np.log(s) - np.log(x), op
       logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s), logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s))
 right("gibrat",   lambda x: normal(np.log(x)) - np.log(x), open=True, cdf=lambda x: sc.ndtr(np.log(x)), sf=lambda x: sc.ndtr(-np.log(x)))
 right("halfnorm", lambda x: LOG_ROOT_2_OVER_PI - x * x / 2.0, cdf=lambda x: sc.erf(x / np.sqrt(2.0)), sf=lambda x: sc.erfc(x / np.sqrt(2.0)), logsf=lambda x: LOG2 + sc.log_ndtr(-x))
-right("foldnorm", lambda x, c: LOG_ROOT_2_OVER_PI + log_cosh(c * x) - (x * x + c * c) / 2.0, valid=lambda c: [c >= 0], cdf=lambda x, c: 0.5 * (sc.erf((x - c) / np.sqrt(2.0)) + sc.erf((x + c) / np.sqrt(2.0))), sf=lambda x, c: sc.ndtr(c - x) + sc.ndtr(-x - c))
+right("foldnorm", lambda x, c: LOG_ROOT_2_OVER_PI + log_cosh(c * x) - (x * x + c * c) / 2.0, far=True, valid=lambda c: [c >= 0], cdf=lambda x, c: 0.5 * (sc.erf((x - c) / np.sqrt(2.0)) + sc.erf((x + c) / np.sqrt(2.0))), sf=lambda x, c: sc.ndtr(c - x) + sc.ndtr(-x - c))
 right("halfcauchy", lambda x: np.log(2.0 / PI) - np.log1p(x * x), cdf=lambda x: 2.0 / PI * np.arctan(x), sf=lambda x: 2.0 / PI * np.arctan2(1.0, x))
 right("foldcauchy", lambda x, c: np.log(1.0 / (1.0 + np.square(x - c)) + 1.0 / (1.0 + np.square(x + c))) - LOGPI, valid=lambda c: [c >= 0], cdf=lambda x, c: (np.arctan(x - c) + np.arctan(x + c)) / PI)
 right("halflogistic", lambda x: LOG2 - x - 2.0 * np.log1p(np.exp(-x)), cdf=lambda x: np.tanh(x / 2.0), sf=lambda x: 2.0 * sc.expit(-x))
@@ -150,21 +156,21 @@ right("exponpow", lambda x, b: 1.0 + np.log(b) + sc.xlogy(b - 1.0, x) + x**b - n
 right("invweibull", lambda x, c: np.log(c) - (c + 1.0) * np.log(x) - x ** (-c), open=True, logcdf=lambda x, c: -(x ** (-c)), sf=lambda x, c: -np.expm1(-(x ** (-c))))
 right("gompertz", lambda x, c: np.log(c) + x - c * np.expm1(x), cdf=lambda x, c: -np.expm1(-c * np.expm1(x)), logsf=lambda x, c: -c * np.expm1(x))
 right("lomax",    lambda x, c: np.log(c) - (c + 1.0) * np.log1p(x), cdf=lambda x, c: -np.expm1(-c * np.log1p(x)), logsf=lambda x, c: -c * np.log1p(x))
-right("burr",     lambda x, c, d: np.log(c) + np.log(d) + sc.xlogy(-c - 1.0, x) - sc.xlog1py(d + 1.0, x ** (-c)), logcdf=lambda x, c, d: -d * np.log1p(x ** (-c)))
+right("burr",     lambda x, c, d: np.log(c) + np.log(d) + sc.xlogy(-c - 1.0, x) - sc.xlog1py(d + 1.0, x ** (-c)), open=True, logcdf=lambda x, c, d: -d * np.log1p(x ** (-c)))
 right("burr12",   lambda x, c, d: np.log(c) + np.log(d) + sc.xlogy(c - 1.0, x) - sc.xlog1py(d + 1.0, x**c), logsf=lambda x, c, d: -d * np.log1p(x**c), cdf=lambda x, c, d: -np.expm1(-d * np.log1p(x**c)))
-right("fisk",     lambda x, c: np.log(c) + sc.xlogy(c - 1.0, x) - 2.0 * np.log1p(x**c), logcdf=lambda x, c: -np.log1p(x ** (-c)), logsf=lambda x, c: -np.log1p(x**c))
+right("fisk",     lambda x, c: np.log(c) + sc.xlogy(c - 1.0, x) - 2.0 * np.log1p(x**c), far=True, logcdf=lambda x, c: -np.log1p(x ** (-c)), logsf=lambda x, c: -np.log1p(x**c))
 right("mielke",   lambda x, k, s: np.log(k) + sc.xlogy(k - 1.0, x) - np.log1p(x**s) * (1.0 + k / s), cdf=lambda x, k, s: x**k / (1.0 + x**s) ** (k / s))
 right("loglaplace", lambda x, c: np.log(c / 2.0) + sc.xlogy(np.where(x < 1, c - 1.0, -c - 1.0), x), cdf=lambda x, c: np.where(x < 1, 0.5 * x**c, 1.0 - 0.5 * x ** (-c)), sf=lambda x, c: np.where(x < 1, 1.0 - 0.5 * x**c, 0.5 * x ** (-c)))
 right("alpha",    lambda x, a: -2.0 * np.log(x) + normal(a - 1.0 / x) - np.log(sc.ndtr(a)), open=True, cdf=lambda x, a: sc.ndtr(a - 1.0 / x) / sc.ndtr(a))
-right("invgauss", lambda x, mu: -LOG_ROOT_2PI - 1.5 * np.log(x) - np.square(x / mu - 1.0) / (2.0 * x), open=True, valid=positive, logcdf=inverse_gauss_cdf)
-right("wald",     lambda x: -LOG_ROOT_2PI - 1.5 * np.log(x) - np.square(x - 1.0) / (2.0 * x), open=True, logcdf=lambda x: inverse_gauss_cdf(x, 1.0))
-right("recipinvgauss", lambda x, mu: -np.square(1.0 - mu * x) / (2.0 * x * mu * mu) - 0.5 * np.log(2.0 * PI * x))
+right("invgauss", lambda x, mu: -LOG_ROOT_2PI - 1.5 * np.log(x) - np.square(x / mu - 1.0) / (2.0 * x), open=True, logcdf=inverse_gauss_cdf, logsf=inverse_gauss_sf)
+right("wald",     lambda x: -LOG_ROOT_2PI - 1.5 * np.log(x) - np.square(x - 1.0) / (2.0 * x), open=True, logcdf=lambda x: inverse_gauss_cdf(x, 1.0), logsf=lambda x: inverse_gauss_sf(x, 1.0))
+right("recipinvgauss", lambda x, mu: -np.square(1.0 - mu * x) / (2.0 * x * mu * mu) - 0.5 * np.log(2.0 * PI * x), open=True)
 right("fatiguelife", lambda x, c: np.log(x + 1.0) - np.square(x - 1.0) / (2.0 * x * c * c) - np.log(2.0 * c) - LOG_ROOT_2PI - 1.5 * np.log(x), open=True, cdf=lambda x, c: sc.ndtr((np.sqrt(x) - 1.0 / np.sqrt(x)) / c), sf=lambda x, c: sc.ndtr((1.0 / np.sqrt(x) - np.sqrt(x)) / c))
 right("levy",     lambda x: -LOG_ROOT_2PI - 1.5 * np.log(x) - 1.0 / (2.0 * x), open=True, cdf=lambda x: sc.erfc(np.sqrt(0.5 / x)), sf=lambda x: sc.erf(np.sqrt(0.5 / x)))
 real("levy_l",    lambda x: -LOG_ROOT_2PI - 1.5 * np.log(-x) + 1.0 / (2.0 * x), high=0.0, open=True, cdf=lambda x: sc.erf(np.sqrt(-0.5 / x)), sf=lambda x: sc.erfc(np.sqrt(-0.5 / x)))
 right("powerlognorm", lambda x, c, s: np.log(c) - np.log(x) - np.log(s) + normal(np.log(x) / s) + sc.log_ndtr(-np.log(x) / s) * (c - 1.0), open=True, logsf=lambda x, c, s: c * sc.log_ndtr(-np.log(x) / s))
 right("pareto",   lambda x, b: np.log(b) - (b + 1.0) * np.log(x), low=1.0, cdf=lambda x, b: 1.0 - x ** (-b), sf=lambda x, b: x ** (-b), logsf=lambda x, b: -b * np.log(x))
-right("genpareto", lambda x, c: -log1p_ratio(c, x) - np.log1p(c * x), high=lambda c: pick(c < 0, lambda: -1.0 / c, lambda: np.full(np.shape(c), INF)), valid=any_real, cdf=lambda x, c: -np.expm1(-log1p_ratio(c, x)), logsf=lambda x, c: -log1p_ratio(c, x))
+right("genpareto", lambda x, c: -log1p_ratio(c, x) - np.log1p(c * x), far=True, high=lambda c: pick(c < 0, lambda: -1.0 / c, lambda: np.full(np.shape(c), INF)), valid=any_real, cdf=lambda x, c: -np.expm1(-log1p_ratio(c, x)), logsf=lambda x, c: -log1p_ratio(c, x))
 
 # On an interval
 unit("uniform",   lambda x: 0.0 * x, cdf=lambda x: x)

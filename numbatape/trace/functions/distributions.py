@@ -75,6 +75,8 @@ class Law:
         Conditions on the shapes, where SciPy gives NaN otherwise.
     cdf, sf, logcdf, logsf
         Cumulative functions inside of the support; derived from one another where None.
+    far
+        Whether infinite ends are outside: where the formula gives NaN there.
     discrete
         Whether masses stand at whole numbers; such a distribution has no scale.
     """
@@ -88,6 +90,7 @@ class Law:
     sf: Callable | None = None
     logcdf: Callable | None = None
     logsf: Callable | None = None
+    far: bool = False
     discrete: bool = False
 
     def ends(self, shapes):
@@ -119,16 +122,18 @@ def _standard(distribution, law: Law, x, args, kwargs):
 
 def _outside(law: Law, x, low, high):
     """Return where a density vanishes; NaN is inside, and goes through the formula."""
-    below = x <= low if law.open else x < low
-    above = x >= high if law.open else x > high
-    bounds = [b for b, end in ((below, low), (above, high)) if not _is(end, INF) and not _is(end, -INF)]
+    bounds = []
+    for end, beyond, at in ((low, np.less, np.less_equal), (high, np.greater, np.greater_equal)):
+        infinite = _is_infinite(end)
+        if law.open or law.far or not infinite:
+            bounds.append((at if law.open or infinite else beyond)(x, end))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
     return any_of(bounds)
 
 
-def _is(end, value) -> bool:
-    return end.__class__ is not TracedArray and np.all(np.equal(end, value))
+def _is_infinite(end) -> bool:
+    return end.__class__ is not TracedArray and bool(np.all(np.isinf(end)))
 
 
 def _log_density(law, x, shapes, scale, broken):
@@ -159,9 +164,10 @@ def _cumulative(name):
     def evaluate(law, x, shapes, scale, broken):
         source, derive = next((s, d) for s, d in ROUTES[name] if getattr(law, s) is not None)
         result = derive(getattr(law, source)(x, *shapes))
-        for end, beyond, limit in zip(law.ends(shapes), (np.less_equal, np.greater_equal), LIMITS[name],
-                                      strict=True):  # fmt: skip
-            if not _is(end, -INF) and not _is(end, INF):
+        ends = law.ends(shapes)
+        whole_line = all(map(_is_infinite, ends))  # where the formulas hold at infinity too
+        for end, beyond, limit in zip(ends, (np.less_equal, np.greater_equal), LIMITS[name], strict=True):
+            if not whole_line:
                 result = np.where(beyond(x, end), limit, result)
         broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
         return result if broken is None else np.where(broken, np.nan, result)
@@ -233,3 +239,18 @@ def register(name: str, law: Law) -> None:
         return None if evaluate is None else _method(distribution, method, law, evaluate)
 
     PENDING.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
+
+
+def thaw(value, distributions):
+    """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``.
+
+    Parameters
+    ----------
+    distributions
+        Stand-ins by name.
+    """
+    kept = getattr(value, "dist", None)
+    stands = distributions.get(getattr(kept, "name", None))
+    if stands is None or type(kept) is not type(stands[0]):
+        return None
+    return Frozen(stands[1], value.args, value.kwds)
