@@ -16,7 +16,7 @@ import numba
 from llvmlite import ir
 from numba import types
 
-from . import raw
+from . import factors, raw
 from .store import ObjectFile
 
 ENTRY = types.int64(types.int64, types.int64)
@@ -80,6 +80,8 @@ def compile_source(source: str, key: str) -> ObjectFile:
     cells = "f32" if source.startswith("# cells: f32") else "f64"
     if re.search(r"\b(gemm|potrf|getrf|getrs|lu_sign|trsm)\(", source):
         source = raw.linalg_source() + source
+    if re.search(r"\b(syevd|gesdd|geqrf|orgqr)\(", source):
+        source = factors.SOURCE + source
     tree = ast.fix_missing_locations(RawCells(cells).visit(ast.parse(source)))
     text = ast.unparse(tree)
     filename = f"<numbatape kernels {key}>"

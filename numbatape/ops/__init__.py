@@ -10,7 +10,7 @@ from . import (
     logic,
     reduce,
     linalg,
-    triangular,
+    triangular, spectral,
     indexing,
     structural,
     cast,
