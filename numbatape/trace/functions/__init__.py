@@ -9,6 +9,7 @@ from . import (  # they register themselves
     join,
     linalg,
     math_functions,
+    more_statistics,
     multivariate,
     numeric,
     ordering,
@@ -18,6 +19,7 @@ from . import (  # they register themselves
     scipy_functions,
     select,
     shape,
+    spectral,
     statistics,
 )
 from .reductions import logsumexp
@@ -37,6 +39,7 @@ __all__ = [
     "linalg",
     "logsumexp",
     "math_functions",
+    "more_statistics",
     "multivariate",
     "numeric",
     "on_constants",
@@ -47,6 +50,7 @@ __all__ = [
     "scipy_functions",
     "select",
     "shape",
+    "spectral",
     "statistics",
     "unsupported",
 ]
