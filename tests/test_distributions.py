@@ -142,10 +142,11 @@ def test_continuous(name, shapes, method):
     _, gradients = pull(f, *args)
     for k, gradient in enumerate(gradients):
         if gradient is not None:
-            if (
-                name == "uniform"
-                and k == 0
-                or name in ("truncnorm", "loguniform", "reciprocal", "truncpareto")
+            if (name == "uniform" and k == 0) or name in (
+                "truncnorm",
+                "loguniform",
+                "reciprocal",
+                "truncpareto",
             ):
                 steps = (1e-4, 5e-5)
             else:

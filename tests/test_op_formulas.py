@@ -328,9 +328,45 @@ HARD = {
 
 
 INCOMPLETE = set(
-    """gammainc gammaincc gammaincinv gammainccinv chdtr chdtrc pdtr pdtrc gdtr gdtrc betainc
-betaincc betaincinv betainccinv fdtr fdtrc stdtr stdtrit owens_t expn spence ellipkinc ellipeinc ellipk ellipe
-ellipkm1 struve modstruve hyp1f1 jv yv yn iv ive kv kn kve""".split()
+    [
+        "gammainc",
+        "gammaincc",
+        "gammaincinv",
+        "gammainccinv",
+        "chdtr",
+        "chdtrc",
+        "pdtr",
+        "pdtrc",
+        "gdtr",
+        "gdtrc",
+        "betainc",
+        "betaincc",
+        "betaincinv",
+        "betainccinv",
+        "fdtr",
+        "fdtrc",
+        "stdtr",
+        "stdtrit",
+        "owens_t",
+        "expn",
+        "spence",
+        "ellipkinc",
+        "ellipeinc",
+        "ellipk",
+        "ellipe",
+        "ellipkm1",
+        "struve",
+        "modstruve",
+        "hyp1f1",
+        "jv",
+        "yv",
+        "yn",
+        "iv",
+        "ive",
+        "kv",
+        "kn",
+        "kve",
+    ]
 )  # slow in many digits
 
 

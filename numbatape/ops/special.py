@@ -2,14 +2,12 @@
 
 SciPy stays unimported (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula
 takes SciPy's scalar code as ``sc.psi(x)`` where libm has none as good; where ours is more exact
-there is no ``loop=`` (erfc: 1.3 ulp against 5.1). Functions of a parameter whose derivative has no
-closed form (orders, degrees of freedom) are not here: "no adjoint" would be silently wrong.
+there is no ``loop=`` (erfc: 1.3 ulp against 5.1). Bessel functions stand in `bessel`, incomplete
+integrals in `incomplete`.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
-
-import numpy as np
 
 from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
 

@@ -248,7 +248,7 @@ def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
 @stands_for("scipy.linalg", "qr")
 def scipy_qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
     wide = pinned(a, -2) <= pinned(a, -1)
-    if pivoting or not (mode == "economic" or wide and mode in ("full", "r")):
+    if pivoting or not (mode == "economic" or (wide and mode in ("full", "r"))):
         raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "mode='economic' is")
     q, r = _qr(a)
     return (r,) if mode == "r" else (q, r)
