@@ -16,7 +16,7 @@ PI = 3.141592653589793
 
 
 def normal(x):
-    return -x * x / 2.0 - LOG_ROOT_2PI
+    return -0.5 * np.square(x) - LOG_ROOT_2PI
 
 
 def any_real(*shapes):

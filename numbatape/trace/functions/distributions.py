@@ -141,9 +141,12 @@ def _log_density(law, x, shapes, scale, broken):
     result = law.log(x, *shapes)
     if outside is not None:
         result = np.where(outside, -INF, result)
+    shift = None
     if scale.__class__ is TracedArray or np.any(scale != 1.0):
-        result = result - np.log(scale)  # NaN for scales below zero, and in the end at zero too
-    return result if broken is None else np.where(broken, np.nan, result)
+        shift = -np.log(scale)  # NaN for scales below zero, and in the end at zero too
+    if broken is not None:  # of the parameters' shape, which is often a number
+        shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
+    return result if shift is None else result + shift
 
 
 def _density(law, x, shapes, scale, broken):

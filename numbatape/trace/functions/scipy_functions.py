@@ -100,6 +100,24 @@ def factorial(n, exact=False, extend="zero"):
     return np.where(n < 0, 0.0, elementwise("gamma", n + 1))
 
 
+def _bessel_derivative(row: str, sign: float):
+    """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
+
+    def derivative(v, z, n=1):
+        z = lift_first(z, v)
+        total, factor = elementwise(row, v - n, z), 1.0
+        for i in range(1, n + 1):
+            factor *= sign * (n - i + 1) / i
+            total = total + factor * elementwise(row, v - n + 2 * i, z)
+        return total * ((-1.0 if row == "kv" else 1.0) * 0.5) ** n
+
+    return derivative
+
+
+for _row, _sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0)):
+    stands_for("scipy.special", f"{_row}p")(_bessel_derivative(_row, _sign))
+
+
 # ---- scipy.linalg
 
 
