@@ -82,6 +82,29 @@ def huber(delta, r):
     return r * r / 2 if abs(r) <= delta else delta * (abs(r) - delta / 2)
 
 
+def inverse(function, value, guess):
+    guess = mp.mpf(float(guess))
+    return mp.findroot(lambda x: function(x) - value, (guess, guess * (1 + mp.mpf("1e-9"))))
+
+
+def lower_gamma(a, x):
+    return mp.gammainc(a, 0, x, regularized=True)
+
+
+def lower_beta(a, b, x):
+    return mp.betainc(a, b, 0, x, regularized=True)
+
+
+def student_cdf(v, t):
+    tail = lower_beta(v / 2, mp.mpf("0.5"), v / (v + t * t)) / 2
+    return 1 - tail if t > 0 else tail
+
+
+def owens_t(h, a):
+    with mp.extradps(10):
+        return mp.quad(lambda t: mp.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a]) / (2 * mp.pi)
+
+
 EXACT = {
     "copy": lambda x: x,
     "neg": lambda x: -x,
@@ -166,6 +189,19 @@ EXACT = {
     "i1e": lambda x: mp.exp(-abs(x)) * mp.besseli(1, x),
     "j0": lambda x: mp.besselj(0, x),
     "j1": lambda x: mp.besselj(1, x),
+    "k0e": lambda x: mp.exp(x) * mp.besselk(0, x),
+    "k1e": lambda x: mp.exp(x) * mp.besselk(1, x),
+    "jv": mp.besselj,
+    "yv": mp.bessely,
+    "yn": mp.bessely,
+    "iv": mp.besseli,
+    "ive": lambda x, y: mp.exp(-abs(y)) * mp.besseli(x, y),
+    "kv": mp.besselk,
+    "kn": mp.besselk,
+    "kve": lambda x, y: mp.exp(y) * mp.besselk(x, y),
+    "struve": mp.struveh,
+    "modstruve": mp.struvel,
+    "hyp1f1": mp.hyp1f1,
     "y0": lambda x: mp.bessely(0, x),
     "y1": lambda x: mp.bessely(1, x),
     "k0": lambda x: mp.besselk(0, x),
@@ -179,6 +215,47 @@ EXACT = {
     "hurwitz": mp.zeta,
     # DLMF 7.18.10
     "erfc_ratio": lambda n, x: mp.hyperu((n + 1) / 2, 0.5, x * x) / mp.hyperu(n / 2, 0.5, x * x) / 2,
+    "pseudo_huber": lambda delta, r: delta * delta * (mp.sqrt(1 + (r / delta) ** 2) - 1),
+    "boxcox": lambda x, y: (x**y - 1) / y if y else mp.log(x),
+    "boxcox1p": lambda x, y: ((1 + x) ** y - 1) / y if y else mp.log1p(x),
+    "powm1": lambda x, y: x**y - 1,
+    "sindg": lambda x: mp.sin(mp.radians(x)),
+    "cosdg": lambda x: mp.cos(mp.radians(x)),
+    "tandg": lambda x: mp.tan(mp.radians(x)),
+    "cotdg": lambda x: mp.cot(mp.radians(x)),
+    "gammainc": lower_gamma,
+    "gammaincc": lambda a, x: 1 - lower_gamma(a, x),
+    "gammaincinv": lambda a, p: inverse(lambda x: lower_gamma(a, x), p, sc.gammaincinv(float(a), float(p))),
+    "gammainccinv": lambda a, p: inverse(
+        lambda x: lower_gamma(a, x), 1 - p, sc.gammainccinv(float(a), float(p))
+    ),
+    "chdtr": lambda v, x: lower_gamma(v / 2, x / 2),
+    "chdtrc": lambda v, x: 1 - lower_gamma(v / 2, x / 2),
+    "pdtr": lambda k, m: 1 - lower_gamma(mp.floor(k) + 1, m),
+    "pdtrc": lambda k, m: lower_gamma(mp.floor(k) + 1, m),
+    "gdtr": lambda a, b, x: lower_gamma(b, a * x),
+    "gdtrc": lambda a, b, x: 1 - lower_gamma(b, a * x),
+    "betainc": lower_beta,
+    "betaincc": lambda a, b, x: 1 - lower_beta(a, b, x),
+    "betaincinv": lambda a, b, p: inverse(
+        lambda x: lower_beta(a, b, x), p, sc.betaincinv(float(a), float(b), float(p))
+    ),
+    "betainccinv": lambda a, b, p: inverse(
+        lambda x: lower_beta(a, b, x), 1 - p, sc.betainccinv(float(a), float(b), float(p))
+    ),
+    "fdtr": lambda m, n, x: lower_beta(m / 2, n / 2, m * x / (n + m * x)),
+    "fdtrc": lambda m, n, x: 1 - lower_beta(m / 2, n / 2, m * x / (n + m * x)),
+    "stdtr": student_cdf,
+    "stdtrit": lambda v, p: inverse(lambda t: student_cdf(v, t), p, sc.stdtrit(float(v), float(p))),
+    "owens_t": owens_t,
+    "dawsn": lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x),
+    "expn": mp.expint,
+    "spence": lambda x: mp.polylog(2, 1 - x).real,
+    "ellipk": mp.ellipk,
+    "ellipkm1": lambda p: mp.ellipk(1 - p),
+    "ellipe": mp.ellipe,
+    "ellipkinc": mp.ellipf,
+    "ellipeinc": mp.ellipe,
     "wrightomega": lambda x: mp.lambertw(mp.exp(x)).real,
 }
 
@@ -218,8 +295,61 @@ HARD = {
     "i1e": (1e-9, 50.0, 201.0, 1e4, -1e3),
     "i1": (1e-9,),
     "j1": (1e-9,),
+    "dawsn": (14.9, 15.1, 1e4, 1e-9),
+    "spence": (1.0, 0.999, 1.02, 1e-9, 50.0),
+    "ellipk": (1e-9, 0.0099, 0.0101, -0.005, -3.0, 0.999),
+    "ellipe": (1e-9, 0.0099, 0.0101, -0.005, -3.0, 0.999),
+    "ellipkm1": (1e-9, 0.991, 0.989, 1.005, 3.0),
+    "boxcox": ((2.0, 0.0), (3.0, 0.02), (3.0, 0.03)),
+    "boxcox1p": ((1.0, 0.0), (2.0, 0.02), (2.0, 0.03)),
+    "pseudo_huber": ((2.0, 1e-6), (1.0, 1e6)),
+    "iv": ((0.0, 1.0), (1.0, -1.0)),
+    "ive": ((0.0, 1.0), (2.0, 100.0)),
     "exprel": (1e-9, 0.0299, 0.0301, -20.0, 30.0),
 }
+
+
+INCOMPLETE = set(
+    [
+        "gammainc",
+        "gammaincc",
+        "gammaincinv",
+        "gammainccinv",
+        "chdtr",
+        "chdtrc",
+        "pdtr",
+        "pdtrc",
+        "gdtr",
+        "gdtrc",
+        "betainc",
+        "betaincc",
+        "betaincinv",
+        "betainccinv",
+        "fdtr",
+        "fdtrc",
+        "stdtr",
+        "stdtrit",
+        "owens_t",
+        "expn",
+        "spence",
+        "ellipkinc",
+        "ellipeinc",
+        "ellipk",
+        "ellipe",
+        "ellipkm1",
+        "struve",
+        "modstruve",
+        "hyp1f1",
+        "jv",
+        "yv",
+        "yn",
+        "iv",
+        "ive",
+        "kv",
+        "kn",
+        "kve",
+    ]
+)  # slow in many digits
 
 
 def hard_points(op):
@@ -233,9 +363,12 @@ def exactly(op, point, orders=None):
         with mp.workdps(60):
             return +function(*map(mp.mpf, map(float, point)))
     # Central differences in steps of 1e-30 lose 30 digits an order, and cancellation more.
-    with mp.workdps(400 if point in hard_points(op) else 150):
+    digits, step = (400 if point in hard_points(op) else 150), mp.mpf("1e-30")
+    if op.name in INCOMPLETE:
+        digits, step = 80, mp.mpf("1e-14")
+    with mp.workdps(digits):
         point = [mp.mpf(float(x)) for x in point]
-        steps = [abs(x) * mp.mpf("1e-30") or mp.mpf("1e-30") for x in point]
+        steps = [abs(x) * step or step for x in point]
 
         def difference(point, orders):
             k = next((k for k, order in enumerate(orders) if order), None)
@@ -271,10 +404,14 @@ def tolerance(op):
     return 2.0 if op in NUMPY_ROWS and op.name not in WHOLE_ORDERS else 4.0
 
 
+@pytest.mark.filterwarnings("ignore:floating point number truncated")  # orders that are not whole
 @by_name(ROWS)
 def test_value_is_the_oracle_s(op):
     oracle = resolve(op.numpy[0])
-    special = itertools.product(SPECIAL, repeat=op.arity) if op.name not in WHOLE_ORDERS else ()
+    # Three operands of SciPy's, whose formulas are its own code, have fewer of them.
+    special = itertools.product(SPECIAL if op.arity < 3 else SPECIAL[2::3], repeat=op.arity)
+    if op.name in WHOLE_ORDERS:
+        special = ()
     for point in itertools.chain(points_of(op, 50), op.edges, special, hard_points(op)):
         operands = list(map(np.float64, point))
         if op.name == "where":
@@ -333,9 +470,11 @@ def test_partials_are_exact(op):
         for k, operand in enumerate(OPERANDS[: op.arity]):
             if op.partials[k] is not None and point[0] < 0.0 and op.name == "power" and k == 1:
                 continue  # no derivative there
+            if operand in op.opaque:
+                continue  # the tracer refuses it
             if op.partials[k] is None:
                 assert first[operand] == 0.0
-                if op.name in ("where", "ldexp", *WHOLE_ORDERS):
+                if op.name in ("where", "ldexp", "pdtr", "pdtrc"):
                     continue  # steps of a condition or a whole exponent
             orders = tuple(int(i == k) for i in range(op.arity))
             check(op, point, orders, first[operand], 1e-12)
@@ -350,7 +489,7 @@ def test_second_partials_are_exact(op):
         for pair, got in second.items():
             if op.name in ("where", "ldexp") and pair[0] != "y" * (op.name == "where"):
                 continue
-            if op.name in WHOLE_ORDERS and "x" in pair:
+            if set(pair) & set(op.opaque):
                 continue
             orders = tuple(pair.count(k) for k in OPERANDS[: op.arity])
             check(op, point, orders, got, 1e-10)
@@ -469,7 +608,7 @@ def test_lookup_by_function(op):
 
 def test_find_knows_what_it_does_not_serve():
     assert find(sc.digamma) is BY_NAME["psi"]
-    assert find(sc.jv) is None
+    assert find(sc.airy) is None
     assert find(len) is None
 
 

@@ -366,6 +366,9 @@ def failure(space: VariantWorkspace, outcome: int) -> Exception:
     where = f" (at {line})" if line else ""
     if outcome == status.INDEX:
         return IndexError(f"an index is out of bounds{where}")
-    if tape.name_of(space.stopped).split(".")[0] == "cholesky":
+    op = tape.name_of(space.stopped).split(".")[0]
+    if op in ("eigh", "svd", "qr"):
+        return np.linalg.LinAlgError(f"{op} did not converge{where}")
+    if op == "cholesky":
         return np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
     return np.linalg.LinAlgError(f"Singular matrix{where}")

@@ -18,7 +18,7 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-from . import raw
+from . import factors, raw
 from .store import ObjectFile
 from .strips import Strips
 
@@ -124,6 +124,8 @@ def compile_source(source: str, key: str) -> ObjectFile:
     cells = "f32" if source.startswith("# cells: f32") else "f64"
     if re.search(r"\b(gemm|potrf|getrf|getrs|lu_sign|trsm)\(", source):
         source = raw.linalg_source() + source
+    if re.search(r"\b(syevd|gesdd|geqrf|orgqr)\(", source):
+        source = factors.SOURCE + source
     strips = Strips()
     tree = ast.fix_missing_locations(RawCells(cells).visit(strips.visit(ast.parse(source))))
     text = ast.unparse(tree)

@@ -144,3 +144,49 @@ def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
                 matrix[i, j] = av[a + i * sa0 + j]
     solution = blas.dtrsm(1.0, matrix, _load(bv, b, sb0, 1, n, k), lower=lower, trans_a=transposed, diag=unit)
     _store(bv, b, sb0, 1, solution)
+
+
+def syevd(v, a, n, w, s):
+    """Put the eigenvectors of the symmetric n*n matrix at a in its place, a row each.
+
+    The eigenvalues, ascending, go to w; s has room for ``2*n*n + 11*n + 4`` cells. Returns 0, or
+    else the iteration did not converge.
+    """
+    from scipy.linalg import lapack
+
+    values, vectors, info = lapack.dsyevd(_load(v, a, n, 1, n, n).T, lower=1)
+    _store(v, a, n, 1, vectors.T)
+    _store(v, w, 0, 1, values[None, :])
+    return info
+
+
+def gesdd(v, a, m, n, w, u, t, s):
+    """Factor the m*n matrix at a, column by column: singular values to w, left vectors to u, a row
+    each, and the right ones to t, a column each; s has room for ``4*m*n + 15*m + 15*n`` cells."""
+    from scipy.linalg import lapack
+
+    left, values, right, info = lapack.dgesdd(_load(v, a, m, 1, n, m).T, full_matrices=0)
+    k = len(values)
+    _store(v, w, 0, 1, values[None, :])
+    _store(v, u, m, 1, left.T)
+    _store(v, t, k, 1, right.T)
+    return info
+
+
+def geqrf(v, a, m, n, t, s):
+    """Factor the m*n matrix at a, column by column, in place; t takes n scales, s has 32*n cells."""
+    from scipy.linalg import lapack
+
+    factor, scales, _, info = lapack.dgeqrf(_load(v, a, m, 1, n, m).T)
+    _store(v, a, m, 1, factor.T)
+    _store(v, t, 0, 1, scales[None, :])
+    return info
+
+
+def orgqr(v, a, m, n, t, s):
+    """Turn what `geqrf` left at a into the orthogonal factor, column by column."""
+    from scipy.linalg import lapack
+
+    factor, _, info = lapack.dorgqr(_load(v, a, m, 1, n, m).T, _load(v, t, 0, 1, 1, n)[0])
+    _store(v, a, m, 1, factor.T)
+    return info

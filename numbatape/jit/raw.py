@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from . import symbols
+from . import factors, symbols
 
 BYTE_P = ir.IntType(8).as_pointer()
 I32, I64 = ir.IntType(32), ir.IntType(64)
@@ -355,6 +355,7 @@ def namespace(kind: str, source: str) -> dict:
         "_potrf": _fortran("lapack", f"{p}potrf", "cipio"),
         "_getrf": _fortran("lapack", f"{p}getrf", "iipipo"),
     }
+    names |= {f"_{name}": _fortran("lapack", p + name, spec) for name, spec in factors.ROUTINES.items()}
     for element in ELEMENT:
         names[f"load_{element}"] = _load(element)
         names[f"store_{element}"] = _store(element)

@@ -47,7 +47,7 @@ unary ("rad2deg",      "57.29577951308232*x",   (np.rad2deg, np.degrees),    dx=
 unary ("sign",         "sign(x)",               np.sign, hot=True)
 unary ("floor",        "floor(x)",              np.floor, hot=True)
 unary ("ceil",         "-floor(-x)",            np.ceil)
-unary ("rint",         "rint(x)",               np.rint, edges=((0.5,), (1.5,), (2.5,), (-0.5,)))
+unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0.5,), (1.5,), (2.5,), (-0.5,)))
 unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 

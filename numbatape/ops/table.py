@@ -69,6 +69,9 @@ class Elementwise:
         loop runs long instructions, or None for the formula itself.
     edges
         Extra points (tuples of operands) that tests compare with the oracle.
+    opaque
+        Operands whose derivative has no closed form (orders, degrees of freedom): the tracer refuses
+        those that carry one.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Elementwise:
     hot: bool = False
     loop: str | None = None
     edges: tuple[tuple[float, ...], ...] = ()
+    opaque: str = ""
 
     @property
     def arity(self) -> int:

@@ -126,8 +126,11 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
         shapes.append(dims)
         if its_level > level:
             level = its_level
-        if its_level == ACTIVE and op.partials[k] is not None:
-            active |= 1 << k
+        if its_level == ACTIVE:
+            if op.partials[k] is not None:
+                active |= 1 << k
+            elif "xyw"[k] in op.opaque:
+                raise _opaque(op, k)
     if level == ACTIVE and not active:
         level = VARYING
     out = trace.tape.array(broadcast_dims(trace, shapes), family, level)
@@ -135,6 +138,14 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     code = 2 * OPCODE[op.name] + family
     trace.tape.emit(code, active, stage, out, *numbers, *[NONE] * (4 - len(numbers)), line=trace.line())
     return new_traced(trace, value, out, level, family)
+
+
+def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
+    place = ("first", "second", "third")[k]
+    return UnsupportedOperationError(
+        f"{op.name} at {where_in_user_code()} has no derivative in closed form for its {place} argument; "
+        "pass that as nt.Constant, or wrap it in nt.stop_gradient"
+    )
 
 
 def _is_single(arg) -> bool:

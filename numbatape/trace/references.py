@@ -118,7 +118,7 @@ def needs(functions: list[types.FunctionType], known) -> bool:
     for function in functions:
         names = names_of(function.__code__)
         for value in referents(function):
-            if id(value) in known.functions:
+            if known.stand_in(value) is not None:
                 return True
             if value.__class__ is types.ModuleType:
                 replaced, _ = known.modules.get(id(value), (frozenset(), None))

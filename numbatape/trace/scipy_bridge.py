@@ -20,6 +20,7 @@ import types
 
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
+from .functions.distributions import thaw
 from .functions.stand_ins import PENDING, complete
 from .references import (
     assigns_globals,
@@ -50,6 +51,7 @@ class Table:
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
         self.functions: dict[int, object] = {}
+        self._distributions: dict[str, tuple] = {}
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         proxies = {}
@@ -59,11 +61,20 @@ class Table:
                 found |= JOINERS | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
+            if name == "scipy.stats":
+                self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
                 self._add(package, inner)
+
+    def stand_in(self, value):
+        """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
+        found = self.functions.get(id(value))
+        if found is None and type(value).__module__.startswith("scipy.stats."):
+            found = thaw(value, self._distributions)
+        return found
 
     def _add(self, name: str, replaced: dict):
         module = sys.modules[name]
@@ -157,7 +168,7 @@ class _Rebinder:
 
     def _replaces(self, value) -> bool:
         return (
-            id(value) in self.known.functions
+            self.known.stand_in(value) is not None
             or value.__class__ is types.ModuleType
             or python_function(value) is not None
             or bool(methods_of(type(value)))
@@ -170,7 +181,7 @@ class _Rebinder:
 
     def value(self, value, names):
         """Return what stands for a value in the copies."""
-        stand_in = self.known.functions.get(id(value))
+        stand_in = self.known.stand_in(value)
         if stand_in is not None:
             return stand_in
         if value.__class__ is types.ModuleType:
@@ -240,7 +251,7 @@ def rebind(function):
         inner = rebind(function.func)
         same = inner is function.func
         return function if same else functools.partial(inner, *function.args, **function.keywords)
-    stand_in = table().functions.get(id(function))
+    stand_in = table().stand_in(function)
     if stand_in is not None:
         return stand_in
     if isinstance(function, types.MethodType):

@@ -17,8 +17,8 @@ from .common import (
     lift_first,
     over_axes,
     records,
-    unsupported_argument,
 )
+from .spectral import spectral_norm
 
 
 @records(np.linalg.cholesky)
@@ -98,19 +98,17 @@ def norm(x, ord=None, axis=None, keepdims=False):
     axes = axes_of(x, axis)
     if ord is None:
         return _euclidean(x, axes, keepdims)
-    return _norm(np.linalg.norm, x, ord, axes, keepdims)
+    return _norm(x, ord, axes, keepdims)
 
 
-def _norm(function, x, ord, axes, keepdims):
+def _norm(x, ord, axes, keepdims):
     if len(axes) == 1:
         return _vector_norm(x, ord, axes, keepdims)
     if ord == "fro":
         return _euclidean(x, axes, keepdims)
     if ord in (1, -1, np.inf, -np.inf):
         return _matrix_norm(x, ord, axes, keepdims)
-    raise unsupported_argument(
-        function, f"ord={ord!r}", "it needs singular values; 'fro', 1, -1, inf and -inf of matrices are"
-    )
+    return spectral_norm(x, ord, axes, keepdims)
 
 
 def _euclidean(x, axes, keepdims):
@@ -157,4 +155,4 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 @composes(np.linalg.matrix_norm)
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     x = lift_first(x)
-    return _norm(np.linalg.matrix_norm, x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
+    return _norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)

@@ -70,6 +70,54 @@ def multigammaln(a, d):
     return total
 
 
+@stands_for("scipy.special", "softplus")
+def softplus(x):
+    return np.logaddexp(0.0, lift_first(x))
+
+
+@stands_for("scipy.special", "comb")
+def comb(N, k, *, exact=False, repetition=False):
+    if exact:
+        raise unsupported_argument("scipy.special.comb", "exact=True")
+    n, k = lift_all(N, k)
+    n = n + k - 1 if repetition else n
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("binom", n, k), 0.0)
+
+
+@stands_for("scipy.special", "perm")
+def perm(N, k, exact=False):
+    if exact:
+        raise unsupported_argument("scipy.special.perm", "exact=True")
+    n, k = lift_all(N, k)
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("poch", n - k + 1, k), 0.0)
+
+
+@stands_for("scipy.special", "factorial")
+def factorial(n, exact=False, extend="zero"):
+    if exact or extend != "zero":
+        raise unsupported_argument("scipy.special.factorial", "exact or extend")
+    n = lift_first(n)
+    return np.where(n < 0, 0.0, elementwise("gamma", n + 1))
+
+
+def _bessel_derivative(row: str, sign: float):
+    """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
+
+    def derivative(v, z, n=1):
+        z = lift_first(z, v)
+        total, factor = elementwise(row, v - n, z), 1.0
+        for i in range(1, n + 1):
+            factor *= sign * (n - i + 1) / i
+            total = total + factor * elementwise(row, v - n + 2 * i, z)
+        return total * ((-1.0 if row == "kv" else 1.0) * 0.5) ** n
+
+    return derivative
+
+
+for _row, _sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0)):
+    stands_for("scipy.special", f"{_row}p")(_bessel_derivative(_row, _sign))
+
+
 # ---- scipy.linalg
 
 
@@ -118,6 +166,8 @@ def _cholesky_solve(c, lower: bool, b, value):
 
 GENERAL = (None, "gen", "general")
 POSITIVE = ("pos", "positive definite")
+SYMMETRIC = ("sym", "symmetric", "her", "hermitian")
+TRIANGLES = ("lower triangular", "upper triangular")
 
 
 @stands_for("scipy.linalg", "solve", run=run_record)
@@ -127,8 +177,16 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
     if assume_a in POSITIVE:  # the derivative of what SciPy reads: one triangle
         factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
         return _cholesky_solve(factor, bool(lower), b, value)
-    if assume_a not in GENERAL:
-        hint = "None, 'gen' and 'pos' are; for triangles use solve_triangular"
+    if assume_a in SYMMETRIC:  # as there: the other triangle is not read
+        a = (
+            np.tril(a) + np.matrix_transpose(np.tril(a, -1))
+            if lower
+            else np.triu(a) + np.matrix_transpose(np.triu(a, 1))
+        )
+    elif assume_a in TRIANGLES:
+        return _triangle(a, b, assume_a.startswith("lower"), bool(transposed), False, value)
+    elif assume_a not in GENERAL:
+        hint = "None, 'gen', 'sym', 'pos' and triangular are"
         raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r}", hint)
     return solve_system("solve", np.matrix_transpose(a) if transposed else a, b, value)
 

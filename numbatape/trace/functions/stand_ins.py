@@ -6,13 +6,14 @@ registered by name and completed when the user's SciPy is there.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 
 from ..plain import strip
 from .common import evaluated, find_trace, run_composition
 
-PENDING: dict[str, dict[str, tuple]] = {}
+PENDING: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in
 
 
 def stands_for(module: str, *names: str, run=run_composition):
@@ -23,7 +24,8 @@ def stands_for(module: str, *names: str, run=run_composition):
 
     def register(implementation):
         for name in names:
-            PENDING.setdefault(module, {})[name] = (implementation, run)
+            make = functools.partial(stand_in, implementation=implementation, run=run)
+            PENDING.setdefault(module, {})[name] = make
         return implementation
 
     return register
@@ -33,14 +35,15 @@ def complete(module: str) -> dict[str, tuple[Callable, Callable]]:
     """Return ``{name: (original, stand-in)}`` of a module, which is imported."""
     source = importlib.import_module(module)
     found = {}
-    for name, entry in PENDING[module].items():
+    for name, make in PENDING[module].items():
         original = getattr(source, name, None)  # older versions lack some
         if original is not None:
-            found[name] = original, _stand_in(original, *entry)
+            found[name] = original, make(original)
     return found
 
 
-def _stand_in(original, implementation, run):
+def stand_in(original, implementation, run=run_composition):
+    """Return a function that is the original, but for traced arguments."""
     traced = implementation if run is None else evaluated(original, implementation, run)
 
     def call(*args, **kwargs):

@@ -32,6 +32,7 @@ from ..primitives import (
     view,
 )
 from ..trace import Trace
+from . import spectral  # noqa: F401  (it registers itself)
 from .formulas import condition_function, partial_function, select
 from .pullbacks import PULLBACKS
 

@@ -1,0 +1,57 @@
+"""Bessel functions and their relatives: a row an op, operands x, y and result z.
+
+Derivatives by the recurrences of DLMF 10.6, 10.29, 11.4 and 13.3. That for an order or another
+parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
+"""
+
+# ruff: noqa: E501  (a row is read as a line)
+# fmt: off
+
+import numpy as np
+
+from .table import BOOLEAN, POSITIVE, POSITIVES, binary, ternary, unary
+
+# Bessel functions
+unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
+unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1")
+unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e")
+unary ("i1e",       "sc.i1e(x)",       "sc.i1e",      dx="i0e_gap(x, sc.i0e(x), z) - z/x if x != 0.0 else 0.5",
+       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)", loop="sc.i1e")
+unary ("j0",        "sc.j0(x)",        "sc.j0",       dx="-sc.j1(x)", dxx="0.5*(sc.jv(2.0, x) - z)", loop="sc.j0")
+unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1")
+unary ("y0",        "sc.y0(x)",        "sc.y0",       POSITIVE, dx="-sc.y1(x)", dxx="-z - dx/x", loop="sc.y0")
+unary ("y1",        "sc.y1(x)",        "sc.y1",       POSITIVE, dx="sc.y0(x) - z/x", dxx="(1.0/(x*x) - 1.0)*z - dx/x", loop="sc.y1")
+unary ("k0",        "sc.k0(x)",        "sc.k0",       POSITIVE, dx="-sc.k1(x)", dxx="z - dx/x", loop="sc.k0")
+unary ("k1",        "sc.k1(x)",        "sc.k1",       POSITIVE, dx="-sc.k0(x) - z/x", dxx="(1.0 + 1.0/(x*x))*z - dx/x", loop="sc.k1")
+unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x)", dxx="2.0*dx + sc.k1e(x)/x", loop="sc.k0e")
+unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x", dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x", loop="sc.k1e")
+
+# Of any order x, in y
+binary("jv",        "sc.jv(x, y)",     "sc.jv",       POSITIVES, opaque="x", loop="sc.jv",
+       dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
+binary("yv",        "sc.yv(x, y)",     "sc.yv",       POSITIVES, opaque="x", loop="sc.yv",
+       dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
+binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.yn",
+       dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
+binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loop="sc.iv",
+       dy="0.5*(sc.iv(x - 1.0, y) + sc.iv(x + 1.0, y))", dyy="0.25*(sc.iv(x - 2.0, y) + 2.0*z + sc.iv(x + 2.0, y))")
+binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loop="sc.ive",
+       dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z",
+       dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*2.0*dy - z")
+binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, opaque="x", loop="sc.kv",
+       dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
+binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
+       dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
+binary("kve",       "sc.kve(x, y)",    "sc.kve",      POSITIVES, opaque="x", loop="sc.kve",
+       dy="z - 0.5*(sc.kve(x - 1.0, y) + sc.kve(x + 1.0, y))",
+       dyy="0.25*(sc.kve(x - 2.0, y) + 2.0*z + sc.kve(x + 2.0, y)) + 2.0*dy - z")
+binary("struve",    "sc.struve(x, y)", "sc.struve",   POSITIVES, opaque="x", loop="sc.struve",
+       dy="sc.struve(x - 1.0, y) - x/y*z",
+       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y - (1.0 - x*x/(y*y))*z")
+binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x", loop="sc.modstruve",
+       dy="sc.modstruve(x - 1.0, y) - x/y*z",
+       dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z")
+
+# Confluent hypergeometric
+ternary("hyp1f1",   "sc.hyp1f1(x, y, w)", "sc.hyp1f1", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
+       dw="x/y*sc.hyp1f1(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)/(y*(y + 1.0))*sc.hyp1f1(x + 2.0, y + 2.0, w)"})

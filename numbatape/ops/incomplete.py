@@ -1,0 +1,85 @@
+"""Incomplete integrals, distribution functions and their inverses: a row an op.
+
+The derivative for the end of the integral is the integrand (DLMF 8.8, 8.17, 19.4); that for a
+parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
+"""
+
+# ruff: noqa: E501  (a row is read as a line)
+# fmt: off
+
+from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
+
+THREE = (POSITIVE, POSITIVE, PROBABILITY)
+
+# Gamma and Poisson
+binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, opaque="x", loop="sc.gammainc",
+       dy="math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
+binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, opaque="x", loop="sc.gammaincc",
+       dy="-math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
+binary("gammaincinv", "sc.gammaincinv(x, y)", "sc.gammaincinv", (POSITIVE, PROBABILITY), opaque="x", loop="sc.gammaincinv",
+       dy="math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))", dyy="dy*dy*(1.0 - (x - 1.0)/z)")
+binary("gammainccinv", "sc.gammainccinv(x, y)", "sc.gammainccinv", (POSITIVE, PROBABILITY), opaque="x", loop="sc.gammainccinv",
+       dy="-math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))", dyy="dy*dy*(1.0 - (x - 1.0)/z)")
+binary("chdtr",     "sc.chdtr(x, y)",     "sc.chdtr",     POSITIVES, opaque="x", loop="sc.chdtr",
+       dy="0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
+binary("chdtrc",    "sc.chdtrc(x, y)",    "sc.chdtrc",    POSITIVES, opaque="x", loop="sc.chdtrc",
+       dy="-0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
+binary("pdtr",      "sc.pdtr(x, y)",      "sc.pdtr",      POSITIVES, loop="sc.pdtr",
+       dy="-math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
+binary("pdtrc",     "sc.pdtrc(x, y)",     "sc.pdtrc",     POSITIVES, loop="sc.pdtrc",
+       dy="math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
+ternary("gdtr",     "sc.gdtr(x, y, w)",   "sc.gdtr",      (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+       dx="w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
+       second={"xx": "dx*((y - 1.0)/x - w)", "xw": "dx/w*(y - x*w)", "ww": "dw*((y - 1.0)/w - x)"})
+ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+       dx="-w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="-x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
+       second={"xx": "dx*((y - 1.0)/x - w)", "xw": "dx/w*(y - x*w)", "ww": "dw*((y - 1.0)/w - x)"})
+
+# Beta, F and Student's t: constant sqrt(pi)
+ternary("betainc",  "sc.betainc(x, y, w)", "sc.betainc",  THREE, opaque="xy",
+       dw="math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))", second={"ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
+ternary("betaincc", "sc.betaincc(x, y, w)", "sc.betaincc", THREE, opaque="xy",
+       dw="-math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))", second={"ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
+ternary("betaincinv", "sc.betaincinv(x, y, w)", "sc.betaincinv", THREE, opaque="xy",
+       dw="math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))", second={"ww": "dw*dw*((y - 1.0)/(1.0 - z) - (x - 1.0)/z)"})
+ternary("betainccinv", "sc.betainccinv(x, y, w)", "sc.betainccinv", THREE, opaque="xy",
+       dw="-math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))", second={"ww": "dw*dw*((y - 1.0)/(1.0 - z) - (x - 1.0)/z)"})
+ternary("fdtr",     "sc.fdtr(x, y, w)",   "sc.fdtr",      (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
+       dw="math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
+ternary("fdtrc",    "sc.fdtrc(x, y, w)",  "sc.fdtrc",     (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
+       dw="-math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
+binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), opaque="x", loop="sc.stdtr",
+       dy="sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p(y*y/x))/(1.772453850905516*math.sqrt(x))", dyy="-dy*(x + 1.0)*y/(x + y*y)")
+binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), opaque="x", loop="sc.stdtrit",
+       dy="1.772453850905516*math.sqrt(x)*math.exp(0.5*(x + 1.0)*math.log1p(z*z/x))/sc.poch(0.5*x, 0.5)", dyy="dy*dy*(x + 1.0)*z/(x + z*z)")
+
+# Owen's T: constants 1/(2 sqrt(2 pi)), 1/(2 pi)
+binary("owens_t",   "sc.owens_t(x, y)",   "sc.owens_t",   loop="sc.owens_t",
+       dx="-0.19947114020071635*math.erf(0.7071067811865476*x*y)*math.exp(-0.5*x*x)", dy="0.15915494309189535*math.exp(-0.5*x*x*(1.0 + y*y))/(1.0 + y*y)",
+       dxx="-x*dx - y*(1.0 + y*y)*dy", dxy="-x*(1.0 + y*y)*dy", dyy="-dy*y*(x*x + 2.0/(1.0 + y*y))")
+
+# Integrals of exponentials and logarithms; their series where the closed form cancels
+unary ("dawsn",     "sc.dawsn(x)",        "sc.dawsn",     loop="sc.dawsn",
+       dx="1.0 - 2.0*x*z if math.fabs(x) < 15.0 else -0.5/(x*x)*(1.0 + 1.5/(x*x)*(1.0 + 2.5/(x*x)*(1.0 + 3.5/(x*x)*(1.0 + 4.5/(x*x)*(1.0 + 5.5/(x*x)*(1.0 + 6.5/(x*x)*(1.0 + 7.5/(x*x)*(1.0 + 8.5/(x*x)*(1.0 + 9.5/(x*x))))))))))",
+       dxx="-2.0*(z + x*dx) if math.fabs(x) < 15.0 else 1.0/(x*x*x)*(1.0 + 3.0/(x*x)*(1.0 + 3.75/(x*x)*(1.0 + (14/3)/(x*x)*(1.0 + 5.625/(x*x)*(1.0 + 6.6/(x*x)*(1.0 + (91/12)/(x*x)*(1.0 + (60/7)/(x*x)*(1.0 + 9.5625/(x*x)*(1.0 + 10.6/(x*x))))))))))")
+binary("expn",      "sc.expn(x, y)",      "sc.expn",      (BOOLEAN, POSITIVE), opaque="x", loop="sc.expn",
+       dy="-sc.expn(x - 1.0, y) if x >= 1.0 else -z*(1.0 + 1.0/y)",
+       dyy="sc.expn(x - 2.0, y) if x >= 2.0 else -dy*(1.0 + 1.0/y) if x >= 1.0 else z*(1.0 + 2.0/y + 2.0/(y*y))")
+unary ("spence",    "sc.spence(x)",       "sc.spence",    POSITIVE, loop="sc.spence",
+       dx="math.log(x)/(1.0 - x) if x != 1.0 else -1.0",
+       dxx="(1.0/x + dx)/(1.0 - x) if math.fabs(1.0 - x) > 0.01 else 1/2 + (1.0 - x)*(2/3 + (1.0 - x)*(3/4 + (1.0 - x)*(4/5 + (1.0 - x)*(5/6 + (1.0 - x)*(6/7)))))")
+
+# Elliptic integrals of the parameter m; near 0 the series of DLMF 19.5. Constant pi/8
+unary ("ellipk",    "sc.ellipk(x)",       "sc.ellipk",    PROBABILITY, loop="sc.ellipk",
+       dx="0.5*(sc.ellipe(x)/(1.0 - x) - z)/x if math.fabs(x) > 0.01 else 0.39269908169872414*(1.0 + x*(1.125 + x*(1.171875 + x*(1.1962890625 + x*(1.21124267578125 + x*(1.22133636474609375 + x*1.228606224060059))))))",
+       dxx="(0.25*z - (1.0 - 2.0*x)*dx)/(x*(1.0 - x)) if math.fabs(x) > 0.01 else 0.39269908169872414*(1.125 + x*(2.34375 + x*(3.5888671875 + x*(4.844970703125 + x*(6.10668182373046875 + x*7.371637344360352)))))")
+unary ("ellipkm1",  "sc.ellipkm1(x)",     "sc.ellipkm1",  PROBABILITY, loop="sc.ellipkm1",
+       dx="-0.5*(sc.ellipe(1.0 - x)/x - z)/(1.0 - x) if math.fabs(1.0 - x) > 0.01 else -0.39269908169872414*(1.0 + (1.0 - x)*(1.125 + (1.0 - x)*(1.171875 + (1.0 - x)*(1.1962890625 + (1.0 - x)*(1.21124267578125 + (1.0 - x)*(1.22133636474609375 + (1.0 - x)*1.228606224060059))))))",
+       dxx="(0.25*z + (2.0*x - 1.0)*dx)/(x*(1.0 - x)) if math.fabs(1.0 - x) > 0.01 else 0.39269908169872414*(1.125 + (1.0 - x)*(2.34375 + (1.0 - x)*(3.5888671875 + (1.0 - x)*(4.844970703125 + (1.0 - x)*(6.10668182373046875 + (1.0 - x)*7.371637344360352)))))")
+unary ("ellipe",    "sc.ellipe(x)",       "sc.ellipe",    PROBABILITY, loop="sc.ellipe",
+       dx="0.5*(z - sc.ellipk(x))/x if math.fabs(x) > 0.01 else -0.39269908169872414*(1.0 + x*(0.375 + x*(0.234375 + x*(0.1708984375 + x*(0.13458251953125 + x*(0.11103057861328125 + x*0.09450817108154297))))))",
+       dxx="-(0.25*z + (1.0 - x)*dx)/(x*(1.0 - x)) if math.fabs(x) > 0.01 else -0.39269908169872414*(0.375 + x*(0.46875 + x*(0.5126953125 + x*(0.538330078125 + x*(0.55515289306640625 + x*0.5670490264892578)))))")
+binary("ellipkinc", "sc.ellipkinc(x, y)", "sc.ellipkinc", (REAL, PROBABILITY), opaque="y", loop="sc.ellipkinc",
+       dx="1.0/math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="y*math.sin(x)*math.cos(x)*dx*dx*dx")
+binary("ellipeinc", "sc.ellipeinc(x, y)", "sc.ellipeinc", (REAL, PROBABILITY), opaque="y", loop="sc.ellipeinc",
+       dx="math.sqrt(1.0 - y*math.sin(x)*math.sin(x))", dxx="-y*math.sin(x)*math.cos(x)/dx")

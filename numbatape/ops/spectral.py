@@ -1,0 +1,160 @@
+"""Eigenvalues, singular values and QR: ops whose results stand one behind the other in one vector.
+
+Matrices in them are column-major, as LAPACK leaves them. Where two eigenvalues or singular values
+coincide, the vectors have no derivative of their own: the terms that would be divided by the
+difference are left out.
+"""
+
+import numpy as np
+
+from ..jit.language import geqrf, gesdd, orgqr, syevd, trsm
+from .linalg import copy_matrix, multiply
+from .status import DONE, FACTOR
+from .table import array_op
+
+SYMMETRIC = (((0, 0),), ((1, 1),), ((2, 2),), ((5, 5),), ((8, 8),))
+TALL = (((0, 0),), ((1, 1),), ((3, 3),), ((5, 2),), ((9, 4),), ((4, 0),))
+ANY = (*TALL, ((2, 5),), ((4, 9),), ((0, 3),))
+
+
+def packed_eigh(a):
+    """Eigenvalues, then eigenvectors, a row each, of the lower triangle."""
+    values, vectors = np.linalg.eigh(a)
+    return np.concatenate([values, vectors.T.ravel()])
+
+
+def packed_svd(a):
+    """Singular values, the left vectors a row each, the right ones a column each."""
+    left, values, right = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([values, left.T.ravel(), right.T.ravel()])
+
+
+def packed_qr(a):
+    """Q a row each column, then R."""
+    q, r = np.linalg.qr(a)
+    return np.concatenate([q.T.ravel(), r.ravel()])
+
+
+def inverse_gap(x, y):
+    return 1.0 / (x - y) if x != y else 0.0
+
+
+@array_op("eigh", "(n,n)->(q)", packed_eigh, scratch="2*n*n+11*n+4", cases=SYMMETRIC)
+class Eigh:
+    """``A = V W V^T`` of A's lower triangle, which alone gets an adjoint.
+
+    ``Abar = V (Wbar + F o (V^T Vbar)) V^T``, F the inverse gaps (Giles 2008, section 3.1).
+    """
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        for i in range(n):
+            for j in range(i + 1):
+                x = v[a + i * sa0 + j * sa1]
+                v[o + n + i * n + j] = x
+                v[o + n + j * n + i] = x
+        if n > 0 and syevd(v, o + n, n, o, s) != 0:
+            return FACTOR
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        t = s + n * n
+        u = o + n
+        if n > 0:
+            multiply(v, s, n, 1, v, u, n, 1, g, u, 1, n, n, n, n, 1.0, 0.0)
+            for i in range(n):
+                for j in range(n):
+                    v[s + i * n + j] *= inverse_gap(v[o + j], v[o + i])
+                v[s + i * n + i] = g[o + i]
+            multiply(v, t, n, 1, v, s, n, 1, v, u, n, 1, n, n, n, 1.0, 0.0)
+            multiply(v, s, n, 1, v, u, 1, n, v, t, n, 1, n, n, n, 1.0, 0.0)
+        for i in range(n):
+            for j in range(i):
+                g[a + i * sa0 + j * sa1] += v[s + i * n + j] + v[s + j * n + i]
+            g[a + i * sa0 + i * sa1] += v[s + i * n + i]
+
+
+@array_op("svd", "(m,n)->(q)", packed_svd, scratch="5*m*n+15*m+15*n", cases=ANY)
+class Svd:
+    """``A = U S V^T`` with ``k = min(m, n)`` vectors (Townsend 2016, "Differentiating the SVD").
+
+    With the inverse gaps F of the squares and ``W = Sbar + (F o (P - P^T)) S + S (F o (Q - Q^T))``,
+    ``P = U^T Ubar``, ``Q = V^T Vbar``: ``Abar = (U W + (Ubar - U P)/S) V^T + U ((Vbar - V Q)/S)^T``.
+    """
+
+    def forward(v, o, a, m, n, sa0, sa1, s):
+        k = min(m, n)
+        copy_matrix(v, s, v, a, sa1, sa0, n, m)
+        if k > 0 and gesdd(v, s, m, n, o, o + k, o + k + k * m, s + m * n) != 0:
+            return FACTOR
+        return DONE
+
+    def reverse(v, g, o, a, m, n, sa0, sa1, s):
+        k = min(m, n)
+        u = o + k
+        t = u + k * m
+        if k > 0:
+            p = s
+            q = p + k * k
+            w = q + k * k
+            left = w + k * k
+            right = left + m * k
+            multiply(v, p, k, 1, v, u, m, 1, g, u, 1, m, k, k, m, 1.0, 0.0)
+            multiply(v, q, k, 1, v, t, 1, k, g, t, k, 1, k, k, n, 1.0, 0.0)
+            for i in range(k):
+                x = v[o + i]
+                for j in range(k):
+                    y = v[o + j]
+                    gap = inverse_gap(y, x) / (y + x) if y != x else 0.0
+                    turn = (v[p + i * k + j] - v[p + j * k + i]) * y
+                    v[w + i * k + j] = gap * (turn + x * (v[q + i * k + j] - v[q + j * k + i]))
+                v[w + i * k + i] = g[o + i]
+            multiply(v, left, k, 1, v, u, 1, m, v, p, k, 1, m, k, k, -1.0, 0.0)
+            multiply(v, right, k, 1, v, t, k, 1, v, q, k, 1, n, k, k, -1.0, 0.0)
+            for j in range(k):
+                x = v[o + j]
+                scale = 1.0 / x if x != 0.0 else 0.0
+                for i in range(m):
+                    rest = g[u + j * m + i] + v[left + i * k + j] if m > k else 0.0
+                    v[left + i * k + j] = scale * rest
+                for i in range(n):
+                    rest = g[t + i * k + j] + v[right + i * k + j] if n > k else 0.0
+                    v[right + i * k + j] = scale * rest
+            multiply(v, left, k, 1, v, u, 1, m, v, w, k, 1, m, k, k, 1.0, 1.0)
+            multiply(g, a, sa0, sa1, v, left, k, 1, v, t, 1, k, m, n, k, 1.0, 1.0)
+            multiply(g, a, sa0, sa1, v, u, 1, m, v, right, 1, k, m, n, k, 1.0, 1.0)
+
+
+@array_op("qr", "(m,n)->(q)", packed_qr, scratch="n*n+m*n+33*n", cases=TALL)
+class Qr:
+    """``A = Q R`` for m >= n; ``Abar = (Qbar + Q L) R^-T`` (Walter and Lehmann 2010), where L is
+    symmetric with the lower triangle of ``R Rbar^T - Qbar^T Q``."""
+
+    def forward(v, o, a, m, n, sa0, sa1, s):
+        copy_matrix(v, o, v, a, sa1, sa0, n, m)
+        r = o + n * m
+        if n > 0:
+            if geqrf(v, o, m, n, s, s + n) != 0:
+                return FACTOR
+            for i in range(n):
+                for j in range(n):
+                    v[r + i * n + j] = v[o + j * m + i] if i <= j else 0.0
+            if orgqr(v, o, m, n, s, s + n) != 0:
+                return FACTOR
+        return DONE
+
+    def reverse(v, g, o, a, m, n, sa0, sa1, s):
+        r = o + n * m
+        t = s + n * n
+        if n > 0:
+            multiply(v, s, n, 1, g, o, m, 1, v, o, 1, m, n, n, m, -1.0, 0.0)
+            for i in range(n):
+                for j in range(i + 1):
+                    for p in range(i, n):
+                        v[s + i * n + j] += v[r + i * n + p] * g[r + j * n + p]
+                    v[s + j * n + i] = v[s + i * n + j]
+            copy_matrix(v, t, g, o, m, 1, n, m)
+            multiply(v, t, m, 1, v, s, n, 1, v, o, m, 1, n, m, n, 1.0, 1.0)
+            trsm(v, r, n, 0, 0, 0, v, t, m, n, m)
+            for i in range(m):
+                for j in range(n):
+                    g[a + i * sa0 + j * sa1] += v[t + j * m + i]

@@ -1,0 +1,259 @@
+"""``scipy.stats``: stand-ins for its distributions, whose densities accept traced arguments.
+
+A distribution is an object, not a function: its stand-in answers the methods below for traced
+arguments, and passes everything else on to SciPy's own object. What they compute is said by a
+`Law` a distribution: its log-density (or log-mass) in standard form, its support, and its
+cumulative functions where they are elementary or functions of the op table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import UnsupportedOperationError
+from ..array import TracedArray
+from ..trace import where_in_user_code
+from .common import find_trace, lift, run_composition
+from .stand_ins import PENDING, stand_in
+
+
+class _Special:
+    """``scipy.special``, imported when a formula first needs it."""
+
+    def __getattr__(self, name):
+        import scipy.special
+
+        function = getattr(scipy.special, name)
+        setattr(self, name, function)
+        return function
+
+
+sc = _Special()
+INF = np.inf
+
+
+def any_of(conditions):
+    """Return conditions joined by "or"; plain ones that hold nowhere are dropped."""
+    joined = None
+    for condition in conditions:
+        if condition.__class__ is not TracedArray and not np.any(condition):
+            continue
+        joined = condition if joined is None else np.logical_or(joined, condition)
+    return joined
+
+
+def pick(condition, yes: Callable, no: Callable):
+    """Return ``where(condition, yes(), no())``; what is not needed is not computed."""
+    if condition.__class__ is not TracedArray:
+        if np.all(condition):
+            return yes()
+        if not np.any(condition):
+            return no()
+    return np.where(condition, yes(), no())
+
+
+def positive(*shapes):
+    return [shape > 0 for shape in shapes]
+
+
+@dataclass(frozen=True)
+class Law:
+    """One distribution in standard form (loc 0, scale 1): functions of ``(x, *shapes)``.
+
+    Parameters
+    ----------
+    log
+        The log-density, or log-mass, inside of the support.
+    low, high
+        The support's ends: numbers, or functions of the shapes.
+    open
+        Whether the ends themselves are outside, as SciPy has it.
+    valid
+        Conditions on the shapes, where SciPy gives NaN otherwise.
+    cdf, sf, logcdf, logsf
+        Cumulative functions inside of the support; derived from one another where None.
+    far
+        Whether infinite ends are outside: where the formula gives NaN there.
+    discrete
+        Whether masses stand at whole numbers; such a distribution has no scale.
+    """
+
+    log: Callable
+    low: object = -INF
+    high: object = INF
+    open: bool = False
+    valid: Callable = positive
+    cdf: Callable | None = None
+    sf: Callable | None = None
+    logcdf: Callable | None = None
+    logsf: Callable | None = None
+    far: bool = False
+    discrete: bool = False
+
+    def ends(self, shapes):
+        return [end(*shapes) if callable(end) else end for end in (self.low, self.high)]
+
+
+def _operand(trace, x):
+    """Return an argument as float64: SciPy computes densities in it whatever it is given."""
+    if x.__class__ is not TracedArray and find_trace(x) is not None:
+        x = lift(trace, x)
+    if x.__class__ is TracedArray:
+        return x if x.dtype == np.float64 else np.astype(x, np.float64)
+    return np.asarray(x, np.float64)[()]
+
+
+def _standard(distribution, law: Law, x, args, kwargs):
+    """Return ``(x standardised, shapes, scale, where the parameters are not valid)``."""
+    shapes, loc, scale = distribution._parse_args(*args, **kwargs)
+    trace = find_trace(x, shapes, loc, scale)
+    x, loc, scale = (_operand(trace, part) for part in (x, loc, scale))
+    shapes = tuple(_operand(trace, shape) for shape in shapes)
+    if loc.__class__ is TracedArray or np.any(loc != 0.0):
+        x = x - loc
+    if scale.__class__ is TracedArray or np.any(scale != 1.0):
+        x = x / scale
+    broken = any_of([np.logical_not(condition) for condition in law.valid(*shapes)])
+    return x, shapes, scale, broken
+
+
+def _outside(law: Law, x, low, high):
+    """Return where a density vanishes; NaN is inside, and goes through the formula."""
+    bounds = []
+    for end, beyond, at in ((low, np.less, np.less_equal), (high, np.greater, np.greater_equal)):
+        infinite = _is_infinite(end)
+        if law.open or law.far or not infinite:
+            bounds.append((at if law.open or infinite else beyond)(x, end))
+    if law.discrete:
+        bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
+    return any_of(bounds)
+
+
+def _is_infinite(end) -> bool:
+    return end.__class__ is not TracedArray and bool(np.all(np.isinf(end)))
+
+
+def _log_density(law, x, shapes, scale, broken):
+    outside = _outside(law, x, *law.ends(shapes))
+    result = law.log(x, *shapes)
+    if outside is not None:
+        result = np.where(outside, -INF, result)
+    shift = None
+    if scale.__class__ is TracedArray or np.any(scale != 1.0):
+        shift = -np.log(scale)  # NaN for scales below zero, and in the end at zero too
+    if broken is not None:  # of the parameters' shape, which is often a number
+        shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
+    return result if shift is None else result + shift
+
+
+def _density(law, x, shapes, scale, broken):
+    return np.exp(_log_density(law, x, shapes, scale, broken))
+
+
+# How each cumulative function follows from the others: the first that the law has.
+ROUTES = {
+    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp)),
+    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp)),
+    "logcdf": (("logcdf", lambda f: f), ("cdf", np.log), ("sf", lambda f: np.log1p(-f))),
+    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f))),
+}
+LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
+
+
+def _cumulative(name):
+    def evaluate(law, x, shapes, scale, broken):
+        source, derive = next((s, d) for s, d in ROUTES[name] if getattr(law, s) is not None)
+        result = derive(getattr(law, source)(x, *shapes))
+        ends = law.ends(shapes)
+        whole_line = all(map(_is_infinite, ends))  # where the formulas hold at infinity too
+        for end, beyond, limit in zip(ends, (np.less_equal, np.greater_equal), LIMITS[name], strict=True):
+            if not whole_line:
+                result = np.where(beyond(x, end), limit, result)
+        broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
+        return result if broken is None else np.where(broken, np.nan, result)
+
+    return evaluate
+
+
+CONTINUOUS = {"logpdf": _log_density, "pdf": _density, **{name: _cumulative(name) for name in ROUTES}}
+DISCRETE = {"logpmf": _log_density, "pmf": _density}
+
+
+def _method(distribution, name: str, law: Law, evaluate):
+    def implementation(x, *args, **kwargs):
+        if name in ROUTES and not any(getattr(law, source) for source, _ in ROUTES[name]):
+            raise UnsupportedOperationError(
+                f"scipy.stats.{distribution.name}.{name} of a traced array at {where_in_user_code()} is "
+                "not supported; logpdf and pdf are"
+            )
+        with np.errstate(all="ignore"):  # outside of the support
+            return evaluate(law, *_standard(distribution, law, x, args, kwargs))
+
+    return stand_in(getattr(distribution, name), implementation, run_composition)
+
+
+class StandIn:
+    """What stands for an object of ``scipy.stats``: some methods are ours, the others its own.
+
+    Parameters
+    ----------
+    original
+        SciPy's object.
+    make
+        ``make(original, name)`` gives a method, or None for one that is SciPy's.
+    """
+
+    def __init__(self, original, make):
+        self._original, self._make = original, make
+
+    def __getattr__(self, name):
+        method = self._make(self._original, name)
+        method = getattr(self._original, name) if method is None else method
+        setattr(self, name, method)
+        return method
+
+    def __call__(self, *args, **kwargs):
+        return Frozen(self, args, kwargs)
+
+
+class Frozen:
+    """A distribution with its parameters: ``norm(mu, sigma)``."""
+
+    def __init__(self, distribution: StandIn, args, kwargs):
+        self._distribution, self._args, self._kwargs = distribution, args, kwargs
+
+    def __getattr__(self, name):
+        distribution = self._distribution
+        if distribution._make(distribution._original, name) is None:
+            return getattr(distribution._original(*self._args, **self._kwargs), name)
+        method = getattr(distribution, name)
+        return lambda x: method(x, *self._args, **self._kwargs)
+
+
+def register(name: str, law: Law) -> None:
+    """Let a law serve the distribution of that name."""
+    methods = DISCRETE if law.discrete else CONTINUOUS
+
+    def make(distribution, method):
+        evaluate = methods.get(method)
+        return None if evaluate is None else _method(distribution, method, law, evaluate)
+
+    PENDING.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
+
+
+def thaw(value, distributions):
+    """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``.
+
+    Parameters
+    ----------
+    distributions
+        Stand-ins by name.
+    """
+    kept = getattr(value, "dist", None)
+    stands = distributions.get(getattr(kept, "name", None))
+    if stands is None or type(kept) is not type(stands[0]):
+        return None
+    return Frozen(stands[1], value.args, value.kwds)

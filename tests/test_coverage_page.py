@@ -1,0 +1,222 @@
+"""docs/coverage.md: every function of NumPy's and SciPy's namespaces, and what happens to it.
+
+``python tests/test_coverage_page.py`` writes the page, from the op table and the tracer's registry.
+Where another version of NumPy or SciPy has other functions, the test looks at those on the page.
+"""
+
+# ruff: noqa: E501, SIM905  (lists of names)
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+import scipy.stats
+
+from numbatape.ops import Elementwise, find
+from numbatape.trace.functions.registry import HANDLED
+from numbatape.trace.functions.stand_ins import PENDING
+from numbatape.trace.ufuncs import COMPOSED
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
+MODULES = {
+    "numpy": np,
+    "numpy.linalg": np.linalg,
+    "numpy.fft": np.fft,
+    "scipy.special": scipy.special,
+    "scipy.linalg": scipy.linalg,
+    "scipy.stats": scipy.stats,
+}
+
+RULE = "A rule of its own"
+PARTLY = "A rule, but none for a parameter"
+COMPOSED_OF = "By composition"
+FLAT = "Without a derivative"
+NOTHING = "Nothing to differentiate"
+MISSING = "Not supported"
+MEANING = {
+    RULE: "a row of the op table, with first and second derivatives",
+    PARTLY: "the derivative for an order or the like has no closed form: pass it as `nt.Constant` or an integer",
+    COMPOSED_OF: "written in terms of other functions",
+    FLAT: "works on traced arrays; its result is piecewise constant, so it passes no derivative on",
+    NOTHING: "makes arrays of plain data, reads and writes files, answers questions about types: works as ever",
+    MISSING: "raises for arrays that carry a derivative, and works on constants",
+}
+
+FLAT_NAMES = """all allclose any argmax argmin argsort argwhere array_equal array_equiv can_cast common_type
+count_nonzero diag_indices_from digitize empty_like flatnonzero imag iscomplex iscomplexobj isclose isneginf isposinf
+isreal isrealobj min_scalar_type ndim nonzero ones_like result_type searchsorted shape size tril_indices_from
+triu_indices_from zeros_like nanargmax nanargmin angle matrix_rank isfinite isinf isnan""".split()
+
+NOTHING_NAMES = """arange array2string array_repr array_str asmatrix bartlett base_repr binary_repr blackman
+broadcast_shapes busday_count busday_offset datetime_as_string datetime_data diag_indices einsum_path empty eye
+format_float_positional format_float_scientific from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc
+fromregex fromstring genfromtxt get_include get_printoptions getbufsize geterr geterrcall hamming hanning identity
+indices info is_busday isdtype isfortran isscalar issubdtype iterable kaiser load loadtxt mask_indices
+may_share_memory mintypecode nested_iters ones printoptions promote_types ravel_multi_index save savetxt savez
+savez_compressed set_printoptions setbufsize seterr seterrcall shares_memory show_config show_runtime test tri
+tril_indices triu_indices typename unravel_index zeros isnat fftfreq rfftfreq packbits unpackbits bmat
+bitwise_count gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift require asarray_chkfinite
+asfortranarray errstate hadamard hilbert invhilbert pascal invpascal helmert dft leslie companion fiedler
+fiedler_companion get_blas_funcs get_lapack_funcs find_best_blas_type bernoulli euler erf_zeros
+rvs_ratio_uniforms""".split()
+
+INSTEAD = {
+    "eig": "np.linalg.eigh of a symmetric matrix",
+    "eigvals": "np.linalg.eigvalsh of a symmetric matrix",
+    "partition": "np.sort",
+    "argpartition": "np.argsort",
+    "lexsort": "np.argsort",
+    "roots": "a Newton iteration, or np.polyval at known roots",
+    "poly": "np.polymul",
+    "polydiv": "np.polyval",
+    "histogram": "np.bincount of np.digitize",
+    "row_stack": "np.vstack",
+    "frexp": "np.log2",
+    "sort_complex": "np.sort",
+    "isin": "np.any of comparisons",
+    "union1d": "np.unique",
+    "softplus": "np.logaddexp(0, x)",
+    "lambertw": "scipy.special.wrightomega(np.log(x))",
+    "hyp0f1": "scipy.special.iv or jv",
+    "jve": "scipy.special.jv: the same for real numbers",
+    "yve": "scipy.special.yv: the same for real numbers",
+    "inv_boxcox": "np.exp(np.log1p(lmbda * y) / lmbda)",
+    "inv_boxcox1p": "np.expm1(np.log1p(lmbda * y) / lmbda)",
+    "jvp": "scipy.special.jv(v - 1, x) and jv(v + 1, x)",
+    "ivp": "scipy.special.iv(v - 1, x) and iv(v + 1, x)",
+    "kvp": "scipy.special.kv(v - 1, x) and kv(v + 1, x)",
+    "spherical_jn": "scipy.special.jv(n + 0.5, x) * np.sqrt(np.pi / (2 * x))",
+    "spherical_yn": "scipy.special.yv(n + 0.5, x) * np.sqrt(np.pi / (2 * x))",
+    "eval_legendre": "np.polyval of its coefficients",
+    "eval_chebyt": "np.cos(n * np.arccos(x))",
+    "eval_hermite": "np.polyval of its coefficients",
+    "sici": "real and imaginary parts of scipy.special.exp1, outside",
+    "bdtr": "scipy.special.betainc(n - k, k + 1, 1 - p)",
+    "nbdtr": "scipy.special.betainc(n, k + 1, p)",
+    "chdtri": "2 * scipy.special.gammainccinv(v / 2, p)",
+    "fdtri": "scipy.special.betaincinv",
+    "radian": "np.deg2rad",
+    "diric": "np.sin(n * x / 2) / (n * np.sin(x / 2))",
+    "logm": "np.linalg.eigh of a symmetric matrix",
+    "sqrtm": "np.linalg.eigh of a symmetric matrix",
+    "lstsq": "np.linalg.lstsq",
+    "eigh_tridiagonal": "np.linalg.eigh",
+    "lu": "scipy.linalg.solve, det and inv",
+    "lu_factor": "scipy.linalg.solve",
+    "lu_solve": "scipy.linalg.solve",
+    "solveh_banded": "scipy.linalg.solve(assume_a='pos')",
+    "solve_banded": "scipy.linalg.solve",
+    "solve_toeplitz": "scipy.linalg.solve of scipy.linalg.toeplitz",
+    "kron": "np.kron",
+    "orth": "scipy.linalg.svd",
+    "ldl": "scipy.linalg.cholesky",
+    "polar": "scipy.linalg.svd",
+}
+
+
+def functions(module):
+    """Yield the public functions of a namespace, and the distributions of scipy.stats."""
+    names = getattr(module, "__all__", None) or dir(module)
+    for name in sorted(set(names)):
+        value = getattr(module, name, None)
+        if name.startswith("_") or value is None or inspect.ismodule(value) or inspect.isclass(value):
+            continue
+        if module is scipy.stats:
+            if hasattr(value, "logpdf") or hasattr(value, "logpmf"):
+                yield name, value
+        elif callable(value):
+            yield name, value
+
+
+def status(module: str, name: str, function) -> str:
+    try:
+        handled = HANDLED.get(function)
+    except TypeError:
+        handled = None
+    op = find(function) if isinstance(function, np.ufunc) else None
+    if isinstance(op, Elementwise):
+        return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
+    if handled is not None and handled.__name__ == "refuse":
+        return MISSING
+    if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
+        return FLAT if name in FLAT_NAMES else COMPOSED_OF
+    if name in NOTHING_NAMES or re.search("^roots_|_roots$|_zeros$", name):
+        return NOTHING
+    return MISSING
+
+
+def table() -> dict[str, dict[str, str]]:
+    return {m: {n: status(m, n, f) for n, f in functions(source)} for m, source in MODULES.items()}
+
+
+def page() -> str:
+    lines = [
+        "# Coverage",
+        "",
+        "Every function of these namespaces, from the op table and the tracer's registry: "
+        "`python tests/test_coverage_page.py` writes this page.",
+        "",
+        "| list | means |",
+        "|---|---|",
+        *(f"| {kind} | {text} |" for kind, text in MEANING.items()),
+        "",
+        "Of a distribution of `scipy.stats` it is `logpdf` and `pdf`, or `logpmf` and `pmf`, that are supported, and of "
+        "most continuous ones `cdf`, `sf`, `logcdf` and `logsf`; frozen ones too.",
+    ]
+    for module, names in table().items():
+        lines += ["", f"## {module}"]
+        for kind in MEANING:
+            group = [name for name, its in names.items() if its == kind]
+            if group:
+                lines += ["", f"**{kind}** ({len(group)}): " + ", ".join(f"`{name}`" for name in group) + "."]
+        hints = [name for name, its in names.items() if its == MISSING and name in INSTEAD]
+        if hints:
+            lines += [
+                "",
+                "| instead of | use |",
+                "|---|---|",
+                *(f"| `{n}` | `{INSTEAD[n]}` |" for n in hints),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def listed() -> dict[str, dict[str, str]]:
+    """Return what the page says."""
+    found: dict[str, dict[str, str]] = {}
+    for section in re.split(r"^## ", PAGE.read_text(), flags=re.M)[1:]:
+        module = section.split("\n", 1)[0]
+        found[module] = {
+            name: kind
+            for kind, group in re.findall(r"^\*\*(.*?)\*\* \(\d+\): (.*)\.$", section, re.M)
+            for name in re.findall("`(.*?)`", group)
+        }
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_page_is_up_to_date(module):
+    said = listed()[module]
+    now = table()[module]
+    wrong = {name: (said[name], now[name]) for name in said.keys() & now.keys() if said[name] != now[name]}
+    assert not wrong, "run python tests/test_coverage_page.py"
+    assert len(now.keys() - said.keys()) < 0.1 * len(now) + 1  # another version's
+
+
+@pytest.mark.parametrize("name", ["eig", "partition", "roots"])
+def test_what_is_not_supported_raises(name):
+    import numbatape as nt
+
+    function = getattr(np, name, None) or getattr(np.linalg, name)
+    x = np.eye(3) if name == "eig" else np.arange(1.0, 4.0)
+    with pytest.raises(nt.UnsupportedOperationError):
+        nt.grad(lambda x: np.sum(function(x, 1) if name == "partition" else function(x)[0]))(x)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

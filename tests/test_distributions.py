@@ -1,0 +1,305 @@
+"""``scipy.stats`` in traced functions: values and derivatives of every law against SciPy's own.
+
+Values are those of the replayed tape, at quantiles, ends of the support, outside of it, infinities
+and NaN. Derivatives: of SciPy's own function, by extrapolated differences.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy
+from scipy import stats
+from scipy.stats import gamma, norm
+
+import numbatape as nt
+from numbatape.trace.functions.stand_ins import PENDING
+
+CONTINUOUS = {
+    "": "norm cauchy laplace logistic gumbel_r gumbel_l hypsecant moyal expon gibrat halfnorm halfcauchy "
+    "halflogistic rayleigh maxwell wald levy levy_l uniform arcsine semicircular anglit cosine",
+    "0.4": "wrapcauchy genpareto skewcauchy",
+    "0.3": "triang genextreme",
+    "1.7": "t skewnorm powernorm exponnorm gennorm genlogistic dgamma dweibull loggamma laplace_asymmetric "
+    "vonmises vonmises_line gamma chi2 chi invgamma nakagami lognorm foldnorm foldcauchy halfgennorm "
+    "rice weibull_min weibull_max exponpow invweibull gompertz lomax fisk loglaplace alpha invgauss "
+    "recipinvgauss fatiguelife pareto powerlaw bradford rdist truncexpon",
+    "0.4 1.3": "johnsonsu johnsonsb loguniform reciprocal",
+    "1.6 1.9": "gengamma exponweib burr burr12 mielke powerlognorm betaprime",
+    "1.5 0.4": "norminvgauss",
+    "3": "erlang",
+    "5.2 7.1": "f",
+    "2.2 3.4": "beta truncpareto",
+    "0.2 0.7": "trapezoid",
+    "-1.2 2.1": "truncnorm",
+}
+DISCRETE = {
+    "0.3": "bernoulli geom logser planck dlaplace",
+    "2.4": "poisson yulesimon",
+    "7 0.35": "binom",
+    "3.5 0.4": "nbinom",
+    "6 1.7 2.3": "betabinom betanbinom",
+    "20 7 9": "hypergeom nhypergeom",
+    "0.6 8": "boltzmann",
+    "2 9": "randint",
+    "1.9 2.6": "skellam",
+}
+MULTIVARIATE = "multivariate_normal multivariate_t dirichlet multinomial wishart invwishart"
+LOC, SCALE = 0.3, 1.7
+
+
+def rows(table):
+    return [
+        pytest.param(name, tuple(map(float, shapes.split())), id=name)
+        for shapes, names in table.items()
+        for name in names.split()
+        if hasattr(stats, name)
+    ]
+
+
+def test_every_law_has_a_case():
+    texts = [*CONTINUOUS.values(), *DISCRETE.values(), MULTIVARIATE]
+    assert {name for text in texts for name in text.split()} == set(PENDING["scipy.stats"])
+
+
+def agree(got, want, rtol=5e-12, atol=1e-13):
+    got, want = np.asarray(got), np.asarray(want)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    with np.errstate(invalid="ignore"):
+        close = np.abs(got - want) <= atol + rtol * np.abs(want)
+    assert np.all(same | close), (got[~(same | close)], want[~(same | close)])
+
+
+def pull(f, *args):
+    """Return the replayed value and the gradients of its finite entries' sum."""
+    plain = [a.value if isinstance(a, nt.Constant) else a for a in args]
+    with np.errstate(all="ignore"):
+        cache = nt.prepare_pullback_cache(f, *args)
+        return nt.value_and_pullback(cache, np.ones(np.shape(f(*plain))), *plain)
+
+
+def slope(f, args, k, steps=(1e-3, 5e-4)):
+    """Richardson's extrapolation of differences for one argument, along ones."""
+    values = []
+    for h in steps:
+        h = h * max(1.0, float(np.max(np.abs(args[k]))))
+        moved = [[a + h * s if i == k else a for i, a in enumerate(args)] for s in (2, 1, -1, -2)]
+        up2, up, down, down2 = (np.sum(f(*m)) for m in moved)
+        values.append((8 * (up - down) - (up2 - down2)) / (12 * h))
+    return (16 * values[1] - values[0]) / 15
+
+
+def inside(law, shapes, quantiles=(0.2, 0.45, 0.6, 0.85)):
+    return law.ppf(quantiles, *shapes, loc=LOC, scale=SCALE)
+
+
+# Where SciPy takes the logarithm of a density that underflows, or its formula gives NaN.
+FINER = {
+    "moyal",
+    "rice",
+    "foldnorm",
+    "exponpow",
+    "invweibull",
+    "gompertz",
+    "levy",
+    "levy_l",
+    "burr12",
+    "alpha",
+}
+FINER |= {"halfnorm", "recipinvgauss", "genpareto", "loglaplace", "betaprime", "gumbel_r", "gumbel_l"}
+
+
+@pytest.mark.filterwarnings("ignore:The shape parameter of the erlang")
+@pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"])
+@pytest.mark.parametrize(("name", "shapes"), rows(CONTINUOUS))
+def test_continuous(name, shapes, method):
+    law = getattr(stats, name)
+    low, high = law.support(*shapes, loc=LOC, scale=SCALE)
+    x = inside(law, shapes)
+    edges = [np.nan, -50.0, -1.0, *((low, high, -np.inf, np.inf) if name not in FINER else ())]
+    points = np.concatenate([x, edges])
+
+    def f(x, *rest):
+        *shapes, loc, scale = rest
+        return getattr(law, method)(x, *shapes, loc=loc, scale=scale)
+
+    args = [points, *shapes, LOC, SCALE]
+    try:
+        value, _ = pull(f, *args)
+    except nt.UnsupportedOperationError as error:
+        if "closed form" not in str(error):
+            assert method not in ("logpdf", "pdf")
+            return
+        args[1 : 1 + len(shapes)] = map(nt.Constant, shapes)  # cumulative functions of gamma, beta, t
+        value, _ = pull(f, *args)
+    with np.errstate(all="ignore"):
+        agree(value, f(points, *shapes, LOC, SCALE))
+    args[0] = x
+    plain = [x, *shapes, LOC, SCALE]
+    _, gradients = pull(f, *args)
+    for k, gradient in enumerate(gradients):
+        if gradient is not None:
+            if (name == "uniform" and k == 0) or name in (
+                "truncnorm",
+                "loguniform",
+                "reciprocal",
+                "truncpareto",
+            ):
+                steps = (1e-4, 5e-5)
+            else:
+                steps = (1e-3, 5e-4)
+            want = slope(f, plain, k, steps)
+            assert np.sum(gradient) == pytest.approx(want, rel=2e-8, abs=2e-8), (k, args)
+
+
+@pytest.mark.parametrize("method", ["logpmf", "pmf"])
+@pytest.mark.parametrize(("name", "shapes"), rows(DISCRETE))
+def test_discrete(name, shapes, method):
+    law = getattr(stats, name)
+    k = np.concatenate([np.arange(-4.0, 12.0), [np.nan, 2.5]])
+    free = [i for i, shape in enumerate(shapes) if shape != int(shape)]
+
+    def f(k, *shapes):
+        return getattr(law, method)(k, *shapes)
+
+    args = [s if i in free else nt.Constant(s) for i, s in enumerate(shapes)]
+    value, _ = pull(f, nt.Constant(k) if free else k, *args)
+    with np.errstate(all="ignore"):
+        agree(value, f(k, *shapes))
+    support = k[np.isfinite(law.logpmf(k, *shapes))]
+    for i in free:
+        _, gradients = pull(f, nt.Constant(support), *args)
+        want = slope(f, [support, *shapes], 1 + i)
+        assert np.sum(gradients[1 + i]) == pytest.approx(want, rel=2e-8, abs=2e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("gamma", (-1.0,)),
+        ("beta", (0.0, 2.0)),
+        ("t", (-2.0,)),
+        ("weibull_min", (0.0,)),
+        ("truncnorm", (2.0, 1.0)),
+    ],
+)
+def test_parameters_that_are_not_valid_give_nan(name, shapes):
+    law = getattr(stats, name)
+    x = np.array([-0.5, 0.5])
+    value, _ = pull(lambda x, *shapes: law.logpdf(x, *shapes), x, *shapes)
+    agree(value, law.logpdf(x, *shapes))
+    value, _ = pull(lambda x, scale: norm.logpdf(x, 0.0, scale), x, -1.0)
+    assert np.isnan(value).all()
+
+
+def test_outside_of_the_support_the_gradient_is_zero():
+    value, (x, shape) = pull(lambda x, a: gamma.logpdf(x, a), np.array([-1.0, 2.0]), 3.0)
+    assert value[0] == -np.inf
+    assert x[0] == 0.0
+    assert shape == pytest.approx(np.log(2.0) - float(scipy.special.digamma(3.0)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, mu, sigma: norm.logpdf(x, mu, sigma),
+        lambda x, mu, sigma: norm(mu, sigma).logpdf(x),
+        lambda x, mu, sigma: stats.norm(loc=mu, scale=sigma).logpdf(x),
+        lambda x, mu, sigma: scipy.stats.norm.logpdf(x, scale=sigma, loc=mu),
+        lambda x, mu, sigma: norm.logpdf(list(x), mu, sigma),
+    ],
+)
+def test_ways_to_say_it(f):
+    x, mu, sigma = np.array([0.5, -1.0, 2.0]), 0.3, 1.4
+    value, gradients = pull(f, x, mu, sigma)
+    agree(value, norm.logpdf(x, mu, sigma))
+    z = (x - mu) / sigma
+    agree(gradients[0], -z / sigma)
+    agree(gradients[1], np.sum(z) / sigma)
+    agree(gradients[2], np.sum(z * z - 1.0) / sigma)
+
+
+PRIOR = norm(0.5, 2.0)
+COUNTS = np.array([3, 0, 2])
+
+
+def test_distributions_frozen_outside():
+    slopes = nt.grad(lambda x: np.sum(PRIOR.logpdf(x)) + stats.poisson.logpmf(COUNTS, np.exp(x[0])).sum())
+    x = np.array([0.3, -1.0])
+    agree(slopes(x), (0.5 - x) / 4.0 + [5.0 - 3.0 * np.exp(0.3), 0.0])
+    assert PRIOR.logpdf(0.5) == norm.logpdf(0.0) - np.log(2.0)
+
+
+def test_broadcasting_and_float32():
+    x, mu = np.ones((4, 1)), np.arange(3.0)
+    value, (gx, gmu) = pull(lambda x, mu: norm.logpdf(x, mu), x, mu)
+    assert value.shape == (4, 3)
+    agree(gmu, 4.0 * (1.0 - mu))
+    assert gx.shape == (4, 1)
+    value, (gradient,) = pull(lambda x: norm.logpdf(x), np.float32([0.5]))
+    assert value.dtype == norm.logpdf(np.float32([0.5])).dtype == np.float64  # as SciPy has it
+    assert gradient.dtype == np.float32
+
+
+def test_the_rest_of_a_distribution_is_scipy_s():
+    assert nt.grad(lambda x: x * norm.ppf(0.975) + stats.gamma(2.0).mean())(1.0) == norm.ppf(0.975)
+    with pytest.raises(nt.NumbatapeError):
+        nt.grad(lambda p: norm.isf(p))(0.3)
+    with pytest.raises(nt.UnsupportedOperationError, match="cdf of a traced array"):
+        nt.grad(lambda x: stats.rice.cdf(x, 1.0))(0.3)
+
+
+# ---- multivariate
+
+
+ROOT = np.array([[1.2, 0.0, 0.0], [0.4, 0.9, 0.0], [-0.3, 0.5, 1.1]])
+COV = ROOT @ ROOT.T
+POINTS = np.array([[0.3, -1.0, 0.5], [1.1, 0.2, -0.7]])
+MEAN = np.array([0.1, -0.2, 0.4])
+ALPHA = np.array([1.2, 2.0, 3.1])
+
+
+def share(z):
+    return np.exp(z) / np.sum(np.exp(z), axis=0)
+
+
+MULTI = {
+    "normal": (lambda x, m, r: stats.multivariate_normal.logpdf(x, m, r @ r.T), POINTS, MEAN, ROOT),
+    "normal-pdf": (lambda x, m, r: stats.multivariate_normal(m, r @ r.T).pdf(x), POINTS, MEAN, ROOT),
+    "normal-one": (lambda x, m: stats.multivariate_normal.logpdf(x, m, 2.0), MEAN, POINTS[0]),
+    "normal-diagonal": (lambda x, s: stats.multivariate_normal.logpdf(x, MEAN, s), POINTS, ALPHA),
+    "normal-number": (lambda x, m: stats.multivariate_normal.logpdf(x, m, 1.5), MEAN, 0.3),
+    "t": (lambda x, m, r, df: stats.multivariate_t.logpdf(x, m, r @ r.T, df), POINTS, MEAN, ROOT, 3.5),
+    "dirichlet": (lambda z, a: stats.dirichlet.logpdf(share(z), a), MEAN, ALPHA),
+    "dirichlet-short": (lambda z, a: stats.dirichlet.logpdf(share(z)[:-1], a), MEAN, ALPHA),
+    "multinomial": (lambda z: stats.multinomial.logpmf([[1, 3, 2], [4, 0, 2]], 6, share(z)), MEAN),
+    "wishart": (lambda x, s, df: stats.wishart.logpdf(x @ x.T, df, s @ s.T), ROOT + 0.1, ROOT, 4.5),
+    "invwishart": (lambda x, s, df: stats.invwishart.logpdf(x @ x.T, df, s @ s.T), ROOT + 0.1, ROOT, 4.5),
+}
+
+
+@pytest.mark.parametrize("name", MULTI)
+def test_multivariate(name):
+    f, *args = MULTI[name]
+    value, gradients = pull(f, *args)
+    agree(value, f(*args))
+    for k, gradient in enumerate(gradients):
+        if np.ndim(args[k]) == 0:
+            assert gradient == pytest.approx(slope(f, args, k), rel=1e-8)
+            continue
+        for position in np.ndindex(np.shape(args[k])):
+            unit = np.zeros_like(args[k])
+            unit[position] = 1.0
+
+            def along(t, k=k, unit=unit):
+                return f(*(a + t * unit if i == k else a for i, a in enumerate(args)))
+
+            assert gradient[position] == pytest.approx(slope(along, [0.0], 0), rel=1e-8, abs=1e-8)
+
+
+def test_nothing_of_scipy_is_imported_for_it():
+    code = "import sys, numbatape; assert not any(m.startswith('scipy.stats') for m in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
