@@ -45,7 +45,8 @@ class Batch:
         reverse: bool,
         inner: tuple[Lanes, int] | None = None,
     ):
-        outer = Lanes(slots, hoist=not reverse)
+        # A point's bits must not depend on the points beside it.
+        outer = Lanes(slots, hoist=not reverse, folded=False)
         self.program = program
         self.inner = () if inner is None else (inner[1],)
         self.evaluator = Evaluator(program, (outer,) if inner is None else (inner[0], outer))
@@ -70,7 +71,8 @@ class Batch:
         count = len(points[0])
         flat = flat_at(0)
         usual = self.program.find(flat) or self.program.trace(flat)
-        width = min(self._width(usual, flat), count)
+        # One lane would take other kernels, which may differ in the last bit.
+        width = max(NARROWEST, min(self._width(usual, flat), count))
         for first in range(0, count, width):
             pending: list[tuple[np.ndarray, Variant | None, set[int]]] = []
             pending.append((np.arange(first, min(first + width, count)), usual, set()))

@@ -13,6 +13,7 @@ from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.record import Output
 from .arguments import Flattened
+from .compressed import places, views_of
 from .derived import Derived
 from .program import VariantWorkspace
 from .results import buffers_of, per_argument, scalar_output, value_of
@@ -92,28 +93,78 @@ def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def bind_outputs(cache, derived: Derived, x, out) -> Bound:
-    """Return the bound callable of a Hessian cache; see `HessianCache.bind`."""
-    space = derived.last
-    x = np.asarray(x)
-    size = x.size
+def _buffers(x, out) -> tuple:
+    """Return (gradient, Hessian) to write to, checked."""
     if out is None:
         out = np.empty(x.shape, x.dtype), np.empty(x.shape + x.shape, x.dtype)
     gradient, hessian = out
-    for name, array, shape in (
-        ("x", x, x.shape),
-        ("gradient", gradient, x.shape),
-        ("hessian", hessian, x.shape * 2),
-    ):
+    parts = ("x", x, x.shape), ("gradient", gradient, x.shape), ("hessian", hessian, x.shape * 2)
+    for name, array, shape in parts:
         good = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype == x.dtype
         if not good or array.shape != shape:
             raise SpecError(f"bind: {name} must be a C-contiguous array of {x.dtype}, shape {shape}")
+    return out
+
+
+def _elsewhere(cache, x, out) -> Callable[[], float]:
+    """Return what serves a call that leaves the bound path: the cache switches, traces or raises."""
+    gradient, hessian = out
 
     def elsewhere() -> float:
-        """Serve a call that leaves the bound path: the cache switches, traces or raises."""
         value, gradient[...], hessian[...] = cache._general(x)
         return float(value)
 
+    return elsewhere
+
+
+def _stopped() -> None:
+    """The sweep stopped: at a guard, or at an error."""
+
+
+def bind_compressed(cache, known, x, out) -> Bound:
+    """Return the bound callable of a Hessian cache whose pattern has few colours."""
+    gradient, hessian = out = _buffers(x, out)
+    elsewhere = _elsewhere(cache, x, out)
+    bound = Bound()
+    bound.out = out
+    bound.__call__, bound._alive = elsewhere, ()
+    views = views_of(known)
+    if views is None:
+        return bound
+    result, from_gradient, products = views
+    space = known.derived.last
+    value = space.outputs[result.number].reshape(-1)
+    flat_products, place, target = places(known, products)
+    cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
+    sweep, words = kernels.call_of("bound_value", space.address, value, _stopped)
+    matrix[:] = 0.0
+    clean = True
+
+    def run() -> float:
+        nonlocal clean
+        cells[...] = x
+        result = sweep()
+        if result is None:
+            clean = False
+            return elsewhere()
+        if not clean:
+            matrix[:] = 0.0
+            clean = True
+        gradient[...] = from_gradient
+        matrix[target] = flat_products.take(place, out=entries, mode="clip")
+        return result
+
+    run()
+    bound.__call__, bound._alive = run, (words, value, space)
+    return bound
+
+
+def bind_outputs(cache, derived: Derived, x, out) -> Bound:
+    """Return the bound callable of a Hessian cache; see `HessianCache.bind`."""
+    space = derived.last
+    gradient, hessian = out = _buffers(x, out)
+    size = x.size
+    elsewhere = _elsewhere(cache, x, out)
     bound = Bound()
     bound.out = out
     bound.__call__, bound._alive = elsewhere, ()

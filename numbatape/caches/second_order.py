@@ -9,13 +9,14 @@ import numpy as np
 from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
-from . import quick
+from . import compressed, quick
 from .arguments import is_mark
 from .base import PreparedCache
-from .bound import Bound, bind_outputs
+from .bound import Bound, bind_compressed, bind_outputs
 from .derived import Derived
-from .directions import direction_leaves, products_of
+from .directions import direction_leaves, like_arguments, products_of
 from .hessian import full_hessian
+from .jacobian import samples_of
 from .results import scalar_output, value_of
 
 
@@ -95,6 +96,7 @@ class HessianCache(HvpCache):
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self._wide = Derived(self._program.function, config, transform, lanes=True)
         self._steady = None
+        self._compressed = None
 
     def _steady_hessian(self, flat):
         """Return the steady call of one array argument whose Hessian takes one sweep, or None."""
@@ -123,6 +125,38 @@ class HessianCache(HvpCache):
         super()._share(other)
         other._wide = self._wide.clone()
 
+    def _by_pattern(self, flat):
+        """Return what is known of the Hessian's pattern, None where all columns are computed."""
+        config = self._program.config
+        small = len(flat.active) != 1 or flat.count != 1 or np.size(flat.leaves[0]) < compressed.LEAST
+        if small or flat.active[0].kind != "array" or flat.active[0].dtype != np.float64:
+            return None
+        if config.debug_mode or config.chunk_size is not None:
+            return None
+        if self._compressed is None:
+            self._compressed = compressed.Compressed(self, self._wide)
+        return self._compressed.known_for(flat)
+
+    def _compressed_hessian(self, flat, known):
+        matrix = self._compressed.hessian(flat)
+        views = compressed.views_of(known)
+        if views is None:  # in several sweeps, or with a part that is constant
+            value, grads, _ = self._first(flat)
+        else:
+            space = known.derived.last
+            result, grads, _ = space.variant.recording.result
+            value, grads = value_of(space, result), like_arguments(flat, value_of(space, grads))
+            self._steady = compressed.steady(self, flat, known, self._general)
+        shape = np.shape(flat.leaves[0])
+        (k,) = (k for k in flat.differentiated if k >= 0)
+        return value, grads[k], matrix.reshape(shape + shape)
+
+    def _first(self, flat):
+        """Return (value, gradients, None) by one product."""
+        space = self._plain.sweep(self._plain.extended(flat, samples_of(flat)))
+        result, grads, _ = space.variant.recording.result
+        return value_of(space, result), like_arguments(flat, value_of(space, grads)), None
+
     def bind(self, x, out=None) -> Bound:
         """Fix buffers for a function of one array; return a callable without arguments.
 
@@ -149,6 +183,10 @@ class HessianCache(HvpCache):
         """
         cache = self.clone()  # other calls of the cache do not disturb these cells
         cache.hessian((x,))
+        flat = cache._flatten((x,))
+        known = cache._by_pattern(flat)
+        if known is not None:
+            return bind_compressed(cache, known, x, out)
         return bind_outputs(cache, cache._wide, x, out)
 
     def hessian(self, args):
@@ -158,6 +196,9 @@ class HessianCache(HvpCache):
     def _general(self, *args):
         self._steady = None
         flat = self._flatten(args)
+        known = self._by_pattern(flat)
+        if known is not None:
+            return self._compressed_hessian(flat, known)
         value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
         self._steady = self._steady_hessian(flat)
         chosen = sorted(k for k in flat.differentiated if k >= 0)

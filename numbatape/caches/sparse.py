@@ -192,7 +192,11 @@ class SparseHessianCache(SparseCache):
     def _compress(self, matrix):
         return compress_hessian(matrix)
 
+    _shared: Derived | None = None  # of a dense cache of the same function
+
     def _derivative(self, compression):
+        if self._shared is not None:
+            return self._shared.clone()
         return Derived(self._program.function, self._program.config, self._transform(), lanes=True)
 
     def _shapes(self, flat, primal, compression):

@@ -53,11 +53,15 @@ class Lanes:
     fixed
         Whether what is in the lanes stays: what depends on it and on constants alone is then part of the
         prologue (of ``W @ x`` along all unit directions, everything).
+    folded
+        Whether products of matrices in lanes may become one product: faster, but a lane's last bits
+        then depend on where it stands.
     """
 
     slots: frozenset[int]
     hoist: bool = True
     fixed: bool = False
+    folded: bool = True
 
 
 def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
@@ -81,6 +85,7 @@ class _Widened:
         self.slots = level.slots
         self.hoist = level.hoist
         self.fixed = level.fixed
+        self.folded = level.folded
         self.code = [tuple(row) for row in tape.code.tolist()]
         self.values = [tuple(value) for value in tape.values.tolist()]
         self.storages = [tuple(storage) for storage in tape.storages.tolist()]
@@ -264,7 +269,7 @@ class _Widened:
 
     def _folded(self, row, rule, batch: int):
         """Return a product of matrices in lanes as one product, where only one operand has lanes."""
-        if rule.name != "matmul" or batch:
+        if rule.name != "matmul" or batch or not self.folded:
             return row
         op, active, stage, out, a, b, c, aux = row
         left, right, result = (self.layouts[self.values[n][2]] for n in (a, b, out))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..ops import OPCODE, OPS, Elementwise
 from .codegen import FIRST_KERNEL, product
 
-VECTOR_OPS = ("add", "sub", "mul", "div", "neg", "copy", "square")
+VECTOR_OPS = ("add", "sub", "mul", "weigh", "div", "neg", "copy", "square")
 # By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs")}
 FIRST_VECTOR = 2 * FIRST_KERNEL

@@ -53,13 +53,18 @@ def _total(builder, value, width):
 
 
 def _evaluate(builder, node, names: dict, width: int):
-    """Emit a formula of + - * / over lanes."""
+    """Emit a formula of + - * / over lanes, or one of them where a value is not zero."""
     if isinstance(node, ast.Constant):
         return _constant(float(node.value), width)
     if isinstance(node, ast.Name):
         return names[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return builder.fneg(_evaluate(builder, node.operand, names, width))
+    if isinstance(node, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
+        test = _evaluate(builder, node.test.left, names, width)
+        chosen = builder.fcmp_unordered("!=", test, _constant(0.0, width))
+        sides = (_evaluate(builder, side, names, width) for side in (node.body, node.orelse))
+        return builder.select(chosen, *sides)
     left, right = (_evaluate(builder, side, names, width) for side in (node.left, node.right))
     return getattr(builder, OPERATIONS[type(node.op)])(left, right)
 

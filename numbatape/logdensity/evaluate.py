@@ -14,7 +14,8 @@ from numbatape.logdensity.failures import running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 
-SLICE = 64  # draws between looks at the stop flag and reports of progress
+SLICE = 512  # draws at most between looks at the stop flag and reports of progress
+SLICE_SECONDS = 0.1
 # Below this, a call is mostly Python, which one thread runs as fast as several.
 WORTH_A_THREAD = 50e-6
 Block = tuple[int, int]
@@ -24,11 +25,16 @@ class Worker:
     """A cache with buffers of its own: one a thread."""
 
     def __init__(self, model: Model, cache: Any, theta: Matrix) -> None:
+        import numbatape as nt
+
         self.label = model.label
         self.cache = cache
         self.theta = theta.copy()  # binding evaluates there: it must be a point where the model works
         self.gradient = np.empty(theta.size)
         self.run = cache.bind(self.theta, out=(self.gradient, *(None for _ in model.arguments)))
+        self.batched = nt.batch(model.logp)
+        self.constants = [nt.Constant(value, frozen=True) for value in model.arguments]
+        self.slice = SLICE
 
     @classmethod
     def prepare(cls, model: Model, theta: Matrix) -> Worker:
@@ -44,7 +50,9 @@ class Worker:
 
     def clone(self, model: Model) -> Worker:
         """Return a worker for another thread."""
-        return Worker(model, self.cache.clone(), self.theta)
+        made = Worker(model, self.cache.clone(), self.theta)
+        made.slice = self.slice
+        return made
 
     def seconds_a_call(self, theta: Matrix) -> float:
         """Time the second of two calls: the first may load kernels."""
@@ -53,10 +61,25 @@ class Worker:
             self.run()
             started = time.perf_counter()
             self.run()
-        return time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.slice = max(1, min(SLICE, int(SLICE_SECONDS / max(seconds, 1e-9))))
+        return seconds
 
-    def fill(self, rows: Iterable[int], thetas: Matrix, table: Matrix) -> None:
+    def fill(self, rows: list[int], thetas: Matrix, table: Matrix) -> None:
         """Write (logp, grad) of the given rows of `thetas` into `table`."""
+        if not rows:
+            return
+        try:
+            with np.errstate(all="ignore"):
+                values, gradients = self.batched(thetas[rows], *self.constants)
+        except Exception:  # one draw at a time tells which one it is
+            self._one_by_one(rows, thetas, table)
+            return
+        table[rows, 0] = values
+        if table.shape[1] > 1:
+            table[rows, 1:] = gradients
+
+    def _one_by_one(self, rows: Iterable[int], thetas: Matrix, table: Matrix) -> None:
         theta, run, gradient = self.theta, self.run, self.gradient
         row = -1
         with running_model(lambda: f"{self.label} at draw {row}"), np.errstate(all="ignore"):
@@ -115,10 +138,10 @@ def evaluate(
 
     def work(worker: Worker) -> None:
         for first, last in next_blocks():
-            for start in range(first, last, SLICE):
+            for start in range(first, last, worker.slice):
                 if stop.is_set():
                     return
-                end = min(start + SLICE, last)
+                end = min(start + worker.slice, last)
                 rows = np.flatnonzero(usable[start:end]) + start
                 worker.fill(rows.tolist(), thetas, table)
                 advance(end - start)

@@ -43,6 +43,19 @@ def test_any_number_of_points(count):
     np.testing.assert_allclose(values, [branching(x) for x in points], rtol=1e-13)
 
 
+def test_a_point_does_not_feel_the_others():
+    w = RNG.normal(size=(5, 3))
+
+    def f(x):
+        return np.sum(np.exp(-((w @ x) ** 2))) + np.sin(x[0]) * np.tanh(x[1]) ** 2
+
+    values, gradients = nt.batch(f)(X)
+    for rows in (slice(0, 1), slice(3, 20), slice(100, 300)):
+        some, its = nt.batch(f)(X[rows])
+        np.testing.assert_array_equal(some, values[rows])
+        np.testing.assert_array_equal(its, gradients[rows])
+
+
 @pytest.mark.parametrize(
     "function",
     [

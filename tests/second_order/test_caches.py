@@ -156,6 +156,42 @@ def test_bind():
         cache.bind(X, out=(g, np.empty((5, 4))))
 
 
+def banded(x):
+    return np.sum((x[1:] - x[:-1] ** 2) ** 2) + np.sum(np.cos(x))
+
+
+def banded_or_diagonal(x):
+    return banded(x) if x[0] > 0 else np.sum(x**3)
+
+
+def rows_of_five(x):
+    return np.sum(np.sum(np.sin(x.reshape(-1, 5)), axis=1) ** 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [banded, banded_or_diagonal, rows_of_five, lambda x: np.sum(3.0 * x)])
+def test_hessians_with_few_colours(function, mode):
+    """Their entries come from a few products; everything else is as with all columns."""
+    config = nt.Config(second_order_mode=mode)
+    cache = nt.prepare_hessian_cache(function, np.ones(40), config=config)
+    every = nt.prepare_hessian_cache(function, np.ones(40), config=nt.Config(chunk_size=40))
+    buffer = np.ones(40)
+    bound = cache.bind(buffer)
+    rng = np.random.default_rng(0)
+    for n in (40, 40, 40, 25, 25, 40, 10, 40):
+        x = rng.normal(size=n)
+        value, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
+        wanted = nt.value_gradient_and_hessian(every, x)
+        np.testing.assert_allclose(value, wanted[0], rtol=1e-14)
+        np.testing.assert_allclose(gradient, wanted[1], rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(hessian, wanted[2], rtol=1e-13, atol=1e-14)
+        if n == 40:
+            buffer[:] = x
+            assert bound() == value
+            np.testing.assert_array_equal(bound.out[0], gradient)
+            np.testing.assert_array_equal(bound.out[1], hessian)
+
+
 def test_clones_are_independent():
     cache = nt.prepare_hessian_cache(f, X)
     first = nt.value_gradient_and_hessian(cache, X)[2]

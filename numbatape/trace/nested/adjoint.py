@@ -120,7 +120,14 @@ class Adjoint:
                 self._pull(code[k], needed)
         finally:
             trace.differentiating = around
-        return [self._collect(target) for target in targets]
+        return [self._whole(target) for target in targets]
+
+    def _whole(self, value: int):
+        """Return the cotangent of a value as an array of its dimensions."""
+        ct, dims = self._collect(value), self._dims(value)
+        if ct is None or ct.__class__ is TracedArray or not dims:
+            return ct
+        return self._spread(ct, dims, self.tape.storages[self.tape.values[value][0]][1])
 
     def _relevant(self, start: int, stop: int, targets) -> list[tuple[int, int]]:
         """Return (instruction, operands that lead to a target) of all that depends on the targets."""

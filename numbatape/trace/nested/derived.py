@@ -11,15 +11,22 @@ from ...tape.tape import ACTIVE
 from .. import pytrees
 from ..array import TracedArray
 from ..trace import current
-from .transforms import Linearised, hessian_product, or_zeros
+from .adjoint import zeros_like
+from .transforms import Linearised, hessian_product
 
 
 def _active(args) -> list[TracedArray]:
     return [x for x in pytrees.leaves(args) if x.__class__ is TracedArray and x._level == ACTIVE]
 
 
-def _all_or_zeros(parts, likes) -> tuple:
-    return tuple(or_zeros(part, like) for part, like in zip(parts, likes, strict=True))
+def _all_or_zeros(parts, numbers) -> tuple:
+    """Return derivatives, zeros in the dimensions of a value for None: a tape serves other sizes too."""
+    trace = current()
+    assert trace is not None
+    return tuple(
+        zeros_like(trace, number) if part is None else part
+        for part, number in zip(parts, numbers, strict=True)
+    )
 
 
 def pushforward(strong: bool):
@@ -30,7 +37,7 @@ def pushforward(strong: bool):
             *primals, tangents = args
             leaves = _active(primals)
             run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
-            return run.result, _all_or_zeros(run.push(tangents, strong), run.outputs)
+            return run.result, _all_or_zeros(run.push(tangents, strong), run.results)
 
         return derived
 
@@ -44,19 +51,7 @@ def pullback(function):
         *primals, cotangents = args
         leaves = _active(primals)
         run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
-        return run.result, _all_or_zeros(run.pull(cotangents), leaves)
-
-    return derived
-
-
-def gradient(function):
-    """Record ``(result, gradients)`` of a scalar function; no directions."""
-
-    def derived(*args, **kwargs):
-        *primals, _ = args
-        leaves = _active(primals)
-        run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
-        return run.result, _all_or_zeros(run.gradient(run.scalar()), leaves)
+        return run.result, _all_or_zeros(run.pull(cotangents), run.inputs)
 
     return derived
 
@@ -68,6 +63,7 @@ def hessian_vector(mode: str, strong: bool):
         def derived(*args, **kwargs):
             *primals, directions = args
             leaves = _active(primals)
+            numbers = [leaf._id for leaf in leaves]
             result, grads, products = hessian_product(
                 current(),
                 lambda _: function(*primals, **kwargs),
@@ -77,7 +73,7 @@ def hessian_vector(mode: str, strong: bool):
                 strong,
                 marked=True,
             )
-            return result, _all_or_zeros(grads, leaves), _all_or_zeros(products, leaves)
+            return result, _all_or_zeros(grads, numbers), _all_or_zeros(products, numbers)
 
         return derived
 

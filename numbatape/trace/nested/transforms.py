@@ -37,6 +37,9 @@ class Linearised:
         What the function returned.
     outputs
         The traced leaves of the result that are floats.
+    inputs, results
+        Value numbers of the leaves and of the outputs: what the function writes to later does not
+        change what these name.
     """
 
     def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
@@ -47,19 +50,19 @@ class Linearised:
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
         self._stop = len(trace.tape.code)
-        self._inputs = numbers
+        self.inputs = numbers
         if self.result is None and len(trace.scratch) == 1:
             (self.result,) = trace.scratch  # a function that writes its result into an argument
         parts, self.structure = pytrees.flatten(self.result)
         parts = [strip(part) for part in parts]
         self.parts = parts
         self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
-        self._results = [y._id for y in self.outputs]
+        self.results = [y._id for y in self.outputs]
 
     def pull(self, cotangents, strong: bool = True) -> list:
         """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
-        seeds = [(y, ct) for y, ct in zip(self._results, cotangents, strict=True) if ct is not None]
-        return Adjoint(self.trace, strong).run(self._start, self._stop, self._inputs, seeds)
+        seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]
+        return Adjoint(self.trace, strong).run(self._start, self._stop, self.inputs, seeds)
 
     def push(self, tangents, strong: bool = False) -> list:
         """Return one tangent an output (None for zero), given one a leaf (None for zero).
@@ -68,7 +71,7 @@ class Linearised:
         transposition's own instructions are dropped when the tape is frozen: nothing needs them.
         """
         trace = self.trace
-        ghosts = [zeros_like(trace, y) for y in self._results]
+        ghosts = [zeros_like(trace, y) for y in self.results]
         start = len(trace.tape.code)
         pulled = self.pull(ghosts, strong)
         stop = len(trace.tape.code)
@@ -109,9 +112,7 @@ def or_zeros(part, like):
     dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind == "f" else np.dtype(float)
     if part is None:
         return np.zeros(np.shape(value), dtype)[()]
-    if part.__class__ is float:
-        return dtype.type(part)
-    return part
+    return dtype.type(part) if part.__class__ is float else part
 
 
 def hessian_product(

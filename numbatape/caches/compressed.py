@@ -1,0 +1,95 @@
+"""Dense Hessians from few products, where the pattern has few colours: zeros need no computing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..trace.record import Output
+from . import quick
+from .arguments import Flattened
+from .derived import Derived
+from .jacobian import samples_of
+
+if TYPE_CHECKING:
+    from .sparse import Prepared, SparseHessianCache
+
+LEAST = 24  # entries of the argument; below, all columns take no longer than some
+PAYS = 3  # times fewer products than columns
+
+
+class Compressed:
+    """The Hessians of a function of one array by compressed products.
+
+    Parameters
+    ----------
+    cache
+        The Hessian cache.
+    wide
+        Its derivative in lanes.
+    """
+
+    def __init__(self, cache, wide: Derived):
+        from .sparse import SparseHessianCache  # scipy.sparse takes 0.2 s to import
+
+        parts = cache._program, cache._prepared, cache._given, cache._kwargs, cache._names
+        self.sparse: SparseHessianCache = SparseHessianCache(*parts)
+        self.sparse._shared = wide
+
+    def known_for(self, flat: Flattened) -> Prepared | None:
+        """Return pattern and colours for the path that some arguments take, None if they do not pay."""
+        primal = self.sparse._evaluator.forward(flat)
+        if primal.variant.single_use:
+            return None
+        known = self.sparse._known_for(flat, primal)
+        size = int(np.size(flat.leaves[0]))
+        return known if 0 < known.compression.lanes * PAYS <= size else None
+
+    def hessian(self, flat: Flattened) -> np.ndarray:
+        """Return the Hessian as a matrix."""
+        primal = self.sparse._evaluator.forward(flat)
+        return self.sparse._fill(flat, primal, samples_of(flat), 2)[0].toarray()
+
+
+def places(known: Prepared, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (products in memory order, where each entry is in them, where it goes in the matrix)."""
+    made = known.compression
+    lanes, cells = products.shape[0], int(np.prod(products.shape[1:]))
+    rows = np.repeat(np.arange(made.shape[0]), np.diff(made.indptr))
+    target = rows * made.shape[1] + made.indices
+    if products.flags.c_contiguous:
+        return products.reshape(-1), made.place, target
+    turned = np.moveaxis(products, 0, -1)
+    assert turned.flags.c_contiguous  # an output is dense, with lanes first or last
+    return turned.reshape(-1), made.place % cells * lanes + made.place // cells, target
+
+
+def views_of(known: Prepared):
+    """Return (value's leaf, gradient, products) in the workspace, None where one is no traced array."""
+    space = known.derived.last
+    if space is None:
+        return None
+    result, grads, products = space.variant.recording.result
+    views = quick.arrays_of(space, (grads, products))
+    if views is None or result.__class__ is not Output or views[1].ndim <= views[0].ndim:
+        return None
+    return result, *views
+
+
+def steady(cache, flat: Flattened, known: Prepared, general):
+    """Return the steady call of a Hessian by compressed products, or None."""
+    views, space = views_of(known), known.derived.last
+    if views is None or space is None:
+        return None
+    result, gradient, products = views
+    number = quick.number_of(space, result)
+    flat_products, place, target = places(known, products)
+    shape, size = gradient.shape, gradient.size
+
+    def wrap():
+        hessian = np.zeros(size * size)
+        hessian[target] = flat_products.take(place)
+        return number(), gradient.copy(), hessian.reshape(shape + shape)
+
+    return quick.make(cache, flat, known.derived, space, general, wrap)
