@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..trace import pytrees
+from ..trace.nested.derived import pushforward
 from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
@@ -40,7 +41,7 @@ def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
         return mode
     rows = sum(view.size for view in float_outputs(primal, primal.variant.recording.result))
     columns = sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
-    return "forward" if columns <= rows else "reverse"
+    return "forward" if columns <= rows or not rows else "reverse"
 
 
 def rows_in_lanes(view: np.ndarray, count: int, shape: tuple) -> np.ndarray:
@@ -83,6 +84,10 @@ def reverse(
     function itself, for the shapes of its outputs.
     """
     outputs = float_outputs(primal, primal.variant.recording.result)
+    if not outputs:  # no rows; zeros belong to the leaves that are not float
+        return forward(
+            Derived(derived.program.function, derived.program.config, pushforward(False), True), flat, chunk
+        )
     samples = [np.zeros(view.shape, view.dtype)[()] for view in outputs]
     sizes = [view.size for view in outputs]
     leaves = active_leaves(flat)

@@ -173,6 +173,21 @@ def test_empty_and_single():
     assert nt.hessian(lambda x: x**3)(2.0) == 12.0
 
 
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_results_without_a_derivative(mode):
+    np.testing.assert_array_equal(nt.jacobian(lambda x: np.ones(2), mode=mode)(X), np.zeros((2, 3)))
+    np.testing.assert_array_equal(nt.jacobian(lambda x: np.argmax(x), mode=mode)(X), np.zeros(3))
+    np.testing.assert_array_equal(nt.hessian(lambda x: 3.0)(X), np.zeros((3, 3)))
+    assert nt.jacobian(lambda x: x[:0], mode=mode)(X).shape == (0, 3)
+
+
+def test_scalars_are_numpy_scalars():
+    product = nt.hvp(lambda p: np.sum(p["a"] ** 2) * p["b"])({"a": X, "b": 2.0}, {"a": X, "b": 1.0})
+    assert isinstance(product["b"], np.float64)
+    assert isinstance(nt.hessian(lambda x: x**3)(2.0), np.float64)
+    assert isinstance(nt.jvp(lambda x: np.sum(x), (X,), (X,))[1], np.float64)
+
+
 def test_float32_stays_float32():
     x = X.astype(np.float32)
     assert nt.jacobian(lambda x: np.sin(x))(x).dtype == np.float32

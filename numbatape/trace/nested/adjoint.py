@@ -279,7 +279,7 @@ class Adjoint:
         if summed:
             ct = np.sum(ct, axis=tuple(summed), keepdims=True)
         if lead > 0:
-            ct = ct.reshape(ct.shape[lead:]) if not dims else _drop_lead(ct, lead)
+            ct = _drop_lead(ct, lead)
         elif lead < 0:
             ct = expand(ct, tuple(range(-lead)))
         shape = tuple(map(size, dims))
