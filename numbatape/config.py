@@ -42,7 +42,8 @@ class Config:
     max_bytes : int, optional
         Bytes of workspaces a cache keeps for sizes not in use.
     passes : str
-        "all" or "none": optimisation passes over the tape. Without effect until there are any.
+        "all" or "none": whether sums of products become dots and repeated instructions of derivatives
+        are merged.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from .program import VariantWorkspace
 from .results import per_argument, scalar_output, value_of
 
 
-def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, tuple]:
-    """Return (value, gradients, blocks); ``blocks[i][j]`` is a tree of argument i of trees of j.
+def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:
+    """Return (value, gradients, Hessian over all differentiated entries).
 
     ``derived`` records ``(result, gradients, Hessian times directions)``.
     """
@@ -36,11 +36,13 @@ def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[
 
     space = derived.columns(flat, samples_of(flat), visit, chunk)
     result, grads, _ = space.variant.recording.result
-    return value_of(space, result), like_arguments(flat, value_of(space, grads)), blocks(flat, leaves, whole)
+    return value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
 
 
-def blocks(flat: Flattened, leaves, whole: np.ndarray) -> tuple:
-    """Return a matrix over all differentiated entries as trees of trees of blocks."""
+def blocks(flat: Flattened, whole: np.ndarray) -> tuple:
+    """Return a matrix over all differentiated entries as blocks: ``[i][j]`` is a tree of argument i of
+    trees of argument j."""
+    leaves = active_leaves(flat)
     edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
 
     def tree_of(make) -> tuple:

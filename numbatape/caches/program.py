@@ -200,7 +200,8 @@ class Program:
             for _, value in flat.statics:
                 self.environment.add(value)
             before = self.environment.generator_states()
-            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform)
+            passes = self.config.passes == "all"
+            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform, passes)
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1

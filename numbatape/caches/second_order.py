@@ -15,9 +15,9 @@ from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .derived import Derived
 from .directions import direction_leaves, like_arguments, products_of
-from .hessian import full_hessian
+from .hessian import blocks, full_hessian
 from .jacobian import samples_of
-from .results import scalar_output, value_of
+from .results import Layout, scalar_output, value_of
 
 
 class HvpCache(PreparedCache):
@@ -76,6 +76,8 @@ class HvpCache(PreparedCache):
         space = self._space = self._plain.sweep(self._plain.extended(flat, directions))
         result = space.variant.recording.result[0]
         grads, products = products_of(flat, space)
+        if not self._program.config.friendly_tangents:
+            return value_of(space, result), *(Layout.of(flat).ravel(part) for part in (grads, products))
         if not several:
             (k,) = chosen
             if flat.count - len(flat.marks) == 0 and sum(not is_mark(m) for m in flat.marks) == 1:
@@ -131,7 +133,7 @@ class HessianCache(HvpCache):
         small = len(flat.active) != 1 or flat.count != 1 or np.size(flat.leaves[0]) < compressed.LEAST
         if small or flat.active[0].kind != "array" or flat.active[0].dtype != np.float64:
             return None
-        if config.debug_mode or config.chunk_size is not None:
+        if config.debug_mode or config.chunk_size is not None or not config.friendly_tangents:
             return None
         if self._compressed is None:
             self._compressed = compressed.Compressed(self, self._wide)
@@ -200,12 +202,15 @@ class HessianCache(HvpCache):
         if known is not None:
             return self._compressed_hessian(flat, known)
         value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        if not self._program.config.friendly_tangents:
+            return value, Layout.of(flat).ravel(grads), whole
         self._steady = self._steady_hessian(flat)
+        parts = blocks(flat, whole)
         chosen = sorted(k for k in flat.differentiated if k >= 0)
         if len(chosen) == 1:
             (k,) = chosen
-            return value, grads[k], whole[k][k]
-        return value, grads, whole
+            return value, grads[k], parts[k][k]
+        return value, grads, parts
 
 
 def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HvpCache:

@@ -155,8 +155,11 @@ class TapeBuilder:
 
     # ---- freezing
 
-    def freeze(self, outputs: tuple[int, ...], merge: bool = False) -> Tape:
-        """Return the tape that computes ``outputs``; ``merge`` drops repeated instructions."""
+    def freeze(self, outputs: tuple[int, ...], merge: bool = False, fuse: bool = True) -> Tape:
+        """Return the tape that computes ``outputs``.
+
+        ``merge`` drops repeated instructions, ``fuse`` makes sums of products dots.
+        """
         if merge:
             merge_common(self)
         values = np.array(self.values, VALUE).reshape(-1)
@@ -171,7 +174,7 @@ class TapeBuilder:
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
         positions = np.array([row[8] for row in rows], np.int32)
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
-        unneeded = sums_of_products(self, code, group, ends)
+        unneeded = sums_of_products(self, code, group, ends) if fuse else np.zeros(0, int)
         live[group[code["out"][unneeded]]] = False
         code, positions = (np.delete(array, unneeded) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)

@@ -62,7 +62,7 @@ class Output:
     number: int
 
 
-def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Recording:
+def record(function, leaves: list[InputLeaf], rebuild, transform=None, passes: bool = True) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
     Parameters
@@ -76,6 +76,8 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Record
     transform
         Optional: what is recorded is ``transform(function)``, a derivative of the function
         (`numbatape.trace.nested`).
+    passes
+        Whether the tape is optimised.
     """
     trace = Trace()
     traced = []
@@ -96,7 +98,7 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Record
         with np.errstate(all="ignore"), randomness.forbidden():
             run = scipy_bridge.rebind(function)
             result = (run if transform is None else transform(run))(*args, **kwargs)
-            return _finish(trace, result)
+            return _finish(trace, result, passes)
     except (TypeError, ValueError) as error:
         # NumPy reports what float(x) raised in ``a[0] = x`` as the cause of an error of its own.
         if isinstance(error.__cause__, LeakError):
@@ -107,7 +109,7 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None) -> Record
         trace.closed = True
 
 
-def _finish(trace: Trace, result) -> Recording:
+def _finish(trace: Trace, result, passes: bool) -> Recording:
     if result is None and len(trace.scratch) == 1:
         (result,) = trace.scratch  # a function that writes its result into an argument
     outputs: list[int] = []
@@ -126,7 +128,7 @@ def _finish(trace: Trace, result) -> Recording:
         values.append(leaf._value)
         levels.append(leaf._level)
     # Derivatives repeat themselves: what one rule computes another may need.
-    tape = trace.tape.freeze(tuple(outputs), merge=trace.kept is not None)
+    tape = trace.tape.freeze(tuple(outputs), merge=passes and trace.kept is not None, fuse=passes)
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs

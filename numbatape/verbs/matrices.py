@@ -8,7 +8,7 @@ import numpy as np
 
 from ..caches import jacobian as dense
 from ..caches.base import parameter_names, python_function
-from ..caches.hessian import full_hessian
+from ..caches.hessian import blocks, full_hessian
 from ..caches.registry import shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner
@@ -119,9 +119,10 @@ def hessian(f, argnums=0):
             transform = hessian_vector("reverse_over_forward", False)
             with shelf.derived(target, flat, "hvp lanes", transform, lanes=True) as derived:
                 _, _, whole = full_hessian(derived, flat, None)
-            return tuple(tuple(whole[i][j] for j in chosen) for i in chosen)
+            parts = blocks(flat, whole)
+            return tuple(tuple(parts[i][j] for j in chosen) for i in chosen)
 
-        blocks = dispatch((args, kwargs), outer, lambda: inner.hessian(target, args, kwargs, chosen))
-        return blocks[0][0] if single else blocks
+        matrices = dispatch((args, kwargs), outer, lambda: inner.hessian(target, args, kwargs, chosen))
+        return matrices[0][0] if single else matrices
 
     return call

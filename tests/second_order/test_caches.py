@@ -135,6 +135,28 @@ def test_lanes():
         nt.value_and_derivative(cache, (X, dx[:2]), (2.0, dy))
 
 
+def test_flat_tangents():
+    config = nt.Config(friendly_tangents=False)
+    p = {"a": np.array([1.0, 2.0]), "b": 3.0}
+    cache = nt.prepare_hessian_cache(lambda p: np.sum(p["a"] ** 2) * p["b"], p, config=config)
+    _, gradient, hessian = nt.value_gradient_and_hessian(cache, p)
+    np.testing.assert_array_equal(gradient, [6.0, 12.0, 5.0])
+    np.testing.assert_array_equal(hessian, [[6.0, 0.0, 2.0], [0.0, 6.0, 4.0], [2.0, 4.0, 0.0]])
+    _, _, product = nt.value_and_hvp(cache, {"a": np.zeros(2), "b": 1.0}, p)
+    np.testing.assert_array_equal(product, [2.0, 4.0, 0.0])
+    np.testing.assert_array_equal(cache.layout.unravel(product)[0]["a"], [2.0, 4.0])
+
+
+def test_passes_leave_results_as_they_are():
+    function = lambda x: np.sum(np.sin(x) * np.cos(x)) + np.sum(np.sin(x) ** 2)  # noqa: E731
+    caches = [nt.prepare_hessian_cache(function, X, config=nt.Config(passes=p)) for p in ("all", "none")]
+    results = [nt.value_gradient_and_hessian(cache, X) for cache in caches]
+    for left, right in zip(*results, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-14, atol=1e-15)
+    tapes = [nt.prepare_gradient_cache(function, X, config=nt.Config(passes=p)).tape for p in ("all", "none")]
+    assert len(tapes[0]) < len(tapes[1])
+
+
 def test_bind():
     cache = nt.prepare_hessian_cache(f, X)
     x, g, h = X.copy(), np.empty(5), np.empty((5, 5))
