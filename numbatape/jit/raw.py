@@ -188,6 +188,7 @@ def vector_function(name, arity, kind):
     forms = {
         1: lambda tc, n, av, a, sa, ov, o, so: (declared, codegen),
         2: lambda tc, n, av, a, sa, bv, b, sb, ov, o, so: (declared, codegen),
+        3: lambda tc, n, av, a, sa, bv, b, sb, cv, c, sc, ov, o, so: (declared, codegen),
     }
     return intrinsic(forms[arity])
 

@@ -166,7 +166,8 @@ def test_elementwise(op, dtype):
         # NumPy's own float32 functions may lose more digits than the kernels, which compute in float64.
         exact = oracle(op)(*(np.asarray(x, float) for x in operands(op, ways, inputs)))
         ulps(actual, np.asarray(exact).astype(actual.dtype), 4)
-        close(actual, expected, 1e-15 if dtype == np.float64 else 1e-6)
+        if dtype == np.float64 or not isinstance(op.numpy[0], str):  # SciPy's in float32 err by 1e-5
+            close(actual, expected, 1e-15 if dtype == np.float64 else 1e-6)
     swept.check_forms(1e-13 if dtype == np.float64 else 1e-5)
     expected = expected_adjoints(op, inputs, swept)
     for adjoint, (total, sure) in zip(swept.adjoints, expected, strict=True):

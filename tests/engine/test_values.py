@@ -11,7 +11,7 @@ from numbatape.engine.checked import CheckedWorkspace
 from numbatape.ops import OPS, Elementwise, oracle
 from numbatape.ops.status import DONE
 from numbatape.ops.table import BOOLEAN
-from numbatape.tape.tape import ACTIVE
+from numbatape.tape.tape import ACTIVE, VARYING
 from numbatape.trace.primitives import elementwise
 from numbatape.trace.record import InputLeaf, record
 
@@ -62,7 +62,8 @@ def test_bits(op, dtype):
             results.append(elementwise(op, *(pick(x) for x in traced), value=values))
         return tuple(results)
 
-    leaves = [InputLeaf(x, ACTIVE) for x in inputs]
+    levels = [VARYING if k in op.opaque else ACTIVE for k in "xyw"]
+    leaves = [InputLeaf(x, level) for x, level in zip(inputs, levels, strict=False)]
     tape = record(function, leaves, lambda traced: (tuple(traced), {})).tape
     plan = make_plan(tape, tuple(len(x) for x in inputs), "numpy")
     space = Workspace(plan)
