@@ -2,7 +2,7 @@
 
 import sys  # noqa: I001  (fixed order below: opcodes)
 
-from . import elementwise, special, logic, reduce, linalg, triangular, indexing, structural, cast  # noqa: F401
+from . import elementwise, special, logic, reduce, linalg, triangular, indexing, structural, cast, fft  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 

@@ -92,6 +92,7 @@ class Trace:
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self.differentiating: int | None = None  # the line whose reverse rule is being recorded
         self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
+        self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
         self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place

@@ -1,0 +1,132 @@
+"""Making complex traced arrays: of parts, of plain complex numbers, of NumPy's own values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...tape.tape import CONSTANT
+from .. import primitives
+from ..array import TracedArray, new_traced
+from ..functions.common import adopt, lift, plain
+from ..primitives import broadcast_dims, dims_of
+from ..trace import Trace
+from .array import TracedComplex
+
+__all__ = ["adopted", "constant", "each", "halves", "is_traced", "make", "part", "plain", "trace_of", "zeros"]
+
+
+def is_traced(x) -> bool:
+    return x.__class__ is TracedArray or x.__class__ is TracedComplex
+
+
+def trace_of(*args) -> Trace:
+    """Return the trace of the first traced value, lists and tuples included."""
+    found = _find(args)
+    assert found is not None
+    parts = (found._re, found._im) if found.__class__ is TracedComplex else (found,)
+    return primitives.trace_of([part for part in parts if part is not None])
+
+
+def _find(tree):
+    for arg in tree:
+        if is_traced(arg):
+            return arg
+        if isinstance(arg, (list, tuple)):
+            found = _find(arg)
+            if found is not None:
+                return found
+    return None
+
+
+def zeros(trace: Trace, shape, dims, dtype=np.float64) -> TracedArray:
+    """Return zeros: one literal cell, seen as often as needed."""
+    cell = lift(trace, np.dtype(dtype).type(0.0))
+    return cell if not len(shape) else primitives.broadcast_to(cell, tuple(shape), dims)
+
+
+def part(z: TracedComplex, name: str) -> TracedArray:
+    """Return the real or the imaginary part, where it is None as zeros."""
+    found = getattr(z, name)
+    if found is not None:
+        return found
+    other = z._im if name == "_re" else z._re
+    dtype = np.asarray(z._value).real.dtype
+    result = zeros(other._trace, np.shape(z._value), dims_of(other), dtype)
+    return adopt(result, np.real(z._value) if name == "_re" else np.imag(z._value)) if not z.ndim else result
+
+
+def make(re, im, value) -> TracedComplex:
+    """Return the complex array of two parts, which stands for NumPy's own ``value``.
+
+    Parameters
+    ----------
+    re, im
+        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros.
+    """
+    trace = trace_of(re, im)
+    shape = np.shape(value)
+    parts = [None if x is None else lift(trace, x) for x in (re, im)]
+    dims = broadcast_dims(trace, [dims_of(x) for x in parts if x is not None])
+    done = []
+    for x, its in zip(parts, (value.real, value.imag), strict=True):
+        if x is not None:
+            if np.shape(x._value) != shape:
+                x = primitives.broadcast_to(x, shape, dims)
+            x = adopt(x, its if isinstance(value, (np.ndarray, complex)) else its[()])
+        done.append(x)
+    return TracedComplex(*done, value)
+
+
+def adopted(z: TracedComplex, value) -> TracedComplex:
+    """Return the same numbers standing for NumPy's own value of them."""
+    return make(z._re, z._im, value)
+
+
+def each(z: TracedComplex, function, value) -> TracedComplex:
+    """Apply a function that moves entries about to both parts."""
+    done = [None if x is None else function(x) for x in (z._re, z._im)]
+    return make(*done, value)
+
+
+def halves(x, trace: Trace | None = None) -> tuple:
+    """Return (real, imaginary) part of an operand, traced or plain; None where it is zero."""
+    if x.__class__ is TracedComplex:
+        return x._re, x._im
+    if x.__class__ is TracedArray:
+        return x, None
+    if isinstance(x, (list, tuple)):
+        x = np.stack(x) if _find(x) is not None else np.asarray(x)
+        return halves(x, trace)
+    if isinstance(x, np.ndarray) and x.ndim:
+        if x.dtype.kind != "c":
+            return x, None
+        if trace is None:
+            return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+        # The same arrays each time, so that one constant is one literal.
+        kept = trace.halves.get(id(x))
+        if kept is None:
+            kept = trace.halves[id(x)] = x, np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+        return kept[1:]
+    if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
+        number = x if isinstance(x, complex) and x.__class__ is complex else x[()]
+        return (
+            number.real if number.real != 0.0 else None,
+            number.imag if number.imag != 0.0 else None,
+        )
+    return x, None
+
+
+def constant(trace: Trace, value) -> TracedComplex:
+    """Return a plain complex array or number as a traced one."""
+    re, im = halves(value, trace)
+    if re is None and im is None:
+        re = value.real
+    dtype = np.asarray(value).real.dtype
+    parts = []
+    for x in (re, im):
+        if x is not None and not isinstance(x, np.ndarray):
+            data = np.asarray(x, dtype)
+            family = primitives.family_of(data)
+            x = new_traced(trace, x, trace.literal(data, family), CONSTANT, family)
+        parts.append(x if x is None else lift(trace, x))
+    return TracedComplex(*parts, value)

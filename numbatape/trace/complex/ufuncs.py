@@ -1,0 +1,91 @@
+"""``__array_ufunc__`` of complex numbers: calls, reduce, accumulate, outer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import UnsupportedOperationError
+from ..array import TracedArray
+from ..functions.common import adopt
+from ..trace import where_in_user_code
+from . import arrays
+from .array import TracedComplex
+
+# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
+# pair, or one array where the result is real.
+RULES: dict[np.ufunc, object] = {}
+REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
+ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def rule(*ufuncs):
+    """Register a rule."""
+
+    def register(function):
+        for ufunc in ufuncs:
+            RULES[ufunc] = function
+        return function
+
+    return register
+
+
+def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{what} of complex traced numbers at {where_in_user_code()} is not supported"
+        + (f"; {hint}" if hint else "")
+    )
+
+
+def dispatch(ufunc, method, inputs, kwargs):
+    """Record what NumPy was asked to do with complex inputs."""
+    name = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+    if kwargs.pop("out", None) is not None:
+        raise unsupported(f"{name}(..., out=array)", "in-place writes are not: write x = x + y")
+    if kwargs.pop("where", True) is not True:
+        raise unsupported(f"{name}(..., where=mask)", "use np.where(mask, ..., ...)")
+    if method == "__call__":
+        return call(ufunc, inputs, kwargs)
+    if method == "outer":
+        left, right = inputs
+        shape = (*np.shape(arrays.plain(left)), *(1,) * np.ndim(arrays.plain(right)))
+        return ufunc(np.reshape(left, shape), right, **kwargs)
+    function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
+    if function is None:
+        raise unsupported(name)
+    return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
+
+
+def call(ufunc, inputs, kwargs):
+    dtype = kwargs.pop("dtype", None)
+    options = [name for name in kwargs if name not in ("casting", "order", "subok")]
+    if options:
+        raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
+    function = RULES.get(ufunc)
+    if function is None:
+        raise unsupported(f"np.{ufunc.__name__}")
+    trace = arrays.trace_of(*inputs)
+    values = [arrays.plain(x) for x in inputs]
+    value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
+    if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
+        value = value.item()  # Python's numbers stay weakly typed (NEP 50)
+    result = function(*(arrays.halves(x, trace) for x in inputs))
+    if result.__class__ is tuple:
+        if all(x is None for x in result):
+            result = (arrays.zeros(trace, (), ()), None)
+        return arrays.make(*result, value)
+    return adopt(result, value) if isinstance(value, np.ndarray) else scalar(result, value)
+
+
+def scalar(result, value):
+    """Return a real scalar result with NumPy's own value."""
+    if result.__class__ is TracedArray:
+        result = adopt(result, value)
+    return result
+
+
+def is_complex(x) -> bool:
+    """Whether an operand is complex, traced or plain."""
+    return x.__class__ is TracedComplex or np.iscomplexobj(arrays.plain(x))
+
+
+from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)
