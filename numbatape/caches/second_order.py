@@ -10,7 +10,7 @@ from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
 from . import quick
-from .arguments import is_mark
+from .arguments import is_mark, require_real
 from .base import PreparedCache
 from .derived import Derived
 from .directions import direction_leaves, products_of
@@ -24,6 +24,7 @@ class HvpCache(PreparedCache):
     mode = "second order"
 
     def _ready(self) -> None:
+        require_real(self._prepared, "a Hessian")
         scalar_output(self._space.variant.recording, "Hessian")
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)

@@ -26,6 +26,7 @@ def is_regular(cache, flat: Flattened) -> bool:
     return (
         not config.debug_mode
         and config.friendly_tangents
+        and not any(spec.part for spec in flat.specs)
         and flat.count == len(flat.specs)  # no keywords; arguments are leaves, not containers
         and all(was is leaf for was, leaf in zip(given, flat.marks, strict=True) if is_mark(was))
         and all(is_mark(was) or s.level == ACTIVE for was, s in zip(given, flat.specs, strict=True))

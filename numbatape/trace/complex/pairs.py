@@ -43,7 +43,7 @@ def join(re, im):
         return arrays.make(re, im, value)
     if _is_number(re) and _is_number(im):
         return _complex(re, im)
-    if isinstance(re, (dict, list, tuple)):
+    if not optree.all_leaves([re], none_is_leaf=True, namespace=NAMESPACE):
         return optree.tree_map(join, re, im, none_is_leaf=True, namespace=NAMESPACE)
     return Pair(re, im)
 

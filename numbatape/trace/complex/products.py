@@ -8,46 +8,51 @@ import numpy as np
 
 from ..functions.common import plain
 from . import arrays
-from .functions import HANDLED
+from .functions import HANDLED, implements
+from .ufuncs import RULES
 
 
-def _multilinear(product, operands, value):
-    """Return a product that is linear in each operand, of (real, imaginary) pairs.
+def multilinear(product, operands) -> list:
+    """Return ``[real, imaginary]`` of a product that is linear in each operand.
 
     Parameters
     ----------
     product
         The product of real operands, traced or plain.
+    operands
+        (real, imaginary) pairs.
     """
-    sums: list = [None, None]  # real and imaginary part
+    sums: list = [None, None]
     choices = [[(k, x) for k, x in enumerate(pair) if x is not None] for pair in operands]
     for terms in itertools.product(*choices):
         turns = sum(k for k, _ in terms)  # the power of i
         term = product(*(x for _, x in terms))
-        place, sign = turns % 2, -1.0 if turns % 4 >= 2 else 1.0
-        if sums[place] is None:
-            sums[place] = term if sign > 0 else -term
+        known = sums[turns % 2]
+        if turns % 4 >= 2:
+            sums[turns % 2] = -term if known is None else known - term
         else:
-            sums[place] = sums[place] + term if sign > 0 else sums[place] - term
-    if not any(arrays.is_traced(x) for x in sums):
-        return value
-    return arrays.make(*sums, value)
+            sums[turns % 2] = term if known is None else known + term
+    return sums
 
 
-def _conjugated(pair):
-    return pair[0], None if pair[1] is None else -pair[1]
+def _conjugated(pairs, place: int | None) -> list:
+    pairs = list(pairs)
+    if place is not None and pairs[place][1] is not None:
+        pairs[place] = pairs[place][0], -pairs[place][1]
+    return pairs
 
 
 def bilinear(function, conjugate: int | None = None):
     """Register a product of two arrays, one of which may be conjugated."""
+    if isinstance(function, np.ufunc):
+        RULES[function] = lambda a, b: tuple(multilinear(function, _conjugated((a, b), conjugate)))
+        return
 
     def call(a, b, *args, **kwargs):
         value = function(*plain((a, b, *args)), **kwargs)
         trace = arrays.trace_of(a, b)
-        pairs = [arrays.halves(x, trace) for x in (a, b)]
-        if conjugate is not None:
-            pairs[conjugate] = _conjugated(pairs[conjugate])
-        return _multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs, value)
+        pairs = _conjugated([arrays.halves(x, trace) for x in (a, b)], conjugate)
+        return arrays.make(*multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs), value)
 
     HANDLED[function] = call
 
@@ -65,15 +70,15 @@ if hasattr(np, "matvec"):  # NumPy 2.2
     bilinear(np.vecmat, conjugate=0)
 
 
+@implements(np.einsum)
 def einsum(*operands, **kwargs):
-    """An operand a term, each real or a sum of two: at most ``2**k`` real products."""
+    """An operand has one part or two: at most ``2**k`` real products of k operands."""
     value = np.einsum(*plain(operands), **plain(kwargs))
     trace = arrays.trace_of(*operands)
     if isinstance(operands[0], str):
         places = range(1, len(operands))
     else:  # operand, labels, operand, labels, ..., labels
         places = range(0, len(operands) - 1, 2)
-    pairs = [arrays.halves(operands[k], trace) for k in places]
 
     def product(*parts):
         filled = list(operands)
@@ -81,45 +86,13 @@ def einsum(*operands, **kwargs):
             filled[k] = part
         return np.einsum(*filled, **kwargs)
 
-    return _multilinear(product, pairs, value)
+    return arrays.make(*multilinear(product, [arrays.halves(operands[k], trace) for k in places]), value)
 
 
-HANDLED[np.einsum] = einsum
-
-
-def multi_dot(arrays_, *, out=None):
-    """From left to right; NumPy's best order is a matter of speed alone."""
-    result = arrays_[0]
-    for matrix in arrays_[1:]:
+@implements(np.linalg.multi_dot)
+def multi_dot(arrays, *, out=None):
+    """From left to right: NumPy's best order is a matter of speed alone."""
+    result = arrays[0]
+    for matrix in arrays[1:]:
         result = np.dot(result, matrix)
     return result
-
-
-HANDLED[np.linalg.multi_dot] = multi_dot
-
-# The ufuncs among them come by the other protocol.
-from .ufuncs import RULES  # noqa: E402
-
-
-def _ufunc(ufunc, conjugate: int | None = None):
-    def rule(a, b):
-        pairs = [a, b]
-        if conjugate is not None:
-            pairs[conjugate] = _conjugated(pairs[conjugate])
-        sums = _parts(ufunc, pairs)
-        return tuple(sums)
-
-    RULES[ufunc] = rule
-
-
-def _parts(ufunc, pairs) -> list:
-    sums: list = [None, None]
-    for (j, x), (k, y) in itertools.product(*(enumerate(pair) for pair in pairs)):
-        if x is not None and y is not None:
-            term = ufunc(x, y)
-            place = (j + k) % 2
-            if sums[place] is None:
-                sums[place] = -term if j + k == 2 else term
-            else:
-                sums[place] = sums[place] - term if j + k == 2 else sums[place] + term
-    return sums

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
+from ..functions.common import plain
 from ..primitives import value_of
 from ..trace import Trace
 from .adjoint import Adjoint, mark, zeros_like
@@ -86,6 +87,11 @@ class Linearised:
                 return result if result.__class__ is TracedArray else None
             if result.__class__ is not TracedArray:
                 return None
+        if np.iscomplexobj(plain(value)):
+            raise OutputError(
+                f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
+                "holomorphic=True, or np.real or np.abs of the result"
+            )
         got = np.asarray(value).dtype if result.__class__ is TracedArray else type(result).__name__
         raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
 
