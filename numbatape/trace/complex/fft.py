@@ -6,17 +6,15 @@ import numpy as np
 
 from ...ops.fft import plan_of
 from ..functions.common import lift, plain, records
-from ..primitives import array_instruction
+from ..functions.registry import HANDLED as REAL
+from ..primitives import array_instruction, dims_of
 from . import arrays
 from .functions import HANDLED
-from .ufuncs import unsupported
 
 AXES = (-2, -1)
 
 
 def _zero_like(x):
-    from ..primitives import dims_of
-
     return arrays.zeros(x._trace, np.shape(x._value), dims_of(x), np.asarray(x._value).real.dtype)
 
 
@@ -105,8 +103,6 @@ def _axes(x, s, axes) -> tuple:
 
 def _register(function, implementation):
     records(function)(implementation)
-    from ..functions.registry import HANDLED as REAL
-
     HANDLED[function] = REAL[function]
 
 
@@ -189,3 +185,21 @@ def _several_real(name: str):
 
 for _name in ("rfft2", "rfftn", "irfft2", "irfftn"):
     _several_real(_name)
+
+
+# ---- orders
+
+
+def _shifts(name: str, extra: int):
+    function = getattr(np.fft, name)
+
+    def shift(x, axes=None):
+        ndim = np.ndim(plain(x))
+        axes = tuple(range(ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
+        return np.roll(x, [(x.shape[k] + extra) // 2 for k in axes], axes)
+
+    REAL[function] = HANDLED[function] = shift
+
+
+_shifts("fftshift", 0)
+_shifts("ifftshift", 1)

@@ -10,6 +10,7 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions import registry
 from ..functions.common import plain
+from ..primitives import dims_of
 from . import arrays
 from .array import TracedComplex, meets
 from .ufuncs import unsupported
@@ -67,8 +68,6 @@ def imag_of(x):
     if x.__class__ is TracedComplex:
         return x.imag
     if x.__class__ is TracedArray:
-        from ..primitives import dims_of
-
         return arrays.zeros(x._trace, np.shape(x._value), dims_of(x), np.asarray(x._value).real.dtype)
     return np.imag(x) if _is_plain_complex(x) else np.zeros_like(x)[()]
 
@@ -131,7 +130,7 @@ by_parts(
     *(np.tril, np.triu, np.trace, np.linalg.trace, np.concatenate, np.stack, np.vstack, np.hstack, np.dstack),
     *(np.column_stack, np.block, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
     *(np.take, np.take_along_axis, np.delete, np.sum, np.cumsum, np.mean, np.average, np.diff, np.ediff1d),
-    *(np.gradient, np.trapezoid, np.round, np.around, np.fft.fftshift, np.fft.ifftshift),
+    *(np.gradient, np.trapezoid, np.round, np.around),
     *(getattr(np, name) for name in ("concat", "permute_dims", "unstack") if hasattr(np, name)),
 )
 by_parts(2, np.append)
@@ -303,10 +302,43 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims))
 
 
+# ---- polynomials, grids
+
+
+@implements(np.polyval)
+def polyval(p, x):
+    result = np.zeros_like(plain(x))
+    for k in range(np.shape(plain(p))[0]):
+        result = result * x + p[k]
+    return result
+
+
+@implements(np.vander)
+def vander(x, N=None, increasing=False):
+    n = x.shape[0] if N is None else int(N)
+    columns = [np.ones_like(x)]
+    for _ in range(n - 1):
+        columns.append(columns[-1] * x)
+    columns = columns[:n] if increasing else columns[:n][::-1]
+    return np.stack([columns[0] + 0.0 * x, *columns[1:]] if len(columns) == 1 else columns, 1)
+
+
+@implements(np.linspace)
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    value = np.linspace(plain(start), plain(stop), num, endpoint, axis=axis)
+    count = num - 1 if endpoint else num
+    shape = (num, *(1,) * (value.ndim - 1))
+    places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
+    points = np.moveaxis(start + places * (stop - start), 0, axis)
+    if dtype is not None:
+        points = np.astype(points, np.dtype(dtype))
+    return (points, (stop - start) / count) if retstep else points
+
+
 # Compositions written for real arrays that hold for complex ones as they stand.
 for _function in (
-    *(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.linspace, np.vander),
-    *(np.polyval, np.polyadd, np.polymul, np.polyder, np.linalg.matrix_power, np.apply_along_axis),
+    *(np.isclose, np.allclose, np.array_equal, np.array_equiv),
+    *(np.linalg.matrix_power, np.apply_along_axis),
 ):
     HANDLED[_function] = registry.HANDLED[_function]
 
