@@ -383,8 +383,8 @@ def require_real(flat: Flattened, what: str) -> None:
     for spec in flat.active:
         if spec.part:
             raise DtypeError(
-                f"{spec.path} is {spec.whole_dtype}: {what} of functions of complex arguments is not defined "
-                "here; write the function of real and imaginary parts, f(x, y) of x + 1j*y"
+                f"{spec.path} is {spec.whole_dtype}: {what} is of real arguments; write the function of real and "
+                "imaginary parts, f(x, y) of x + 1j*y"
             )
 
 

@@ -82,7 +82,7 @@ def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
 
 def _float_of(value) -> np.dtype:
     dtype = np.asarray(value).dtype
-    return dtype if dtype.kind == "f" else np.dtype(float)
+    return dtype if dtype.kind in "fc" else np.dtype(float)
 
 
 def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]:

@@ -11,7 +11,7 @@ import optree
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair
+from ..trace.complex.pairs import Pair, is_complex
 from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
 from .program import VariantWorkspace
@@ -215,6 +215,8 @@ def _scalar(recording, result, what) -> Output | None:
 def complex_output(recording: Recording, result: Any = _ALL) -> Output | None:
     """Return the real part of the one complex scalar of a result, which ``holomorphic=True`` needs."""
     result = recording.result if result is _ALL else result
+    if is_complex(result) and np.ndim(result) == 0:
+        return None  # a constant
     if result.__class__ is not Pair:
         got = recording.values[result.number] if result.__class__ is Output else result
         raise OutputError(f"holomorphic=True needs a function with a complex result, got {type(got).__name__}")
@@ -229,11 +231,11 @@ def require_derivative(flat: Flattened, result) -> None:
     result
         The function's recorded result.
     """
-    kinds = pytrees.flatten(result, lambda leaf: leaf.__class__ is Pair)[0]
-    is_complex = any(leaf.__class__ is Pair for leaf in kinds)
-    if flat.holomorphic and not is_complex:
+    leaves = pytrees.flatten(result, lambda leaf: leaf.__class__ is Pair)[0]
+    found = any(leaf.__class__ is Pair or is_complex(leaf) for leaf in leaves)
+    if flat.holomorphic and not found:
         raise OutputError("holomorphic=True needs a function with a complex result")
-    if is_complex and flat.is_complex and not flat.holomorphic:
+    if found and flat.is_complex and not flat.holomorphic:
         raise OutputError(
             "complex results of complex arguments have a complex derivative only where the function is "
             "holomorphic: pass holomorphic=True if it is; else take nt.jvp, nt.vjp, or real and imaginary parts"

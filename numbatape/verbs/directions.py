@@ -109,7 +109,7 @@ def derivative(f, holomorphic=False):
         def outer():
             flat = flatten_call((x, *constants), kwargs, (0,), names, holomorphic)
             if not holomorphic:
-                require_real(flat, "the derivative")
+                require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)
             with shelf.derived(target, flat, "jvp", pushforward(False), lanes=False) as derived:
                 space = derived.sweep(derived.extended(flat, [direction]))

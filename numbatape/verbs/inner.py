@@ -73,7 +73,7 @@ class Call:
 
     def require_real(self, what: str) -> None:
         if any(self.complex_arguments):
-            raise DtypeError(f"{what} of functions of complex arguments is not defined here")
+            raise DtypeError(f"{what} is of real arguments; write the function of real and imaginary parts")
 
     def linearised(self) -> Linearised:
         return Linearised(self.trace, self.run, self.leaves)
@@ -173,7 +173,7 @@ def derivative(function, x, constants, kwargs, holomorphic: bool = False):
     """Return the derivative of a function of one scalar."""
     call = Call(function, (x, *constants), kwargs, (0,))
     if not holomorphic:
-        call.require_real("the derivative")
+        call.require_real("the derivative (but holomorphic=True)")
     run = call.linearised()
     call.check(run.result, holomorphic)
     return _like_result(run, run.push([None if is_im else 1.0 for is_im in call.imaginary()]))

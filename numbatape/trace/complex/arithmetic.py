@@ -119,7 +119,7 @@ def power(a, b):
     n = _whole(b)
     if n is not None:
         return _product(a, n)
-    if b[1] is None and a[0].__class__ is not float:
+    if b[1] is None:
         return _real_power(a, b[0])
     return _complex_power(a, b)
 

@@ -169,16 +169,21 @@ class TracedComplex(Methods):
         return outcome
 
     def __float__(self):
-        self._trace.failed = True
-        return float(self._value)  # NumPy's TypeError
+        return self._as_real(float)
 
     def __int__(self):
-        self._trace.failed = True
-        return int(self._value)
+        return self._as_real(int)
 
     def __index__(self):
-        self._trace.failed = True
-        return index(self._value)
+        return self._as_real(index)
+
+    def _as_real(self, kind):
+        try:
+            kind(self._value)  # Python's TypeError, or NumPy's warning that the imaginary part is dropped
+        except Exception:
+            self._trace.failed = True
+            raise
+        return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):
         if self._level == CONSTANT:

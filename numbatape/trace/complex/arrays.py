@@ -108,19 +108,16 @@ def halves(x, trace: Trace | None = None) -> tuple:
             kept = trace.halves[id(x)] = x, np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
         return kept[1:]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
-        number = x if isinstance(x, complex) and x.__class__ is complex else x[()]
-        return (
-            number.real if number.real != 0.0 else None,
-            number.imag if number.imag != 0.0 else None,
-        )
+        number = x if isinstance(x, complex) else x[()]
+        if number == 0.0:
+            return number.real, None
+        return (None if number.real == 0.0 else number.real), (None if number.imag == 0.0 else number.imag)
     return x, None
 
 
 def constant(trace: Trace, value) -> TracedComplex:
     """Return a plain complex array or number as a traced one."""
     re, im = halves(value, trace)
-    if re is None and im is None:
-        re = value.real
     dtype = np.asarray(value).real.dtype
     parts = []
     for x in (re, im):

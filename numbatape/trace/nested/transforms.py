@@ -105,7 +105,7 @@ class Linearised:
 def or_zeros(part, like):
     """Return a derivative, or zeros in the shape of what it belongs to."""
     value = value_of(like)
-    dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind == "f" else np.dtype(float)
+    dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind in "fc" else np.dtype(float)
     if part is None:
         return np.zeros(np.shape(value), dtype)[()]
     if part.__class__ is float:
