@@ -17,6 +17,7 @@ from ..trace.array import TracedArray
 from ..trace.capture import immutable
 from ..trace.complex.pairs import join, split
 from ..trace.record import InputLeaf
+from .complex_leaves import check_complex
 
 STATIC = -1  # the level of leaves that never reach a tape
 
@@ -321,7 +322,7 @@ def require_active(flat: Flattened) -> None:
     if not flat.active:
         listed = ", ".join(f"{s.path} ({_kind(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
         raise DtypeError(
-            f"nothing to differentiate: no argument is float64 or float32, or complex (got {listed or 'no arguments'}); "
+            f"nothing to differentiate: no argument is float64, float32 or complex (got {listed or 'nothing'}); "
             "integer arguments are constants, pass them as floats"
         )
 
@@ -351,7 +352,7 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
             f"the arguments' structure differs: prepared for {_text(prepared)}, got {_text(given)}; "
             "prepare a cache for this structure"
         )
-    _check_complex(prepared, given)
+    check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
             if old.level != new.level:
@@ -367,32 +368,6 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
             raise ShapeError(
                 f"{new.path}: prepared for shape {np.shape(was)} with fixed_sizes=True, got {np.shape(now)}"
             )
-
-
-def _check_complex(prepared: Flattened, given: Flattened) -> None:
-    """Raise where a leaf is complex that was real, or the other way round."""
-    leaves = ([s for s in flat.specs if s.part != "imag"] for flat in (prepared, given))
-    for old, new in zip(*leaves, strict=True):
-        if old.part != new.part:
-            was, now = old.whole_dtype or "a static value", new.whole_dtype or "a static value"
-            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
-
-
-def require_real(flat: Flattened, what: str) -> None:
-    """Raise if a complex argument is differentiated."""
-    for spec in flat.active:
-        if spec.part:
-            raise DtypeError(
-                f"{spec.path} is {spec.whole_dtype}: {what} is of real arguments; write the function of real and "
-                "imaginary parts, f(x, y) of x + 1j*y"
-            )
-
-
-def require_complex(flat: Flattened) -> None:
-    """Raise if an argument that is differentiated is real, where ``holomorphic=True``."""
-    for spec in flat.active:
-        if not spec.part:
-            raise DtypeError(f"{spec.path} is {spec.dtype}: holomorphic=True needs complex arguments")
 
 
 def _kind(value) -> str:

@@ -88,7 +88,11 @@ class Layout:
     @classmethod
     def of(cls, flat: Flattened) -> Layout:
         rows = [(leaf, spec) for leaf, spec, _ in flat.traced() if spec.level == ACTIVE]
-        return cls(tuple(s.path + f".{s.part}" * bool(s.part) for _, s in rows), tuple(np.shape(leaf) for leaf, _ in rows), flat)
+        return cls(
+            tuple(s.path + f".{s.part}" * bool(s.part) for _, s in rows),
+            tuple(np.shape(leaf) for leaf, _ in rows),
+            flat,
+        )
 
     def ravel(self, arguments) -> np.ndarray:
         """Return one tree an argument (arguments or gradients) as one vector."""
@@ -134,7 +138,9 @@ def argument_leaves(flat: Flattened, trees, what: str) -> list:
             if spec.part != "imag":
                 part = next(parts)
             if spec.part and part is not None and np.asarray(part).dtype.kind != "c":
-                raise SpecError(f"{what} for {spec.path}: needs {spec.whole_dtype}, got {np.asarray(part).dtype}")
+                raise SpecError(
+                    f"{what} for {spec.path}: needs {spec.whole_dtype}, got {np.asarray(part).dtype}"
+                )
             result.append(getattr(part, spec.part) if spec.part and part is not None else part)
     return result + [None] * (len(flat.specs) - len(result))  # keywords
 
@@ -219,7 +225,9 @@ def complex_output(recording: Recording, result: Any = _ALL) -> Output | None:
         return None  # a constant
     if result.__class__ is not Pair:
         got = recording.values[result.number] if result.__class__ is Output else result
-        raise OutputError(f"holomorphic=True needs a function with a complex result, got {type(got).__name__}")
+        raise OutputError(
+            f"holomorphic=True needs a function with a complex result, got {type(got).__name__}"
+        )
     return _scalar(recording, result.re, "gradient")
 
 
@@ -238,7 +246,7 @@ def require_derivative(flat: Flattened, result) -> None:
     if found and flat.is_complex and not flat.holomorphic:
         raise OutputError(
             "complex results of complex arguments have a complex derivative only where the function is "
-            "holomorphic: pass holomorphic=True if it is; else take nt.jvp, nt.vjp, or real and imaginary parts"
+            "holomorphic: pass holomorphic=True if it is; else take nt.jvp, nt.vjp, or np.real and np.imag"
         )
 
 

@@ -10,8 +10,9 @@ from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
 from . import quick
-from .arguments import is_mark, require_real
+from .arguments import is_mark
 from .base import PreparedCache
+from .complex_leaves import require_real
 from .derived import Derived
 from .directions import direction_leaves, products_of
 from .hessian import full_hessian

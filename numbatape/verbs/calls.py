@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_constant, require_complex, require_floats
+from ..caches.arguments import Flattened, as_constant, require_floats
+from ..caches.complex_leaves import require_complex
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray

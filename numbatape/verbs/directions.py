@@ -6,8 +6,9 @@ import functools
 
 import numpy as np
 
-from ..caches.arguments import Flattened, require_active, require_real
+from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.registry import shelf_of
 from ..caches.results import require_derivative, value_of
@@ -76,7 +77,7 @@ def derivative(f, holomorphic=False):
     f : callable
         Function of one float (further arguments are constants).
     holomorphic : bool
-        ``f`` is a holomorphic function of one complex number: f′.
+        ``f`` is a holomorphic function of one complex number: f'.
 
     Returns
     -------

@@ -7,8 +7,9 @@ import functools
 import numpy as np
 import optree
 
-from ..caches.arguments import Flattened, require_active, require_complex
+from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_complex
 from ..caches.program import Evaluator
 from ..caches.pullback import seed_cotangent
 from ..caches.registry import shelf_of
@@ -40,7 +41,7 @@ def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
     has_aux : bool
         ``f`` returns ``(value, aux)``; aux is passed through.
     holomorphic : bool
-        ``f`` is a holomorphic function with one complex result: its derivative f′.
+        ``f`` is a holomorphic function with one complex result: its derivative f'.
 
     Returns
     -------

@@ -69,7 +69,9 @@ class Call:
         if holomorphic and not (is_complex and all(self.complex_arguments)):
             raise OutputError("holomorphic=True needs complex arguments and a complex result")
         if is_complex and any(self.complex_arguments) and not holomorphic:
-            raise OutputError("complex results of complex arguments: pass holomorphic=True, or take nt.jvp or nt.vjp")
+            raise OutputError(
+                "complex results of complex arguments: pass holomorphic=True, or take nt.jvp or nt.vjp"
+            )
 
     def require_real(self, what: str) -> None:
         if any(self.complex_arguments):

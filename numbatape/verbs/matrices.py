@@ -7,8 +7,8 @@ import functools
 import numpy as np
 
 from ..caches import jacobian as dense
-from ..caches.arguments import require_real
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
 from ..caches.hessian import full_hessian
 from ..caches.registry import shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward

@@ -1,16 +1,10 @@
 """Ufuncs of complex numbers: values, laws, derivatives of holomorphic functions, edge points."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import numbatape as nt
-
-_spec = importlib.util.spec_from_file_location("complex_laws", Path(__file__).with_name("laws.py"))
-laws = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(laws)
+from tests.complex import laws
 
 RNG = np.random.default_rng(5)
 Z, W = laws.random(RNG, (3, 4)), laws.random(RNG, (3, 4))
@@ -93,10 +87,17 @@ SMALL = [
     for f in (np.expm1, np.sin, np.sinh, np.tanh, np.tan, np.arcsin, np.arctan, np.arcsinh, np.arctanh)
     for z in (0j, 1e-12 + 2e-12j, 1e-300j)
 ]
-NEAR_ONE = [(np.log, 1 + 1e-9j), (np.log, np.exp(0.25j * np.pi)), (np.log, 1 + 1e-12 + 0j), (np.log, -1 + 1e-9j)]
+NEAR_ONE = [
+    (np.log, 1 + 1e-9j),
+    (np.log, np.exp(0.25j * np.pi)),
+    (np.log, 1 + 1e-12 + 0j),
+    (np.log, -1 + 1e-9j),
+]
 
 
-@pytest.mark.parametrize("f, z", [*FAR, *CUTS, *SMALL, *NEAR_ONE], ids=lambda x: getattr(x, "__name__", str(x)))
+@pytest.mark.parametrize(
+    "f, z", [*FAR, *CUTS, *SMALL, *NEAR_ONE], ids=lambda x: getattr(x, "__name__", str(x))
+)
 def test_edges(f, z):
     z = np.complex128(z)
     value, pullback = nt.vjp(f, z)
@@ -117,7 +118,9 @@ def test_log1p_of_small_numbers():
 
 def test_size_at_zero():
     assert nt.grad(np.abs)(0j) == 0j
-    np.testing.assert_array_equal(nt.grad(lambda z: np.sum(np.abs(z)))(np.array([0, 3 + 4j])), [0, 0.6 + 0.8j])
+    np.testing.assert_array_equal(
+        nt.grad(lambda z: np.sum(np.abs(z)))(np.array([0, 3 + 4j])), [0, 0.6 + 0.8j]
+    )
     assert nt.vjp(np.sign, 0j)[0] == 0.0
     assert nt.grad(lambda z: np.real(z) ** 2 + np.imag(z) ** 2)(1 + 1j) == 2 + 2j
 

@@ -1,16 +1,10 @@
 """``np.fft`` of traced arrays: every length, every option, gradients."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import numbatape as nt
-
-_spec = importlib.util.spec_from_file_location("complex_laws", Path(__file__).with_name("laws.py"))
-laws = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(laws)
+from tests.complex import laws
 
 RNG = np.random.default_rng(7)
 Z, X = laws.random(RNG, (3, 4)), RNG.normal(size=(3, 4))
@@ -46,9 +40,7 @@ def test_of_real_numbers(name, norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize(
-    "name", ["fft2", "ifft2", "fftn", "ifftn", "irfft2", "irfftn", "rfft2", "rfftn"]
-)
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "fftn", "ifftn", "irfft2", "irfftn", "rfft2", "rfftn"])
 def test_several_axes(name, norm):
     f = getattr(np.fft, name)
     x = X if name.startswith("rfft") else Z

@@ -38,8 +38,12 @@ def test_gradient_is_that_of_the_parts():
 def test_jacobians():
     np.testing.assert_array_equal(nt.jacobian(lambda x: A @ x)(np.ones(3)), A)
     for mode in ("forward", "reverse", "auto"):
-        np.testing.assert_allclose(nt.jacobian(lambda z: A @ z, mode=mode, holomorphic=True)(Z), A, rtol=1e-15)
-        np.testing.assert_allclose(nt.jacobian(lambda z: np.abs(z) ** 2, mode=mode)(Z), np.diag(2 * Z), rtol=1e-15)
+        np.testing.assert_allclose(
+            nt.jacobian(lambda z: A @ z, mode=mode, holomorphic=True)(Z), A, rtol=1e-15
+        )
+        np.testing.assert_allclose(
+            nt.jacobian(lambda z: np.abs(z) ** 2, mode=mode)(Z), np.diag(2 * Z), rtol=1e-15
+        )
     tree = nt.jacobian(lambda p: {"y": p["z"] * 2.0, "n": p["z"] ** 2}, holomorphic=True)({"z": Z})
     np.testing.assert_allclose(tree["n"]["z"], np.diag(2 * Z), rtol=1e-15)
     mixed = nt.jacobian(lambda x, y: x * Z + 1j * y, argnums=(0, 1))(np.ones(3), np.ones(3))
@@ -56,7 +60,9 @@ def test_derivatives_of_curves():
 
 
 def test_structures():
-    value, gradient = nt.value_and_grad(lambda p: np.abs(p["a"] * p["b"]) ** 2 * p["n"])({"a": 1 + 1j, "b": 2.0, "n": 3})
+    value, gradient = nt.value_and_grad(lambda p: np.abs(p["a"] * p["b"]) ** 2 * p["n"])(
+        {"a": 1 + 1j, "b": 2.0, "n": 3}
+    )
     assert value == 24.0000000000000036 or abs(value - 24.0) < 1e-13
     assert abs(gradient["a"] - (24 + 24j)) < 1e-13 and abs(gradient["b"] - 24.0) < 1e-13
     assert gradient["n"] is None
@@ -96,7 +102,7 @@ def test_gradient_cache():
     out = (np.empty(3, complex),)
     assert nt.value_and_gradient(cache, Z, out=out)[1] is out
     np.testing.assert_allclose(out[0], nt.grad(energy)(Z), rtol=1e-15)
-    with pytest.raises(nt.SpecError, match="out for argument 0 .*needs complex128"):
+    with pytest.raises(nt.SpecError, match=r"out for argument 0 .*needs complex128"):
         nt.value_and_gradient(cache, Z, out=(np.empty(3),))
     with pytest.raises(nt.SpecError, match="real arrays only"):
         cache.bind(Z)
@@ -109,11 +115,15 @@ def test_constants_that_are_complex():
     cache = nt.prepare_gradient_cache(lambda x, c: np.sum(np.abs(x * c) ** 2), np.ones(3), nt.Constant(Z))
     x = RNG.normal(size=3)
     for c in (Z, 2j * Z):
-        np.testing.assert_allclose(nt.value_and_gradient(cache, x, c)[1][0], 2 * x * np.abs(c) ** 2, rtol=1e-14)
+        np.testing.assert_allclose(
+            nt.value_and_gradient(cache, x, c)[1][0], 2 * x * np.abs(c) ** 2, rtol=1e-14
+        )
     held = Z.copy()
     cache = nt.prepare_gradient_cache(lambda x, c: np.sum(np.abs(x * c) ** 2), np.ones(3), nt.Constant(held))
     for _ in range(3):
-        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[1][0], 2 * x * np.abs(held) ** 2, rtol=1e-14)
+        np.testing.assert_allclose(
+            nt.value_and_gradient(cache, x)[1][0], 2 * x * np.abs(held) ** 2, rtol=1e-14
+        )
         held *= 2j
 
 
@@ -122,7 +132,9 @@ def test_captured_arrays_that_change():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(np.abs(x * held) ** 2), np.ones(3))
     x = RNG.normal(size=3)
     for _ in range(3):
-        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[1][0], 2 * x * np.abs(held) ** 2, rtol=1e-14)
+        np.testing.assert_allclose(
+            nt.value_and_gradient(cache, x)[1][0], 2 * x * np.abs(held) ** 2, rtol=1e-14
+        )
         held[0] *= 2j
 
 
@@ -180,7 +192,10 @@ def test_nested():
     np.testing.assert_allclose(third[1, 1, 1], 6 * Z[1], rtol=1e-14)
     assert nt.grad(lambda x: nt.jvp(lambda z: z * z, (x + 1j,), (1j,))[1].imag)(2.0) == 2.0
     assert nt.grad(lambda x: nt.vjp(lambda z: z * z, x + 1j)[1](1j)[0].imag)(2.0) == 2.0
-    assert abs(nt.grad(lambda x: np.abs(nt.derivative(lambda t: np.exp(1j * t * x))(1.0)) ** 2)(2.0) - 4.0) < 1e-14
+    assert (
+        abs(nt.grad(lambda x: np.abs(nt.derivative(lambda t: np.exp(1j * t * x))(1.0)) ** 2)(2.0) - 4.0)
+        < 1e-14
+    )
     rows = nt.jacobian(lambda x: nt.jacobian(lambda t: A @ np.exp(1j * t))(x).imag)(np.zeros(3))
     np.testing.assert_allclose(rows[0, 1, 1], -A[0, 1].imag, rtol=1e-14)
 
@@ -202,7 +217,11 @@ def test_stop_gradient():
 # ---- errors
 
 ERRORS = {
-    "complex result": (lambda: nt.grad(lambda z: z**2)(1j), nt.OutputError, "perhaps holomorphic=True, or np.real"),
+    "complex result": (
+        lambda: nt.grad(lambda z: z**2)(1j),
+        nt.OutputError,
+        "perhaps holomorphic=True, or np.real",
+    ),
     "cache": (lambda: nt.prepare_gradient_cache(np.sum, Z), nt.OutputError, "complex numbers; perhaps"),
     "nested": (
         lambda: nt.grad(lambda x: nt.grad(lambda z: z * z)(1j * x).real)(1.0),
@@ -210,8 +229,16 @@ ERRORS = {
         "complex numbers; perhaps",
     ),
     "jacobian": (lambda: nt.jacobian(lambda z: z**2)(Z), nt.OutputError, "pass holomorphic=True if it is"),
-    "real argument": (lambda: nt.grad(np.exp, holomorphic=True)(1.0), nt.DtypeError, "needs complex arguments"),
-    "real result": (lambda: nt.grad(np.abs, holomorphic=True)(1j), nt.OutputError, "needs a function with a complex"),
+    "real argument": (
+        lambda: nt.grad(np.exp, holomorphic=True)(1.0),
+        nt.DtypeError,
+        "needs complex arguments",
+    ),
+    "real result": (
+        lambda: nt.grad(np.abs, holomorphic=True)(1j),
+        nt.OutputError,
+        "needs a function with a complex",
+    ),
     "real Jacobian": (lambda: nt.jacobian(np.abs, holomorphic=True)(Z), nt.OutputError, "complex result"),
     "derivative": (lambda: nt.derivative(np.exp)(1j), nt.DtypeError, "holomorphic=True"),
     "hessian": (lambda: nt.hessian(np.abs)(1j), nt.DtypeError, "real and imaginary parts"),
@@ -219,9 +246,21 @@ ERRORS = {
     "hessian cache": (lambda: nt.prepare_hessian_cache(energy, Z), nt.DtypeError, "real and imaginary parts"),
     "tangent": (lambda: nt.jvp(np.sin, (1.0,), (1j,)), nt.SpecError, "needs real numbers"),
     "cotangent": (lambda: nt.vjp(np.sin, 1.0)[1](1j), nt.SpecError, "must be real"),
-    "max": (lambda: nt.grad(lambda z: np.max(z).real)(Z), nt.UnsupportedOperationError, r"np\.max of complex"),
-    "maximum": (lambda: nt.grad(lambda z: np.maximum(z, 0).real)(1j), nt.UnsupportedOperationError, "np.maximum"),
-    "eigh": (lambda: nt.grad(lambda a: np.linalg.eigh(a)[0][0])(A), nt.UnsupportedOperationError, "eigh of complex"),
+    "max": (
+        lambda: nt.grad(lambda z: np.max(z).real)(Z),
+        nt.UnsupportedOperationError,
+        r"np\.max of complex",
+    ),
+    "maximum": (
+        lambda: nt.grad(lambda z: np.maximum(z, 0).real)(1j),
+        nt.UnsupportedOperationError,
+        "np.maximum",
+    ),
+    "eigh": (
+        lambda: nt.grad(lambda a: np.linalg.eigh(a)[0][0])(A),
+        nt.UnsupportedOperationError,
+        "eigh of complex",
+    ),
     "in place": (lambda: nt.grad(_in_place)(Z), nt.UnsupportedOperationError, "in-place writes of complex"),
     "augmented": (lambda: nt.grad(_augmented)(Z), nt.UnsupportedOperationError, "write x = x"),
     "complex()": (lambda: nt.grad(lambda z: complex(z).real)(1j), nt.LeakError, "np.exp"),

@@ -158,7 +158,8 @@ class TracedComplex(Methods):
         outcome = complex(self._value)
         if self._level == ACTIVE:
             raise self._leak(
-                "complex(x)", "cmath functions call it: use np.exp(x) for cmath.exp(x), x.reshape(()) for a scalar"
+                "complex(x)",
+                "cmath functions call it: use np.exp(x) for cmath.exp(x), x.reshape(()) for a scalar",
             )
         if self._level == CONSTANT:
             self._trace.pin_constants()

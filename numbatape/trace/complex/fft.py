@@ -74,11 +74,12 @@ def _operand(a):
 
 def _transforms(name: str, inverse: bool):
     function = getattr(np.fft, name)
+    usual = AXES if name.endswith("2") else None
 
     def one(value, a, n=None, axis=-1, norm=None, out=None):
         return arrays.make(*_along(_operand(a), n, axis, norm, inverse), value)
 
-    def several(value, a, s=None, axes=AXES if name.endswith("2") else None, norm=None, out=None):
+    def several(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         axes, s = _axes(x, s, axes)
         for n, axis in zip(s, axes, strict=True):
@@ -164,7 +165,9 @@ for _function in (rfft, irfft, hfft, ihfft):
 
 
 def _several_real(name: str):
-    def forward(value, a, s=None, axes=AXES if name.endswith("2") else None, norm=None, out=None):
+    usual = AXES if name.endswith("2") else None
+
+    def forward(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
         re, im = (_first_half(part, last) for part in _along(x, n, last, norm, False))
@@ -173,7 +176,7 @@ def _several_real(name: str):
             x = _complex(*_along(x, n, axis, norm, False))
         return arrays.adopted(x, value)
 
-    def inverse(value, a, s=None, axes=AXES if name.endswith("2") else None, norm=None, out=None):
+    def inverse(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         (last, *axes), (n, *sizes) = _axes(x, s, axes)
         for size, axis in zip(sizes[::-1], axes[::-1], strict=True):

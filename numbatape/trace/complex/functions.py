@@ -125,8 +125,26 @@ def _positional(function, count: int, args, kwargs):
 by_parts(
     1,
     *(np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze),
-    *(np.matrix_transpose, np.linalg.matrix_transpose, np.broadcast_to, np.copy, np.flip, np.fliplr, np.flipud),
-    *(np.rot90, np.roll, np.tile, np.repeat, np.resize, np.diag, np.diagonal, np.linalg.diagonal, np.diagflat),
+    *(
+        np.matrix_transpose,
+        np.linalg.matrix_transpose,
+        np.broadcast_to,
+        np.copy,
+        np.flip,
+        np.fliplr,
+        np.flipud,
+    ),
+    *(
+        np.rot90,
+        np.roll,
+        np.tile,
+        np.repeat,
+        np.resize,
+        np.diag,
+        np.diagonal,
+        np.linalg.diagonal,
+        np.diagflat,
+    ),
     *(np.tril, np.triu, np.trace, np.linalg.trace, np.concatenate, np.stack, np.vstack, np.hstack, np.dstack),
     *(np.column_stack, np.block, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
     *(np.take, np.take_along_axis, np.delete, np.sum, np.cumsum, np.mean, np.average, np.diff, np.ediff1d),
@@ -194,39 +212,6 @@ def pad(array, pad_width, mode="constant", **options):
     return combine(*done, value)
 
 
-# ---- products over an axis
-
-
-@implements(np.prod)
-def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
-    """The products of halves, so that no logarithm is taken and no long chain forms."""
-    value = np.prod(plain(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
-    if options:
-        raise unsupported(f"np.prod({', '.join(options)}=...)")
-    if axis is None:
-        axes = tuple(range(np.ndim(plain(a))))
-    else:
-        axes = tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
-    kept = [k for k in range(np.ndim(plain(a))) if k not in axes]
-    x = np.reshape(np.transpose(a, [*kept, *axes]), [*(a.shape[k] for k in kept), -1 if a.size else 0])
-    while x.shape[-1] > 1:
-        half = x.shape[-1] // 2
-        product = x[..., :half] * x[..., half : 2 * half]
-        x = np.concatenate([product, x[..., 2 * half :]], -1) if x.shape[-1] % 2 else product
-    last = x[..., 0] if x.shape[-1] else np.ones_like(value)
-    return np.reshape(last, np.shape(value)) if arrays.is_traced(last) else value
-
-
-@implements(np.cumprod)
-def cumprod(a, axis=None, dtype=None, out=None):
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    parts = registry.along(a, axis)
-    for k in range(1, len(parts)):
-        parts[k] = parts[k - 1] * parts[k]
-    return np.stack(parts, axis) if parts else a
-
-
 # ---- questions, conversions
 
 
@@ -289,52 +274,6 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     return np.astype(seen, value.dtype) if arrays.is_traced(seen) else value
 
 
-@implements(np.var)
-def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    off = a - np.mean(a, axis, keepdims=True)
-    count = a.size if axis is None else np.prod([a.shape[k] for k in np.atleast_1d(axis)])
-    total = np.sum(off.real**2 + off.imag**2, axis, keepdims=keepdims)
-    return total / max(int(count) - ddof, 0)
-
-
-@implements(np.std)
-def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims))
-
-
-# ---- polynomials, grids
-
-
-@implements(np.polyval)
-def polyval(p, x):
-    result = np.zeros_like(plain(x))
-    for k in range(np.shape(plain(p))[0]):
-        result = result * x + p[k]
-    return result
-
-
-@implements(np.vander)
-def vander(x, N=None, increasing=False):
-    n = x.shape[0] if N is None else int(N)
-    columns = [np.ones_like(x)]
-    for _ in range(n - 1):
-        columns.append(columns[-1] * x)
-    columns = columns[:n] if increasing else columns[:n][::-1]
-    return np.stack([columns[0] + 0.0 * x, *columns[1:]] if len(columns) == 1 else columns, 1)
-
-
-@implements(np.linspace)
-def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
-    value = np.linspace(plain(start), plain(stop), num, endpoint, axis=axis)
-    count = num - 1 if endpoint else num
-    shape = (num, *(1,) * (value.ndim - 1))
-    places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
-    points = np.moveaxis(start + places * (stop - start), 0, axis)
-    if dtype is not None:
-        points = np.astype(points, np.dtype(dtype))
-    return (points, (stop - start) / count) if retstep else points
-
-
 # Compositions written for real arrays that hold for complex ones as they stand.
 for _function in (
     *(np.isclose, np.allclose, np.array_equal, np.array_equiv),
@@ -342,4 +281,4 @@ for _function in (
 ):
     HANDLED[_function] = registry.HANDLED[_function]
 
-from . import fft, linalg, products  # noqa: E402, F401  (they register themselves)
+from . import fft, linalg, products, reductions  # noqa: E402, F401  (they register themselves)

@@ -79,9 +79,7 @@ optree.register_pytree_node(
 
 def is_complex(x) -> bool:
     """Whether a leaf is a plain complex number or array."""
-    return isinstance(x, (complex, np.complexfloating)) or (
-        isinstance(x, np.ndarray) and x.dtype.kind == "c"
-    )
+    return isinstance(x, (complex, np.complexfloating)) or (isinstance(x, np.ndarray) and x.dtype.kind == "c")
 
 
 def split(x) -> tuple:
@@ -133,4 +131,6 @@ def halves_of(part) -> tuple:
         return part, np.zeros_like(part)
     if part is None:
         return None, None
-    return split(part if isinstance(part, (np.ndarray, np.generic, complex, float, int)) else np.asarray(part))
+    return split(
+        part if isinstance(part, (np.ndarray, np.generic, complex, float, int)) else np.asarray(part)
+    )
