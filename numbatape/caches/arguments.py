@@ -322,7 +322,7 @@ def require_active(flat: Flattened) -> None:
     if not flat.active:
         listed = ", ".join(f"{s.path} ({_kind(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
         raise DtypeError(
-            f"nothing to differentiate: no argument is float64, float32 or complex (got {listed or 'nothing'}); "
+            f"nothing to differentiate: no argument is a float or complex (got {listed or 'no arguments'}); "
             "integer arguments are constants, pass them as floats"
         )
 
