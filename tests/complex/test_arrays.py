@@ -157,14 +157,11 @@ def test_stand_ins():
     """``cmath`` and ``scipy.fft`` never reach a protocol."""
     assert abs(nt.grad(lambda x: abs(cmath.exp(1j * x) * cmath.sqrt(-x)) ** 2)(2.0) - 1.0) < 1e-15
     slope = nt.grad(lambda z: cmath.log(z, 2.0) + cmath.acos(z), holomorphic=True)(1 + 1j)
-    assert abs(slope - (1 / ((1 + 1j) * np.log(2.0)) - 1 / (np.sqrt(-1j) * np.sqrt(2 + 1j)))) < 1e-15
+    assert abs(slope - (1 / ((1 + 1j) * np.log(2.0)) - 1 / (np.sqrt(-1j) * np.sqrt(2 + 1j)))) < 1e-14
     polar = nt.grad(lambda z: cmath.polar(z)[0] + 2.0 * cmath.phase(z) + cmath.rect(abs(z), 0.5).imag)(3 + 4j)
     assert abs(polar - ((3 + 4j) / 5 * (1 + np.sin(0.5)) + 2.0 * (-4 + 3j) / 25)) < 1e-15
     x = RNG.normal(size=6)
-    np.testing.assert_allclose(
-        nt.grad(lambda x: np.sum(np.abs(scipy.fft.fft(x, norm="ortho")) ** 2))(x), 2 * x
-    )
-    np.testing.assert_allclose(
-        nt.grad(lambda x: scipy.fft.fftshift(scipy.fft.rfftn(x))[0].imag)(x),
-        nt.grad(lambda x: np.fft.fftshift(np.fft.rfft(x))[0].imag)(x),
-    )
+    energy = nt.grad(lambda x: np.sum(np.abs(scipy.fft.fft(x, norm="ortho")) ** 2))
+    np.testing.assert_allclose(energy(x), 2 * x)
+    shifted = nt.grad(lambda x: scipy.fft.fftshift(scipy.fft.rfftn(x))[0].imag)(x)
+    np.testing.assert_array_equal(shifted, nt.grad(lambda x: np.fft.fftshift(np.fft.rfft(x))[0].imag)(x))

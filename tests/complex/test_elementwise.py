@@ -110,6 +110,24 @@ def test_edges(f, z):
         assert abs(pullback(1.0 + 0j)[0] - np.conj(slope)) <= 1e-13 * abs(slope)
 
 
+AXES = (0.5j, -0.5j, 0.5 + 0j, 1 + 1j, -1 + 1j, -1 - 1j, 1 - 1j, 0.3 + 0.3j)
+
+
+@pytest.mark.parametrize("f", named(f for f in SLOPES if f not in (np.negative, np.positive)))
+def test_where_a_part_or_a_difference_is_zero(f):
+    """Choices by a sign must not disturb derivatives of any order."""
+    for z in map(np.complex128, AXES):
+        beside = complex(z.real, z.imag or 1e-300)
+        slope = SLOPES[f](np.complex128(beside))
+        assert abs(nt.grad(f, holomorphic=True)(z) - slope) <= 1e-13 * abs(slope)
+        second = nt.derivative(nt.derivative(f, holomorphic=True), holomorphic=True)(z)
+        steps = 1e-4 * np.exp(0.7j) * np.array([-2, -1, 1, 2])
+        moved = SLOPES[f](beside + steps)
+        expected = (8.0 * (moved[2] - moved[1]) - (moved[3] - moved[0])) / (12e-4 * np.exp(0.7j))
+        on_cut = f is np.arccosh and not z.imag
+        assert on_cut or abs(second - expected) <= 1e-8 * max(abs(expected), abs(slope))
+
+
 def test_log1p_of_small_numbers():
     """More accurate than NumPy's, which adds one first."""
     value = nt.vjp(np.log1p, 1e-10 + 1e-12j)[0]

@@ -78,11 +78,12 @@ def log1p(a):
 def sqrt(a):
     """The root with real part >= 0; of negative numbers on the side that the sign of zero names."""
     x, y = full(a)
-    root = np.sqrt(0.5 * np.abs(x) + 0.5 * np.hypot(x, y))
+    left = np.less(x, 0.0)
+    size = np.where(left, -x, x)  # not abs(x), whose derivative at zero is zero
+    root = np.sqrt(0.5 * size + 0.5 * np.hypot(x, y))
     at_zero = root == 0.0
     other = y / (2.0 * np.where(at_zero, 1.0, root))
     below = np.signbit(y)
-    left = np.less(x, 0.0)
     return (
         np.where(left, np.where(below, -other, other), root),
         np.where(left, np.where(below, -root, root), other),
