@@ -73,7 +73,7 @@ class Reads:
     def __complex__(self):
         if self._level == CONSTANT:
             return complex(float(self))
-        raise self._leak("complex(x)", "x + 0j is complex and keeps it")
+        raise self._leak("complex(x)", "build arrays with np.stack or np.array; x + 0j is complex")
 
     def _leak(self, what: str, hint: str) -> LeakError:
         return LeakError(

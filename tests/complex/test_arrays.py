@@ -165,3 +165,23 @@ def test_stand_ins():
     np.testing.assert_allclose(energy(x), 2 * x)
     shifted = nt.grad(lambda x: scipy.fft.fftshift(scipy.fft.rfftn(x))[0].imag)(x)
     np.testing.assert_array_equal(shifted, nt.grad(lambda x: np.fft.fftshift(np.fft.rfft(x))[0].imag)(x))
+
+
+def test_functions_that_turn_complex():
+    for name in ("sqrt", "log", "log2", "log10"):
+        f = getattr(np.emath, name)
+        for x in (2.0, -2.0, np.array([1.0, -3.0])):
+            laws.check(f, np.asarray(x)[()])
+        laws.check(f, Z)
+    for name in ("arcsin", "arccos", "arctanh"):
+        for x in (0.5, 2.0, np.array([0.25, -3.0])):
+            laws.check(getattr(np.emath, name), np.asarray(x)[()])
+
+
+def test_what_has_no_rule_works_on_constants():
+    cache = nt.prepare_gradient_cache(
+        lambda x, c: x * np.max(np.linalg.eigvals(c)).imag + np.max(c).real, 2.0, nt.Constant(S)
+    )
+    for matrix in (S, 1j * S):
+        expected = np.max(np.linalg.eigvals(matrix)).imag
+        assert nt.value_and_gradient(cache, 2.0, matrix)[1][0] == expected

@@ -111,6 +111,26 @@ def test_gradient_cache():
             nt.value_and_gradient(cache, other)
 
 
+def test_steady_calls():
+    def f(z, x):
+        return np.sum(np.abs(np.exp(1j * z) * x) ** 2) if x > 0 else np.sum(z.imag) * x
+
+    for z in (Z, 1j, np.array(1j), np.eye(2) * 1j):
+        cache = nt.prepare_gradient_cache(f, z, 2.0)
+        for x in (2.0, 3.0, 4.0, -1.0, -2.0, 5.0, 6.0):
+            at = np.asarray(x * z) if isinstance(z, np.ndarray) else x * z
+            value, (gradient, slope) = nt.value_and_gradient(cache, at, x)
+            np.testing.assert_allclose(value, f(at, x), rtol=1e-13)
+            expected = nt.grad(f, argnums=(0, 1))(at, x)
+            np.testing.assert_allclose(gradient, expected[0], rtol=1e-14)
+            np.testing.assert_allclose(slope, expected[1], rtol=1e-14)
+            assert type(gradient) is type(expected[0]) and np.shape(gradient) == np.shape(z)
+    cache = nt.prepare_gradient_cache(lambda z, c: np.sum(np.abs(z * c) ** 2), Z, nt.Constant(2.0))
+    for n in (3, 3, 3, 4, 4):
+        assert nt.value_and_gradient(cache, np.ones(n, complex))[1][1] is None
+        np.testing.assert_array_equal(nt.value_and_gradient(cache, 1j * np.ones(n))[1][0], 8j * np.ones(n))
+
+
 def test_constants_that_are_complex():
     cache = nt.prepare_gradient_cache(lambda x, c: np.sum(np.abs(x * c) ** 2), np.ones(3), nt.Constant(Z))
     x = RNG.normal(size=3)

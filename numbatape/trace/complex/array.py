@@ -283,10 +283,15 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
     setattr(TracedComplex, f"__i{_name}__", _in_place(_name))
 
 
+REAL = {float, int, bool, str, slice, type(None), np.float64}  # and `TracedArray`: known at a glance
+
+
 def meets(args) -> bool:
     """Whether something complex is among the arguments of a call, lists and tuples included."""
     for arg in args:
         kind = arg.__class__
+        if kind in REAL:
+            continue
         if kind is TracedComplex or kind is complex:
             return True
         if kind is list or kind is tuple:

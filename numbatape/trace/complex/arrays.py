@@ -10,9 +10,12 @@ from ..array import TracedArray, new_traced
 from ..functions.common import adopt, lift, plain
 from ..primitives import broadcast_dims, dims_of
 from ..trace import Trace
-from .array import TracedComplex
+from .array import REAL, TracedComplex
 
 __all__ = ["adopted", "constant", "each", "halves", "is_traced", "make", "part", "plain", "trace_of", "zeros"]
+
+
+REAL.add(TracedArray)
 
 
 def is_traced(x) -> bool:

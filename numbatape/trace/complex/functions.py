@@ -37,11 +37,12 @@ def dispatch(function, args, kwargs):
     implementation = HANDLED.get(function)
     if implementation is not None:
         return implementation(*args, **kwargs)
-    found = [leaf for leaf in _traced((*args, *kwargs.values()))]
+    found = list(_traced((*args, *kwargs.values())))
     if all(leaf._level == CONSTANT for leaf in found):
         found[0]._trace.pin_constants()
         return function(*plain(args), **plain(kwargs))
-    raise unsupported(name)
+    hint = "of complex matrices solve, inv, det, slogdet, norm and products are"
+    raise unsupported(name, hint if name.startswith("np.linalg") else "")
 
 
 def _traced(tree):

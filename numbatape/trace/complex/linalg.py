@@ -6,7 +6,7 @@ import numpy as np
 
 from ..functions.common import plain
 from . import arrays
-from .functions import HANDLED, implements
+from .functions import implements
 from .ufuncs import unsupported
 
 
@@ -137,16 +137,3 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord in (2, -2, "nuc"):
         raise unsupported(f"np.linalg.matrix_norm(ord={ord!r})", "it needs singular values")
     return np.linalg.matrix_norm(np.abs(x), keepdims=keepdims, ord=ord)
-
-
-def _refuse(name: str):
-    def refuse(*args, **kwargs):
-        raise unsupported(
-            f"np.linalg.{name}", "of complex matrices solve, inv, det, slogdet, norm and products are"
-        )
-
-    HANDLED[getattr(np.linalg, name)] = refuse
-
-
-for _name in ("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "qr", "cholesky", "pinv", "lstsq"):
-    _refuse(_name)

@@ -88,3 +88,25 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     if dtype is not None:
         points = np.astype(points, np.dtype(dtype))
     return (points, (stop - start) / count) if retstep else points
+
+
+# ---- functions that turn complex where they must
+
+
+def _extended(name: str, inside):
+    """Let a function of ``np.emath`` be complex if an entry is outside of the real domain: a branch."""
+    function, ufunc = getattr(np.emath, name), getattr(np, name)
+
+    def extended(x):
+        if np.iscomplexobj(plain(x)):
+            return ufunc(x)
+        return ufunc(x) if bool(np.all(inside(x))) else ufunc(x + 0j)
+
+    registry.implements(function)(extended)
+    implements(function)(extended)
+
+
+for _name in ("sqrt", "log", "log2", "log10"):
+    _extended(_name, lambda x: np.greater_equal(x, 0.0))
+for _name in ("arcsin", "arccos", "arctanh"):
+    _extended(_name, lambda x: np.less_equal(np.abs(x), 1.0))

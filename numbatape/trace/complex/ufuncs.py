@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import UnsupportedOperationError
+from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions.common import adopt
 from ..trace import where_in_user_code
@@ -60,12 +61,15 @@ def call(ufunc, inputs, kwargs):
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
-    function = RULES.get(ufunc)
-    if function is None:
-        raise unsupported(f"np.{ufunc.__name__}")
     trace = arrays.trace_of(*inputs)
     values = [arrays.plain(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
+    function = RULES.get(ufunc)
+    if function is None:
+        if all(x._level == CONSTANT for x in inputs if arrays.is_traced(x)):
+            trace.pin_constants()
+            return value
+        raise unsupported(f"np.{ufunc.__name__}")
     if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
         value = value.item()  # Python's numbers stay weakly typed (NEP 50)
     result = function(*(arrays.halves(x, trace) for x in inputs))
