@@ -185,3 +185,43 @@ def test_what_has_no_rule_works_on_constants():
     for matrix in (S, 1j * S):
         expected = np.max(np.linalg.eigvals(matrix)).imag
         assert nt.value_and_gradient(cache, 2.0, matrix)[1][0] == expected
+
+
+MIXED = {
+    "split": lambda x: np.stack(np.split(x.astype(complex), 3)),
+    "split of imaginary": lambda x: np.stack(np.split(1j * x, 3)),
+    "sum dtype": lambda x: np.sum(x, dtype=complex),
+    "sum by keyword": lambda x: np.sum(a=1j * x, axis=0),
+    "exp dtype": lambda x: np.exp(x, dtype=complex),
+    "sqrt dtype": lambda x: np.sqrt(-x, dtype=complex),
+    "zero times": lambda x: x * 0j,
+    "plus zero": lambda x: x + 0j,
+    "outer": lambda x: np.outer(x, [1j, 2]),
+    "powers": lambda x: (1j * x) ** np.arange(6),
+    "float_power": lambda x: np.float_power(1j * x, 2),
+    "where": lambda x: np.where(x > 2, x, 1j),
+    "where of constants": lambda x: np.where(x > 2, 1j, 2) * x,
+    "stack": lambda x: np.stack([1j * x[0], 1.0]),
+    "full": lambda x: np.full(3, 1j * x[0]),
+    "full_like": lambda x: np.full_like(1j * x, 2j) * x,
+    "array dtype": lambda x: np.array([x[0], 1.0], dtype=complex),
+    "r_": lambda x: np.r_[1j * x, 1j],
+    "argmax": lambda x: (1j * x)[np.argmax(abs(1j * x))],
+    "new axis": lambda x: (1j * x)[..., None] * x,
+    "constant matrix": lambda x: (np.ones((2, 6)) * 1j) @ x,
+    "einsum with lists": lambda x: np.einsum(1j * x, [0], x, [1], [0, 1]),
+    "trapezoid": lambda x: np.trapezoid(1j * x * x, dx=0.5),
+    "gradient": lambda x: np.gradient(1j * x * x),
+    "nan_to_num": lambda x: np.nan_to_num(1j * x),
+    "isclose": lambda x: np.where(np.isclose(1j * x, 1j * x + 1e-12), 1j * x, 0),
+    "flat": lambda x: (1j * x).flat[2:],
+    "tolist": lambda x: (1j * x).tolist()[0] * 2,
+    "transforms": lambda x: np.fft.irfft(np.fft.rfft(x) * np.exp(-1j * np.arange(4)), 6),
+    "transform of integers": lambda x: np.fft.fft(np.arange(4) * x[0]),
+    "item of a constant": lambda x: x * 2j,
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_real_numbers_that_turn_complex(name):
+    laws.check(MIXED[name], np.arange(1.0, 7.0), tolerance=1e-14)

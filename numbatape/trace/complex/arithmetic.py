@@ -114,7 +114,7 @@ def _whole(y) -> int | None:
     return int(x) if float(x).is_integer() and abs(x) <= LARGEST else None
 
 
-@rule(np.power)
+@rule(np.power, np.float_power)
 def power(a, b):
     n = _whole(b)
     if n is not None:
@@ -128,8 +128,7 @@ def _product(a, n: int):
     """Return ``a**n`` by squaring."""
     if n == 0:
         x, y = full(a)
-        one = np.ones(np.broadcast_shapes(np.shape(x), np.shape(y)))
-        return 0.0 * np.where(True, 0.0, x + y) + one, None
+        return np.where(True, 1.0, x + y), None  # of their shape, whatever they are
     base, result = a, None
     k = abs(n)
     while k:

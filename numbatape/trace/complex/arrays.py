@@ -7,13 +7,11 @@ import numpy as np
 from ...tape.tape import CONSTANT
 from .. import primitives
 from ..array import TracedArray, new_traced
-from ..functions.common import adopt, lift, plain
+from ..functions.common import adopt, lift
+from ..functions.common import plain as plain  # others take it from here
 from ..primitives import broadcast_dims, dims_of
 from ..trace import Trace
 from .array import REAL, TracedComplex
-
-__all__ = ["adopted", "constant", "each", "halves", "is_traced", "make", "part", "plain", "trace_of", "zeros"]
-
 
 REAL.add(TracedArray)
 
@@ -41,10 +39,11 @@ def _find(tree):
     return None
 
 
-def zeros(trace: Trace, shape, dims, dtype=np.float64) -> TracedArray:
+def zeros_like(x: TracedArray) -> TracedArray:
     """Return zeros: one literal cell, seen as often as needed."""
-    cell = lift(trace, np.dtype(dtype).type(0.0))
-    return cell if not len(shape) else primitives.broadcast_to(cell, tuple(shape), dims)
+    dtype = np.result_type(np.asarray(x._value).dtype, np.float32)
+    cell = lift(x._trace, dtype.type(0.0))
+    return primitives.broadcast_to(cell, np.shape(x._value), dims_of(x)) if x.ndim else cell
 
 
 def part(z: TracedComplex, name: str) -> TracedArray:
@@ -52,10 +51,10 @@ def part(z: TracedComplex, name: str) -> TracedArray:
     found = getattr(z, name)
     if found is not None:
         return found
-    other = z._im if name == "_re" else z._re
-    dtype = np.asarray(z._value).real.dtype
-    result = zeros(other._trace, np.shape(z._value), dims_of(other), dtype)
-    return adopt(result, np.real(z._value) if name == "_re" else np.imag(z._value)) if not z.ndim else result
+    result = zeros_like(z._im if name == "_re" else z._re)
+    if z._value.__class__ is complex:
+        result._value = 0.0  # weakly typed
+    return result
 
 
 def make(re, im, value) -> TracedComplex:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...ops.fft import plan_of
 from ..functions.common import lift, plain, records
 from ..functions.registry import HANDLED as REAL
-from ..primitives import array_instruction, dims_of
+from ..primitives import array_instruction
 from . import arrays
 from .functions import HANDLED
 
 AXES = (-2, -1)
-
-
-def _zero_like(x):
-    return arrays.zeros(x._trace, np.shape(x._value), dims_of(x), np.asarray(x._value).real.dtype)
 
 
 def _transform(re, im):
@@ -32,7 +30,7 @@ def _transform(re, im):
 
 def _scale(n: int, norm, inverse: bool) -> float:
     if norm == "ortho":
-        return 1.0 / np.sqrt(n)
+        return 1.0 / math.sqrt(n)
     return 1.0 / n if inverse == (norm in (None, "backward")) else 1.0
 
 
@@ -54,8 +52,8 @@ def _along(x, n, axis, norm, inverse: bool):
     n = x.shape[axis] if n is None else int(n)
     x = np.moveaxis(_sized(x, n, axis), axis, -1)
     re, im = arrays.halves(x)
-    re = _zero_like(im) if re is None else re
-    im = _zero_like(re) if im is None else im
+    re = arrays.zeros_like(im) if re is None else re
+    im = arrays.zeros_like(re) if im is None else im
     if inverse:  # the parts exchanged, before and behind
         im, re = _transform(im, re)
     else:

@@ -10,7 +10,6 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions import registry
 from ..functions.common import plain
-from ..primitives import dims_of
 from . import arrays
 from .array import TracedComplex, meets
 from .ufuncs import unsupported
@@ -69,7 +68,7 @@ def imag_of(x):
     if x.__class__ is TracedComplex:
         return x.imag
     if x.__class__ is TracedArray:
-        return arrays.zeros(x._trace, np.shape(x._value), dims_of(x), np.asarray(x._value).real.dtype)
+        return arrays.zeros_like(x)
     return np.imag(x) if _is_plain_complex(x) else np.zeros_like(x)[()]
 
 
@@ -81,8 +80,8 @@ def combine(re, im, value):
     """Return complex results of real ones: one array, or lists and tuples of them."""
     if isinstance(value, (list, tuple)):
         parts = [combine(*three) for three in zip(re, im, value, strict=True)]
-        return value.__class__(*parts) if hasattr(value, "_fields") else value.__class__(parts)
-    return arrays.make(re, im, value)
+        return value.__class__(parts)
+    return arrays.make(re, im, value) if np.iscomplexobj(value) else re
 
 
 def by_parts(count: int, *functions):
@@ -101,9 +100,6 @@ def _on_parts(function, count: int):
         kwargs = {k: v for k, v in kwargs.items() if k != "dtype"}  # the value has it
         data = args[:count]
         re = function(*map(real_of, data), *args[count:], **kwargs)
-        only = data[0] if count == 1 else None
-        if only.__class__ is TracedComplex and only._im is None:
-            return arrays.make(re, None, value)
         im = function(*map(imag_of, data), *args[count:], **kwargs)
         return combine(re, im, value)
 
@@ -111,7 +107,7 @@ def _on_parts(function, count: int):
 
 
 def _is_dtype(x) -> bool:
-    return x is complex or isinstance(x, (np.dtype, type))
+    return isinstance(x, (np.dtype, type))
 
 
 def _positional(function, count: int, args, kwargs):
@@ -125,50 +121,31 @@ def _positional(function, count: int, args, kwargs):
 
 by_parts(
     1,
-    *(np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze),
-    *(
-        np.matrix_transpose,
-        np.linalg.matrix_transpose,
-        np.broadcast_to,
-        np.copy,
-        np.flip,
-        np.fliplr,
-        np.flipud,
-    ),
-    *(
-        np.rot90,
-        np.roll,
-        np.tile,
-        np.repeat,
-        np.resize,
-        np.diag,
-        np.diagonal,
-        np.linalg.diagonal,
-        np.diagflat,
-    ),
-    *(np.tril, np.triu, np.trace, np.linalg.trace, np.concatenate, np.stack, np.vstack, np.hstack, np.dstack),
-    *(np.column_stack, np.block, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit),
-    *(np.take, np.take_along_axis, np.delete, np.sum, np.cumsum, np.mean, np.average, np.diff, np.ediff1d),
-    *(np.gradient, np.trapezoid, np.round, np.around),
+    *(np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.expand_dims),
+    *(np.squeeze, np.matrix_transpose, np.linalg.matrix_transpose, np.broadcast_to, np.copy, np.flip),
+    *(np.fliplr, np.flipud, np.rot90, np.roll, np.tile, np.repeat, np.resize, np.diag, np.diagonal),
+    *(np.linalg.diagonal, np.diagflat, np.tril, np.triu, np.trace, np.linalg.trace, np.concatenate),
+    *(np.stack, np.vstack, np.hstack, np.dstack, np.column_stack, np.block, np.split, np.array_split),
+    *(np.hsplit, np.vsplit, np.dsplit, np.take, np.take_along_axis, np.delete, np.sum, np.cumsum),
+    *(np.mean, np.average, np.diff, np.ediff1d, np.gradient, np.trapezoid, np.round, np.around),
+    np.nan_to_num,
     *(getattr(np, name) for name in ("concat", "permute_dims", "unstack") if hasattr(np, name)),
 )
 by_parts(2, np.append)
-for _function in (np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays):
-
-    def _of_all(*args, _function=_function, **kwargs):
-        value = _function(*plain(args), **kwargs)
-        re, im = (_function(*map(half, args), **kwargs) for half in (real_of, imag_of))
-        return combine(re, im, value)
-
-    HANDLED[_function] = _of_all
 
 
-@implements(np.meshgrid)
-def meshgrid(*xi, **kwargs):
-    value = np.meshgrid(*plain(xi), **kwargs)
-    parts = [[np.meshgrid(*map(half, xi), **kwargs)] for half in (real_of, imag_of)]
-    rows = zip(parts[0][0], parts[1][0], value, strict=True)
-    return tuple(arrays.make(re, im, its) if np.iscomplexobj(its) else re for re, im, its in rows)
+def _of_all(function):
+    """Register a function whose arguments are all data."""
+
+    def call(*args, **kwargs):
+        value = function(*plain(args), **kwargs)
+        return combine(*(function(*map(half, args), **kwargs) for half in (real_of, imag_of)), value)
+
+    HANDLED[function] = call
+
+
+for _function in (np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.meshgrid):
+    _of_all(_function)
 
 
 # ---- choosing

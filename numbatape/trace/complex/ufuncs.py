@@ -6,11 +6,9 @@ import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
-from ..array import TracedArray
 from ..functions.common import adopt
 from ..trace import where_in_user_code
 from . import arrays
-from .array import TracedComplex
 
 # Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
 # pair, or one array where the result is real.
@@ -73,23 +71,7 @@ def call(ufunc, inputs, kwargs):
     if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
         value = value.item()  # Python's numbers stay weakly typed (NEP 50)
     result = function(*(arrays.halves(x, trace) for x in inputs))
-    if result.__class__ is tuple:
-        if all(x is None for x in result):
-            result = (arrays.zeros(trace, (), ()), None)
-        return arrays.make(*result, value)
-    return adopt(result, value) if isinstance(value, np.ndarray) else scalar(result, value)
-
-
-def scalar(result, value):
-    """Return a real scalar result with NumPy's own value."""
-    if result.__class__ is TracedArray:
-        result = adopt(result, value)
-    return result
-
-
-def is_complex(x) -> bool:
-    """Whether an operand is complex, traced or plain."""
-    return x.__class__ is TracedComplex or np.iscomplexobj(arrays.plain(x))
+    return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
 
 
 from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)
