@@ -199,8 +199,8 @@ MIXED = {
     "outer": lambda x: np.outer(x, [1j, 2]),
     "powers": lambda x: (1j * x) ** np.arange(6),
     "float_power": lambda x: np.float_power(1j * x, 2),
-    "where": lambda x: np.where(x > 2, x, 1j),
-    "where of constants": lambda x: np.where(x > 2, 1j, 2) * x,
+    "where": lambda x: np.where(x > 2.5, x, 1j),
+    "where of constants": lambda x: np.where(x > 2.5, 1j, 2) * x,
     "stack": lambda x: np.stack([1j * x[0], 1.0]),
     "full": lambda x: np.full(3, 1j * x[0]),
     "full_like": lambda x: np.full_like(1j * x, 2j) * x,
@@ -218,7 +218,6 @@ MIXED = {
     "tolist": lambda x: (1j * x).tolist()[0] * 2,
     "transforms": lambda x: np.fft.irfft(np.fft.rfft(x) * np.exp(-1j * np.arange(4)), 6),
     "transform of integers": lambda x: np.fft.fft(np.arange(4) * x[0]),
-    "item of a constant": lambda x: x * 2j,
 }
 
 
