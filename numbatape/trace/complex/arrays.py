@@ -63,7 +63,8 @@ def make(re, im, value) -> TracedComplex:
     Parameters
     ----------
     re, im
-        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros.
+        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. A part that is
+        a view stays one.
     """
     trace = trace_of(re, im)
     shape = np.shape(value)
@@ -74,9 +75,20 @@ def make(re, im, value) -> TracedComplex:
         if x is not None:
             if np.shape(x._value) != shape:
                 x = primitives.broadcast_to(x, shape, dims)
-            x = adopt(x, its if isinstance(value, (np.ndarray, complex)) else its[()])
+            # Python's complex numbers are weakly typed, and so are their parts.
+            weak = value.__class__ is complex or x._value.__class__ is float
+            if weak or x.dtype != np.asarray(its).dtype:
+                x = adopt(x, its.copy() if isinstance(its, np.ndarray) else its)
         done.append(x)
     return TracedComplex(*done, value)
+
+
+def apart(x: TracedArray | None, operands) -> TracedArray | None:
+    """Return a part of a result: not the very array that is part of an operand, which may be written to."""
+    if x.__class__ is TracedArray and any(x is part for pair in operands for part in pair):
+        value = x._value.copy() if isinstance(x._value, np.ndarray) else x._value
+        return new_traced(x._trace, value, x._id, x._level, x._family)
+    return x
 
 
 def adopted(z: TracedComplex, value) -> TracedComplex:

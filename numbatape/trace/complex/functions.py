@@ -239,7 +239,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
     value = np.asarray(x._value).astype(dtype)
     value = value if isinstance(x._value, np.ndarray) else value[()]
     if dtype.kind == "c":
-        return arrays.make(*arrays.halves(x), value)
+        pair = arrays.halves(x)
+        return arrays.make(*(arrays.apart(part, [pair]) for part in pair), value)
     if dtype.kind == "b":
         return np.not_equal(x, 0.0)
     return np.astype(x.real, dtype)

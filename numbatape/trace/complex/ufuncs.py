@@ -70,8 +70,13 @@ def call(ufunc, inputs, kwargs):
         raise unsupported(f"np.{ufunc.__name__}")
     if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
         value = value.item()  # Python's numbers stay weakly typed (NEP 50)
-    result = function(*(arrays.halves(x, trace) for x in inputs))
-    return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
+    operands = [arrays.halves(x, trace) for x in inputs]
+    result = function(*operands)
+    return (
+        arrays.make(*(arrays.apart(x, operands) for x in result), value)
+        if result.__class__ is tuple
+        else adopt(result, value)
+    )
 
 
 from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)
