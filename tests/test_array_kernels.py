@@ -74,7 +74,7 @@ class Run:
             self.args[name] = first
             self.args |= {f"s{name}{axis}": step for axis, step in enumerate(steps)}
             self.views[name] = (stack, first, operand.shape, steps)
-        sizes = {}
+        sizes = {"p": 2}  # the letter that only the transform's result has
         for letters, operand in zip(op.operands[1:], operands, strict=True):
             sizes |= dict(zip(letters, operand.shape, strict=True))
         if "q" in op.operands[0]:  # a size that only the value knows

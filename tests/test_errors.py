@@ -167,12 +167,7 @@ INPUTS = {
     "text": ("abc", nt.DtypeError, r"is str"),
     "None": (None, nt.DtypeError, r"is NoneType"),
     "empty dict": ({}, nt.DtypeError, "empty"),
-    "complex": (1j, nt.DtypeError, "complex numbers are not supported yet"),
-    "complex array": (
-        np.ones(2, complex),
-        nt.DtypeError,
-        "dtype complex128 is not supported yet; pass real and imaginary",
-    ),
+    "clongdouble": (np.ones(2, np.clongdouble), nt.DtypeError, "is not supported; use float64 or float32"),
     "float16": (
         np.ones(2, np.float16),
         nt.DtypeError,

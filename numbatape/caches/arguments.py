@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,12 +11,14 @@ import numpy as np
 import optree
 
 from ..errors import ArityError, DtypeError, ShapeError, SpecError, StructureError
-from ..tape.tape import ACTIVE, CONSTANT
+from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
+from ..trace.complex.pairs import join, split
 from ..trace.plain import Scratch, scratch
 from ..trace.record import InputLeaf
+from .complex_leaves import check_complex
 from .memory import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
@@ -73,15 +75,26 @@ class LeafSpec(NamedTuple):
     dtype: np.dtype | None = None
     ndim: int = 0
     kind: str = "static"  # or "array", "float" (weakly typed), "scalar" (NumPy's)
+    part: str = ""  # of a complex leaf, which is two in a row: "real" or "imag"
 
     def describe(self) -> str:
         if self.kind == "float":
-            return "a Python float"
-        return f"{self.dtype} with {self.ndim} dimension{'s' * (self.ndim != 1)}"
+            return "a Python complex" if self.part else "a Python float"
+        return f"{self.whole_dtype} with {self.ndim} dimension{'s' * (self.ndim != 1)}"
+
+    @property
+    def whole_dtype(self) -> np.dtype | None:
+        """The dtype of the argument's leaf, of which this may be a part."""
+        return np.result_type(self.dtype, np.complex64) if self.part and self.dtype else self.dtype
 
 
 class Flattened:
-    """Arguments taken apart.
+    """Arguments taken apart; a complex leaf counts as two, its real and its imaginary part.
+
+    Parameters
+    ----------
+    holomorphic
+        Whether derivatives are f': along the real parts alone.
 
     Attributes
     ----------
@@ -95,7 +108,8 @@ class Flattened:
         Hashable; equal for arguments of equal structure.
     """
 
-    def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = ()):
+    def __init__(self, args: tuple, kwargs: dict, names: tuple[str, ...] = (), holomorphic: bool = False):
+        self.holomorphic = holomorphic
         self.count = len(args)
         self.names = names
         self.marks, self.outer = pytrees.flatten((tuple(args), dict(kwargs)), is_mark)
@@ -157,14 +171,26 @@ class Flattened:
                 "that is being differentiated call nt.grad, nt.jvp, nt.hessian, ..."
             )
         elif isinstance(value, complex):
-            raise DtypeError(f"{path}: complex numbers are not supported yet")
+            kind, dtype = "float", np.dtype(complex)
         else:
             self._static(value, argument, path)
             return
         _require_supported(dtype, path)
+        if dtype.kind == "c":
+            self._complex(value, kind, argument, path, mark)
+            return
         level = ACTIVE if mark is None and dtype.kind == "f" else CONSTANT
         fixed = kind == "array" and ((mark is not None and mark.frozen) or immutable(value))
         self._append(value, fixed, LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
+
+    def _complex(self, value, kind: str, argument: int, path: str, mark: Constant | None) -> None:
+        """Add both parts of a complex leaf."""
+        for part, data in zip(("real", "imag"), split(value), strict=True):
+            level = ACTIVE if mark is None else CONSTANT
+            if level == ACTIVE and self.holomorphic and part == "imag":
+                level = VARYING  # may change from call to call, and takes no gradient
+            dtype = np.asarray(data).dtype
+            self._append(data, False, LeafSpec(path, argument, level, dtype, np.ndim(value), kind, part))
 
     def _append(self, value, by_identity: bool, spec: LeafSpec) -> None:
         self.leaves.append(value)
@@ -207,8 +233,8 @@ class Flattened:
         )
 
     def unflatten(self, parts: Iterable) -> tuple[tuple, dict]:
-        """Return ``(args, kwargs)`` with the given parts in place of the leaves."""
-        parts = iter(parts)
+        """Return ``(args, kwargs)`` with the given parts, one a spec, in place of the leaves."""
+        parts = iter(self._joined(parts))
         outer = [
             next(parts)
             if inner is None
@@ -217,7 +243,20 @@ class Flattened:
         ]
         return pytrees.unflatten(self.outer, outer)
 
+    def _joined(self, parts: Iterable) -> Iterator:
+        """Yield one part a leaf: the two of complex leaves become complex numbers again."""
+        parts = iter(parts)
+        for spec in self.specs:
+            if spec.part != "imag":
+                part = next(parts)
+                yield join(part, next(parts)) if spec.part else part
+
     # ---- what a cache asks
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether there is a complex leaf among the arguments that are differentiated."""
+        return any(spec.part for spec in self.active)
 
     @property
     def active(self) -> list[LeafSpec]:
@@ -248,8 +287,8 @@ def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
 
 
 def _require_supported(dtype: np.dtype, path: str) -> None:
-    if dtype.kind == "c":
-        raise DtypeError(f"{path}: dtype {dtype} is not supported yet; pass real and imaginary parts")
+    if dtype in (np.complex128, np.complex64):
+        return
     if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:
         raise DtypeError(f"{path}: dtype {dtype} is not supported; use float64 or float32")
 
@@ -290,7 +329,7 @@ def require_active(flat: Flattened) -> None:
     if not flat.active:
         listed = ", ".join(f"{s.path} ({_kind(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
         raise DtypeError(
-            f"nothing to differentiate: no argument is float64 or float32 (got {listed or 'no arguments'}); "
+            f"nothing to differentiate: no argument is a float or complex (got {listed or 'no arguments'}); "
             "integer arguments are constants, pass them as floats"
         )
 
@@ -320,12 +359,14 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
             f"the arguments' structure differs: prepared for {_text(prepared)}, got {_text(given)}; "
             "prepare a cache for this structure"
         )
+    check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
             if old.level != new.level:
                 raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
         elif old.dtype != new.dtype:
-            raise DtypeError(f"{new.path}: prepared for dtype {old.dtype}, got {new.dtype}; prepare again")
+            was, now = old.whole_dtype, new.whole_dtype
+            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
         elif old.ndim != new.ndim:
             raise ShapeError(
                 f"{new.path}: prepared for {old.describe()}, got shape {np.shape(now)}; prepare again"

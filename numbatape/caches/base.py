@@ -148,7 +148,9 @@ class PreparedCache:
     def __repr__(self) -> str:
         plan, program = self._space.plan, self._program
         specs = ", ".join(
-            f"{spec.path}: {np.shape(leaf)} {spec.dtype}" for leaf, spec, _ in self._prepared.traced()
+            f"{spec.path}: {np.shape(leaf)} {spec.whole_dtype}"
+            for leaf, spec, _ in self._prepared.traced()
+            if spec.part != "imag"
         )
         return (
             f"<{type(self).__name__} of {getattr(program.function, '__name__', program.function)!s}: "

@@ -39,6 +39,8 @@ class Bound:
 
 def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
+    if any(spec.part for spec in cache._prepared.specs):
+        raise SpecError("bind reads and writes memory in one piece: real arrays only, no complex ones")
     cache = cache.clone()  # other calls of the cache do not disturb these cells
     flat = cache._flatten(args)
     space = cache._sweep(flat)

@@ -48,7 +48,7 @@ class Derived:
     def extended(self, flat: Flattened, directions) -> Flattened:
         """Return the arguments followed by directions (without lanes)."""
         args, kwargs = pytrees.unflatten(flat.outer, flat.marks)
-        return Flattened((*args, tuple(directions)), kwargs, flat.names)
+        return Flattened((*args, tuple(directions)), kwargs, flat.names, flat.holomorphic)
 
     def slots(self, extended: Flattened) -> list[int]:
         """Return the numbers of the inputs that are directions."""

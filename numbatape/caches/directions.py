@@ -7,6 +7,7 @@ import numpy as np
 from ..errors import SpecError, StructureError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.complex.pairs import halves_of
 from ..trace.record import Output
 from .arguments import Flattened, is_mark
 from .program import VariantWorkspace
@@ -42,14 +43,18 @@ def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[
         k = spec.argument
         if k not in given:
             continue
-        place = position[k] = position.get(k, -1) + 1
+        place = position[k] = position.get(k, -1) + (spec.part != "imag")
         if spec.level != ACTIVE:
             continue
         part = given[k][place]
         shape = (lanes, *np.shape(leaf)) if lanes else np.shape(leaf)
-        if part is None or np.shape(part) != shape or np.asarray(part).dtype.kind not in "fiub":
+        kinds = "fiubc" if spec.part else "fiub"
+        if part is None or np.shape(part) != shape or np.asarray(part).dtype.kind not in kinds:
             got = "None" if part is None else f"{np.asarray(part).dtype} of shape {np.shape(part)}"
-            raise SpecError(f"{what} of {spec.path} needs real numbers of shape {shape}, got {got}")
+            numbers = "numbers" if spec.part else "real numbers"
+            raise SpecError(f"{what} of {spec.path} needs {numbers} of shape {shape}, got {got}")
+        if spec.part:
+            part = halves_of(np.asarray(part))[spec.part == "imag"]
         array = np.asarray(part, spec.dtype)
         result.append(array[()] if array.ndim == 0 else array)
     return result
@@ -77,7 +82,7 @@ def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
 
 def _float_of(value) -> np.dtype:
     dtype = np.asarray(value).dtype
-    return dtype if dtype.kind == "f" else np.dtype(float)
+    return dtype if dtype.kind in "fc" else np.dtype(float)
 
 
 def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]:

@@ -12,7 +12,7 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .program import VariantWorkspace
-from .results import per_argument, value_of
+from .results import per_argument, require_derivative, value_of
 
 MODES = ("auto", "forward", "reverse")
 
@@ -111,6 +111,7 @@ def reverse(
 def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
     """Return the result's tree with, in the place of each leaf, one tree an argument of blocks."""
     recording = space.variant.recording
+    require_derivative(flat, recording.result[0])
     leaves = active_leaves(flat)
     edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
     parts = iter(blocks)

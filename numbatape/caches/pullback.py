@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import optree
 
 from ..errors import SpecError, StructureError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.complex.pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
 from ..trace.record import Output
 from . import jacobian as dense
@@ -58,23 +58,29 @@ class PullbackCache(PreparedCache):
 def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
     """Write a cotangent into the seeds of a workspace, checking structure and shapes."""
     recording = space.variant.recording
-    leaves, structure = optree.tree_flatten(recording.result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+    leaves, structure = pytrees.flatten(recording.result, lambda leaf: leaf.__class__ is Pair)
     try:
         given: list[Any] = structure.flatten_up_to(cotangent)
     except ValueError as error:
         raise StructureError(f"the cotangent has not the result's structure: {error}") from None
     parts: dict[int, Any] = {}
     for leaf, path, part in zip(leaves, structure.paths(), given, strict=True):
-        if leaf.__class__ is not Output:
+        outputs = [leaf.re, leaf.im] if leaf.__class__ is Pair else [leaf]
+        outputs = [output for output in outputs if output.__class__ is Output]
+        if not outputs:
             continue
         where = "".join(f"[{k!r}]" for k in path) or "the result"
-        expected = np.shape(recording.values[leaf.number])
+        expected = space.outputs[outputs[0].number].shape
         if part is None or np.shape(part) != expected:
             got = "None" if part is None else np.shape(part)
             raise SpecError(f"the cotangent of {where} needs shape {expected}, got {got}")
-        if np.asarray(part).dtype.kind not in "fiub":
+        if np.asarray(part).dtype.kind not in ("fiubc" if leaf.__class__ is Pair else "fiub"):
             raise SpecError(f"the cotangent of {where} has dtype {np.asarray(part).dtype}; it must be real")
-        parts[leaf.number] = part
+        if leaf.__class__ is Pair:
+            halves = zip((leaf.re, leaf.im), halves_of(np.asarray(part)), strict=True)
+            parts |= {output.number: half for output, half in halves if output.__class__ is Output}
+        else:
+            parts[leaf.number] = part
     first = 0
     for number, level in enumerate(recording.levels):
         if level == ACTIVE:

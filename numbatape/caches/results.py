@@ -11,6 +11,7 @@ import optree
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.complex.pairs import Pair, is_complex
 from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
 from .program import VariantWorkspace
@@ -87,7 +88,11 @@ class Layout:
     @classmethod
     def of(cls, flat: Flattened) -> Layout:
         rows = [(leaf, spec) for leaf, spec, _ in flat.traced() if spec.level == ACTIVE]
-        return cls(tuple(s.path for _, s in rows), tuple(np.shape(leaf) for leaf, _ in rows), flat)
+        return cls(
+            tuple(s.path + f".{s.part}" * bool(s.part) for _, s in rows),
+            tuple(np.shape(leaf) for leaf, _ in rows),
+            flat,
+        )
 
     def ravel(self, arguments) -> np.ndarray:
         """Return one tree an argument (arguments or gradients) as one vector."""
@@ -122,11 +127,21 @@ def argument_leaves(flat: Flattened, trees, what: str) -> list:
         raise SpecError(f"{what}: needs one entry an argument ({flat.count}), with None for constants")
     result: list = []
     for argument, tree in enumerate(trees):
-        count = sum(spec.argument == argument for spec in flat.specs)
+        specs = [spec for spec in flat.specs if spec.argument == argument]
+        count = sum(spec.part != "imag" for spec in specs)
         found = [None] * count if tree is None else pytrees.leaves(tree)
         if len(found) != count:
             raise SpecError(f"{what}: argument {argument} has {count} leaves, got {len(found)}")
-        result += found
+        parts = iter(found)
+        part: Any = None
+        for spec in specs:
+            if spec.part != "imag":
+                part = next(parts)
+            if spec.part and part is not None and np.asarray(part).dtype.kind != "c":
+                raise SpecError(
+                    f"{what} for {spec.path}: needs {spec.whole_dtype}, got {np.asarray(part).dtype}"
+                )
+            result.append(getattr(part, spec.part) if spec.part and part is not None else part)
     return result + [None] * (len(flat.specs) - len(result))  # keywords
 
 
@@ -166,15 +181,25 @@ def scalar_output(recording: Recording, what: str = "gradient", result: Any = _A
 
 def value_and_aux(recording: Recording, what: str = "gradient") -> Output | None:
     """Return the scalar of a result ``(scalar, aux)``, as `scalar_output` does."""
+    require_aux(recording)
+    return _scalar(recording, recording.result[0], what)
+
+
+def require_aux(recording: Recording) -> None:
+    """Raise if a result is not ``(value, aux)``."""
     result = recording.result
     if not isinstance(result, tuple) or len(result) != 2:
         raise OutputError(
             f"has_aux=True needs a function that returns (value, aux), got {type(result).__name__}"
         )
-    return _scalar(recording, result[0], what)
 
 
 def _scalar(recording, result, what) -> Output | None:
+    if result.__class__ is Pair or isinstance(result, (complex, np.complexfloating)):
+        raise OutputError(
+            f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
+            "holomorphic=True, or np.real or np.abs of the result"
+        )
     traced = result.__class__ is Output
     value = recording.values[result.number] if traced else result
     if isinstance(value, (float, int, np.number, np.ndarray)) and not isinstance(value, bool):
@@ -191,6 +216,38 @@ def _scalar(recording, result, what) -> Output | None:
     hint = "; has_aux=True if it returns (value, aux)" if isinstance(result, tuple) else ""
     got = type(result).__name__
     raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}{hint}")
+
+
+def complex_output(recording: Recording, result: Any = _ALL) -> Output | None:
+    """Return the real part of the one complex scalar of a result, which ``holomorphic=True`` needs."""
+    result = recording.result if result is _ALL else result
+    if is_complex(result) and np.ndim(result) == 0:
+        return None  # a constant
+    if result.__class__ is not Pair:
+        got = recording.values[result.number] if result.__class__ is Output else result
+        raise OutputError(
+            f"holomorphic=True needs a function with a complex result, got {type(got).__name__}"
+        )
+    return _scalar(recording, result.re, "gradient")
+
+
+def require_derivative(flat: Flattened, result) -> None:
+    """Raise where a derivative of complex by complex numbers has no meaning, or f' was asked for in vain.
+
+    Parameters
+    ----------
+    result
+        The function's recorded result.
+    """
+    leaves = pytrees.flatten(result, lambda leaf: leaf.__class__ is Pair)[0]
+    found = any(leaf.__class__ is Pair or is_complex(leaf) for leaf in leaves)
+    if flat.holomorphic and not found:
+        raise OutputError("holomorphic=True needs a function with a complex result")
+    if found and flat.is_complex and not flat.holomorphic:
+        raise OutputError(
+            "complex results of complex arguments have a complex derivative only where the function is "
+            "holomorphic: pass holomorphic=True if it is; else take nt.jvp, nt.vjp, or np.real and np.imag"
+        )
 
 
 def seed_output(space: VariantWorkspace, output: Output | None) -> None:

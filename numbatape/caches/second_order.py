@@ -13,6 +13,7 @@ from . import compressed, quick
 from .arguments import is_mark
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
+from .complex_leaves import require_real
 from .derived import Derived
 from .directions import direction_leaves, like_arguments, products_of
 from .hessian import blocks, full_hessian
@@ -26,6 +27,7 @@ class HvpCache(PreparedCache):
     mode = "second order"
 
     def _ready(self) -> None:
+        require_real(self._prepared, "a Hessian")
         scalar_output(self._space.variant.recording, "Hessian")
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)

@@ -19,6 +19,7 @@ from ..sparse.pattern import Pattern, hessian_pattern, jacobian_pattern
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from .arguments import Flattened
 from .base import PreparedCache
+from .complex_leaves import require_real
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import float_outputs, rows_in_lanes, samples_of
@@ -60,6 +61,7 @@ class SparseCache(PreparedCache):
     _check = False
 
     def _ready(self) -> None:
+        require_real(self._prepared, "a sparse derivative")
         self._known: dict[tuple, Prepared] = {}
 
     def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> Prepared:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..engine import kernels
-from ..tape.tape import ACTIVE
+from ..tape.tape import ACTIVE, CONSTANT
+from . import steady_complex
 from .arguments import STATIC, Flattened, LeafSpec, is_mark
 from .program import VariantWorkspace
 from .results import gradient_leaves
@@ -23,12 +24,16 @@ def is_regular(cache, flat: Flattened) -> bool:
     """Whether the closure can serve calls like this one: arrays and floats, one an argument."""
     config = cache._program.config
     given = cache._given
+    leaves = [spec for spec in flat.specs if spec.part != "imag"]
     return (
         not config.debug_mode
         and config.friendly_tangents
-        and flat.count == len(flat.specs)  # no keywords; arguments are leaves, not containers
+        and not any(
+            spec.part and spec.level == CONSTANT for spec in flat.specs
+        )  # watched in the caller's memory
+        and flat.count == len(leaves)  # no keywords; arguments are leaves, not containers
         and all(was is leaf for was, leaf in zip(given, flat.marks, strict=True) if is_mark(was))
-        and all(is_mark(was) or s.level == ACTIVE for was, s in zip(given, flat.specs, strict=True))
+        and all(is_mark(was) or s.level == ACTIVE for was, s in zip(given, leaves, strict=True))
         and all(spec.kind in ("array", "float") for spec in flat.active)
     )
 
@@ -49,6 +54,8 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
     gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
     space.alive = words, value
     number = _number(space.variant.recording.values[output.number])
+    if flat.is_complex:
+        return (steady_complex.make(flat, space, (gradient, value, number), rebound, general),)
     grads = _packer(flat, space, cache._program.config.reuse_buffers)
     traced = [
         (leaf, spec) for leaf, spec in zip(flat.leaves, flat.specs, strict=True) if spec.level != STATIC

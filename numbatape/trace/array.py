@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
 from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
+from .complex.array import meets
 from .methods import Methods
 from .reads import Reads
 from .trace import root_of, where_in_user_code
@@ -335,6 +336,8 @@ class TracedArray(Methods, Reads):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         try:
+            if meets((*inputs, *kwargs.values())):
+                return complex_ufuncs.dispatch(ufunc, method, inputs, kwargs)
             return ufuncs.dispatch(ufunc, method, inputs, kwargs)
         except Exception:
             self._trace.failed = True
@@ -342,6 +345,8 @@ class TracedArray(Methods, Reads):
 
     def __array_function__(self, function, types, args, kwargs):
         try:
+            if meets((*args, *kwargs.values())):
+                return complex_functions.dispatch(function, args, kwargs)
             return functions.dispatch(function, args, kwargs)
         except Exception:
             self._trace.failed = True
@@ -432,3 +437,6 @@ for _name, _ufunc in {
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
 
 from . import boxes, functions, indexing, primitives, ufuncs, writes  # noqa: E402  (they need TracedArray)
+from .complex import functions as complex_functions  # noqa: E402
+from .complex import pairs as _pairs  # noqa: E402, F401  (complex leaves of pytrees)
+from .complex import ufuncs as complex_ufuncs  # noqa: E402

@@ -52,9 +52,8 @@ def family_of(value) -> int:
         return F32
     if dtype == FLOAT64 or dtype.kind in "biu":
         return F64
-    hint = "complex numbers are not supported yet" if dtype.kind == "c" else "use float64 or float32"
     raise UnsupportedOperationError(
-        f"a traced operation gives dtype {dtype} at {where_in_user_code()}; {hint}"
+        f"a traced operation gives dtype {dtype} at {where_in_user_code()}; use float64 or float32"
     )
 
 

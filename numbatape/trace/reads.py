@@ -75,7 +75,7 @@ class Reads:
     def __complex__(self):
         if self._level == CONSTANT:
             return complex(float(self))
-        raise self._leak("complex(x)", "complex numbers are not supported yet")
+        raise self._leak("complex(x)", "build arrays with np.stack or np.array; x + 0j is complex")
 
     def _leak(self, what: str, hint: str) -> LeakError:
         return LeakError(

@@ -18,6 +18,7 @@ from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.complex.pairs import Pair, opened
 from ..trace.nested.derived import pullback, pushforward
 from ..trace.record import Output
 
@@ -101,7 +102,7 @@ class _Call:
             np.moveaxis(np.asarray(leaf), axis, 0)
             for tree, axis in zip(args, axes, strict=True)
             if axis is not None
-            for leaf in pytrees.leaves(tree)
+            for leaf in pytrees.leaves(opened(tree))
         ]
 
     def at(self, k: int) -> Flattened:
@@ -119,6 +120,10 @@ class _Call:
         with self.shelf.lent(("batch", flat.signature), lambda: self._batch(flat)) as batch:
             variant = batch.program.find(flat) or batch.program.trace(flat)
             recording = variant.recording
+            if recording.result.__class__ is Pair:
+                raise OutputError(
+                    "nt.batch of complex results is not supported; stack np.real and np.imag of them"
+                )
             if recording.result.__class__ is not Output:
                 raise OutputError(
                     "nt.batch needs a function that returns one number or array that depends on the points, "

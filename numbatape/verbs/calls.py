@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..caches.arguments import Flattened, as_constant, require_floats
+from ..caches.complex_leaves import require_complex
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -38,9 +39,11 @@ def chosen_arguments(argnums, count: int) -> tuple[int, ...]:
     return tuple(int(k) % count for k in chosen)
 
 
-def flatten_call(args, kwargs, chosen, names) -> Flattened:
+def flatten_call(args, kwargs, chosen, names, holomorphic: bool = False) -> Flattened:
     """Take the arguments of a call apart; all but the chosen ones are constants."""
     roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
-    flat = Flattened(roles, {name: as_constant(value) for name, value in kwargs.items()}, names)
+    flat = Flattened(roles, {name: as_constant(value) for name, value in kwargs.items()}, names, holomorphic)
     require_floats(flat, chosen)
+    if holomorphic:
+        require_complex(flat)
     return flat

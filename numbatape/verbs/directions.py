@@ -8,11 +8,13 @@ import numpy as np
 
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
 from ..caches.registry import shelf_of
-from ..caches.results import value_of
+from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
 from ..trace.array import TracedArray
+from ..trace.complex.array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
 from .calls import chosen_arguments, dispatch, flatten_call
@@ -67,13 +69,15 @@ def jvp(f, primals, tangents):
     return dispatch((primals, tangents), outer, lambda: inner.jvp(target, tuple(primals), tuple(tangents)))
 
 
-def derivative(f):
+def derivative(f, holomorphic=False):
     """Return the derivative of a function of one scalar; the output may have any shape.
 
     Parameters
     ----------
     f : callable
         Function of one float (further arguments are constants).
+    holomorphic : bool
+        ``f`` is a holomorphic function of one complex number: f'.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def derivative(f):
 
     @functools.wraps(f)
     def call(x, *constants, **kwargs):
-        plain = x._value if x.__class__ is TracedArray else x
+        plain = x._value if x.__class__ in (TracedArray, TracedComplex) else x
         if np.ndim(plain) != 0:
             raise SpecError(
                 f"derivative needs a function of one scalar, got shape {np.shape(plain)}; "
@@ -104,15 +108,18 @@ def derivative(f):
             )
 
         def outer():
-            flat = flatten_call((x, *constants), kwargs, (0,), names)
+            flat = flatten_call((x, *constants), kwargs, (0,), names, holomorphic)
+            if not holomorphic:
+                require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)
             with shelf.derived(target, flat, "jvp", pushforward(False), lanes=False) as derived:
                 space = derived.sweep(derived.extended(flat, [direction]))
                 result, parts = space.variant.recording.result
+                require_derivative(flat, result)
                 return like_result(space, result, value_of(space, parts))
 
         trees = (x, constants, kwargs)
-        return dispatch(trees, outer, lambda: inner.derivative(target, x, constants, kwargs))
+        return dispatch(trees, outer, lambda: inner.derivative(target, x, constants, kwargs, holomorphic))
 
     return call
 
@@ -155,6 +162,7 @@ def hvp(f, argnums=0):
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names)
+            require_real(flat, "a Hessian")
             given = [None] * len(args)
             for k, vector in zip(chosen, vectors, strict=True):
                 given[k] = vector

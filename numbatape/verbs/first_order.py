@@ -9,10 +9,19 @@ import optree
 
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_complex
 from ..caches.program import Evaluator
 from ..caches.pullback import seed_cotangent
 from ..caches.registry import shelf_of
-from ..caches.results import gradients_of, scalar_output, seed_output, value_and_aux, value_of
+from ..caches.results import (
+    complex_output,
+    gradients_of,
+    require_aux,
+    scalar_output,
+    seed_output,
+    value_and_aux,
+    value_of,
+)
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
@@ -20,7 +29,7 @@ from . import inner
 from .calls import chosen_arguments, dispatch, flatten_call
 
 
-def value_and_grad(f, argnums=0, has_aux=False):
+def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
     """Return a function that computes the value and the gradient of ``f``.
 
     Parameters
@@ -31,6 +40,8 @@ def value_and_grad(f, argnums=0, has_aux=False):
         What to differentiate with respect to. The other arguments are constants.
     has_aux : bool
         ``f`` returns ``(value, aux)``; aux is passed through.
+    holomorphic : bool
+        ``f`` is a holomorphic function with one complex result: its derivative f'.
 
     Returns
     -------
@@ -52,6 +63,8 @@ def value_and_grad(f, argnums=0, has_aux=False):
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
     scalar = value_and_aux if has_aux else scalar_output
+    if holomorphic:
+        scalar = _complex_of_two if has_aux else complex_output
     single = isinstance(argnums, (int, np.integer))
 
     @functools.wraps(f)
@@ -60,23 +73,37 @@ def value_and_grad(f, argnums=0, has_aux=False):
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names)
+            if holomorphic:
+                require_complex(flat)
             evaluator, idle = shelf.borrow(target, flat)
             space = evaluator.forward(flat)
             seed_output(space, scalar(space.variant.recording))
             space.reverse()
             value, grads = value_of(space), gradients_of(flat, space)
             idle.append(evaluator)
-            return value, tuple(grads[k] for k in chosen)
+            # Of the real part u the gradient is du/dx + i du/dy, and f' = du/dx - i du/dy.
+            return value, tuple(_conjugate(grads[k]) if holomorphic else grads[k] for k in chosen)
 
         value, grads = dispatch(
-            (args, kwargs), outer, lambda: inner.value_and_grad(target, args, kwargs, chosen, has_aux)
+            (args, kwargs),
+            outer,
+            lambda: inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic),
         )
         return value, grads[0] if single else grads
 
     return call
 
 
-def grad(f, argnums=0, has_aux=False):
+def _complex_of_two(recording):
+    require_aux(recording)
+    return complex_output(recording, recording.result[0])
+
+
+def _conjugate(tree):
+    return optree.tree_map(np.conjugate, tree, none_is_leaf=False, namespace=pytrees.NAMESPACE)
+
+
+def grad(f, argnums=0, has_aux=False, holomorphic=False):
     """Return a function that computes the gradient of ``f``.
 
     Parameters are those of `value_and_grad`.
@@ -91,8 +118,10 @@ def grad(f, argnums=0, has_aux=False):
     >>> import numpy as np, numbatape as nt
     >>> nt.grad(lambda x: np.sum(np.sin(x)))(np.zeros(3))
     array([1., 1., 1.])
+    >>> complex(nt.grad(lambda z: z**3, holomorphic=True)(1 + 1j))
+    6j
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = value_and_grad(f, argnums, has_aux, holomorphic)
 
     @functools.wraps(f)
     def call(*args, **kwargs):

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DtypeError, SpecError, StructureError
+from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..trace import pytrees, scipy_bridge
 from ..trace.array import TracedArray
+from ..trace.complex.array import TracedComplex
+from ..trace.complex.pairs import Pair, flatten_like, opened
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
 from ..trace.plain import strip
 from ..trace.primitives import value_of
@@ -34,7 +36,8 @@ class Call:
         self.function = scipy_bridge.rebind(function)
         args = strip(list(args))
         self.args, self.kwargs, self.chosen = args, kwargs, chosen
-        self.trees = [pytrees.flatten(args[k]) for k in chosen]
+        self.whole = [opened(args[k]) for k in chosen]  # complex leaves as pairs
+        self.trees = [pytrees.flatten(tree) for tree in self.whole]
         self.leaves = [leaf for parts, _ in self.trees for leaf in parts if is_float(leaf)]
         for k, (parts, _) in zip(chosen, self.trees, strict=True):
             if not any(map(is_float, parts)):
@@ -48,6 +51,34 @@ class Call:
             filled = [next(values) if is_float(part) else part for part in parts]
             args[k] = pytrees.unflatten(structure, filled)
         return self.function(*args, **self.kwargs)
+
+    @property
+    def complex_arguments(self) -> list[bool]:
+        """Whether each chosen argument has a complex leaf."""
+        whole = [_with_pairs(tree) for tree in self.whole]
+        return [any(map(_is_pair, leaves)) for leaves in whole]
+
+    def imaginary(self) -> list[bool]:
+        """Whether each leaf is the imaginary part of something complex."""
+        marks: list[bool] = []
+        for tree in self.whole:
+            for leaf in _with_pairs(tree):
+                marks += [False, True] if _is_pair(leaf) else [False] * is_float(leaf)
+        return marks
+
+    def check(self, result, holomorphic: bool) -> None:
+        """Raise where the derivative of a result has no meaning, or f' was asked for in vain."""
+        is_complex = any(map(_is_pair, _with_pairs(result)))
+        if holomorphic and not (is_complex and all(self.complex_arguments)):
+            raise OutputError("holomorphic=True needs complex arguments and a complex result")
+        if is_complex and any(self.complex_arguments) and not holomorphic:
+            raise OutputError(
+                "complex results of complex arguments: pass holomorphic=True, or take nt.jvp or nt.vjp"
+            )
+
+    def require_real(self, what: str) -> None:
+        if any(self.complex_arguments):
+            raise DtypeError(f"{what} is of real arguments; write the function of real and imaginary parts")
 
     def linearised(self) -> Linearised:
         return Linearised(self.trace, self.run, self.leaves)
@@ -63,10 +94,11 @@ class Call:
     def leaves_of(self, trees, what: str) -> list:
         """Return the float leaves of trees like the chosen arguments."""
         result = []
-        for (found, structure), tree in zip(self.trees, trees, strict=True):
-            given, its = pytrees.flatten(tree)
-            if its != structure:
-                raise StructureError(f"{what} has another structure than its argument")
+        for (found, _), whole, tree in zip(self.trees, self.whole, trees, strict=True):
+            try:
+                given = flatten_like(whole, tree)
+            except ValueError:
+                raise StructureError(f"{what} has another structure than its argument") from None
             for leaf, part in zip(found, given, strict=True):
                 if is_float(leaf):
                     if np.shape(value_of(part)) != np.shape(value_of(leaf)):
@@ -80,6 +112,14 @@ class Call:
 def _own(part):
     """Return a derivative that the caller may write to."""
     return part.copy() if part.__class__ is TracedArray and np.ndim(part._value) else part
+
+
+def _is_pair(leaf) -> bool:
+    return leaf.__class__ is TracedComplex or leaf.__class__ is Pair
+
+
+def _with_pairs(tree) -> list:
+    return pytrees.flatten(opened(tree), _is_pair)[0]
 
 
 def _zeros(parts, likes) -> list:
@@ -97,12 +137,18 @@ def _like_result(run: Linearised, parts):
     return pytrees.unflatten(run.structure, filled)
 
 
-def value_and_grad(function, args, kwargs, chosen, has_aux: bool):
+def value_and_grad(function, args, kwargs, chosen, has_aux: bool, holomorphic: bool = False):
     """Return (value, one gradient a chosen argument)."""
     call = Call(function, args, kwargs, chosen)
     run = call.linearised()
     result: Any = run.result
-    output = run.scalar(result[0] if has_aux else result)
+    result = result[0] if has_aux else result
+    if holomorphic:
+        call.check(result, holomorphic)
+        grads = _zeros(run.gradient(run.scalar(result.real)), call.leaves)
+        flipped = [-g if is_im else g for g, is_im in zip(grads, call.imaginary(), strict=True)]
+        return run.result, call.trees_of(flipped)
+    output = run.scalar(result)
     return run.result, call.trees_of(_zeros(run.gradient(output), call.leaves))
 
 
@@ -112,7 +158,7 @@ def vjp(function, primals):
     run = call.linearised()
 
     def pullback(ybar):
-        given = run.structure.flatten_up_to(ybar)
+        given = flatten_like(run.result, ybar)
         outputs = {id(y) for y in run.outputs}
         seeds = [ct for leaf, ct in zip(run.parts, given, strict=True) if id(leaf) in outputs]
         trees = iter(call.trees_of(_zeros(run.pull(seeds), call.leaves)))
@@ -122,7 +168,7 @@ def vjp(function, primals):
 
 
 def _has_floats(tree) -> bool:
-    return any(map(is_float, pytrees.leaves(tree)))
+    return any(map(is_float, pytrees.leaves(opened(tree))))
 
 
 def jvp(function, primals, tangents):
@@ -134,16 +180,20 @@ def jvp(function, primals, tangents):
     return run.result, _like_result(run, run.push(directions))
 
 
-def derivative(function, x, constants, kwargs):
+def derivative(function, x, constants, kwargs, holomorphic: bool = False):
     """Return the derivative of a function of one scalar."""
     call = Call(function, (x, *constants), kwargs, (0,))
+    if not holomorphic:
+        call.require_real("the derivative (but holomorphic=True)")
     run = call.linearised()
-    return _like_result(run, run.push([1.0]))
+    call.check(run.result, holomorphic)
+    return _like_result(run, run.push([None if is_im else 1.0 for is_im in call.imaginary()]))
 
 
 def hvp(function, args, kwargs, chosen, direction):
     """Return one product a chosen argument of the Hessian with a direction."""
     call = Call(function, args, kwargs, chosen)
+    call.require_real("a Hessian")
     directions = call.leaves_of(direction, "the direction")
     mode = "reverse_over_forward"
     _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, mode)
@@ -164,17 +214,21 @@ def _stacked(rows, shape, like):
     return np.reshape(np.stack(rows), shape)
 
 
-def jacobian(function, args, kwargs, chosen, mode: str):
+def jacobian(function, args, kwargs, chosen, mode: str, holomorphic: bool = False):
     """Return the result's tree of, one a chosen argument, trees of Jacobians."""
     call = Call(function, args, kwargs, chosen)
     run = call.linearised()
+    call.check(run.result, holomorphic)
     inputs, outputs = call.leaves, run.outputs
+    skipped = [holomorphic and is_im for is_im in call.imaginary()]
     size = lambda x: int(np.size(value_of(x)))  # noqa: E731
     shape = lambda x: np.shape(value_of(x))  # noqa: E731
     forward = mode == "forward" or (mode == "auto" and sum(map(size, inputs)) <= sum(map(size, outputs)))
     blocks: dict[tuple[int, int], object] = {}
     if forward:
         for i, x in enumerate(inputs):
+            if skipped[i]:
+                continue
             columns: list[list] = [[] for _ in outputs]
             for k in range(size(x)):
                 tangents: list = [None] * len(inputs)
@@ -194,13 +248,14 @@ def jacobian(function, args, kwargs, chosen, mode: str):
                 for rows, part, x in zip(rows_of, run.pull(seeds), inputs, strict=True):
                     rows.append(or_zeros(part, x))
             for i, (rows, x) in enumerate(zip(rows_of, inputs, strict=True)):
-                blocks[j, i] = _stacked(rows, (*shape(y), *shape(x)), x)
+                if not skipped[i]:
+                    blocks[j, i] = _stacked(rows, (*shape(y), *shape(x)), x)
 
     def trees(leaf):
         number = next((j for j, y in enumerate(outputs) if y is leaf), None)
         if number is None:
             return call.trees_of([np.zeros(shape(leaf) + shape(x)) for x in inputs])
-        return call.trees_of([blocks[number, i] for i in range(len(inputs))])
+        return call.trees_of([blocks.get((number, i)) for i in range(len(inputs))])
 
     rows = [trees(leaf) for leaf in run.parts]
     return tuple(pytrees.unflatten(run.structure, [row[k] for row in rows]) for k in range(len(chosen)))
@@ -208,6 +263,7 @@ def jacobian(function, args, kwargs, chosen, mode: str):
 
 def hessian(function, args, kwargs, chosen):
     """Return, one a chosen argument, trees of trees of blocks."""
+    Call(function, args, kwargs, chosen).require_real("a Hessian")
 
     def gradient(*parts, **options):
         _value, grads = value_and_grad(function, parts, options, chosen, False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..caches import jacobian as dense
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
 from ..caches.hessian import blocks, full_hessian
 from ..caches.registry import shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
@@ -15,7 +16,7 @@ from . import inner
 from .calls import chosen_arguments, dispatch, flatten_call
 
 
-def jacobian(f, argnums=0, mode="auto"):
+def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     """Return a function that computes the Jacobian of ``f``.
 
     Parameters
@@ -26,6 +27,8 @@ def jacobian(f, argnums=0, mode="auto"):
         What to differentiate with respect to. The other arguments are constants.
     mode : {"auto", "forward", "reverse"}
         By columns or by rows; "auto" takes what there are fewer of.
+    holomorphic : bool
+        ``f`` is a holomorphic function of complex arguments: its complex Jacobian.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def jacobian(f, argnums=0, mode="auto"):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names)
+            flat = flatten_call(args, kwargs, chosen, names, holomorphic)
             primal, direction = None, mode
             if mode != "forward":
                 evaluator, idle = shelf.borrow(target, flat)
@@ -72,7 +75,9 @@ def jacobian(f, argnums=0, mode="auto"):
                     _, assembled = dense.reverse(derived, flat, primal, None)
             return tuple(dense.pick(assembled, k) for k in chosen)
 
-        matrices = dispatch((args, kwargs), outer, lambda: inner.jacobian(target, args, kwargs, chosen, mode))
+        matrices = dispatch(
+            (args, kwargs), outer, lambda: inner.jacobian(target, args, kwargs, chosen, mode, holomorphic)
+        )
         return matrices[0] if single else matrices
 
     return call
@@ -116,6 +121,7 @@ def hessian(f, argnums=0):
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names)
+            require_real(flat, "a Hessian")
             transform = hessian_vector("reverse_over_forward", False)
             with shelf.derived(target, flat, "hvp lanes", transform, lanes=True) as derived:
                 _, _, whole = full_hessian(derived, flat, None)

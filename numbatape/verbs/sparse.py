@@ -8,6 +8,7 @@ import scipy.sparse
 
 from ..caches.arguments import Flattened, as_constant, require_floats
 from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
 from ..caches.program import Evaluator
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
@@ -50,6 +51,7 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
     target = python_function(f)
     flat = Flattened(args, {}, parameter_names(f))
     require_floats(flat, [k for k in range(len(args)) if k in flat.differentiated] or [0])
+    require_real(flat, "a sparsity pattern")
     space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
     if order == 1:
         return jacobian_pattern(space.plan, space.v).matrix

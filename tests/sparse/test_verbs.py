@@ -121,6 +121,7 @@ def test_sparsity():
 @pytest.mark.parametrize(
     "call, error, text",
     [
+        (lambda: nt.sparsity(np.exp, np.ones(4) * 1j), nt.DtypeError, "is of real arguments"),
         (lambda: nt.sparsity(banded, np.ones(4), order=3), ValueError, "must be 1 .* or 2"),
         (lambda: nt.sparse_hessian(np.sin)(np.ones(3)), nt.OutputError, "a Hessian needs"),
         (lambda: nt.sparse_jacobian(np.sin)(np.arange(3)), nt.DtypeError, "only float64 and float32"),

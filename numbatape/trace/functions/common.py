@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT, F32, F64
 from ..array import TracedArray, new_traced
+from ..complex.array import TracedComplex, arrays
 from ..primitives import (
     array_instruction,
     contiguous,
@@ -29,7 +30,7 @@ from .registry import HANDLED, full_name
 def plain(tree):
     """Return arguments of a call with the values of traced arrays in their place."""
     kind = tree.__class__
-    if kind is TracedArray:
+    if kind is TracedArray or kind is TracedComplex:
         return tree._value
     if kind is list:
         return [plain(item) for item in tree]
@@ -45,6 +46,8 @@ def find_trace(*trees) -> Trace | None:
     for tree in trees:
         if tree.__class__ is TracedArray:
             return trace_of((tree,))
+        if tree.__class__ is TracedComplex:
+            return arrays.trace_of(tree)
         if isinstance(tree, (list, tuple)):
             found = find_trace(*tree)
             if found is not None:
@@ -127,6 +130,8 @@ def adopt(result, value):
             family = family_of(value)
             number = result._trace.cast(result, family)
         return new_traced(result._trace, value, number, result._level, family)
+    if result.__class__ is TracedComplex:
+        return arrays.adopted(result, value)
     if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
         return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
     return result
@@ -137,11 +142,13 @@ def adopt(result, value):
 
 def lift(trace: Trace, x) -> TracedArray:
     """Return an operand as a traced array: literals for plain data, stacked lists of traced."""
-    if x.__class__ is TracedArray:
+    if x.__class__ is TracedArray or x.__class__ is TracedComplex:
         return x
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         return np.stack([lift(trace, item) for item in x])
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if value.dtype.kind == "c":
+        return arrays.constant(trace, value)
     family = F32 if value.dtype == np.float32 else F64
     number = trace.literal(value, family)
     return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)
@@ -156,7 +163,7 @@ def lift_all(*operands) -> list[TracedArray]:
 
 def lift_first(x, *others) -> TracedArray:
     """Return ``x`` as a traced array; the trace is that of any argument of the call."""
-    return x if x.__class__ is TracedArray else lift(find_trace(x, *others), x)
+    return lift(find_trace(x, *others), x)
 
 
 def axes_of(x, axis) -> tuple[int, ...]:

@@ -176,6 +176,17 @@ def triu(ct, z, operands, need):
     return (_by_name("triu", ct, operands[1], value=np.triu(value_of(ct), int(value_of(operands[1])))), None)
 
 
+@pulls("fft")
+def fft(ct, z, operands, need):
+    """The inverse transform times n: the same one with real and imaginary parts exchanged."""
+    re, im = (np.moveaxis(ct, -2, 0)[k] for k in (0, 1))
+    value = value_of(im) + 1j * value_of(re)
+    value = np.fft.fft(value)
+    value = np.stack([value.real, value.imag], -2).astype(value_of(ct).dtype)
+    back = np.moveaxis(_by_name("fft", im, re, operands[2], value=value), -2, 0)
+    return back[1], back[0], None
+
+
 # ---- linear algebra
 
 

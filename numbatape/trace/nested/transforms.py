@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
+from ..functions.common import plain
 from ..plain import strip
 from ..primitives import value_of
 from ..trace import Trace
@@ -96,6 +97,11 @@ class Linearised:
                 return result if result.__class__ is TracedArray else None
             if result.__class__ is not TracedArray:
                 return None
+        if np.iscomplexobj(plain(value)):
+            raise OutputError(
+                f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
+                "holomorphic=True, or np.real or np.abs of the result"
+            )
         got = np.asarray(value).dtype if result.__class__ is TracedArray else type(result).__name__
         raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
 
@@ -109,7 +115,7 @@ class Linearised:
 def or_zeros(part, like):
     """Return a derivative, or zeros in the shape of what it belongs to."""
     value = value_of(like)
-    dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind == "f" else np.dtype(float)
+    dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind in "fc" else np.dtype(float)
     if part is None:
         return np.zeros(np.shape(value), dtype)[()]
     return dtype.type(part) if part.__class__ is float else part

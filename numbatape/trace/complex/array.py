@@ -1,0 +1,322 @@
+"""`TracedComplex`: what a user's function computes with where numbers are complex."""
+
+from __future__ import annotations
+
+from operator import index
+
+import numpy as np
+
+from ...errors import LeakError, UnsupportedOperationError
+from ...tape.tape import ACTIVE, CONSTANT
+from ..methods import Methods
+from ..trace import where_in_user_code
+
+
+def _operator(ufunc):
+    def forward(self, other):
+        return ufunc(self, other) if _acceptable(other) else NotImplemented
+
+    def reflected(self, other):
+        return ufunc(other, self) if _acceptable(other) else NotImplemented
+
+    return forward, reflected
+
+
+def _acceptable(arg) -> bool:
+    return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
+
+
+class TracedComplex(Methods):
+    """A complex array or scalar of a traced function. Not made by users.
+
+    A part that is None is zero everywhere: it costs no instructions. One of the two is a traced array.
+    """
+
+    __slots__ = ("_im", "_re", "_value")
+
+    __add__, __radd__ = _operator(np.add)
+    __sub__, __rsub__ = _operator(np.subtract)
+    __mul__, __rmul__ = _operator(np.multiply)
+    __truediv__, __rtruediv__ = _operator(np.true_divide)
+    __matmul__, __rmatmul__ = _operator(np.matmul)
+    __lt__, __le__ = _operator(np.less)[0], _operator(np.less_equal)[0]
+    __gt__, __ge__ = _operator(np.greater)[0], _operator(np.greater_equal)[0]
+    __eq__, __ne__ = _operator(np.equal)[0], _operator(np.not_equal)[0]  # type: ignore[assignment]
+
+    def __init__(self, re, im, value):
+        self._re = re
+        self._im = im
+        self._value = value
+
+    def __pow__(self, other, modulo=None):
+        return NotImplemented if modulo is not None or not _acceptable(other) else np.power(self, other)
+
+    def __rpow__(self, other):
+        return np.power(other, self) if _acceptable(other) else NotImplemented
+
+    def __neg__(self):
+        return np.negative(self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return np.absolute(self)
+
+    # ---- parts
+
+    @property
+    def _trace(self):
+        return (self._im if self._re is None else self._re)._trace
+
+    @property
+    def _level(self) -> int:
+        return max(part._level for part in (self._re, self._im) if part is not None)
+
+    @property
+    def real(self):
+        return arrays.part(self, "_re")
+
+    @property
+    def imag(self):
+        return arrays.part(self, "_im")
+
+    def conj(self):
+        return np.conjugate(self)
+
+    conjugate = conj
+
+    # ---- containers
+
+    def __len__(self):
+        if self.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def __contains__(self, item):
+        return bool(np.any(self == item))
+
+    def __getitem__(self, key):
+        return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
+
+    def __setitem__(self, key, value):
+        raise UnsupportedOperationError(
+            f"assignment into a complex traced array at {where_in_user_code()}: in-place writes of complex "
+            "numbers are not supported; use np.where, np.concatenate or np.stack"
+        )
+
+    def __delitem__(self, key):
+        raise ValueError("cannot delete array elements")
+
+    def __repr__(self):
+        return f"TracedComplex({self._value!r})"
+
+    def __str__(self):
+        return str(self._value)
+
+    def __format__(self, spec):
+        return format(self._value, spec)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # ---- NumPy's protocols
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        try:
+            return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
+
+    def __array_function__(self, function, types, args, kwargs):
+        try:
+            return functions.dispatch(function, args, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
+
+    # ---- what Python asks of a number
+
+    def __bool__(self):
+        try:
+            bool(self._value)  # NumPy's own error where the truth value is ambiguous
+        except Exception:
+            self._trace.failed = True
+            raise
+        return bool(np.not_equal(self, 0.0).reshape(()))
+
+    def __complex__(self):
+        outcome = complex(self._value)
+        if self._level == ACTIVE:
+            raise self._leak(
+                "complex(x)",
+                "cmath functions call it: use np.exp(x) for cmath.exp(x), x.reshape(()) for a scalar",
+            )
+        if self._level == CONSTANT:
+            self._trace.pin_constants()
+            return outcome
+        for part in (self._re, self._im):
+            if part is not None:
+                float(part)  # a guard
+        return outcome
+
+    def __float__(self):
+        return self._as_real(float)
+
+    def __int__(self):
+        return self._as_real(int)
+
+    def __index__(self):
+        return self._as_real(index)
+
+    def _as_real(self, kind):
+        try:
+            kind(self._value)  # Python's TypeError, or NumPy's warning that the imaginary part is dropped
+        except Exception:
+            self._trace.failed = True
+            raise
+        return kind(self.real)
+
+    def __array__(self, dtype=None, copy=None):
+        if self._level == CONSTANT:
+            self._trace.pin_constants()
+            return np.array(self._value, dtype)
+        raise self._leak(
+            "np.asarray(z) (which assignment into an ordinary array and functions outside NumPy's protocols "
+            "call)",
+            "build arrays from traced values with np.stack, np.concatenate or np.where",
+        )
+
+    def __hash__(self):
+        raise self._leak("hash(z)", "a traced value can be no key of a dict or a cache")
+
+    def __reduce__(self):
+        raise self._leak("pickling z", "return it instead of storing it")
+
+    def _leak(self, what: str, hint: str) -> LeakError:
+        return LeakError(
+            f"{what} at {where_in_user_code()} would drop the derivative of a traced value; {hint}"
+        )
+
+    def item(self, *args):
+        return complex(self[args] if args else self.reshape(()))
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        return np.astype(self, np.dtype(dtype))
+
+    # ---- properties
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
+        for part in (self._re, self._im):
+            if part is not None:
+                shape = part.shape
+        return shape
+
+    @property
+    def size(self) -> int:
+        result = 1
+        for n in self.shape:
+            result *= n
+        return result
+
+    @property
+    def ndim(self) -> int:
+        return np.ndim(self._value)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.asarray(self._value).dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def T(self):
+        return np.transpose(self)
+
+    @property
+    def mT(self):
+        return np.swapaxes(self, -1, -2)
+
+    @property
+    def flat(self):
+        return self.reshape(-1)
+
+    def __getattr__(self, name):
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
+            raise UnsupportedOperationError(
+                f"ndarray.{name} of a complex traced array at {where_in_user_code()} is not supported"
+            )
+        raise AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}")
+
+
+def _in_place(name):
+    def mutate(self, other):
+        if not isinstance(self._value, np.ndarray):
+            return NotImplemented  # scalars are immutable: Python rebinds the name
+        raise UnsupportedOperationError(
+            f"an augmented assignment (__i{name}__) changes a complex traced array in place at "
+            f"{where_in_user_code()}; in-place writes of complex numbers are not supported: write x = x + y "
+            "for x += y"
+        )
+
+    return mutate
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
+    setattr(TracedComplex, f"__i{_name}__", _in_place(_name))
+
+
+REAL = {float, int, bool, str, slice, type(None), np.float64}  # and `TracedArray`: known at a glance
+
+
+def meets(args) -> bool:
+    """Whether something complex is among the arguments of a call, lists and tuples included."""
+    for arg in args:
+        kind = arg.__class__
+        if kind in REAL:
+            continue
+        if kind is TracedComplex or kind is complex:
+            return True
+        if kind is list or kind is tuple:
+            if meets(arg):
+                return True
+        elif isinstance(arg, (np.ndarray, np.generic)):
+            if arg.dtype.kind == "c":
+                return True
+        elif arg is complex or (isinstance(arg, np.dtype) and arg.kind == "c"):
+            return True
+    return False
+
+
+class _Late:
+    """A module of this folder that needs this one: imported when first used."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name):
+        import importlib
+
+        module = importlib.import_module(f"{__package__}.{self._name}")
+        globals()[self._name] = module
+        return getattr(module, name)
+
+
+arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")

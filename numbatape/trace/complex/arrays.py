@@ -1,0 +1,143 @@
+"""Making complex traced arrays: of parts, of plain complex numbers, of NumPy's own values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...tape.tape import CONSTANT
+from .. import primitives
+from ..array import TracedArray, new_traced
+from ..functions.common import adopt, lift
+from ..functions.common import plain as plain  # others take it from here
+from ..primitives import broadcast_dims, dims_of
+from ..trace import Trace
+from .array import REAL, TracedComplex
+
+REAL.add(TracedArray)
+
+
+def is_traced(x) -> bool:
+    return x.__class__ is TracedArray or x.__class__ is TracedComplex
+
+
+def trace_of(*args) -> Trace:
+    """Return the trace of the first traced value, lists and tuples included."""
+    found = _find(args)
+    assert found is not None
+    parts = (found._re, found._im) if found.__class__ is TracedComplex else (found,)
+    return primitives.trace_of([part for part in parts if part is not None])
+
+
+def _find(tree):
+    for arg in tree:
+        if is_traced(arg):
+            return arg
+        if isinstance(arg, (list, tuple)):
+            found = _find(arg)
+            if found is not None:
+                return found
+    return None
+
+
+def zeros_like(x: TracedArray) -> TracedArray:
+    """Return zeros: one literal cell, seen as often as needed."""
+    dtype = np.result_type(np.asarray(x._value).dtype, np.float32)
+    cell = lift(x._trace, dtype.type(0.0))
+    return primitives.broadcast_to(cell, np.shape(x._value), dims_of(x)) if x.ndim else cell
+
+
+def part(z: TracedComplex, name: str) -> TracedArray:
+    """Return the real or the imaginary part, where it is None as zeros."""
+    found = getattr(z, name)
+    if found is not None:
+        return found
+    result = zeros_like(z._im if name == "_re" else z._re)
+    if z._value.__class__ is complex:
+        result._value = 0.0  # weakly typed
+    return result
+
+
+def make(re, im, value) -> TracedComplex:
+    """Return the complex array of two parts, which stands for NumPy's own ``value``.
+
+    Parameters
+    ----------
+    re, im
+        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. A part that is
+        a view stays one.
+    """
+    trace = trace_of(re, im)
+    shape = np.shape(value)
+    parts = [None if x is None else lift(trace, x) for x in (re, im)]
+    dims = broadcast_dims(trace, [dims_of(x) for x in parts if x is not None])
+    done = []
+    for x, its in zip(parts, (value.real, value.imag), strict=True):
+        if x is not None:
+            if np.shape(x._value) != shape:
+                x = primitives.broadcast_to(x, shape, dims)
+            # Python's complex numbers are weakly typed, and so are their parts.
+            weak = value.__class__ is complex or x._value.__class__ is float
+            if weak or x.dtype != np.asarray(its).dtype:
+                x = adopt(x, its.copy() if isinstance(its, np.ndarray) else its)
+        done.append(x)
+    return TracedComplex(*done, value)
+
+
+def apart(x: TracedArray | None, operands) -> TracedArray | None:
+    """Return a part of a result: not the very array that is part of an operand, which may be written to."""
+    if x.__class__ is TracedArray and any(x is part for pair in operands for part in pair):
+        value = x._value.copy() if isinstance(x._value, np.ndarray) else x._value
+        return new_traced(x._trace, value, x._id, x._level, x._family)
+    return x
+
+
+def adopted(z: TracedComplex, value) -> TracedComplex:
+    """Return the same numbers standing for NumPy's own value of them."""
+    return make(z._re, z._im, value)
+
+
+def each(z: TracedComplex, function, value) -> TracedComplex:
+    """Apply a function that moves entries about to both parts."""
+    done = [None if x is None else function(x) for x in (z._re, z._im)]
+    return make(*done, value)
+
+
+def halves(x, trace: Trace | None = None) -> tuple:
+    """Return (real, imaginary) part of an operand, traced or plain; None where it is zero."""
+    if x.__class__ is TracedComplex:
+        return x._re, x._im
+    if x.__class__ is TracedArray:
+        return x, None
+    if isinstance(x, (list, tuple)):
+        x = np.stack(x) if _find(x) is not None else np.asarray(x)
+        return halves(x, trace)
+    if isinstance(x, np.ndarray) and x.ndim:
+        if x.dtype.kind != "c":
+            return x, None
+        if trace is None:
+            return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+        # The same arrays each time, so that one constant is one literal.
+        kept = trace.halves.get(id(x))
+        if kept is None:
+            kept = trace.halves[id(x)] = x, np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+        return kept[1:]
+    if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
+        number = x if isinstance(x, complex) else x[()]
+        if number == 0.0:
+            return number.real, None
+        return (None if number.real == 0.0 else number.real), (None if number.imag == 0.0 else number.imag)
+    return x, None
+
+
+def constant(trace: Trace, value) -> TracedComplex:
+    """Return a plain complex array or number as a traced one."""
+    re, im = halves(value, trace)
+    dtype = np.asarray(value).real.dtype
+    parts = []
+    for x in (re, im):
+        if x is not None and not isinstance(x, np.ndarray):
+            data = np.asarray(x, dtype)
+            family = primitives.family_of(data)
+            x = new_traced(trace, x, trace.literal(data, family), CONSTANT, family)
+        parts.append(x if x is None else lift(trace, x))
+    return TracedComplex(*parts, value)

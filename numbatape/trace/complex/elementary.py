@@ -1,0 +1,137 @@
+"""Exponentials, logarithms, roots and circular functions of complex numbers.
+
+Formulas without avoidable cancellation or overflow. Where one must choose by a sign, both sides of the
+choice are analytic, so that derivatives of all orders are those of the side that was taken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .arithmetic import full, negated
+from .ufuncs import rule
+
+
+@rule(np.exp)
+def exp(a):
+    x, y = a
+    if y is None:
+        return np.exp(x), None
+    if x is None:
+        return np.cos(y), np.sin(y)
+    size = np.exp(x)
+    return size * np.cos(y), size * np.sin(y)
+
+
+@rule(np.exp2)
+def exp2(a):
+    return exp(tuple(None if x is None else x * math.log(2.0) for x in a))
+
+
+@rule(np.expm1)
+def expm1(a):
+    x, y = full(a)
+    half = np.sin(0.5 * y)
+    return np.expm1(x) * np.cos(y) - 2.0 * (half * half), np.exp(x) * np.sin(y)
+
+
+def log_size(x, y):
+    """``log(hypot(x, y))``, also near one, where the logarithm is small."""
+    size = np.hypot(x, y)
+    swap = np.abs(x) < np.abs(y)
+    a, b = np.where(swap, y, x), np.where(swap, x, y)
+    near = np.abs(size - 1.0) < 0.5
+    small = np.where(near, (a - 1.0) * (a + 1.0) + b * b, 0.0)
+    return np.where(near, 0.5 * np.log1p(small), np.log(np.where(near, 1.0, size)))
+
+
+@rule(np.log)
+def log(a):
+    x, y = full(a)
+    return log_size(x, y), np.arctan2(y, x)
+
+
+def _scaled_log(ufunc, scale):
+    def rule_of(a):
+        x, y = log(a)
+        return x * scale, y * scale
+
+    rule(ufunc)(rule_of)
+
+
+_scaled_log(np.log2, 1.0 / math.log(2.0))
+_scaled_log(np.log10, 1.0 / math.log(10.0))
+
+
+@rule(np.log1p)
+def log1p(a):
+    x, y = full(a)
+    near = np.hypot(x, y) < 0.5
+    small = np.where(near, x * (2.0 + x) + y * y, 0.0)
+    far = np.log(np.where(near, 1.0, np.hypot(1.0 + x, y)))
+    return np.where(near, 0.5 * np.log1p(small), far), np.arctan2(y, 1.0 + x)
+
+
+@rule(np.sqrt)
+def sqrt(a):
+    """The root with real part >= 0; of negative numbers on the side that the sign of zero names."""
+    x, y = full(a)
+    left = np.less(x, 0.0)
+    size = np.where(left, -x, x)  # not abs(x), whose derivative at zero is zero
+    root = np.sqrt(0.5 * size + 0.5 * np.hypot(x, y))
+    at_zero = root == 0.0
+    other = y / (2.0 * np.where(at_zero, 1.0, root))
+    below = np.signbit(y)
+    return (
+        np.where(left, np.where(below, -other, other), root),
+        np.where(left, np.where(below, -root, root), other),
+    )
+
+
+# ---- circular and hyperbolic
+
+
+@rule(np.sin)
+def sin(a):
+    x, y = full(a)
+    return np.sin(x) * np.cosh(y), np.cos(x) * np.sinh(y)
+
+
+@rule(np.cos)
+def cos(a):
+    x, y = full(a)
+    return np.cos(x) * np.cosh(y), -(np.sin(x) * np.sinh(y))
+
+
+@rule(np.sinh)
+def sinh(a):
+    x, y = full(a)
+    return np.sinh(x) * np.cos(y), np.cosh(x) * np.sin(y)
+
+
+@rule(np.cosh)
+def cosh(a):
+    x, y = full(a)
+    return np.cosh(x) * np.cos(y), np.sinh(x) * np.sin(y)
+
+
+@rule(np.tanh)
+def tanh(a):
+    """Numerator and denominator over ``exp(2 |x|)``, so that neither overflows."""
+    x, y = full(a)
+    side = np.where(np.less(x, 0.0), -1.0, 1.0)
+    far = -2.0 * (side * x)
+    left, e = -np.expm1(far), np.exp(far)
+    sin, cos = np.sin(y), np.cos(y)
+    scale = left * left + 4.0 * (e * (cos * cos))
+    return side * (left * (1.0 + e)) / scale, 4.0 * (e * (sin * cos)) / scale
+
+
+@rule(np.tan)
+def tan(a):
+    """``-i tanh(iz)``."""
+    x, y = full(a)
+    re, im = tanh((negated(y), x))
+    return im, -re

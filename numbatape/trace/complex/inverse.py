@@ -1,0 +1,65 @@
+"""Inverse circular and hyperbolic functions of complex numbers.
+
+Kahan, "Branch cuts for complex elementary functions" (1987): by square roots, whose cuts are theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arithmetic import full
+from .elementary import sqrt
+from .ufuncs import rule
+
+
+def _roots(a):
+    """Return ``sqrt(1 - z)`` and ``sqrt(1 + z)``."""
+    x, y = full(a)
+    return sqrt((1.0 - x, -y)), sqrt((1.0 + x, y))
+
+
+@rule(np.arcsin)
+def arcsin(a):
+    x, _ = full(a)
+    (a1, b1), (a2, b2) = _roots(a)
+    return np.arctan2(x, a1 * a2 - b1 * b2), np.arcsinh(a1 * b2 - b1 * a2)
+
+
+@rule(np.arccos)
+def arccos(a):
+    (a1, b1), (a2, b2) = _roots(a)
+    return 2.0 * np.arctan2(a1, a2), np.arcsinh(a2 * b1 - b2 * a1)
+
+
+@rule(np.arcsinh)
+def arcsinh(a):
+    """``-i arcsin(iz)``."""
+    x, y = full(a)
+    re, im = arcsin((-y, x))
+    return im, -re
+
+
+@rule(np.arccosh)
+def arccosh(a):
+    x, y = full(a)
+    (a1, b1), (a2, b2) = sqrt((x - 1.0, y)), sqrt((x + 1.0, y))
+    return np.arcsinh(a1 * a2 + b1 * b2), 2.0 * np.arctan2(b1, a2)
+
+
+@rule(np.arctanh)
+def arctanh(a):
+    x, y = full(a)
+    side = np.where(np.less(x, 0.0), -1.0, 1.0)
+    x = side * x
+    near = 1.0 - x
+    scale = near * near + y * y
+    real = 0.25 * np.log1p(4.0 * x / scale)
+    return side * real, 0.5 * np.arctan2(2.0 * y, near * (1.0 + x) - y * y)
+
+
+@rule(np.arctan)
+def arctan(a):
+    """``-i arctanh(iz)``."""
+    x, y = full(a)
+    re, im = arctanh((-y, x))
+    return im, -re

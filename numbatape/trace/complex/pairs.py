@@ -1,0 +1,136 @@
+"""Complex leaves of pytrees: two real leaves, the real and the imaginary part.
+
+What is complex is an inner node to ``pytrees.flatten``, so that whoever goes through the leaves of a
+result sees real ones. Putting a tree together again makes complex numbers of whatever parts are given:
+traced arrays, arrays, numbers, whole trees of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..array import TracedArray
+from ..pytrees import NAMESPACE, flatten
+from . import arrays
+from .array import TracedComplex
+
+
+class Pair:
+    """Two leaves that stand for one complex number or array."""
+
+    __slots__ = ("im", "re")
+
+    def __init__(self, re, im):
+        self.re = re
+        self.im = im
+
+    def __repr__(self):
+        return f"Pair({self.re!r}, {self.im!r})"
+
+
+def join(re, im):
+    """Return what two parts make: a complex array or number where they are real ones, else a `Pair`.
+
+    A part that is None counts as zero; of two, None. Of trees of one structure, a tree.
+    """
+    if re is None or im is None:
+        return re if im is None else join(np.zeros_like(im), im)
+    if re.__class__ is TracedArray or im.__class__ is TracedArray:
+        value = _complex(arrays.plain(re), arrays.plain(im))
+        return arrays.make(re, im, value)
+    if _is_number(re) and _is_number(im):
+        return _complex(re, im)
+    if not optree.all_leaves([re], none_is_leaf=True, namespace=NAMESPACE):
+        return optree.tree_map(join, re, im, none_is_leaf=True, namespace=NAMESPACE)
+    return Pair(re, im)
+
+
+def _is_number(x) -> bool:
+    return isinstance(x, (np.ndarray, np.generic, float, int)) and not isinstance(x, str)
+
+
+def _complex(re, im):
+    """Return ``re + i im``, without arithmetic: infinities stay apart."""
+    if re.__class__ is float and im.__class__ is float:
+        return complex(re, im)
+    if not isinstance(re, np.ndarray) and not isinstance(im, np.ndarray):
+        number = complex(re, im)
+        return np.result_type(re, im, np.complex64).type(number)
+    result = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.result_type(re, im, np.complex64))
+    result.real, result.imag = re, im
+    return result
+
+
+def _apart(z: TracedComplex):
+    return (z.real, z.imag), None, None
+
+
+optree.register_pytree_node(TracedComplex, _apart, lambda _, parts: join(*parts), namespace=NAMESPACE)
+optree.register_pytree_node(
+    Pair, lambda pair: ((pair.re, pair.im), None, None), lambda _, parts: join(*parts), namespace=NAMESPACE
+)
+
+
+# ---- plain trees
+
+
+def is_complex(x) -> bool:
+    """Whether a leaf is a plain complex number or array."""
+    return isinstance(x, (complex, np.complexfloating)) or (isinstance(x, np.ndarray) and x.dtype.kind == "c")
+
+
+def split(x) -> tuple:
+    """Return the real and the imaginary part of a plain number or array."""
+    if isinstance(x, np.ndarray):
+        return np.ascontiguousarray(x.real).reshape(x.shape), _imaginary(x)
+    return (x.real, x.imag) if isinstance(x, (complex, np.complexfloating)) else (x, 0.0 * x)
+
+
+def _imaginary(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x.imag).reshape(x.shape) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+def opened(tree):
+    """Return a tree with plain complex leaves as pairs."""
+    leaves, structure = flatten(tree)
+    if not any(map(is_complex, leaves)):
+        return tree
+    return optree.tree_unflatten(structure, [Pair(*split(x)) if is_complex(x) else x for x in leaves])
+
+
+def flatten_like(tree, given) -> list:
+    """Return one real leaf of ``given`` for each real leaf of ``tree``.
+
+    Where the tree has a pair or a traced complex array, ``given`` may have anything complex or real.
+
+    Raises
+    ------
+    ValueError
+        If the structures differ.
+    """
+    whole, structure = flatten(tree, lambda x: x.__class__ is Pair or x.__class__ is TracedComplex)
+    result: list[Any] = []
+    for leaf, part in zip(whole, structure.flatten_up_to(given), strict=True):
+        if leaf.__class__ is Pair or leaf.__class__ is TracedComplex:
+            result += halves_of(part)
+        else:
+            result.append(part)
+    return result
+
+
+def halves_of(part) -> tuple:
+    """Return the parts of a direction or cotangent that belongs to something complex."""
+    if part.__class__ is TracedComplex:
+        return part.real, part.imag
+    if part.__class__ is Pair:
+        return part.re, part.im
+    if part.__class__ is TracedArray:
+        return part, np.zeros_like(part)
+    if part is None:
+        return None, None
+    return split(
+        part if isinstance(part, (np.ndarray, np.generic, complex, float, int)) else np.asarray(part)
+    )

@@ -1,0 +1,112 @@
+"""Products over an axis, variances, polynomials and grids of complex numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..functions import registry
+from ..functions.common import plain
+from . import arrays
+from .functions import implements
+from .ufuncs import unsupported
+
+
+@implements(np.prod)
+def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
+    """The products of halves, so that no logarithm is taken and no long chain forms."""
+    value = np.prod(plain(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
+    if options:
+        raise unsupported(f"np.prod({', '.join(options)}=...)")
+    if axis is None:
+        axes = tuple(range(np.ndim(plain(a))))
+    else:
+        axes = tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
+    kept = [k for k in range(np.ndim(plain(a))) if k not in axes]
+    x = np.reshape(np.transpose(a, [*kept, *axes]), [*(a.shape[k] for k in kept), -1 if a.size else 0])
+    while x.shape[-1] > 1:
+        half = x.shape[-1] // 2
+        product = x[..., :half] * x[..., half : 2 * half]
+        x = np.concatenate([product, x[..., 2 * half :]], -1) if x.shape[-1] % 2 else product
+    last = x[..., 0] if x.shape[-1] else np.ones_like(value)
+    return np.reshape(last, np.shape(value)) if arrays.is_traced(last) else value
+
+
+@implements(np.cumprod)
+def cumprod(a, axis=None, dtype=None, out=None):
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    parts = registry.along(a, axis)
+    for k in range(1, len(parts)):
+        parts[k] = parts[k - 1] * parts[k]
+    return np.stack(parts, axis) if parts else a
+
+
+# ---- variances
+
+
+@implements(np.var)
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+    off = a - np.mean(a, axis, keepdims=True)
+    count = a.size if axis is None else np.prod([a.shape[k] for k in np.atleast_1d(axis)])
+    total = np.sum(off.real**2 + off.imag**2, axis, keepdims=keepdims)
+    return total / max(int(count) - ddof, 0)
+
+
+@implements(np.std)
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
+    return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims))
+
+
+# ---- polynomials, grids
+
+
+@implements(np.polyval)
+def polyval(p, x):
+    result = np.zeros_like(plain(x))
+    for k in range(np.shape(plain(p))[0]):
+        result = result * x + p[k]
+    return result
+
+
+@implements(np.vander)
+def vander(x, N=None, increasing=False):
+    n = x.shape[0] if N is None else int(N)
+    columns = [np.ones_like(x)]
+    for _ in range(n - 1):
+        columns.append(columns[-1] * x)
+    columns = columns[:n] if increasing else columns[:n][::-1]
+    return np.stack([columns[0] + 0.0 * x, *columns[1:]] if len(columns) == 1 else columns, 1)
+
+
+@implements(np.linspace)
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    value = np.linspace(plain(start), plain(stop), num, endpoint, axis=axis)
+    count = num - 1 if endpoint else num
+    shape = (num, *(1,) * (value.ndim - 1))
+    places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
+    points = np.moveaxis(start + places * (stop - start), 0, axis)
+    if dtype is not None:
+        points = np.astype(points, np.dtype(dtype))
+    return (points, (stop - start) / count) if retstep else points
+
+
+# ---- functions that turn complex where they must
+
+
+def _extended(name: str, inside):
+    """Let a function of ``np.emath`` be complex if an entry is outside of the real domain: a branch."""
+    function, ufunc = getattr(np.emath, name), getattr(np, name)
+
+    def extended(x):
+        if np.iscomplexobj(plain(x)):
+            return ufunc(x)
+        return ufunc(x) if bool(np.all(inside(x))) else ufunc(x + 0j)
+
+    registry.implements(function)(extended)
+    implements(function)(extended)
+
+
+for _name in ("sqrt", "log", "log2", "log10"):
+    _extended(_name, lambda x: np.greater_equal(x, 0.0))
+for _name in ("arcsin", "arccos", "arctanh"):
+    _extended(_name, lambda x: np.less_equal(np.abs(x), 1.0))

@@ -1,0 +1,84 @@
+"""``__array_ufunc__`` of complex numbers: calls, reduce, accumulate, outer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import UnsupportedOperationError
+from ...tape.tape import CONSTANT
+from ..functions.common import adopt
+from ..plain import strip
+from ..trace import where_in_user_code
+from . import arrays
+
+# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
+# pair, or one array where the result is real.
+RULES: dict[np.ufunc, object] = {}
+REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
+ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+
+def rule(*ufuncs):
+    """Register a rule."""
+
+    def register(function):
+        for ufunc in ufuncs:
+            RULES[ufunc] = function
+        return function
+
+    return register
+
+
+def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{what} of complex traced numbers at {where_in_user_code()} is not supported"
+        + (f"; {hint}" if hint else "")
+    )
+
+
+def dispatch(ufunc, method, inputs, kwargs):
+    """Record what NumPy was asked to do with complex inputs."""
+    inputs, kwargs = strip((inputs, kwargs))
+    name = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+    if kwargs.pop("out", None) is not None:
+        raise unsupported(f"{name}(..., out=array)", "in-place writes are not: write x = x + y")
+    if kwargs.pop("where", True) is not True:
+        raise unsupported(f"{name}(..., where=mask)", "use np.where(mask, ..., ...)")
+    if method == "__call__":
+        return call(ufunc, inputs, kwargs)
+    if method == "outer":
+        left, right = inputs
+        shape = (*np.shape(arrays.plain(left)), *(1,) * np.ndim(arrays.plain(right)))
+        return ufunc(np.reshape(left, shape), right, **kwargs)
+    function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
+    if function is None:
+        raise unsupported(name)
+    return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
+
+
+def call(ufunc, inputs, kwargs):
+    dtype = kwargs.pop("dtype", None)
+    options = [name for name in kwargs if name not in ("casting", "order", "subok")]
+    if options:
+        raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
+    trace = arrays.trace_of(*inputs)
+    values = [arrays.plain(x) for x in inputs]
+    value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
+    function = RULES.get(ufunc)
+    if function is None:
+        if all(x._level == CONSTANT for x in inputs if arrays.is_traced(x)):
+            trace.pin_constants()
+            return value
+        raise unsupported(f"np.{ufunc.__name__}")
+    if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
+        value = value.item()  # Python's numbers stay weakly typed (NEP 50)
+    operands = [arrays.halves(x, trace) for x in inputs]
+    result = function(*operands)
+    return (
+        arrays.make(*(arrays.apart(x, operands) for x in result), value)
+        if result.__class__ is tuple
+        else adopt(result, value)
+    )
+
+
+from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)

@@ -1,0 +1,117 @@
+"""``np.fft`` of traced arrays: every length, every option, gradients."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.complex import laws
+
+RNG = np.random.default_rng(7)
+Z, X = laws.random(RNG, (3, 4)), RNG.normal(size=(3, 4))
+NORMS = (None, "backward", "ortho", "forward")
+
+
+@pytest.mark.parametrize("n", [*range(1, 41), 97, 128, 1000, 1009])
+def test_every_length(n):
+    z, ybar = laws.random(RNG, n), laws.random(RNG, n)
+    value, pullback = nt.vjp(np.fft.fft, z)
+    tolerance = 1e-15 * (1.0 + np.log2(n))
+    laws.close(value, np.fft.fft(z), tolerance)
+    laws.close(pullback(ybar)[0], n * np.fft.ifft(ybar), tolerance)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ["fft", "ifft", "hfft", "irfft"])
+def test_one_axis(name, norm):
+    f = getattr(np.fft, name)
+    for n in (None, 3, 7, 6):
+        for axis in (-1, 0):
+            laws.check(lambda z, n=n, axis=axis: f(z, n, axis, norm), Z)
+    laws.check(lambda x: f(x, norm=norm), X)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ["rfft", "ihfft"])
+def test_of_real_numbers(name, norm):
+    f = getattr(np.fft, name)
+    for n in (None, 3, 7, 6):
+        laws.check(lambda x, n=n: f(x, n, norm=norm), X)
+        laws.check(lambda x, n=n: f(x, n, axis=0, norm=norm), X)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "fftn", "ifftn", "irfft2", "irfftn", "rfft2", "rfftn"])
+def test_several_axes(name, norm):
+    f = getattr(np.fft, name)
+    x = X if name.startswith("rfft") else Z
+    laws.check(lambda x: f(x, norm=norm), x)
+    laws.check(lambda x: f(x, s=(4, 5), axes=(1, 0), norm=norm), x)
+
+
+def test_orders():
+    laws.check(np.fft.fftshift, Z)
+    laws.check(lambda z: np.fft.ifftshift(z, 1), Z)
+    laws.check(np.fft.fftshift, X)
+    laws.check(lambda x: np.fft.fft(x) * np.fft.fftfreq(4), X)
+
+
+def test_single_precision():
+    z = Z.astype(np.complex64)
+    for f in (np.fft.fft, np.fft.ifft2, np.fft.irfft):
+        value, pullback = nt.vjp(f, z)
+        assert value.dtype == f(z).dtype and pullback(np.ones_like(value))[0].dtype == np.complex64
+        laws.close(value, f(z), 1e-6)
+    assert nt.vjp(np.fft.rfft, X.astype(np.float32))[0].dtype == np.complex64
+
+
+def test_errors_are_numpys():
+    with pytest.raises(ValueError, match="Invalid number of FFT data points"):
+        nt.vjp(lambda x: np.fft.fft(x, 0), X)
+    with pytest.raises(ValueError, match="norm"):
+        nt.vjp(lambda x: np.fft.fft(x, norm="no"), X)
+
+
+def test_power_spectrum():
+    """Parseval: the sum of the power spectrum is n times that of squares."""
+
+    def f(x):
+        return np.sum(np.abs(np.fft.fft(x)) ** 2)
+
+    x = RNG.normal(size=12)
+    np.testing.assert_allclose(nt.grad(f)(x), 24.0 * x, rtol=1e-13)
+    np.testing.assert_allclose(nt.hessian(f)(x), 24.0 * np.eye(12), atol=1e-12)
+
+
+def test_second_derivatives_through_it():
+    def f(x):
+        return np.sum(np.abs(np.fft.fft(np.exp(1j * x))) ** 4)
+
+    x, v, step = RNG.normal(size=6), RNG.normal(size=6), 1e-5
+    expected = (nt.grad(f)(x + step * v) - nt.grad(f)(x - step * v)) / (2.0 * step)
+    np.testing.assert_allclose(nt.hvp(f)(x, v), expected, rtol=1e-7)
+    np.testing.assert_allclose(nt.hessian(f)(x) @ v, expected, rtol=1e-7)
+    for mode in ("forward_over_reverse", "reverse_over_forward"):
+        cache = nt.prepare_hessian_cache(f, x, config=nt.Config(second_order_mode=mode))
+        np.testing.assert_allclose(nt.value_gradient_and_hessian(cache, x)[2] @ v, expected, rtol=1e-7)
+
+
+def test_debug_mode():
+    config = nt.Config(debug_mode=True, silence_debug_messages=True)
+    for n in (6, 7):
+        z = laws.random(RNG, n)
+        cache = nt.prepare_gradient_cache(lambda z: np.sum(np.abs(np.fft.fft(z)) ** 2), z, config=config)
+        laws.close(nt.value_and_gradient(cache, z)[1][0], 2 * n * z, 1e-13)
+
+
+def test_a_length_is_traced_once():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2), np.ones(4))
+    for n in (4, 6, 4, 7, 6):
+        nt.value_and_gradient(cache, RNG.normal(size=n))
+    assert cache.traces == 3
+
+
+def test_batched():
+    points = RNG.normal(size=(5, 6))
+    values, gradients = nt.batch(lambda x: np.sum(np.abs(np.fft.fft(x)) ** 2))(points)
+    np.testing.assert_allclose(values, 6.0 * np.sum(points**2, 1), rtol=1e-13)
+    np.testing.assert_allclose(gradients, 12.0 * points, rtol=1e-12)
