@@ -41,6 +41,7 @@ from .errors import (
     VerificationError,
 )
 from .jit import kernel_info
+from .trace.rules import ArgumentSpec, primitive, zero_derivative
 from .verbs import (
     batch,
     derivative,
@@ -92,6 +93,7 @@ def __getattr__(name: str):
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentSpec",
     "ArityError",
     "Cache",
     "Config",
@@ -131,6 +133,7 @@ __all__ = [
     "prepare_pullback_cache",
     "prepare_sparse_hessian_cache",
     "prepare_sparse_jacobian_cache",
+    "primitive",
     "sparse_hessian",
     "sparse_jacobian",
     "sparsity",
@@ -146,4 +149,5 @@ __all__ = [
     "value_gradient_and_sparse_hessian",
     "vjp",
     "warmup",
+    "zero_derivative",
 ]
