@@ -42,6 +42,7 @@ from .errors import (
 )
 from .jit import kernel_info
 from .trace.rules import ArgumentSpec, primitive, zero_derivative
+from . import testing
 from .verbs import (
     batch,
     derivative,
@@ -138,6 +139,7 @@ __all__ = [
     "sparse_jacobian",
     "sparsity",
     "stop_gradient",
+    "testing",
     "value_and_derivative",
     "value_and_grad",
     "value_and_gradient",

@@ -43,8 +43,12 @@ def float_leaves(tree) -> list:
 
 def contents(args) -> list:
     """Return what tells whether arguments are as they were, bit for bit."""
-    return [np.asarray(leaf).tobytes() for arg in unmarked(args) for leaf in pytrees.leaves(arg)
-            if isinstance(leaf, (np.ndarray, np.generic, float, int))]
+    return [
+        np.asarray(leaf).tobytes()
+        for arg in unmarked(args)
+        for leaf in pytrees.leaves(arg)
+        if isinstance(leaf, (np.ndarray, np.generic, float, int))
+    ]
 
 
 class Point:
@@ -109,7 +113,10 @@ def weighed(f: Callable, weights: list[np.ndarray]) -> Callable:
 
     def total(*args):
         parts = float_leaves(f(*args))
-        terms = [np.sum(part * w.astype(part.dtype)) for part, w in zip(parts, weights, strict=True)]
+        terms = [
+            np.sum(part * w.astype(np.asarray(value_of(part)).dtype)) if np.ndim(w) else part * float(w)
+            for part, w in zip(parts, weights, strict=True)
+        ]
         result = terms[0]
         for term in terms[1:]:
             result = result + term

@@ -129,8 +129,11 @@ def test_scalars_and_a_tuple_of_results():
     for order in (nt.value_and_grad, nt.jacobian):
         got = order(lambda r, t: f(polar, r, t), argnums=(0, 1))(r, 0.3)
         want = order(lambda r, t: f(plain, r, t), argnums=(0, 1))(r, 0.3)
-        for x, y in zip(np.hstack([*got[-2:]] if order is nt.jacobian else [*got[1]]), np.hstack(
-            [*want[-2:]] if order is nt.jacobian else [*want[1]]), strict=True):
+        for x, y in zip(
+            np.hstack([*got[-2:]] if order is nt.jacobian else [*got[1]]),
+            np.hstack([*want[-2:]] if order is nt.jacobian else [*want[1]]),
+            strict=True,
+        ):
             np.testing.assert_allclose(x, y, rtol=1e-13)
     np.testing.assert_allclose(
         nt.hessian(lambda v: f(polar, v[:2], v[2]))(np.array([1.0, 2.0, 0.3])),
@@ -192,7 +195,9 @@ def test_jacobians_and_jvp(rule):
     def g(f):
         return lambda x: np.sin(f(x.reshape(3, 4), B)).ravel()
 
-    np.testing.assert_allclose(nt.jacobian(g(rule))(flat), nt.jacobian(g(np.matmul))(flat), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        nt.jacobian(g(rule))(flat), nt.jacobian(g(np.matmul))(flat), rtol=1e-12, atol=1e-14
+    )
     got = nt.jvp(rule, (A, B), (np.ones_like(A), np.ones_like(B)))[1]
     np.testing.assert_allclose(got, np.ones_like(A) @ B + A @ np.ones_like(B), rtol=1e-13)
     pullbacks = nt.prepare_pullback_cache(g(rule), flat)
@@ -240,7 +245,9 @@ def test_constants_run_in_the_prologue_once():
         return x**2
 
     rule = nt.primitive(value, pullback=lambda ybar, y, x: (2 * x * ybar,))
-    cache = nt.prepare_gradient_cache(lambda x, c: np.sum(x * rule(c)), np.ones(2), nt.Constant(np.arange(2.0)))
+    cache = nt.prepare_gradient_cache(
+        lambda x, c: np.sum(x * rule(c)), np.ones(2), nt.Constant(np.arange(2.0))
+    )
     before = len(count)
     for _ in range(4):
         nt.value_and_gradient(cache, np.ones(2))
@@ -270,7 +277,9 @@ def test_a_pullback_in_numpy_differentiates_again(mode):
     products = []
     for rule in (product, np.matmul):
         cache = nt.prepare_hvp_cache(
-            lambda a, rule=rule: np.sum(W * np.sin(rule(a, B + a[0, 0]))), x, config=nt.Config(second_order_mode=mode)
+            lambda a, rule=rule: np.sum(W * np.sin(rule(a, B + a[0, 0]))),
+            x,
+            config=nt.Config(second_order_mode=mode),
         )
         products.append(nt.value_and_hvp(cache, v, x)[2])
     np.testing.assert_allclose(*products, rtol=1e-11, atol=1e-12)
@@ -411,7 +420,9 @@ def test_wrong_number_of_cotangents():
 def test_wrong_shape_of_a_cotangent():
     rule = rule_with(lambda ybar, y, a, b: (ybar * b, np.zeros(3)))
     for call in (nt.grad, nt.hessian):
-        with pytest.raises(OutputError, match=r"cotangent of shape \(3,\) for argument 1, which has shape \(2,\)"):
+        with pytest.raises(
+            OutputError, match=r"cotangent of shape \(3,\) for argument 1, which has shape \(2,\)"
+        ):
             call(lambda x: np.sum(rule(x, x)))(np.ones(2))
 
 

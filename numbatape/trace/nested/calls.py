@@ -19,6 +19,8 @@ def call(ct, z, operands, need):
         raise site.rule.no_further_derivative()
     args, results = trace.sites[number]
     parts = site.rule.nested(site, [_part(ct, port) for port in site.results], results, args)
+    if all(part is None for part in parts):
+        return None, None, None
     dtype = FAMILY_DTYPE[site.family]
     filled = [
         np.zeros(port.shape, dtype) if part is None else part

@@ -7,7 +7,16 @@ import numpy as np
 from ...errors import UnsupportedOperationError
 from ...tape.tape import F32, F64
 from ..array import TracedArray, new_traced
-from ..primitives import FLOAT32, array_instruction, assemble, reshape, stop_gradient, trace_of, value_of, view
+from ..primitives import (
+    FLOAT32,
+    array_instruction,
+    assemble,
+    reshape,
+    stop_gradient,
+    trace_of,
+    value_of,
+    view,
+)
 from ..trace import CURRENT, Trace, where_in_user_code
 from .site import ArgumentSpec, Port, Site, allocated, plain_result, ports_of
 
@@ -67,8 +76,8 @@ def _again(x: TracedArray, value) -> TracedArray:
 
 def flattened(trace: Trace, parts: list, dtype):
     """Return arrays and numbers, traced or not, one after the other in one vector."""
-    lines = [reshape(x, (x.size,)) if np.ndim(value_of(x)) else x for x in parts]
-    if len(lines) == 1 and np.ndim(value_of(lines[0])):
+    lines = [_line(x) for x in parts]
+    if len(lines) == 1 and lines[0].__class__ is TracedArray and lines[0].ndim:
         return lines[0]
     pieces, start = [], 0
     for line in lines:
@@ -77,6 +86,13 @@ def flattened(trace: Trace, parts: list, dtype):
         start = stop
     # An operand is needed where there is no argument: one cell that nobody reads.
     return assemble(trace, (start,), dtype, pieces) if pieces else np.zeros(1, dtype)
+
+
+def _line(x):
+    """Return an array as a vector; a number as it is."""
+    if x.__class__ is not TracedArray:
+        return np.ravel(x)
+    return reshape(x, (x.size,)) if x.ndim else x
 
 
 def _part(flat: TracedArray, port: Port, value) -> TracedArray:

@@ -68,7 +68,9 @@ class Linear:
         parts = rule.pullback(site.packed(ybar), site.packed(y), *args, **memory)
         specs = [site.specs[k] for k in site.traced]
         return tuple(
-            np.zeros(spec.shape, spec.dtype if spec.dtype.kind == "f" else float)[()] if part is None else part
+            np.zeros(spec.shape, spec.dtype if spec.dtype.kind == "f" else float)[()]
+            if part is None
+            else part
             for part, spec in zip(site.checked_cotangents(parts), specs, strict=True)
         )
 

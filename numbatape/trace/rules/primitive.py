@@ -186,4 +186,3 @@ def zero_derivative(f: Callable) -> ZeroDerivative:
     if not callable(f):
         raise TypeError(f"nt.zero_derivative: {f!r} is not callable")
     return ZeroDerivative(f)
-

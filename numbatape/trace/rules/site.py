@@ -37,9 +37,9 @@ class ArgumentSpec:
 
 def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
     """Return the keyword with a rule's memory: a named tuple of arrays; nothing if it declares none."""
-    if workspace is None:
+    wanted = {} if workspace is None else workspace(*specs)
+    if not wanted:
         return {}
-    wanted = workspace(*specs)
     names = namedtuple("Workspace", wanted)  # type: ignore[misc]  # (Numba takes named tuples)
     return {"workspace": names(*(np.zeros(shape, dtype) for shape, dtype in wanted.values()))}
 
