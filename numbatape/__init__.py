@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from . import testing
 from .caches import (
     Cache,
     Constant,
@@ -42,7 +43,6 @@ from .errors import (
 )
 from .jit import kernel_info
 from .trace.rules import ArgumentSpec, primitive, zero_derivative
-from . import testing
 from .verbs import (
     batch,
     derivative,

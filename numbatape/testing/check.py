@@ -276,13 +276,14 @@ def _settled(what, where, got, wanted, error, tolerance) -> None:
     got, wanted, error = float(got), float(wanted), float(error)
     if abs(got - wanted) > tolerance + min(error, tolerance):
         raise DerivativeError(
-            f"{what} at {where}: {got!r} computed, {wanted!r} by extrapolated differences (whose error is about "
-            f"{error:.1e})"
+            f"{what} at {where}: {got!r} computed, {wanted!r} by extrapolated differences (whose error is "
+            f"about {error:.1e})"
         )
     if not (np.isfinite(wanted) and error <= 10.0 * tolerance):
         raise DerivativeError(
-            f"{what} at {where}: {got!r} computed, but differences do not settle (about {wanted!r}, error about "
-            f"{error:.1e}): the function is not smooth there, not finite nearby, or not a function of its arguments"
+            f"{what} at {where}: {got!r} computed, but differences do not settle (about {wanted!r}, error "
+            f"about {error:.1e}): the function is not smooth there, not finite nearby, or not a function of "
+            "its arguments"
         )
 
 

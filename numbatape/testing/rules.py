@@ -15,7 +15,12 @@ from .point import contents, copied, float_leaves, is_active
 
 
 def test_rule(
-    f: Callable, *args, order: int | None = None, rtol: float = 1e-6, seed: int = 0, **options
+    f: Callable,
+    *args,
+    order: int | None = None,
+    rtol: float = 1e-6,
+    seed: int = 0,
+    **options,  # noqa: PT028
 ) -> None:
     """Check a rule that `primitive` made.
 

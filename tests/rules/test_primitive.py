@@ -175,6 +175,34 @@ def test_views_slices_and_writes():
     )
 
 
+def test_integers_empty_arrays_and_numbers():
+    seen = []
+
+    def value(x, which, empty, t):
+        seen.append((which.dtype, empty.shape, type(t)))
+        return x[which] * t, len(empty), np.array(1.5)
+
+    def pullback(ybar, y, x, which, empty, t):
+        g = np.zeros(x.shape)
+        np.add.at(g, which, ybar[0] * t)
+        return g, None, np.zeros((0, 3)), np.sum(ybar[0] * x[which])
+
+    pick = nt.primitive(value, pullback=pullback, workspace=lambda *specs: {})
+
+    def f(x, which, empty, t):
+        y, n, half = pick(x, which, empty, t)
+        return np.sum(y**2) + n + half + np.sum(empty)
+
+    x, which, empty = np.arange(4.0), np.array([2, 2, 3]), np.zeros((0, 3))
+    cache = nt.prepare_gradient_cache(f, x, nt.Constant(which), empty, 2.0)
+    for w in (which, np.array([0, 1, 3])):
+        value_, grads = nt.value_and_gradient(cache, x, w, empty, 2.0)
+        assert value_ == np.sum((2.0 * x[w]) ** 2) + 1.5
+        np.testing.assert_allclose(grads[0], np.bincount(w, 8.0 * x[w], 4))
+        assert grads[3] == pytest.approx(np.sum(4.0 * x[w] ** 2))
+    assert set(seen) == {(np.dtype(int), (0, 3), float)}
+
+
 def test_sizes_are_guards():
     cache = nt.prepare_gradient_cache(weighed(mul), A, B)
     other = RNG.normal(size=(3, 5)), RNG.normal(size=(5, 2))
@@ -457,6 +485,28 @@ def test_an_exception_inside_leaves_the_cache_usable(where):
         assert value == 5.0
         np.testing.assert_array_equal(grad, 2 * x)
         assert run() == 5.0
+
+
+def test_the_function_may_catch_what_a_rule_raises():
+    def value(x):
+        if x[0] < 0.0:
+            raise np.linalg.LinAlgError("negative")
+        return np.sqrt(x)
+
+    root = nt.primitive(value, pullback=lambda ybar, y, x: (0.5 * ybar / y,))
+
+    def f(x):
+        try:
+            return np.sum(root(x))
+        except np.linalg.LinAlgError:
+            return np.sum(x**2)
+
+    cache = nt.prepare_gradient_cache(f, np.ones(2))
+    for _ in range(2):
+        for x, want in ((np.array([4.0, 1.0]), [0.25, 0.5]), (np.array([-1.0, 3.0]), [-2.0, 6.0])):
+            value_, (grad,) = nt.value_and_gradient(cache, x)
+            assert value_ == f(x)
+            np.testing.assert_allclose(grad, want)
 
 
 def test_an_interrupt_is_not_swallowed():

@@ -175,7 +175,7 @@ def test_a_pullback_that_destroys_its_memory():
         return (result,)
 
     wrong = nt.primitive(value, pullback=pullback, workspace=lambda x: {"x": (x.shape, x.dtype)})
-    with pytest.raises(DerivativeError, match="the pullback of the rule .* in a second call"):
+    with pytest.raises(DerivativeError, match=r"the pullback of the rule .* in a second call"):
         check_rule(wrong, X)
 
 
@@ -194,13 +194,10 @@ def test_memory_that_grows():
 def test_dtypes():
     wrong = rule(lambda ybar, y, x: (3.0 * ybar * x**2,), lambda x: x.astype(float) ** 3)
     check_rule(wrong, X)  # a rule may promote; its gradient is float32 nevertheless
-    value = [np.float64]
-    odd = rule(lambda ybar, y, x: (3.0 * ybar * x**2,), lambda x: (x**3).astype(value[0]))
-    check_rule(odd, X)
 
 
 def test_differences_agree_with_one_another_or_not_at_all():
-    """Of a jump, some step size agrees with any derivative: the extrapolation says that none is to be trusted."""
+    """Among several step sizes one may agree with a wrong derivative: all are needed."""
     wanted, error = extrapolated(np.sin, 0.02)
     assert abs(wanted - 1.0) < 1e-12
     assert error < 1e-11

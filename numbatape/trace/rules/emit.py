@@ -122,7 +122,7 @@ def _value(rule, values: list, specs) -> tuple[list, bool]:
     for k, (now, before) in enumerate(zip(given, values, strict=True)):
         if isinstance(before, np.ndarray) and before.dtype != object and now.tobytes() != before.tobytes():
             raise UnsupportedOperationError(
-                f"the rule {rule.name} ({where_in_user_code()}) writes to its argument {k}: let it write to its "
-                "workspace, and assign the result (x[...] = rule(x))"
+                f"the rule {rule.name} ({where_in_user_code()}) writes to its argument {k}: let it write to "
+                "its workspace, and assign the result (x[...] = rule(x))"
             )
     return plain_result(rule.name, result, lambda part: part.__class__ is TracedArray)

@@ -21,8 +21,8 @@ def is_jitted(function) -> bool:
 def no_further_derivative(name: str) -> UnsupportedOperationError:
     """Return the error for a derivative that would need the derivative of an opaque pullback."""
     return UnsupportedOperationError(
-        f"the rule {name} has no derivative of this order: its pullback (and its pushforward, if it has one) is "
-        "compiled or has a workspace, so it cannot be traced; write it in plain NumPy, without a workspace"
+        f"the rule {name} has no derivative of this order: its pullback (and its pushforward, if it has one) "
+        "is compiled or has a workspace, so it cannot be traced; write it in plain NumPy, without a workspace"
     )
 
 

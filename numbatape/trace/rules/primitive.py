@@ -10,7 +10,7 @@ from ...errors import UnsupportedOperationError
 from .. import pytrees, scipy_bridge
 from ..array import TracedArray
 from ..plain import strip
-from ..primitives import stop_gradient
+from ..primitives import stop_gradient, trace_of
 from ..trace import CURRENT, current
 from .emit import emit
 from .linear import Pulled, emit_linear, is_jitted, no_further_derivative
@@ -61,7 +61,11 @@ class Primitive:
         rule = self._rule
         args = strip(list(args))
         if any(arg.__class__ is TracedArray for arg in args):
-            return emit(rule, args)
+            try:
+                return emit(rule, args)
+            except Exception:
+                trace_of(args).failed = True  # the function may catch it
+                raise
         for arg in args:
             leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
             if any(leaf.__class__ is TracedArray for leaf in leaves):

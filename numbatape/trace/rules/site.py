@@ -246,7 +246,8 @@ def plain_result(name: str, result, is_traced: Callable) -> tuple[list, bool]:
             )
         if not isinstance(part, (np.ndarray, np.generic, float, int)):
             raise OutputError(
-                f"the rule {name} must return an array, a number or a tuple of them, got {type(part).__name__}"
+                f"the rule {name} must return an array, a number or a tuple of them, got "
+                f"{type(part).__name__}"
             )
         copies.append(np.array(part) if isinstance(part, np.ndarray) else np.asarray(part)[()])
     if not parts:
