@@ -20,7 +20,7 @@ from ..ops import status
 from ..tape.tape import FAMILY_DTYPE
 from .frame import WORD
 
-OPERANDS = 10  # words that a kernel writes into CALL
+OPERANDS = 8  # words that a kernel writes into CALL
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -63,7 +63,7 @@ class Calls:
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
         # These refer to this object, and it to them: the garbage collector's.
-        self._pointers = POINTER(self.forward), POINTER(self.reverse)
+        self._pointers = POINTER(self.forward), POINTER(self.reverse), POINTER(self.reverse_all)
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
         self._table = np.array(addresses, np.int64)
 
@@ -88,42 +88,47 @@ class Calls:
             self.raised[0] = status.DONE
             raise error
 
-    def forward(self, frame: int, out: int) -> int:
-        """Compute a call's result; return a status."""
-        if self.error is None:
-            self._guarded("forward", out)
-        return int(self.raised[0])
-
-    def reverse(self, frame: int, out: int) -> int:
-        """Add to the adjoints of a call's operands; return a status."""
-        if self.error is None:
-            self._guarded("reverse", out)
-        return int(self.raised[0])
-
-    def _guarded(self, direction: str, out: int) -> None:
+    def forward(self, number: int, out: int) -> int:
+        """Compute the result of a call, at its first cell; return a status."""
+        if self.error is not None:
+            return status.CALL
         try:
-            number = int(self.words[0])
-            instance = self._instances.get((number, out))
-            if instance is None:
-                instance = self._instances[number, out] = self._place(number)
-            if direction == "forward":
-                instance.forward()
-            else:
-                instance.reverse(bool(self.words[9]))
+            (self._instances.get((number, out)) or self._place(number, out)).forward()
         except BaseException as error:
-            self.error = error
-            self.raised[0] = status.CALL
+            return self._failed(error)
+        return status.DONE
 
-    def _place(self, number: int) -> Instance:
+    def reverse(self, number: int, out: int, rest_needed: bool = False) -> int:
+        """Add to the adjoints of a call's arguments; return a status."""
+        if self.error is not None:
+            return status.CALL
+        try:
+            (self._instances.get((number, out)) or self._place(number, out)).reverse(rest_needed)
+        except BaseException as error:
+            return self._failed(error)
+        return status.DONE
+
+    def reverse_all(self, number: int, out: int) -> int:
+        """Do the same where the arguments that a rule's pullback is not for take an adjoint too."""
+        return self.reverse(number, out, True)
+
+    def _failed(self, error: BaseException) -> int:
+        self.error = error
+        self.raised[0] = status.CALL
+        return status.CALL
+
+    def _place(self, number: int, out: int) -> Instance:
+        """Make the instance of a call whose kernel has just said where its operands are."""
         call = self._calls[number]
-        _, out, m, a, n, step_a, b, p, step_b, _ = self.words.tolist()
-        return call.place(
+        _, m, a, n, step_a, b, p, step_b = self.words.tolist()
+        instance = self._instances[number, out] = call.place(
             self._view(call.family, out, m, 1),
             self._view(call.family, a, n, step_a),
             self._view(call.family, b, p, step_b),
             self._view(call.family, out, m, 1, adjoint=True),
             self._view(call.family, a, n, step_a, adjoint=True),
         )
+        return instance
 
     def _view(self, family: int, first: int, size: int, step: int, adjoint: bool = False):
         """Return cells as a one-dimensional array; None for adjoints that are not there."""

@@ -147,7 +147,7 @@ class CheckedWorkspace:
             "SEED_COUNT": len(plan.tape.outputs),
         }
         if self._calls is not None:
-            sweeps = self._calls.forward, self._calls.reverse
+            sweeps = self._calls.forward, self._calls.reverse, self._calls.reverse_all
             values |= {"CALLS": lambda direction: sweeps[direction], "CALL": Cells(self._calls.words)}
         return [values.get(name, 0) for name in WORDS]
 

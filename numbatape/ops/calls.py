@@ -1,8 +1,8 @@
 """The call of a rule that the user has written: Python (or what Python calls), by function pointer.
 
 Operands are the rule's arguments, flattened one after the other: those that its pullback is for, and
-those that it is not for. What the kernel knows it writes into the frame's ``CALL`` words, and calls
-what `numbatape.engine.calls` has put there.
+those that it is not for. The kernel writes where they are into the ``CALL`` words, and calls what
+`numbatape.engine.calls` has put into the frame, with the call's number and the result's cell.
 """
 
 from .table import array_op
@@ -14,27 +14,24 @@ class Call:
 
     def forward(w, d, o, a, b, c, n, p, m, sa0, sb0):
         call_q = w[CALL]  # noqa: F821  (a word of the frame)
-        call_q[0] = int(d[c])
-        call_q[1] = o
-        call_q[2] = m
-        call_q[3] = a
-        call_q[4] = n
-        call_q[5] = sa0
-        call_q[6] = b
-        call_q[7] = p
-        call_q[8] = sb0
-        return invoke(w[CALLS], 0, w, o)  # noqa: F821
+        call_q[0] = o
+        call_q[1] = m
+        call_q[2] = a
+        call_q[3] = n
+        call_q[4] = sa0
+        call_q[5] = b
+        call_q[6] = p
+        call_q[7] = sb0
+        return invoke(w[CALLS], 0, int(d[c]), o)  # noqa: F821
 
     def reverse(w, d, o, a, b, c, n, p, m, sa0, sb0, need_b):
         call_q = w[CALL]  # noqa: F821
-        call_q[0] = int(d[c])
-        call_q[1] = o
-        call_q[2] = m
-        call_q[3] = a
-        call_q[4] = n
-        call_q[5] = sa0
-        call_q[6] = b
-        call_q[7] = p
-        call_q[8] = sb0
-        call_q[9] = need_b
-        invoke(w[CALLS], 1, w, o)  # noqa: F821
+        call_q[0] = o
+        call_q[1] = m
+        call_q[2] = a
+        call_q[3] = n
+        call_q[4] = sa0
+        call_q[5] = b
+        call_q[6] = p
+        call_q[7] = sb0
+        invoke(w[CALLS], 1 + need_b, int(d[c]), o)  # noqa: F821

@@ -14,14 +14,7 @@ from .failures import DerivativeError, compare
 from .point import contents, copied, float_leaves, is_active
 
 
-def test_rule(
-    f: Callable,
-    *args,
-    order: int | None = None,
-    rtol: float = 1e-6,
-    seed: int = 0,
-    **options,  # noqa: PT028
-) -> None:
+def test_rule(f: Callable, *args, order: int | None = None, **options) -> None:  # noqa: PT028
     """Check a rule that `primitive` made.
 
     By itself: its functions leave their arguments alone, bit for bit; called twice, with the same memory,
@@ -36,7 +29,7 @@ def test_rule(
         Arrays and floats, which are differentiated, and what else the rule takes, as it is.
     order : {1, 2}, optional
         Of derivatives; by default 2 where the pullback can be traced, else 1.
-    rtol, seed, **options
+    **options
         As for `check_derivatives`.
 
     Raises
@@ -67,10 +60,10 @@ def test_rule(
 
     floats = [args[k] for k in chosen]
     if isinstance(f, Primitive):
-        _alone(f._rule, args, chosen, np.random.default_rng(seed))
+        _alone(f._rule, args, chosen, np.random.default_rng(options.get("seed", 0)))
         if order == 1 and f._rule.pushforward is None and not f._rule.traceable:
             options["forward"] = False
-    check_derivatives(of_floats, *floats, order=order, rtol=rtol, seed=seed, **options)
+    check_derivatives(of_floats, *floats, order=order, **options)
 
 
 test_rule.__test__ = False  # type: ignore[attr-defined]  # (no test of whoever imports it)

@@ -98,6 +98,11 @@ def ports_of(values) -> list[Port]:
     return ports
 
 
+def shape_of(x) -> tuple[int, ...]:
+    """Return np.shape(x); of an array in a tenth of the time."""
+    return x.shape if x.__class__ is np.ndarray else np.shape(x)
+
+
 @dataclass(eq=False)
 class Site:
     """A call of a rule, as it stands on a tape.
@@ -149,7 +154,7 @@ class Site:
         """Return the parts of a result; raise if it is another than when it was traced."""
         parts = [result] if self.single else list(result)
         for part, port in zip(parts, self.results, strict=True):
-            if np.shape(part) != port.shape:
+            if shape_of(part) != port.shape:
                 raise OutputError(
                     f"the rule {self.rule.name} returned shape {np.shape(part)}; when it was traced, for "
                     f"arguments of the same shapes, {port.shape}"
@@ -167,7 +172,7 @@ class Site:
             )
         for position in self.traced:
             part, shape = cotangents[position], self.specs[position].shape
-            if part is not None and np.shape(part) != shape:
+            if part is not None and shape_of(part) != shape:
                 raise OutputError(
                     f"the {what} of the rule {self.rule.name} returned a cotangent of shape {np.shape(part)} "
                     f"for argument {position}, which has shape {shape}"
