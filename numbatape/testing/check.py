@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -22,14 +20,13 @@ from ..config import Config
 from ..trace import pytrees
 from .differences import extrapolated
 from .failures import DerivativeError, compare
+from .memory import check_growth
 from .point import Point, contents, copied, float_leaves, is_active, unmarked, weighed
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
 COORDINATES = 64  # differences are taken along so many coordinates, and along random directions
 DIRECTIONS = 3
 STEP = 0.02
-CALLS = 20
-GROWTH = 4096  # bytes in CALLS steady calls: what a garbage collector may leave
 
 
 def check_derivatives(
@@ -146,7 +143,7 @@ class _Check:
         if contents(args) != before:
             raise DerivativeError("computing the gradient wrote to the arguments")
         self._compare_value(calls[0][0], args)
-        _check_growth(lambda: value_and_gradient(cache, *args))
+        check_growth(lambda: value_and_gradient(cache, *args))
         gradient = flat[0][:-1]
         if self.forward:
             self._modes(gradient, args)
@@ -285,27 +282,6 @@ def _settled(what, where, got, wanted, error, tolerance) -> None:
             f"about {error:.1e}): the function is not smooth there, not finite nearby, or not a function of "
             "its arguments"
         )
-
-
-def _check_growth(call: Callable) -> None:
-    """Raise if steady calls keep memory."""
-    grown = []
-    for _ in range(2):
-        call()
-        gc.collect()
-        tracing = tracemalloc.is_tracing()
-        if not tracing:
-            tracemalloc.start()
-        call()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(CALLS):
-            call()
-        gc.collect()
-        grown.append(tracemalloc.get_traced_memory()[0] - before)
-        if not tracing:
-            tracemalloc.stop()
-    if min(grown) > GROWTH:
-        raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")
 
 
 def _check_sharing(f: Callable, point: Point, rng) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -384,6 +385,21 @@ def test_what_the_value_leaves_the_pullback_finds_at_each_call_site():
     got = nt.grad(lambda x: np.sum(rule(rule(x)) * rule(2.0 * x)))(x)
     want = nt.grad(lambda x: np.sum(np.exp(np.exp(x)) * np.exp(2.0 * x)))(x)
     np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_threads_with_clones():
+    cache = nt.prepare_gradient_cache(weighed(mul), A, B)
+    points = RNG.normal(size=(40, 3, 4))
+
+    def work(k):
+        own = cache.clone()
+        return [nt.value_and_gradient(own, x, B)[1][0] for x in points[k::4]]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(4)))
+    for k, grads in enumerate(found):
+        for x, grad in zip(points[k::4], grads, strict=True):
+            np.testing.assert_allclose(grad, nt.grad(weighed(np.matmul))(x, B), rtol=1e-12)
 
 
 def test_clones_have_memory_of_their_own():
