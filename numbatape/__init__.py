@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from . import testing
 from .caches import (
     Cache,
     Constant,
@@ -41,6 +42,7 @@ from .errors import (
     VerificationError,
 )
 from .jit import kernel_info
+from .trace.rules import ArgumentSpec, primitive, zero_derivative
 from .verbs import (
     batch,
     derivative,
@@ -92,6 +94,7 @@ def __getattr__(name: str):
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentSpec",
     "ArityError",
     "Cache",
     "Config",
@@ -131,10 +134,12 @@ __all__ = [
     "prepare_pullback_cache",
     "prepare_sparse_hessian_cache",
     "prepare_sparse_jacobian_cache",
+    "primitive",
     "sparse_hessian",
     "sparse_jacobian",
     "sparsity",
     "stop_gradient",
+    "testing",
     "value_and_derivative",
     "value_and_grad",
     "value_and_gradient",
@@ -146,4 +151,5 @@ __all__ = [
     "value_gradient_and_sparse_hessian",
     "vjp",
     "warmup",
+    "zero_derivative",
 ]

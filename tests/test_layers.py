@@ -15,6 +15,7 @@ LAYERS = (
     {"sparse"},
     {"caches"},
     {"verbs", "numpy"},
+    {"testing"},
     {"integrations"},
     {"logdensity"},
     {"__main__"},

@@ -318,9 +318,13 @@ class Evaluator:
             if fill is not None and not space.lanes_stay:
                 fill(space)
                 space.lanes_stay = any(level.fixed for level in self.levels)
-            outcome = space.forward()
-            while outcome == status.GUARD and fresh:
-                outcome = space.accept_guard()
+            try:
+                outcome = space.forward()
+                while outcome == status.GUARD and fresh:
+                    outcome = space.accept_guard()
+            except Exception as error:  # of a rule that the user has written
+                variant, fresh = self._after_failure(space, flat, error, fresh), True
+                continue
             if outcome == status.GUARD:
                 variant = program.find(flat, Stop.of(space), tried)
                 continue

@@ -217,7 +217,7 @@ def pullback(w, pc):
                 eg[cell + i] += d[first + i]
         first += cells
     reverse_range(w, w[SPLIT], w[COUNT])
-    return 0
+    return w[RAISED]
 
 
 def watched(w, pc):
@@ -246,7 +246,9 @@ def bound(w, pc):
     stopped = forward_range(w, w[SPLIT], w[COUNT])
     if stopped != 0:
         return stopped
-    pullback(w, pc)
+    stopped = pullback(w, pc)
+    if stopped != 0:
+        return stopped
     copy_all(w[COPY_OUT], w[COPY_OUT_COUNT])
     return 0
 

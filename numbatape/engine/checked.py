@@ -15,6 +15,7 @@ import numpy as np
 
 from ..jit import language, symbols
 from ..tape.tape import F32, F64, FAMILY_DTYPE
+from .calls import Calls
 from .chain import sweep_source
 from .codegen import kernel_source
 from .frame import WORD, WORDS
@@ -126,6 +127,7 @@ class CheckedWorkspace:
         self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
         self._sweeps = module(sweep_source())
+        self._calls = Calls(plan, self.v, self.g) if plan.tape.calls else None
         self.words = self._frame()
 
     def _frame(self) -> list:
@@ -144,6 +146,9 @@ class CheckedWorkspace:
             **plan.counts(),
             "SEED_COUNT": len(plan.tape.outputs),
         }
+        if self._calls is not None:
+            sweeps = self._calls.forward, self._calls.reverse, self._calls.reverse_all
+            values |= {"CALLS": lambda direction: sweeps[direction], "CALL": Cells(self._calls.words)}
         return [values.get(name, 0) for name in WORDS]
 
     def _kernel(self, number: int, direction: str):
@@ -173,7 +178,10 @@ class CheckedWorkspace:
 
     def _run(self, entry: str, *arguments):
         with np.errstate(all="ignore"):
-            return self._sweeps[entry](self.words, *arguments)
+            outcome = self._sweeps[entry](self.words, *arguments)
+        if self._calls is not None:
+            self._calls.end()
+        return outcome
 
     def step(self, instruction: int) -> int:
         """Run one instruction forward; return its status."""

@@ -30,6 +30,9 @@ WORDS = (
     "COPY_IN_COUNT",
     "COPY_OUT",  # the same, bound gradients
     "COPY_OUT_COUNT",
+    "CALLS",  # address of the addresses of three functions that call rules, forward and back
+    "CALL",  # address of what they are told: first cell, size (and stride) of result and operands
+    "RAISED",  # out: the status of a rule that raised in a sweep
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
+from .calls import Calls
 from .frame import WORD, WORDS
 from .plan import Plan
 
@@ -66,6 +67,7 @@ class Workspace:
         self.outputs = tuple(self.value_view(value) for value in plan.tape.outputs)
         self.prologue_done = False
         self._fill_frame()
+        self.calls = Calls(plan, self.v, self.g).into(self.frame) if plan.tape.calls else None
 
     def _view(self, cells, first, value) -> np.ndarray:
         plan = self.plan
@@ -122,9 +124,18 @@ class Workspace:
 
     # ---- sweeps
 
+    def _sweep(self, name: str, start: int = 0) -> int:
+        """Run a sweep and return its status; raise what a rule in it raised."""
+        if self.calls is None:
+            return kernels.sweeps()[name](self.address, start)
+        self.calls.begin()
+        outcome = kernels.sweeps()[name](self.address, start)
+        self.calls.end()
+        return outcome
+
     def run_prologue(self) -> int:
         """Compute what depends on constants alone; needed before the first forward sweep."""
-        outcome = kernels.sweeps()["prologue"](self.address, 0)
+        outcome = self._sweep("prologue")
         self.prologue_done = outcome == status.DONE
         return outcome
 
@@ -134,11 +145,11 @@ class Workspace:
             outcome = self.run_prologue()
             if outcome:
                 return outcome
-        return kernels.sweeps()["value"](self.address, 0)
+        return self._sweep("value")
 
     def forward_lanes(self) -> None:
         """Run again what depends on lanes; guards on the rest have held."""
-        kernels.sweeps()["lanes"](self.address, 0)
+        self._sweep("lanes")
 
     def accept_guard(self) -> int:
         """Go on behind a guard that stopped the sweep, taking the traced side; return the status.
@@ -148,11 +159,11 @@ class Workspace:
         """
         at = self.stopped
         self.prologue_done = at >= self.plan.prologue  # else it runs again, and stops, next time
-        return kernels.sweeps()["resume"](self.address, at + 1)
+        return self._sweep("resume", at + 1)
 
     def reverse(self) -> None:
         """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
-        kernels.sweeps()["pullback"](self.address, 0)
+        self._sweep("pullback")
 
     def guard_value(self, instruction: int) -> float:
         """Return the value that the guard at an instruction saw."""

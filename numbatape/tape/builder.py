@@ -47,6 +47,7 @@ class TapeBuilder:
         self.literals: list[Literal] = []
         self.inputs: list[InputSlot] = []
         self.guards: list[Guard] = []
+        self.calls: list = []  # rules by the number that call instructions have as an operand
         self._layout_index: dict[Layout, int] = {self.layouts[0]: 0}
         self._scalar_literals: dict[tuple, int] = {}
         self._lines: dict[tuple[int, int], int] = {}
@@ -205,6 +206,7 @@ class TapeBuilder:
             lines=self.line_table(),
             sizes=self.sizes.freeze(),
             names=self.names,
+            calls=tuple(self.calls),
         )
 
     def _groups(self, values):

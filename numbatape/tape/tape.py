@@ -121,6 +121,9 @@ class Tape:
         Op names by row, so that a listing needs no op table.
     uniform
         On a tape with lanes: how many instructions come first that do not depend on the lanes.
+    calls
+        Rules written by the user, by the number that is an operand of ``call`` instructions; what the
+        engine asks of them is in `numbatape.engine.calls`.
     """
 
     code: np.ndarray
@@ -137,6 +140,7 @@ class Tape:
     sizes: SizeTable
     names: tuple[str, ...]
     uniform: int = 0
+    calls: tuple = ()
 
     def __len__(self) -> int:
         return len(self.code)
@@ -172,7 +176,7 @@ class Tape:
             content.update(array.tobytes())
         for literal in self.literals:
             content.update(literal.data.tobytes())
-        fixed = (self.prologue, self.layouts, self.inputs, self.outputs, self.sizes, self.names)
+        fixed = (self.prologue, self.layouts, self.inputs, self.outputs, self.sizes, self.names, self.calls)
         content.update(repr(fixed).encode())
         return content.hexdigest()
 

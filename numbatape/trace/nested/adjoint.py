@@ -32,7 +32,7 @@ from ..primitives import (
     view,
 )
 from ..trace import Trace
-from . import spectral  # noqa: F401  (it registers itself)
+from . import calls, spectral  # noqa: F401  (they register themselves)
 from .formulas import condition_function, partial_function, select
 from .pullbacks import PULLBACKS
 

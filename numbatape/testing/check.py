@@ -1,0 +1,331 @@
+"""`check_derivatives`: everything that a function's derivatives must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..caches import (
+    Constant,
+    Static,
+    prepare_derivative_cache,
+    prepare_gradient_cache,
+    prepare_hvp_cache,
+    value_and_derivative,
+    value_and_gradient,
+    value_and_hvp,
+)
+from ..config import Config
+from ..trace import pytrees
+from .differences import extrapolated
+from .failures import DerivativeError, compare
+from .memory import check_growth
+from .point import Point, contents, copied, float_leaves, is_active, unmarked, weighed
+
+MODES = ("reverse_over_forward", "forward_over_reverse")
+COORDINATES = 64  # differences are taken along so many coordinates, and along random directions
+DIRECTIONS = 3
+STEP = 0.02
+
+
+def check_derivatives(
+    f: Callable,
+    *args,
+    order: int = 2,
+    rtol: float = 1e-6,
+    atol: float = 1e-8,
+    rtol_modes: float = 1e-11,
+    points: int = 2,
+    float32: bool = True,
+    forward: bool = True,
+    seed: int = 0,
+) -> None:
+    """Check a function's derivatives, at some arguments and near them.
+
+    The value is compared with the plain function's, forward with reverse mode along random directions, the
+    gradient with extrapolated differences, the Hessian-vector product in both nestings with one
+    another and with differences of the gradient. Calls are repeated and must give the same bits,
+    leave the arguments alone and need no more memory than the first ones; the same array as
+    two arguments must give two gradients; dtypes must be NumPy's, in float32 too.
+
+    Parameters
+    ----------
+    f : callable
+        Function of any number of results; a random weighed sum of them is differentiated.
+    *args
+        As for `prepare_gradient_cache`, `Constant` and `Static` among them.
+    order : {1, 2}
+        Of derivatives.
+    rtol, atol
+        For differences; relative to the largest derivative.
+    rtol_modes
+        For forward against reverse mode, and one nesting against the other; relative to the sum of the
+        terms' absolute values.
+    points
+        How many points near the arguments are checked too: a term that vanishes at the arguments may not
+        elsewhere. Entries move by up to a tenth of themselves, zeros by up to 0.1; points at which ``f``
+        is not finite are passed over.
+    float32
+        Whether to check float32 arguments too, for dtypes alone.
+    forward
+        Whether to check forward mode, which a rule without a pushforward may not have.
+    seed
+        Of the random numbers.
+
+    Raises
+    ------
+    DerivativeError
+        An `AssertionError` with the worst coordinate and both numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.testing.check_derivatives(lambda x, y: np.sum(np.sin(x) * y), np.ones(3), 2.0)
+    """
+    rng = np.random.default_rng(seed)
+    point = Point(args)
+    options = order, forward, (rtol, atol, rtol_modes)
+    _Check(f, point, options, rng).run()
+    for _ in range(points):
+        u = rng.uniform(-1.0, 1.0, (2, point.vector.size))
+        near = point.vector * (1.0 + 0.1 * u[0]) + np.where(point.vector == 0.0, 0.1 * u[1], 0.0)
+        moved = Point(point.at(near))
+        with np.errstate(all="ignore"):
+            value = f(*unmarked(copied(moved.args)))
+        if all(np.isfinite(leaf).all() for leaf in float_leaves(value)):
+            _Check(f, moved, options, rng).run()
+    _check_sharing(f, point, rng)
+    if float32:
+        _check_dtypes(f, point, np.dtype(np.float32))
+
+
+class _Check:
+    """The checks at one point."""
+
+    def __init__(self, f, point: Point, options, rng):
+        self.f, self.point, self.rng = f, point, rng
+        self.order, self.forward, (self.rtol, self.atol, self.rtol_modes) = options
+        single = any(
+            np.asarray(leaf).dtype == np.float32
+            for arg in point.args
+            if not isinstance(arg, (Constant, Static))
+            for leaf in pytrees.leaves(arg)
+        )
+        if single:
+            self.rtol_modes = max(self.rtol_modes, 1e-4)
+            self.rtol, self.atol = max(self.rtol, 1e-3), max(self.atol, 1e-4)
+        self.value = f(*unmarked(copied(point.args)))
+        leaves = float_leaves(self.value)
+        if not leaves:
+            raise TypeError("the function returns no float, nor an array of floats")
+        self.weights = [
+            rng.uniform(0.5, 1.5, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)) for x in leaves
+        ]
+        self.total = weighed(f, self.weights)
+
+    def run(self) -> None:
+        gradient = self.first_order()
+        if self.order > 1:
+            self.second_order(gradient)
+
+    # ---- first order
+
+    def first_order(self) -> np.ndarray:
+        point = self.point
+        args = copied(point.args)
+        before = contents(args)
+        cache = prepare_gradient_cache(self.total, *args)
+        calls = [value_and_gradient(cache, *args) for _ in range(4)]
+        flat = [np.append(point.flat(grads), float(value)) for value, grads in calls]
+        for k, again in enumerate(flat[1:], 2):
+            compare(f"call {k} of the gradient", again, ("now", "in the first call"), flat[0], 0.0, "entry ")
+        if contents(args) != before:
+            raise DerivativeError("computing the gradient wrote to the arguments")
+        self._compare_value(calls[0][0], args)
+        check_growth(lambda: value_and_gradient(cache, *args))
+        gradient = flat[0][:-1]
+        if self.forward:
+            self._modes(gradient, args)
+        self._differences("the gradient", gradient, lambda v: float(self.total(*unmarked(self._wide(v)))))
+        return gradient
+
+    def _compare_value(self, traced, args) -> None:
+        """Compare the value with that of the plain function, called twice."""
+        plain, again = (float(self.total(*unmarked(copied(args)))) for _ in range(2))
+        compare("the plain function", again, ("now", "in the call before"), plain, 0.0)
+        leaves = zip(self.weights, float_leaves(self.value), strict=True)
+        scale = sum(float(np.sum(np.abs(w * x))) for w, x in leaves)
+        names = "on the tape", "of the plain function"
+        compare("the value", traced, names, plain, self.rtol_modes * scale)
+
+    def _wide(self, vector) -> tuple:
+        return self.point.at(vector, np.dtype(np.float64))
+
+    def _modes(self, gradient: np.ndarray, args) -> None:
+        cache = prepare_derivative_cache(self.total, *args)
+        for _ in range(DIRECTIONS):
+            v = self.rng.normal(size=gradient.size)
+            pairs = [
+                x if isinstance(x, (Constant, Static)) else (x, dx)
+                for x, dx in zip(args, self.point.at(v), strict=True)
+            ]
+            first, second = (value_and_derivative(cache, *pairs)[1] for _ in range(2))
+            compare("the second forward derivative", second, ("now", "before"), first, 0.0)
+            v = Point(self.point.at(v)).vector  # rounded as the direction was
+            terms = np.abs(gradient * v)
+            compare(
+                "a directional derivative",
+                first,
+                ("in forward mode", "in reverse mode"),
+                np.sum(gradient * v),
+                self.rtol_modes * (np.sum(terms) + np.max(np.abs(gradient), initial=0.0)),
+            )
+
+    def _differences(self, what: str, gradient: np.ndarray, at: Callable) -> None:
+        """Compare a gradient with differences of a number."""
+        x = self.point.vector
+        scale = float(np.max(np.abs(gradient), initial=0.0))
+        count = min(COORDINATES, x.size)
+        chosen = np.sort(self.rng.permutation(x.size)[:count])
+        value = abs(at(x))
+        for k in chosen:
+            unit = np.zeros(x.size)
+            unit[k] = 1.0
+            self._one(
+                what,
+                self.point.labels[k],
+                gradient[k],
+                lambda h, u=unit: at(x + h * u),
+                STEP * max(1.0, abs(x[k])),
+                scale,
+                value,
+            )
+        for _ in range(DIRECTIONS if x.size > count else 0):
+            v = self.rng.normal(size=x.size)
+            v /= np.linalg.norm(v)
+            self._one(
+                what, "a random direction", gradient @ v, lambda h, v=v: at(x + h * v), STEP, scale, value
+            )
+
+    def _one(self, what, where, got, f, step, scale, value) -> None:
+        wanted, error = extrapolated(f, step)
+        tolerance = self.atol + self.rtol * max(scale, abs(float(wanted))) + 1e-10 * value
+        _settled(what, where, got, wanted, error, tolerance)
+
+    # ---- second order
+
+    def second_order(self, gradient: np.ndarray) -> None:
+        point, args = self.point, copied(self.point.args)
+        before = contents(args)
+        v = self.rng.normal(size=gradient.size)
+        v = Point(point.at(v)).vector
+        direction = [
+            part for part, x in zip(point.at(v), args, strict=True) if not isinstance(x, (Constant, Static))
+        ]
+        alone = len(direction) == 1
+        products = []
+        for mode in MODES:
+            cache = prepare_hvp_cache(self.total, *args, config=Config(second_order_mode=mode))
+            given = direction[0] if alone else tuple(direction)
+            rows = []
+            for _ in range(2):
+                _, grads, product = value_and_hvp(cache, given, *args)
+                rows.append([self._joined(grads, args, alone), self._joined(product, args, alone)])
+            compare(f"the second call of {mode}", rows[1], ("now", "before"), rows[0], 0.0, "entry ")
+            scale = np.max(np.abs(gradient), initial=0.0)
+            compare(
+                f"the gradient of {mode}",
+                rows[0][0],
+                ("there", "alone"),
+                gradient,
+                10 * self.rtol_modes * scale,
+                "entry ",
+            )
+            products.append(rows[0][1])
+        if contents(args) != before:
+            raise DerivativeError("computing a Hessian-vector product wrote to the arguments")
+        scale = float(np.max(np.abs(products), initial=0.0))
+        within = 100 * self.rtol_modes * (scale + np.max(np.abs(gradient), initial=0.0))
+        compare("a Hessian-vector product", products[0], MODES, products[1], within, "entry ")
+        wide = prepare_gradient_cache(self.total, *self._wide(point.vector))
+
+        def gradient_at(h):
+            return point.flat(value_and_gradient(wide, *self._wide(point.vector + h * v))[1])
+
+        size = max(1.0, float(np.max(np.abs(v))))
+        wanted, error = extrapolated(gradient_at, STEP / size)
+        noise = 1e-10 * np.max(np.abs(gradient), initial=0.0)
+        for k in range(v.size):
+            tolerance = self.atol + self.rtol * max(scale, abs(float(wanted[k]))) + noise
+            _settled(
+                "a Hessian-vector product", point.labels[k], products[0][k], wanted[k], error[k], tolerance
+            )
+
+    def _joined(self, parts, args, alone: bool) -> np.ndarray:
+        """Return a gradient of the differentiated arguments as one vector."""
+        rows = iter((parts,) if alone else parts)
+        return self.point.flat([None if isinstance(x, (Constant, Static)) else next(rows) for x in args])
+
+
+def _settled(what, where, got, wanted, error, tolerance) -> None:
+    """Compare with a difference; raise too where the differences do not agree with one another."""
+    got, wanted, error = float(got), float(wanted), float(error)
+    if abs(got - wanted) > tolerance + min(error, tolerance):
+        raise DerivativeError(
+            f"{what} at {where}: {got!r} computed, {wanted!r} by extrapolated differences (whose error is "
+            f"about {error:.1e})"
+        )
+    if not (np.isfinite(wanted) and error <= 10.0 * tolerance):
+        raise DerivativeError(
+            f"{what} at {where}: {got!r} computed, but differences do not settle (about {wanted!r}, error "
+            f"about {error:.1e}): the function is not smooth there, not finite nearby, or not a function of "
+            "its arguments"
+        )
+
+
+def _check_sharing(f: Callable, point: Point, rng) -> None:
+    """Check that one array as two arguments has the gradients of two equal arrays."""
+    args = point.args
+    arrays = [k for k, x in enumerate(args) if isinstance(x, np.ndarray) and is_active(x)]
+    for place, k in enumerate(arrays):
+        for j in arrays[place + 1 :]:
+            if args[k].shape != args[j].shape or args[k].dtype != args[j].dtype:
+                continue
+            given = list(copied(args))
+            given[j] = given[k]
+            apart = copied(given)
+            before = contents(apart)
+            with np.errstate(all="ignore"):
+                value = f(*unmarked(apart))
+            if contents(apart) != before:
+                return  # a function that writes to its arguments may see that they are one
+            total = weighed(f, [rng.uniform(0.5, 1.5, np.shape(x)) for x in float_leaves(value)])
+            results = []
+            for these in (given, copied(given)):
+                _, grads = value_and_gradient(prepare_gradient_cache(total, *these), *these)
+                results.append(point.flat(grads))
+            names = "for one array twice", "for two equal arrays"
+            compare(f"arguments {k} and {j}: the gradient", results[0], names, results[1], 0.0, "entry ")
+
+
+def _check_dtypes(f: Callable, point: Point, dtype: np.dtype) -> None:
+    """Check dtypes of values and gradients for arguments of another dtype."""
+    args = point.at(point.vector, dtype)
+    with np.errstate(all="ignore"):
+        wanted = float_leaves(f(*unmarked(copied(args))))
+    total = weighed(f, [np.ones(np.shape(leaf)) for leaf in wanted])
+    value, grads = value_and_gradient(prepare_gradient_cache(total, *args), *args)
+    kind = np.result_type(*(np.asarray(leaf).dtype for leaf in wanted))
+    if np.asarray(value).dtype != kind:
+        raise DerivativeError(
+            f"for {dtype} arguments the value is {np.asarray(value).dtype}, that of the plain function {kind}"
+        )
+    for k, (arg, grad) in enumerate(zip(args, grads, strict=True)):
+        if grad is None:
+            continue
+        for leaf, own in zip(pytrees.leaves(grad), pytrees.leaves(arg), strict=True):
+            if is_active(own) and np.asarray(leaf).dtype != dtype:
+                raise DerivativeError(
+                    f"for {dtype} arguments the gradient of argument {k} is {np.asarray(leaf).dtype}"
+                )

@@ -1,0 +1,47 @@
+"""Derivatives by central differences, extrapolated to step zero.
+
+One step size proves nothing: among several some agree by accident with a wrong derivative, or with
+none. The extrapolation uses all of them, and says how far they are from agreeing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+LEVELS = 9
+RATIO = 2.0
+
+
+def extrapolated(f: Callable[[float], np.ndarray], step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (derivative of f at 0, estimate of its error), entry by entry (Ridders, 1982).
+
+    Parameters
+    ----------
+    f
+        Function of a real number to an array.
+    step
+        The first step; the last is smaller by a factor of 256.
+    """
+    previous: list[np.ndarray] = []
+    best = error = None
+    for level in range(LEVELS):
+        h = step / RATIO**level
+        with np.errstate(all="ignore"):
+            row = [(np.asarray(f(h), float) - np.asarray(f(-h), float)) / (2.0 * h)]
+            for k, last in enumerate(previous):
+                factor = RATIO ** (2 * (k + 1))
+                row.append((factor * row[k] - last) / (factor - 1.0))
+                # Of three neighbours in the table, all of other steps, the two differences.
+                seen = np.maximum(np.abs(row[k + 1] - row[k]), np.abs(row[k + 1] - last))
+                seen = np.where(np.isnan(seen), np.inf, seen)
+                if best is None or error is None:
+                    best, error = row[k + 1], seen
+                else:
+                    better = seen < error
+                    best, error = np.where(better, row[k + 1], best), np.where(better, seen, error)
+        previous = row
+    assert best is not None
+    assert error is not None
+    return best, error

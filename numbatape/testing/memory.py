@@ -1,0 +1,33 @@
+"""Whether calls keep memory."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+from .failures import DerivativeError
+
+CALLS = 20
+GROWTH = 4096  # bytes in CALLS steady calls: what a garbage collector may leave
+
+
+def check_growth(call: Callable) -> None:
+    """Raise if steady calls keep memory."""
+    grown = []
+    for _ in range(2):
+        call()
+        gc.collect()
+        tracing = tracemalloc.is_tracing()
+        if not tracing:
+            tracemalloc.start()
+        call()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(CALLS):
+            call()
+        gc.collect()
+        grown.append(tracemalloc.get_traced_memory()[0] - before)
+        if not tracing:
+            tracemalloc.stop()
+    if min(grown) > GROWTH:
+        raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")

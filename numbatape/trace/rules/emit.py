@@ -1,0 +1,128 @@
+"""Recording a call of a rule: arguments into one operand, one instruction, results out of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import UnsupportedOperationError
+from ...tape.tape import F32, F64
+from ..array import TracedArray, new_traced
+from ..primitives import (
+    FLOAT32,
+    array_instruction,
+    assemble,
+    reshape,
+    stop_gradient,
+    trace_of,
+    value_of,
+    view,
+)
+from ..trace import CURRENT, Trace, where_in_user_code
+from .site import ArgumentSpec, Port, Site, allocated, plain_result, ports_of
+
+
+def emit(rule, args: list, rest: tuple[int, ...] = ()):
+    """Record a call of a rule and return its result.
+
+    Parameters
+    ----------
+    args
+        Traced and other arguments.
+    rest
+        Positions of traced arguments that the rule's pullback is not for.
+    """
+    trace = trace_of(args)
+    traced = [k for k, arg in enumerate(args) if arg.__class__ is TracedArray]
+    first, others = [k for k in traced if k not in rest], [k for k in traced if k in rest]
+    for k in traced:
+        _ = args[k].shape  # sizes are guards
+    values = [_copied(value_of(arg)) for arg in args]
+    specs = list(map(ArgumentSpec.of, values))
+    results, single = _value(rule, values, specs)
+    exact = {np.asarray(x).dtype for x in (*(values[k] for k in traced), *results)} == {FLOAT32}
+    family = F32 if exact else F64
+    site = Site(
+        rule=rule,
+        args=[None if k in traced else value for k, value in enumerate(values)],
+        traced=[*first, *others],
+        first=ports_of(values[k] for k in first),
+        rest=ports_of(values[k] for k in others),
+        results=ports_of(results),
+        single=single,
+        specs=specs,
+        family=family,
+    )
+    site.number = len(trace.tape.calls)
+    trace.tape.calls.append(site)
+    dtype = np.float32 if exact else np.float64
+    flat = np.concatenate([np.ravel(part).astype(dtype) for part in results])
+    operands = (
+        flattened(trace, [args[k] for k in first], dtype),
+        flattened(trace, [args[k] for k in others], dtype),
+        np.float64(site.number),
+    )
+    out = array_instruction("call", operands, flat)
+    parts = [_part(out, port, value) for port, value in zip(site.results, results, strict=True)]
+    # As they are now: what the function writes into its arrays later must not move these along.
+    before = [_again(args[k], values[k]) for k in site.traced]
+    trace.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
+    return site.packed(parts)
+
+
+def _again(x: TracedArray, value) -> TracedArray:
+    """Return another traced array of the same cells, with a value of its own."""
+    return new_traced(x._trace, value, x._id, x._level, x._family)
+
+
+def flattened(trace: Trace, parts: list, dtype):
+    """Return arrays and numbers, traced or not, one after the other in one vector."""
+    lines = [_line(x) for x in parts]
+    if len(lines) == 1 and lines[0].__class__ is TracedArray and lines[0].ndim:
+        return lines[0]
+    pieces, start = [], 0
+    for line in lines:
+        stop = start + np.size(value_of(line))
+        pieces.append(((slice(start, stop),), line))
+        start = stop
+    # An operand is needed where there is no argument: one cell that nobody reads.
+    return assemble(trace, (start,), dtype, pieces) if pieces else np.zeros(1, dtype)
+
+
+def _line(x):
+    """Return an array as a vector; a number as it is."""
+    if x.__class__ is not TracedArray:
+        return np.ravel(x)
+    return reshape(x, (x.size,)) if x.ndim else x
+
+
+def _part(flat: TracedArray, port: Port, value) -> TracedArray:
+    """Return one of the results in a call's vector."""
+    trace = flat._trace
+    strides = trace.tape.contiguous_strides(port.shape)[0]
+    part = view(flat, value, port.shape, strides, port.start)
+    if port.dtype.kind != "f":
+        return stop_gradient(part)
+    if port.dtype == FLOAT32 and flat._family == F64:
+        return new_traced(trace, value, trace.cast(part, F32), part._level, F32)
+    return part
+
+
+def _copied(value):
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _value(rule, values: list, specs) -> tuple[list, bool]:
+    """Call the rule as the sweeps will; raise if it writes to an argument."""
+    given = [_copied(value) for value in values]
+    token = CURRENT.set(None)  # verbs in the rule are not those of this trace
+    try:
+        result = rule.value(*given, **allocated(rule.workspace, specs))
+    finally:
+        CURRENT.reset(token)
+    for k, (now, before) in enumerate(zip(given, values, strict=True)):
+        if isinstance(before, np.ndarray) and before.dtype != object and now.tobytes() != before.tobytes():
+            raise UnsupportedOperationError(
+                f"the rule {rule.name} ({where_in_user_code()}) writes to its argument {k}: let it write to "
+                "its workspace, and assign the result (x[...] = rule(x))"
+            )
+    return plain_result(rule.name, result, lambda part: part.__class__ is TracedArray)

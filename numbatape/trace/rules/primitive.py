@@ -1,0 +1,192 @@
+"""`primitive` and `zero_derivative`: what the user declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import optree
+
+from ...errors import UnsupportedOperationError
+from .. import pytrees, scipy_bridge
+from ..array import TracedArray
+from ..plain import strip
+from ..primitives import stop_gradient, trace_of
+from ..trace import CURRENT, current
+from .emit import emit
+from .linear import Pulled, emit_linear, is_jitted, no_further_derivative
+from .site import ArgumentSpec, allocated
+
+
+class Rule:
+    """A function with hand-written rules; see `primitive`.
+
+    Attributes
+    ----------
+    traceable
+        Whether the pullback is plain NumPy, so that it can be traced, and differentiated again.
+    """
+
+    __slots__ = ("name", "pullback", "pushforward", "traceable", "value", "workspace")
+
+    def __init__(self, value, pullback, pushforward, workspace):
+        self.value, self.pullback, self.pushforward = value, pullback, pushforward
+        self.workspace = workspace
+        self.name = getattr(value, "__qualname__", None) or repr(value)
+        self.traceable = workspace is None and not is_jitted(pullback)
+
+    def no_further_derivative(self) -> UnsupportedOperationError:
+        return no_further_derivative(self.name)
+
+    def nested(self, site, cotangents, results, args) -> list:
+        """Record the pullback; return one cotangent an argument that it is for."""
+        if not self.traceable:
+            return list(emit_linear(Pulled(self, site), cotangents, results, args))
+        pullback = scipy_bridge.rebind(self.pullback)
+        parts = pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
+        return site.checked_cotangents(parts)
+
+
+class Primitive:
+    """A function with hand-written rules. Made by `primitive`."""
+
+    def __init__(self, rule: Rule):
+        self._rule = rule
+        # Where the pullback is traced, what it captures is on tapes: these are watched for changes.
+        self._traced = [f for f in (rule.pullback, rule.pushforward) if rule.traceable and f is not None]
+        self.__name__ = getattr(rule.value, "__name__", rule.name)
+        self.__qualname__ = rule.name
+        self.__doc__ = getattr(rule.value, "__doc__", None)
+
+    def __call__(self, *args):
+        rule = self._rule
+        args = strip(list(args))
+        if any(arg.__class__ is TracedArray for arg in args):
+            try:
+                return emit(rule, args)
+            except Exception:
+                trace_of(args).failed = True  # the function may catch it
+                raise
+        for arg in args:
+            leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
+            if any(leaf.__class__ is TracedArray for leaf in leaves):
+                raise UnsupportedOperationError(
+                    f"a traced value inside a {type(arg).__name__} is an argument of the rule {rule.name}; "
+                    "pass arrays and numbers one by one"
+                )
+        token = CURRENT.set(None)  # verbs in the rule are not those of a trace around
+        try:
+            return rule.value(*args, **allocated(rule.workspace, map(ArgumentSpec.of, args)))
+        finally:
+            CURRENT.reset(token)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self._rule.name}>"
+
+
+def primitive(
+    value: Callable | None = None,
+    *,
+    pullback: Callable,
+    pushforward: Callable | None = None,
+    workspace: Callable | None = None,
+):
+    """Declare a function with hand-written rules.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(*args)``, plain Python or compiled by Numba, of arrays and numbers (what is not traced may be
+        anything); returns an array, a number or a tuple of them. Left out, a decorator is returned.
+    pullback : callable
+        ``pullback(ybar, y, *args)`` → a tuple with one cotangent an argument, of the argument's shape;
+        None for none. ``y`` is what ``value`` returned, ``ybar`` its cotangent. In plain NumPy it is
+        differentiated again where derivatives are nested, and forward mode is its transpose.
+    pushforward : callable, optional
+        ``pushforward(tangents, y, *args)`` → tangent of the result, for a tuple with one tangent an argument
+        (None for arguments that are not traced). Needed for forward mode, and for Hessian-vector
+        products, where the pullback is compiled or has a workspace.
+    workspace : callable, optional
+        ``workspace(*specs)`` → ``{name: (shape, dtype)}``: memory that the rule needs, for arguments of
+        the given `shape` and `dtype`. It is allocated once a cache and call site, and all functions of the
+        rule get it as the keyword ``workspace``: a named tuple of arrays. What ``value`` leaves there
+        ``pullback`` finds.
+
+    Returns
+    -------
+    callable
+        The function, to be used in traced functions and outside. Shapes are fixed while tracing.
+
+    Raises
+    ------
+    OutputError
+        From a call: the rule returned another number of cotangents, or other shapes, than it should.
+
+    Notes
+    -----
+    No function of a rule may write to its arguments. Each is called in every sweep, by Python: about
+    4 µs on top of its own time.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> def pullback(ybar, y, x):
+    ...     return (ybar * 3.0 * x**2,)
+    >>> cube = nt.primitive(lambda x: x**3, pullback=pullback)
+    >>> cube(np.array([1.0, 2.0]))
+    array([1., 8.])
+    >>> nt.grad(lambda x: np.sum(cube(x)))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+    if value is None:
+        return lambda function: primitive(
+            function, pullback=pullback, pushforward=pushforward, workspace=workspace
+        )
+    for name, function in (("value", value), ("pullback", pullback)):
+        if not callable(function):
+            raise TypeError(f"nt.primitive: {name} must be callable, got {function!r}")
+    return Primitive(Rule(value, pullback, pushforward, workspace))
+
+
+class ZeroDerivative:
+    """A function whose derivative is zero. Made by `zero_derivative`."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+        self.__name__ = getattr(function, "__name__", repr(function))
+        self.__doc__ = getattr(function, "__doc__", None)
+
+    def __call__(self, *args, **kwargs):
+        if current() is None:
+            return self.function(*args, **kwargs)
+        result = scipy_bridge.rebind(self.function)(*args, **kwargs)
+        return optree.tree_map(
+            lambda leaf: stop_gradient(leaf) if leaf.__class__ is TracedArray else leaf,
+            result,
+            none_is_leaf=True,
+            namespace=pytrees.NAMESPACE,
+        )
+
+    def __repr__(self) -> str:
+        return f"<zero derivative of {self.__name__}>"
+
+
+def zero_derivative(f: Callable) -> ZeroDerivative:
+    """Return the same function with zero derivative.
+
+    Its result follows the arguments' values; no cotangent passes.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy function of arrays, numbers and pytrees of them.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> scale = nt.zero_derivative(lambda x: np.max(np.abs(x)))
+    >>> nt.grad(lambda x: np.sum(x / scale(x)))(np.array([1.0, 4.0]))
+    array([0.25, 0.25])
+    """
+    if not callable(f):
+        raise TypeError(f"nt.zero_derivative: {f!r} is not callable")
+    return ZeroDerivative(f)

@@ -1,0 +1,260 @@
+"""`Site`: one call of a rule on a tape, and its `Instance` at one place of a plan.
+
+All arguments stand one after the other in one operand of the instruction, all results in its result;
+a `Port` says where, and as what the rule gets them.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import OutputError, UnsupportedOperationError
+
+
+@dataclass(frozen=True)
+class ArgumentSpec:
+    """What ``workspace=`` of `primitive` is told of an argument.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, value) -> ArgumentSpec:
+        value = value if isinstance(value, np.ndarray) else np.asarray(value)
+        return cls(value.shape, value.dtype)
+
+
+def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
+    """Return the keyword with a rule's memory: a named tuple of arrays; nothing if it declares none."""
+    wanted = {} if workspace is None else workspace(*specs)
+    if not wanted:
+        return {}
+    names = namedtuple("Workspace", wanted)  # type: ignore[misc]  # (Numba takes named tuples)
+    return {"workspace": names(*(np.zeros(shape, dtype) for shape, dtype in wanted.values()))}
+
+
+@dataclass(frozen=True)
+class Port:
+    """A part of a flat operand.
+
+    Attributes
+    ----------
+    start, stop
+        Its cells.
+    shape, dtype
+        Of the array that stands there.
+    scalar
+        The class of the number that stands there, None for an array.
+    """
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    scalar: type | None
+
+    def view(self, flat: np.ndarray) -> np.ndarray:
+        """Return its cells in its shape."""
+        return flat[self.start : self.stop].reshape(self.shape)
+
+    def reader(self, flat: np.ndarray) -> Callable[[], Any]:
+        """Return a function that gives what stands there: the cells themselves where they will do."""
+        if self.scalar is not None:
+            number = self.scalar
+            return lambda: number(flat[self.start])
+        part = flat[self.start : self.stop]
+        if part.dtype == self.dtype and part.flags.c_contiguous:
+            cells = part.reshape(self.shape)
+            return lambda: cells
+        buffer = np.empty(self.shape, self.dtype)
+        line = buffer.reshape(-1)
+
+        def read():
+            line[...] = part
+            return buffer
+
+        return read
+
+
+def ports_of(values) -> list[Port]:
+    """Return where values stand, one after the other."""
+    ports, start = [], 0
+    for value in values:
+        array = np.asarray(value)
+        scalar = None if isinstance(value, np.ndarray) else type(value)
+        ports.append(Port(start, start + array.size, array.shape, array.dtype, scalar))
+        start += array.size
+    return ports
+
+
+def shape_of(x) -> tuple[int, ...]:
+    """Return np.shape(x); of an array in a tenth of the time."""
+    return x.shape if x.__class__ is np.ndarray else np.shape(x)
+
+
+@dataclass(eq=False)
+class Site:
+    """A call of a rule, as it stands on a tape.
+
+    Attributes
+    ----------
+    rule
+        What is called: has ``name``, ``value``, ``pullback``, ``workspace``.
+    args
+        The arguments; None in the place of traced ones.
+    traced
+        Positions of the traced arguments: first those that the pullback is for, then the rest.
+    first, rest, results
+        Ports of these arguments and of the results.
+    single
+        Whether the rule returns one result, not a tuple.
+    specs
+        Of all arguments.
+    """
+
+    rule: Any
+    args: list
+    traced: list[int]
+    first: list[Port]
+    rest: list[Port]
+    results: list[Port]
+    single: bool
+    specs: list[ArgumentSpec]
+    family: int
+    number: int = -1
+
+    def __repr__(self) -> str:
+        return f"Site({self.rule.name!r}, {self.number})"
+
+    def packed(self, parts):
+        """Return results (or cotangents of them) as the rule knows them."""
+        return parts[0] if self.single else tuple(parts)
+
+    def filled(self, values) -> list:
+        """Return all arguments, given the traced ones."""
+        args = list(self.args)
+        for position, value in zip(self.traced, values, strict=True):
+            args[position] = value
+        return args
+
+    # ---- what the rule returned
+
+    def checked_results(self, result) -> list:
+        """Return the parts of a result; raise if it is another than when it was traced."""
+        parts = [result] if self.single else list(result)
+        for part, port in zip(parts, self.results, strict=True):
+            if shape_of(part) != port.shape:
+                raise OutputError(
+                    f"the rule {self.rule.name} returned shape {np.shape(part)}; when it was traced, for "
+                    f"arguments of the same shapes, {port.shape}"
+                )
+        return parts
+
+    def checked_cotangents(self, cotangents, what: str = "pullback") -> list:
+        """Return one cotangent a traced argument; raise if they are not what the arguments need."""
+        count = len(self.args)
+        if not isinstance(cotangents, (tuple, list)) or len(cotangents) != count:
+            came = len(cotangents) if isinstance(cotangents, (tuple, list)) else type(cotangents).__name__
+            raise OutputError(
+                f"the {what} of the rule {self.rule.name} must return a tuple of {count} cotangents, one an "
+                f"argument (None for none); got {came}"
+            )
+        for position in self.traced:
+            part, shape = cotangents[position], self.specs[position].shape
+            if part is not None and shape_of(part) != shape:
+                raise OutputError(
+                    f"the {what} of the rule {self.rule.name} returned a cotangent of shape {np.shape(part)} "
+                    f"for argument {position}, which has shape {shape}"
+                )
+        return [cotangents[position] for position in self.traced]
+
+    # ---- the engine's side
+
+    def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
+        """Return an instance on cells; see `numbatape.engine.calls`."""
+        return Instance(self, out, first, rest, out_adjoint, first_adjoint)
+
+
+class Instance:
+    """A rule with memory of its own, on views of cells."""
+
+    def __init__(self, site: Site, out, first, rest, out_adjoint, first_adjoint):
+        self._site = site
+        rule = site.rule
+        self._value, self._pullback = rule.value, rule.pullback
+        self._memory = allocated(rule.workspace, site.specs)
+        readers = [port.reader(first) for port in site.first] + [port.reader(rest) for port in site.rest]
+        self._readers = list(zip(site.traced, readers, strict=True))
+        self._args = list(site.args)
+        self._targets = [port.view(out) for port in site.results]
+        self._results = [port.reader(out) for port in site.results]
+        self._cotangents: list = []
+        self._adjoints: list = []
+        if out_adjoint is not None and first_adjoint is not None:
+            self._cotangents = [port.reader(out_adjoint) for port in site.results]
+            self._adjoints = [strided(port, first_adjoint) for port in site.first]
+
+    def _arguments(self) -> list:
+        args = self._args
+        for position, read in self._readers:
+            args[position] = read()
+        return args
+
+    def forward(self) -> None:
+        """Compute the result."""
+        result = self._value(*self._arguments(), **self._memory)
+        for part, target in zip(self._site.checked_results(result), self._targets, strict=True):
+            target[...] = part
+
+    def reverse(self, rest_needed: bool) -> None:
+        """Add to the adjoints of the arguments."""
+        site = self._site
+        if rest_needed:
+            raise site.rule.no_further_derivative()
+        ybar = site.packed([read() for read in self._cotangents])
+        y = site.packed([read() for read in self._results])
+        cotangents = self._pullback(ybar, y, *self._arguments(), **self._memory)
+        parts = site.checked_cotangents(cotangents)
+        for part, adjoint in zip(parts, self._adjoints, strict=False):
+            if part is not None:
+                adjoint += part
+
+
+def strided(port: Port, flat: np.ndarray) -> np.ndarray:
+    """Return a port's cells in its shape, never a copy."""
+    part = flat[port.start : port.stop]
+    part.shape = port.shape
+    return part
+
+
+def plain_result(name: str, result, is_traced: Callable) -> tuple[list, bool]:
+    """Return (results, whether there is one), copied; raise for what no rule may return."""
+    single = not isinstance(result, tuple)
+    parts = [result] if single else list(result)
+    copies = []
+    for part in parts:
+        if is_traced(part):
+            raise UnsupportedOperationError(
+                f"the value of the rule {name} is traced: it computes with a traced value that is none of "
+                "its arguments; pass that as an argument"
+            )
+        if not isinstance(part, (np.ndarray, np.generic, float, int)):
+            raise OutputError(
+                f"the rule {name} must return an array, a number or a tuple of them, got "
+                f"{type(part).__name__}"
+            )
+        copies.append(np.array(part) if isinstance(part, np.ndarray) else np.asarray(part)[()])
+    if not parts:
+        raise OutputError(f"the rule {name} returned an empty tuple")
+    return copies, single
