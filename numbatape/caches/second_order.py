@@ -10,7 +10,6 @@ from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
 from . import compressed, quick
-from .arguments import is_mark
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real
@@ -82,7 +81,7 @@ class HvpCache(PreparedCache):
             return value_of(space, result), *(Layout.of(flat).ravel(part) for part in (grads, products))
         if not several:
             (k,) = chosen
-            if flat.count - len(flat.marks) == 0 and sum(not is_mark(m) for m in flat.marks) == 1:
+            if flat.count == len(flat.marks):  # no keywords, no containers
                 self._quick = self._quick_multiply(flat, space)
             return value_of(space, result), grads[k], products[k]
         return value_of(space, result), grads, products

@@ -11,7 +11,7 @@ from ...tape.tape import ACTIVE
 from .. import pytrees
 from ..array import TracedArray
 from ..trace import current
-from .adjoint import zeros_like
+from .marks import zeros_like
 from .transforms import Linearised, hessian_product
 
 

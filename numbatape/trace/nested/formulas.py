@@ -9,6 +9,7 @@ of their own.
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import inspect
 import textwrap
@@ -162,14 +163,12 @@ def _compile(definition: ast.FunctionDef):
     exec(compile(module, "<formula>", "exec"), scope)
     function = scope[definition.name]
     names = function.__code__.co_names
-    function.__globals__.update({name: NAMES[name] for name in names if name not in _ATTRIBUTES(function)})
+    function.__globals__.update({name: NAMES[name] for name in names if name not in _attributes(function)})
     return function
 
 
-def _ATTRIBUTES(function) -> set[str]:
+def _attributes(function) -> set[str]:
     """Return the names that a function's code uses as attributes only (``exp`` of ``math.exp``)."""
-    import dis
-
     loaded = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
     return set(function.__code__.co_names) - loaded
 

@@ -18,7 +18,8 @@ from ..functions.common import plain
 from ..plain import strip
 from ..primitives import value_of
 from ..trace import Trace
-from .adjoint import Adjoint, mark, zeros_like
+from .adjoint import Adjoint
+from .marks import mark, zeros_like
 
 
 def is_float(leaf) -> bool:
