@@ -32,6 +32,7 @@ class DerivativeCache(PreparedCache):
         self._plain = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
         self._steady = None
+        self._slope = None
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
@@ -108,9 +109,14 @@ class DerivativeCache(PreparedCache):
 
     def call(self, *args):
         """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
+        return self._gradient(*args) if self._slope is None else self._slope(*args)
+
+    def _gradient(self, *args):
+        self._slope = None
         flat = self._flatten(args)
         scalar_output(self._evaluator.forward(flat).variant.recording)
         value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        self._slope = quick.gradient(self, flat, self._wide, self._gradient)
         return value, rows[0]
 
     call_one = call

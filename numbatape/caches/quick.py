@@ -104,6 +104,20 @@ def jacobian(
     return make(cache, flat, derived, space, general, wrap)
 
 
+def gradient(cache, flat: Flattened, derived: Derived, general: Callable):
+    """Return the steady call of a scalar function of one array, whose gradient takes one sweep."""
+    space = derived.last
+    if space is None or flat.count != 1 or len(flat.active) != 1 or flat.active[0].kind != "array":
+        return None
+    result, parts = space.variant.recording.result
+    number, views = number_of(space, result), arrays_of(space, parts)
+    shape = np.shape(flat.leaves[0])
+    if number is None or views is None or len(views) != 1 or views[0].shape != (int(np.prod(shape)),):
+        return None
+    (slopes,) = views
+    return make(cache, flat, derived, space, general, lambda: (number(), (slopes.copy().reshape(shape),)))
+
+
 def _stopped() -> None:
     """The sweep stopped: at a guard, at a constant that changed, or at an error."""
 
