@@ -46,10 +46,10 @@ class Compressed:
         size = int(np.size(flat.leaves[0]))
         return known if 0 < known.compression.lanes * PAYS <= size else None
 
-    def hessian(self, flat: Flattened) -> np.ndarray:
+    def hessian(self, flat: Flattened, known: Prepared) -> np.ndarray:
         """Return the Hessian as a matrix."""
-        primal = self.sparse._evaluator.forward(flat)
-        return self.sparse._fill(flat, primal, samples_of(flat), 2)[0].toarray()
+        shapes = [np.shape(flat.leaves[0])]
+        return self.sparse._matrix(flat, known, samples_of(flat), shapes, 2).toarray()
 
 
 def places(known: Prepared, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

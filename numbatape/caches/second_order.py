@@ -141,10 +141,10 @@ class HessianCache(HvpCache):
         return self._compressed.known_for(flat)
 
     def _compressed_hessian(self, flat, known):
-        matrix = self._compressed.hessian(flat)
+        matrix = self._compressed.hessian(flat, known)
         views = compressed.views_of(known)
         if views is None:  # in several sweeps, or with a part that is constant
-            value, grads, _ = self._first(flat)
+            value, grads = self._first(flat)
         else:
             space = known.derived.last
             result, grads, _ = space.variant.recording.result
@@ -155,10 +155,10 @@ class HessianCache(HvpCache):
         return value, grads[k], matrix.reshape(shape + shape)
 
     def _first(self, flat):
-        """Return (value, gradients, None) by one product."""
+        """Return (value, gradients) by one product."""
         space = self._plain.sweep(self._plain.extended(flat, samples_of(flat)))
         result, grads, _ = space.variant.recording.result
-        return value_of(space, result), like_arguments(flat, value_of(space, grads)), None
+        return value_of(space, result), like_arguments(flat, value_of(space, grads))
 
     def bind(self, x, out=None) -> Bound:
         """Fix buffers for a function of one array; return a callable without arguments.

@@ -66,7 +66,10 @@ class SparseCache(PreparedCache):
 
     def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> Prepared:
         """Return pattern and colouring for the path and the sizes of a sweep of the function."""
-        key = (id(primal.variant), flat.dimensions)
+        key = (
+            primal.variant,
+            flat.dimensions,
+        )  # the variant itself: the id of one that is gone is used again
         found = self._known.get(key)
         if found is not None and (found.pattern is None or found.pattern.holds(primal.v)):
             return found
@@ -74,14 +77,20 @@ class SparseCache(PreparedCache):
         matrix = self._given_matrix(flat, primal) if detected is None else detected.matrix
         compression = self._compress(matrix)
         data = np.empty(len(compression.indices))
+        while len(self._known) >= self._program.config.max_variants:
+            del self._known[next(iter(self._known))]
         found = self._known[key] = Prepared(detected, compression, self._derivative(compression), data)
         return found
 
     def _fill(self, flat: Flattened, primal: VariantWorkspace, samples, part: int):
         """Return (matrix, workspace) of the compressed derivative in a part of its recorded result."""
         known = self._known_for(flat, primal)
+        shapes = self._shapes(flat, primal, known.compression)
+        return self._matrix(flat, known, samples, shapes, part), known
+
+    def _matrix(self, flat: Flattened, known: Prepared, samples, shapes, part: int):
+        """Return the matrix, from products whose parts have the given shapes."""
         compression = known.compression
-        shapes = self._shapes(flat, primal, compression)
         cells = sum(int(np.prod(shape)) for shape in shapes)
         products = np.empty((max(1, compression.lanes), cells))
 
@@ -99,7 +108,7 @@ class SparseCache(PreparedCache):
             known.derived.columns(flat, samples, visit, chunk, Lanes(compression, samples))
         reuse = self._program.config.reuse_buffers
         data = compression.entries(products, out=known.data if reuse else None)
-        return compression.matrix(data), known
+        return compression.matrix(data)
 
     def _detect(self, primal) -> Pattern:
         raise NotImplementedError

@@ -9,7 +9,7 @@ import numpy as np
 from ..caches.arguments import Constant, Flattened, is_mark, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.batch import Batch, at_point, common_length
-from ..caches.derived import Derived, active_leaves, outputs_of
+from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument
@@ -189,16 +189,9 @@ class _Call:
             grads = [np.empty((self.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
 
             def fill(space):
-                for slot in directions:
-                    space.inputs[slot][...] = 0.0
-                start = 0
-                for slot, sample in zip(directions, samples, strict=True):
-                    view, n = space.inputs[slot], int(np.size(sample))
-                    for k in range(n):
-                        view[
-                            (start + k, *(np.unravel_index(k, np.shape(sample)) if np.ndim(sample) else ()))
-                        ] = 1.0
-                    start += n
+                UnitSeeds([int(np.size(sample)) for sample in samples]).write(
+                    [space.inputs[slot] for slot in directions], 0
+                )
 
             def visit(space, chosen):
                 n = len(chosen)

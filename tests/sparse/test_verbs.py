@@ -110,6 +110,17 @@ def test_positions_that_are_constants_are_read_again():
         np.testing.assert_allclose(hessian.toarray(), nt.hessian(f)(x, np.array(k)))
 
 
+def test_traces_that_are_dropped_leave_no_pattern_behind():
+    k = np.array([0, 1])
+    cache = nt.prepare_sparse_hessian_cache(lambda x: np.prod(x[k]), np.ones(6), check=True)
+    for j in range(12):  # what is captured changes: all traces are dropped, and memory is used again
+        k[:] = j % 6, (j + 1 + j // 6) % 6
+        hessian = nt.value_gradient_and_sparse_hessian(cache, np.ones(6))[2].toarray()
+        expected = np.zeros((6, 6))
+        expected[k[0], k[1]] = expected[k[1], k[0]] = 1.0
+        np.testing.assert_array_equal(hessian, expected)
+
+
 def test_sparsity():
     pattern = nt.sparsity(lambda x: x[1:] * x[:-1], np.ones(4))
     np.testing.assert_array_equal(pattern.toarray(), np.eye(3, 4, dtype=bool) | np.eye(3, 4, 1, dtype=bool))
