@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ class Prepared:
     data: np.ndarray
 
 
-class SparseCache(PreparedCache):
+class SparseCache(PreparedCache, ABC):
     """Base of the sparse caches: compressed products of one derivative."""
 
     _given_pattern = None
@@ -110,20 +111,20 @@ class SparseCache(PreparedCache):
         data = compression.entries(products, out=known.data if reuse else None)
         return compression.matrix(data)
 
-    def _detect(self, primal) -> Pattern:
-        raise NotImplementedError
+    @abstractmethod
+    def _detect(self, primal) -> Pattern: ...
 
-    def _given_matrix(self, flat, primal) -> scipy.sparse.csr_array:
-        raise NotImplementedError
+    @abstractmethod
+    def _given_matrix(self, flat, primal) -> scipy.sparse.csr_array: ...
 
-    def _compress(self, matrix) -> Compression:
-        raise NotImplementedError
+    @abstractmethod
+    def _compress(self, matrix) -> Compression: ...
 
-    def _derivative(self, compression) -> Derived:
-        raise NotImplementedError
+    @abstractmethod
+    def _derivative(self, compression) -> Derived: ...
 
-    def _shapes(self, flat, primal, compression) -> list[tuple]:
-        raise NotImplementedError
+    @abstractmethod
+    def _shapes(self, flat, primal, compression) -> list[tuple]: ...
 
     def __repr__(self) -> str:
         text = super().__repr__()

@@ -366,29 +366,6 @@ class TracedArray(Methods, Reads):
         return tuple(sizes.pin(dim) for dim in layout.dims)
 
     @property
-    def size(self) -> int:
-        result = 1
-        for n in self.shape:
-            result *= n
-        return result
-
-    @property
-    def ndim(self) -> int:
-        return np.ndim(self._value)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.asarray(self._value).dtype
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.itemsize
-
-    @property
     def device(self) -> str:
         return "cpu"
 

@@ -41,6 +41,29 @@ class Methods:
 
     __slots__ = ()
 
+    @property
+    def size(self) -> int:
+        result = 1
+        for n in self.shape:
+            result *= n
+        return result
+
+    @property
+    def ndim(self) -> int:
+        return np.ndim(self._value)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.asarray(self._value).dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
     def reshape(self, *shape, order="C", copy=None):
         if order not in ("C", "A", None):
             raise UnsupportedOperationError(f"reshape(order={order!r}) at {where_in_user_code()}")

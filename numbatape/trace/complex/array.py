@@ -224,29 +224,6 @@ class TracedComplex(Methods):
         return shape
 
     @property
-    def size(self) -> int:
-        result = 1
-        for n in self.shape:
-            result *= n
-        return result
-
-    @property
-    def ndim(self) -> int:
-        return np.ndim(self._value)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return np.asarray(self._value).dtype
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.itemsize
-
-    @property
     def T(self):
         return np.transpose(self)
 
