@@ -1,8 +1,8 @@
 """numbatape: derivatives of plain NumPy and SciPy functions, without compiling them."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from . import testing
 from .caches import (
     Cache,
     Constant,
@@ -57,6 +57,7 @@ from .verbs import (
 )
 
 if TYPE_CHECKING:
+    from . import testing
     from .caches.sparse import (
         SparseHessianCache,
         SparseJacobianCache,
@@ -82,10 +83,10 @@ _SPARSE = {
 
 
 def __getattr__(name: str):
+    if name == "testing":  # no part of a program that is not a test
+        return import_module(".testing", __name__)
     if name not in _SPARSE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     found = getattr(import_module(f".{_SPARSE[name]}.sparse", __name__), name)
     globals()[name] = found
     return found
