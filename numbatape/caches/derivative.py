@@ -33,12 +33,24 @@ class DerivativeCache(PreparedCache):
         self._wide = Derived(function, config, transform, lanes=True)
         self._steady = None
         self._slope = None
+        self._quick = None
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
 
     def push(self, pairs):
         """Return ``(value, derivative)`` for one ``(primal, tangent)`` pair an argument."""
+        if self._quick is not None and all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
+            return self._quick(*(x for x, _ in pairs), *(dx for _, dx in pairs))
+        return self._push(pairs)
+
+    def _push_apart(self, *arrays):
+        """Do the same for primals followed by tangents."""
+        count = len(arrays) // 2
+        return self._push(tuple(zip(arrays[:count], arrays[count:], strict=True)))
+
+    def _push(self, pairs):
+        self._quick = None
         primals, tangents = self._split(pairs)
         flat = self._flatten(primals)
         by_argument = self._align(tangents, flat.count)
@@ -54,6 +66,8 @@ class DerivativeCache(PreparedCache):
                     view[...] = direction
 
             self._space = space = self._wide.sweep(self._wide.extended(flat, samples), lanes, fill)
+        derived = self._wide if lanes else self._plain
+        self._quick = quick.push(self, flat, derived, space, self._push_apart, lanes)
         result, parts = space.variant.recording.result
         tangent = like_result(space, result, [_own(v) for v in outputs_of(space, parts)], lanes)
         return value_of(space, result), tangent

@@ -16,7 +16,9 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .program import Evaluator, Program, VariantWorkspace
 
-LANE_CELLS = 1 << 19  # value cells in lanes: 4 MB; one sweep through them beats several through 1 MB
+LANE_CELLS = (
+    1 << 20
+)  # value cells in lanes, 8 MB: one sweep takes no longer a lane than several, and a steady call
 WIDEST = 256
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
-from ..engine.lanes import Lanes, total_cells, with_lanes
+from ..engine.lanes import Lanes, with_lanes
+from ..engine.placement import placed_cells
 from ..errors import UnsupportedOperationError
 from ..ops import status
 from ..tape import Tape
@@ -42,6 +43,7 @@ class Variant:
         self._values = values
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
+        self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
 
     def laned(
         self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]
@@ -71,8 +73,11 @@ class Variant:
 
     def cells_a_lane(self, dimensions: tuple, levels: tuple[Lanes, ...], inner: tuple[int, ...] = ()) -> int:
         """Return how many cells one lane more of the outermost level takes."""
-        one, two = (total_cells(*self.laned(dimensions, levels, (*inner, width))) for width in (1, 2))
-        return max(1, two - one)
+        key = (dimensions, levels, inner)
+        if key not in self._cells:
+            one, two = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in (1, 2))
+            self._cells[key] = max(1, two - one)
+        return self._cells[key]
 
     def plan(self, dimensions: tuple) -> Plan | None:
         """Return the plan for some sizes, or None where the trace relied on others."""

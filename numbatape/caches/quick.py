@@ -24,19 +24,27 @@ ndarray = np.ndarray
 
 
 def make(
-    cache, flat: Flattened, derived: Derived, space: VariantWorkspace, general: Callable, wrap: Callable
+    cache,
+    flat: Flattened,
+    derived: Derived,
+    space: VariantWorkspace,
+    general: Callable,
+    wrap: Callable,
+    lanes: int = 0,
 ):
-    """Return the closure, or ``general`` where it would not serve.
+    """Return the closure, or None where it would not serve.
 
     Parameters
     ----------
     general
-        The general call; takes the same arguments, in the order of the tape's inputs that are not lanes.
+        The general call; takes the same arguments, in the order of the tape's inputs.
     wrap
         Makes the result of what stands in the workspace: called without arguments.
+    lanes
+        How many lanes the directions have that are given in each call; 0: they have none, or stay in place.
     """
     extended = derived.current
-    evaluator = derived.evaluator((), fixed=derived.lanes)
+    evaluator = derived.evaluator((), fixed=derived.lanes and not lanes)
     if (
         extended is None
         or space.variant.single_use
@@ -53,7 +61,10 @@ def make(
     skip = evaluator.lanes
     rows = []
     for number, (cells, (leaf, spec, _)) in enumerate(zip(space.inputs, extended.traced(), strict=True)):
-        if spec.level == ACTIVE and number not in skip:
+        if number in skip:
+            if lanes:
+                rows.append((cells, "array", np.dtype(spec.dtype), (lanes, *np.shape(leaf))))
+        elif spec.level == ACTIVE:
             rows.append((cells, spec.kind, np.dtype(spec.dtype), np.shape(leaf)))
     count = len(rows)
 
@@ -102,6 +113,22 @@ def jacobian(
         return value.copy(), np.array(matrix, order="C").reshape(full)
 
     return make(cache, flat, derived, space, general, wrap)
+
+
+def push(cache, flat: Flattened, derived: Derived, space: VariantWorkspace, general: Callable, lanes: int):
+    """Return the steady call ``(*primals, *tangents)`` of a function with one result, or None."""
+    result, parts = space.variant.recording.result
+    views = arrays_of(space, (result, parts))
+    if result.__class__ is not Output or views is None or len(views) != 2:
+        return None
+    value, tangent = views
+    if tangent.shape != ((lanes,) if lanes else ()) + value.shape:
+        return None
+    number = number_of(space, result)
+    read = value.copy if number is None else number
+    (leaf,) = pytrees.leaves(parts)
+    slope = (not lanes and number_of(space, leaf)) or tangent.copy
+    return make(cache, flat, derived, space, general, lambda: (read(), slope()), lanes)
 
 
 def gradient(cache, flat: Flattened, derived: Derived, general: Callable):

@@ -20,7 +20,7 @@ from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
 from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
 from .vectors import forward_vector, reverse_vector, vector_arms
 
-REGISTER_OPS = ("add", "sub", "mul", "div")
+REGISTER_OPS = ("add", "sub", "mul", "div", "addmul", "addweigh")
 
 
 def hot_ops() -> list[tuple[int, Elementwise]]:
@@ -55,7 +55,8 @@ def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
 def forward_arm(op: Elementwise) -> list[str]:
     """Return the lines that compute a one-cell result."""
     if op.name in REGISTER_OPS:
-        load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]", "y = v[b]"]
+        load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]"]
+        load += ["y = v[b]", "w = v[code[at + 4]]"][: op.arity - 1]
         body = [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
         return _while_repeated(body, 1, "pc + 1 < stop")
     return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
@@ -106,7 +107,8 @@ def sweep_source() -> str:
     reverse = [(code, op.name, reverse_arm(op)) for code, op in hot if op.differentiable]
     for code, op, pattern in vector_arms():
         forward.append((code, f"{op.name} {pattern}", forward_vector(op, pattern)))
-        reverse.append((code, f"{op.name} {pattern}", reverse_vector(op, pattern)))
+        if op.arity < 3:
+            reverse.append((code, f"{op.name} {pattern}", reverse_vector(op, pattern)))
     body = _SWEEPS.format(
         GUARD=GUARD,
         STRIDE=STRIDE,
@@ -127,6 +129,7 @@ _SWEEPS = """
 def forward_range(frame_q, start, stop):
     code = frame_q[CODE]
     v = frame_q[V64]
+    r = frame_q[AUX]
     table = frame_q[FORWARD]
     last = 0.0
     if start < stop and code[{STRIDE} * start] & {FROM_LAST} << {SHIFT}:
@@ -283,6 +286,7 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
     if 0 < prologue < len(code):
         follows[prologue - 1] = False  # the two parts are swept one at a time
     flags[1:][follows] |= FROM_LAST
-    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0) & (code[1:, 3] != code[1:, 2])
+    back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
+    back &= (code[1:, 3] != code[1:, 2]) & (code[1:, 4] != code[1:, 2])  # its adjoint has one part
     flags[:-1][back] |= TO_NEXT
     return flags << ACTIVE_SHIFT

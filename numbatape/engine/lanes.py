@@ -36,7 +36,8 @@ from ..tape.tape import (
     Literal,
 )
 
-AGREE, COPY, FILL = OPCODE["agree"], OPCODE["copy"], OPCODE["fill"]
+ADD, AGREE, COPY, FILL = (OPCODE[name] for name in ("add", "agree", "copy", "fill"))
+PARTS = {OPCODE["addmul"]: OPCODE["mul"], OPCODE["addweigh"]: OPCODE["weigh"]}
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,6 @@ def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
     ``dimensions`` are some input dimensions for which the tape holds.
     """
     return _Widened(tape, level, dimensions).tape()
-
-
-def total_cells(tape: Tape, dimensions: tuple[int, ...]) -> int:
-    """Return the cells of all storages at given sizes."""
-    sizes = np.array([*tape.sizes.evaluate(dimensions), 0])
-    codes = tape.storages["size"]
-    return int(np.where(codes >= 0, codes, sizes[np.where(codes < 0, -codes - 1, -1)]).sum())
 
 
 class _Widened:
@@ -255,6 +249,9 @@ class _Widened:
                 yield row, position, False
                 continue
             rule = OPS[op >> 1]
+            if op >> 1 in PARTS and active and not self.hoist:
+                yield from ((part, position, True) for part in self._apart(row))
+                continue
             cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4
             batch = self._rank(out) - len(cores[0])
             new = [self._view(out)]
@@ -266,6 +263,18 @@ class _Widened:
             extra = NONE if aux == NONE else self._view(aux)
             stage = PROLOGUE if self._of(out) in self.steady else MAIN
             yield self._folded((op, active, stage, *new, extra), rule, batch), position, True
+
+    def _apart(self, row):
+        """Return a fused product and sum as two instructions, whose vectors have reverse arms."""
+        op, active, _, out, a, b, c, _ = row
+        product, family = PARTS[op >> 1], op & 1
+        self.storages.append((self.lanes, family, ACTIVE))
+        self.values.append((len(self.storages) - 1, 0, self._layout((self.lanes,), (1,))))
+        self.keys.append(len(self.storages) - 1)
+        between = len(self.values) - 1
+        factors, takes = active >> 1, (active & 1) | (2 if active >> 1 else 0)
+        yield 2 * product + family, factors, MAIN, between, self._view(b), self._view(c), NONE, NONE
+        yield 2 * ADD + family, takes, MAIN, self._view(out), self._view(a), between, NONE, NONE
 
     def _folded(self, row, rule, batch: int):
         """Return a product of matrices in lanes as one product, where only one operand has lanes."""
@@ -330,7 +339,7 @@ class _Widened:
         outputs = tuple(value for value, _ in copies)
         code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
         if self.hoist:
-            code["active"] = 0  # it is swept forward alone
+            code["active"] = 0
         new = replace(
             old,
             code=code,
@@ -344,6 +353,7 @@ class _Widened:
             sizes=self.sizes.freeze(),
             prologue=sum(self._position(item) == 0 for item in rows),
             uniform=sum(self._position(item) < 2 for item in rows) if self.hoist else 0,
+            forward=self.hoist or old.forward,
         )
         for array in (new.code, new.values, new.storages, new.positions):
             array.flags.writeable = False

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
-from ..tape.tape import ACTIVE, FAMILIES, LEVELS, VARYING
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .placement import place_storages
 from .vectors import FIRST_VECTOR
 from .verifier import (
     check_tape,
@@ -19,12 +19,10 @@ from .verifier import (
     failure,
     op_info,
     plan_functions,
-    storage_sizes,
     storage_table,
     verify,
 )
 
-LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 LIMIT = names.LIMIT
 
 
@@ -106,31 +104,6 @@ class Plan:
             "FIRST32": first32,
             "CELLS32": cells32,
         }
-
-
-def place_storages(tape: Tape, sizes) -> tuple[np.ndarray, tuple, tuple]:
-    """Give each storage its first cell: constants first, then varying, then active ones.
-
-    Active cells stand together at the end, so that adjoints exist for them alone while one offset
-    serves values and adjoints.
-    """
-    room = storage_sizes(tape, sizes)
-    room = -(-room // LINE_CELLS) * LINE_CELLS
-    kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
-    order = np.argsort(kind, kind="stable")
-    ends = np.cumsum(room[order])
-    bases = np.empty(len(room), np.int64)
-    bases[order] = ends - room[order]
-    # Where each kind ends; a family's cells start at its own zero.
-    last = np.append(0, ends)[np.searchsorted(kind[order], np.arange(len(FAMILIES) * len(LEVELS)), "right")]
-    last = last.reshape(len(FAMILIES), len(LEVELS)).tolist()
-    starts = (0, last[0][-1])
-    bases[kind >= len(LEVELS)] -= starts[1]
-    cells = tuple(row[ACTIVE] - start for row, start in zip(last, starts, strict=True))
-    active = tuple(
-        (row[VARYING] - start, row[ACTIVE] - row[VARYING]) for row, start in zip(last, starts, strict=True)
-    )
-    return bases, cells, active
 
 
 def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan:

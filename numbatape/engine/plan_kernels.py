@@ -92,18 +92,26 @@ def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
     return dim == n or dim == 1
 
 
-def vector_pattern(info_t, info, n, so, sa, sb):
-    """Place of a contiguous loop among the patterns of an op's vector arms, or -1."""
+def vector_pattern(info_t, info, n, so, sa, sb, sc):
+    """Place of a contiguous loop among the patterns of an op's vector arms, or -1.
+
+    The place is 0 where all operands step along, or else the number of the one that does not.
+    """
     if info_t[info + VECTOR] == 0 or n < 1 or so != 1:
         return -1
-    if sa == 1 and (sb == 1 or info_t[info + 1] == 1):
+    arity = info_t[info + 1]
+    if arity < 2:
+        sb = 1
+    if arity < 3:
+        sc = 1
+    if sa == 1 and sb == 1 and sc == 1:
         return 0
-    if info_t[info + 1] == 1:
-        return -1
-    if sa == 0 and sb == 1:
+    if sa == 0 and sb == 1 and sc == 1 and arity > 1:
         return 1
-    if sa == 1 and sb == 0:
+    if sa == 1 and sb == 0 and sc == 1:
         return 2
+    if sa == 1 and sb == 1 and sc == 0:
+        return 3
     return -1
 
 
@@ -268,12 +276,15 @@ def derive(w, pc):
                     r_t[top + 1 + j] = 0
             r_t[top] = levels
             pattern = -1
-            if levels == 0 and (op & 1) == 0:
+            if levels == 0 and (op & 1) == 0 and (info_t[info + 1] < 3 or active == 0):
                 head = top + 1
-                pattern = vector_pattern(info_t, info, r_t[head], r_t[head + 1], r_t[head + 2], r_t[head + 3])
+                pattern = vector_pattern(
+                    info_t, info, r_t[head], r_t[head + 1], r_t[head + 2], r_t[head + 3], r_t[head + 4]
+                )
             if pattern >= 0:
                 code_t[at] = (info_t[info + VECTOR] + pattern) | (active << 16)
-                code_t[at + 4] = r_t[head]
+            if pattern >= 0 and info_t[info + 1] < 3:
+                code_t[at + 4] = r_t[head]  # nothing else is to be said: no record
             else:
                 top = levels_at + 5 * levels
     w[AUX_USED] = top

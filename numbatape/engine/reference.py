@@ -14,7 +14,7 @@ from ..ops.oracles import SHAPED
 from ..tape import Tape
 from ..tape.tape import FAMILY_DTYPE, GUARD, NONE
 from . import calls
-from .plan import place_storages
+from .placement import place_storages
 
 
 class Reference:

@@ -3,7 +3,9 @@
 A kernel by pointer takes 13 ns to decode its record and to find the loop for its strides, and twice
 that in reverse; eight multiplications take 2. So the commonest vectors have opcodes of their own,
 one an op and pattern, that say all there is to know: the result and an operand ``v`` are
-contiguous float64 cells, an operand ``s`` is one cell, word 4 is their number. There is no record.
+contiguous float64 cells, an operand ``s`` is one cell, word 4 is their number. There is no record, but
+for the third operand of a fused product and sum. Those have no reverse arm: vectors of them come of
+lanes, which are swept forward alone, or else fall apart again (`numbatape.engine.lanes`).
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from __future__ import annotations
 from ..ops import OPCODE, OPS, Elementwise
 from .codegen import FIRST_KERNEL, product
 
-VECTOR_OPS = ("add", "sub", "mul", "weigh", "div", "neg", "copy", "square")
+VECTOR_OPS = ("add", "sub", "mul", "weigh", "div", "neg", "copy", "square", "addmul", "addweigh")
 # By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
-PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs")}
+PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
 FIRST_VECTOR = 2 * FIRST_KERNEL
 
 
@@ -29,9 +31,16 @@ def first_opcodes() -> dict[int, int]:
     return {OPCODE[op.name]: opcode for opcode, op, _ in reversed(vector_arms())}
 
 
+def _operands(op: Elementwise) -> str:
+    """Return the text of the first cells of three operands, and of the number of cells."""
+    if op.arity < 3:
+        return "a, b, 0, code[at + 4]"
+    return "a, b, r[code[at + 4] + 6], r[code[at + 4] + 1]"  # a loop's record, see `frame.LOOP_HEAD`
+
+
 def forward_vector(op: Elementwise, pattern: str) -> list[str]:
     """Return the lines that compute a vector result."""
-    return [f'strip("{op.value}", "{pattern}", v, o, a, b, code[at + 4])']
+    return [f'strip("{op.value}", "{pattern}", v, o, {_operands(op)})']
 
 
 def reverse_vector(op: Elementwise, pattern: str) -> list[str]:
@@ -39,6 +48,6 @@ def reverse_vector(op: Elementwise, pattern: str) -> list[str]:
     lines = []
     for k, partial in enumerate(op.partials):
         if partial is not None:
-            call = f'strip_adjoint("{product(partial)}", "{pattern}", {k}, v, g, o, a, b, code[at + 4])'
+            call = f'strip_adjoint("{product(partial)}", "{pattern}", {k}, v, g, o, {_operands(op)})'
             lines += [call] if op.arity == 1 else [f"if flags & {1 << k}:", f"    {call}"]
     return lines

@@ -83,20 +83,33 @@ def guard_fault(w, k):
 
 
 def vector_fault(w, k, pattern, active):
-    """Why an arm of a vector is not what the tape says, or OK; word 4 is the number of cells."""
+    """Why an arm of a vector is not what the tape says, or OK.
+
+    Word 4 is the number of cells, or of a record that has it and the third operand.
+    """
     tape_t = w[TAPE]
     code_t = w[ENGINE_CODE]
     info_t = w[OP_INFO]
+    r_t = w[ENGINE_AUX]
+    arity = info_t[INFO * ((tape_t[6 * k] & 0xFFFF) >> 1) + 1]
     n = code_t[5 * k + 4]
+    record = n
+    if arity == 3:
+        if record < 0 or record + 7 > w[AUX_USED]:
+            return BAD_RECORD
+        n = r_t[record + 1]
     if n < 1:
         return BAD_RECORD
-    for which in range(info_t[INFO * ((tape_t[6 * k] & 0xFFFF) >> 1) + 1] + 1):
+    for which in range(arity + 1):
         w[LOW] = 0
         w[HIGH] = 0
         if which == 0 or which != pattern:  # the pattern's number is that of the one-cell operand
             widen(w, n, 1)
         takes = active != 0 if which == 0 else ((active >> (which - 1)) & 1) != 0
-        fault = operand_fault(w, tape_t[6 * k + 1 + which], code_t[5 * k + 1 + which], 0, takes)
+        first = code_t[5 * k + 1 + which]
+        if which == 3:
+            first = r_t[record + 6]
+        fault = operand_fault(w, tape_t[6 * k + 1 + which], first, 0, takes)
         if fault != OK:
             return fault
     return OK
@@ -143,11 +156,15 @@ def verify(w, pc):
         kind = info_t[info]
         arity = info_t[info + 1]
         pattern = (word & 0xFFFF) - info_t[info + VECTOR]
-        vector = info_t[info + VECTOR] > 0 and family == 0 and pattern >= 0 and pattern < 2 * arity - 1
+        vector = info_t[info + VECTOR] > 0 and family == 0 and pattern >= 0
+        if pattern > arity or (arity == 1 and pattern > 0):
+            vector = False
         if vector:
             arm = False
             if word >> 16 != active:
                 return UNKNOWN_OP
+            if arity == 3 and active != 0:  # there is no reverse arm
+                return NO_ADJOINT
         elif not arm and word != ((op + kernels) | (active << 16)):
             return UNKNOWN_OP
         flags = info_t[info + 19]

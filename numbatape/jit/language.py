@@ -23,29 +23,29 @@ def radd(total, term):
     return total + term
 
 
-def _strip_names(pattern, v, o, a, b, i):
+def _strip_names(pattern, v, o, operands, i):
     """Return the operands of a strip at its cell i: "v" steps along, "s" is one cell."""
-    operands = {"z": v[o + i]} if o is not None else {}
-    for name, first, kind in zip("xy", (a, b), pattern, strict=False):
-        operands[name] = v[first + i] if kind == "v" else v[first]
-    return operands
+    names = {"z": v[o + i]} if o is not None else {}
+    for name, first, kind in zip("xyw", operands, pattern, strict=False):
+        names[name] = v[first + i] if kind == "v" else v[first]
+    return names
 
 
-def strip(formula, pattern, v, o, a, b, n):
-    """Compute a formula of + - * / in x and y over n contiguous cells from o on, lane by lane."""
+def strip(formula, pattern, v, o, a, b, c, n):
+    """Compute a formula of + - * / in x, y and w over n contiguous cells from o on, lane by lane."""
     for i in range(n):
-        v[o + i] = eval(formula, _strip_names(pattern, v, None, a, b, i))
+        v[o + i] = eval(formula, _strip_names(pattern, v, None, (a, b, c), i))
 
 
-def strip_adjoint(term, pattern, operand, v, g, o, a, b, n):
-    """Add a term in x, y, z and gz to the adjoint of an operand; nothing where gz is zero.
+def strip_adjoint(term, pattern, operand, v, g, o, a, b, c, n):
+    """Add a term in x, y, w, z and gz to the adjoint of an operand; nothing where gz is zero.
 
     The adjoint of a one-cell operand gets the sum, in an order that the raw form chooses.
     """
-    target, total = (a, b)[operand], 0.0
+    target, total = (a, b, c)[operand], 0.0
     for i in range(n):
-        gz = g[o + i]
-        names = {"gz": gz} if term in ("gz", "-gz") else {"gz": gz, **_strip_names(pattern, v, o, a, b, i)}
+        gz, linear = g[o + i], term in ("gz", "-gz")
+        names = {"gz": gz} | ({} if linear else _strip_names(pattern, v, o, (a, b, c), i))
         value = eval(term, names) if gz != 0.0 else 0.0
         if pattern[operand] == "v":
             g[target + i] += value

@@ -8,6 +8,7 @@ operands overlap, are there enough turns) that take longer than eight multiplica
 from __future__ import annotations
 
 import ast
+import inspect
 
 from llvmlite import ir
 from numba import types
@@ -131,7 +132,7 @@ class _Operands:
         self.builder, self.cells = builder, cells
         self.tree = ast.parse(formula, mode="eval").body
         used = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
-        fixed = {name for name, kind in zip("xy", pattern, strict=False) if kind == "s"}
+        fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
         self.fixed = {k: _load(builder, *cells[k], 1) for k in sorted(used & fixed)}
         self.moving = sorted(used - fixed)
 
@@ -146,11 +147,11 @@ class _Operands:
 
 
 def strip(formula: str, pattern: str):
-    """Return the intrinsic ``(v, o, a, b, n)`` for a formula and a pattern."""
+    """Return the intrinsic ``(v, o, a, b, c, n)`` for a formula and a pattern."""
 
     def codegen(context, builder, signature, args):
-        v, o, a, b, n = args
-        operands = _Operands(builder, formula, pattern, {"x": (v, a), "y": (v, b)})
+        v, o, a, b, c, n = args
+        operands = _Operands(builder, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)})
 
         def body(i, width, _):
             value = operands.value(i, width)[0]
@@ -159,18 +160,18 @@ def strip(formula: str, pattern: str):
         _in_strips(builder, n, body)
         return context.get_dummy_value()
 
-    declared = types.void(*[types.int64] * 5)
-    return intrinsic(lambda tc, v, o, a, b, n: (declared, codegen))
+    declared = types.void(*[types.int64] * 6)
+    return intrinsic(lambda tc, v, o, a, b, c, n: (declared, codegen))
 
 
 def strip_adjoint(term: str, pattern: str, operand: int):
-    """Return the intrinsic ``(v, g, o, a, b, n)`` that adds a term to an operand's adjoint."""
+    """Return the intrinsic ``(v, g, o, a, b, c, n)`` that adds a term to an operand's adjoint."""
     linear = term in ("gz", "-gz")
 
     def codegen(context, builder, signature, args):
-        v, g, o, a, b, n = args
-        target = (a, b)[operand]
-        cells = {"x": (v, a), "y": (v, b), "z": (v, o), "gz": (g, o)}
+        v, g, o, a, b, c, n = args
+        target = (a, b, c)[operand]
+        cells = {"x": (v, a), "y": (v, b), "w": (v, c), "z": (v, o), "gz": (g, o)}
         operands = _Operands(builder, term, pattern, cells)
 
         def added(i, width):
@@ -193,8 +194,8 @@ def strip_adjoint(term: str, pattern: str, operand: int):
             builder.store(builder.fadd(builder.load(place), total), place)
         return context.get_dummy_value()
 
-    declared = types.void(*[types.int64] * 6)
-    return intrinsic(lambda tc, v, g, o, a, b, n: (declared, codegen))
+    declared = types.void(*[types.int64] * 7)
+    return intrinsic(lambda tc, v, g, o, a, b, c, n: (declared, codegen))
 
 
 MAKERS = {"strip": strip, "strip_adjoint": strip_adjoint}
@@ -211,7 +212,7 @@ class Strips(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else None
         if name not in MAKERS:
             return node
-        count = sum(isinstance(argument, ast.Constant) for argument in node.args)
+        count = len(inspect.signature(MAKERS[name]).parameters)
         given = [argument.value for argument in node.args[:count]]
         new = f"{name}_{len(self.made)}"
         self.made[new] = MAKERS[name](*given)

@@ -22,6 +22,15 @@ def weigh(x, y):
     return np.where(np.equal(x, 0.0), np.zeros_like(y), np.multiply(x, y))[()]
 
 
+def addmul(x, y, w):
+    """An addend and a product: what `numbatape.tape.fuse` makes of two one-cell instructions."""
+    return np.add(x, np.multiply(y, w))
+
+
+def addweigh(x, y, w):
+    return np.add(x, weigh(y, w))
+
+
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
 # Arithmetic
@@ -31,6 +40,8 @@ binary("add",          "x + y",                 np.add,                      dx=
 binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True)
 binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True)
 binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)))
+ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True)
+ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)))
 binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True)

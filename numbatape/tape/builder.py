@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .fuse import sums_of_products
+from .fuse import Fusion
 from .merge import merge_common
 from .sizes import Sizes
 from .tape import (
@@ -159,7 +159,7 @@ class TapeBuilder:
     def freeze(self, outputs: tuple[int, ...], merge: bool = False, fuse: bool = True) -> Tape:
         """Return the tape that computes ``outputs``.
 
-        ``merge`` drops repeated instructions, ``fuse`` makes sums of products dots.
+        ``merge`` drops repeated instructions, ``fuse`` makes one of a product and a sum that reads it.
         """
         if merge:
             merge_common(self)
@@ -175,7 +175,7 @@ class TapeBuilder:
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
         positions = np.array([row[8] for row in rows], np.int32)
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
-        unneeded = sums_of_products(self, code, group, ends) if fuse else np.zeros(0, int)
+        unneeded = Fusion(self, code, group, ends).unneeded if fuse else np.zeros(0, int)
         live[group[code["out"][unneeded]]] = False
         code, positions = (np.delete(array, unneeded) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)

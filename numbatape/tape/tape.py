@@ -121,6 +121,8 @@ class Tape:
         Op names by row, so that a listing needs no op table.
     uniform
         On a tape with lanes: how many instructions come first that do not depend on the lanes.
+    forward
+        Whether it is never swept back, so that the cells of what is no longer read serve again.
     calls
         Rules written by the user, by the number that is an operand of ``call`` instructions; what the
         engine asks of them is in `numbatape.engine.calls`.
@@ -140,6 +142,7 @@ class Tape:
     sizes: SizeTable
     names: tuple[str, ...]
     uniform: int = 0
+    forward: bool = False
     calls: tuple = ()
 
     def __len__(self) -> int:

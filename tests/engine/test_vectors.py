@@ -15,7 +15,7 @@ from numbatape.engine.vectors import FIRST_VECTOR, PATTERNS, VECTOR_OPS, vector_
 from numbatape.errors import VerificationError
 from numbatape.ops import OPCODE, OPS, oracle
 from numbatape.ops.status import DONE
-from numbatape.tape.tape import ACTIVE
+from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import elementwise
 from numbatape.trace.record import InputLeaf, record
 
@@ -23,7 +23,7 @@ ARMS = [(name, pattern) for name in VECTOR_OPS for pattern in PATTERNS[OPS[OPCOD
 LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16, 17, 30, 55]
 
 
-def program(name, pattern, n):
+def program(name, pattern, n, level=ACTIVE):
     """Return (tape, inputs) of one op on vectors of n cells, and scalars where the pattern says so."""
     rng = np.random.default_rng(n)
     inputs = [rng.uniform(0.5, 2.0, n if kind == "v" else ()) for kind in pattern]
@@ -33,22 +33,27 @@ def program(name, pattern, n):
         values = [x._value for x in traced]
         return (elementwise(op, *traced, value=oracle(op)(*values)),)
 
-    leaves = [InputLeaf(x if np.ndim(x) else np.float64(x), ACTIVE) for x in inputs]
+    leaves = [InputLeaf(x if np.ndim(x) else np.float64(x), level) for x in inputs]
     return record(function, leaves, lambda traced: (tuple(traced), {})).tape, inputs
 
 
-def swept(space, tape, inputs, cotangents):
+def computed(space, tape, inputs):
     for slot, x in zip(tape.inputs, inputs, strict=True):
         space.set(slot.value, x) if isinstance(space, CheckedWorkspace) else None
     if isinstance(space, Workspace):
         for cells, x in zip(space.inputs, inputs, strict=True):
             cells[...] = x
-    space.seed[...] = cotangents
     assert space.forward() == DONE
+    return space.outputs[0].copy() if isinstance(space, Workspace) else space.view(tape.outputs[0])
+
+
+def swept(space, tape, inputs, cotangents):
+    value = computed(space, tape, inputs)
+    space.seed[...] = cotangents
     space.reverse()
     if isinstance(space, Workspace):
-        return [space.outputs[0].copy(), *(g.copy() for g in space.gradients)]
-    return [space.view(tape.outputs[0]), *(space.view(s.value, adjoint=True) for s in tape.inputs)]
+        return [value, *(g.copy() for g in space.gradients)]
+    return [value, *(space.view(s.value, adjoint=True) for s in tape.inputs)]
 
 
 @pytest.mark.parametrize("n", LENGTHS)
@@ -57,9 +62,20 @@ def test_every_arm_at_every_length(name, pattern, n):
     tape, inputs = program(name, pattern, n)
     plan = make_plan(tape, tuple(k for x in inputs for k in np.shape(x)))
     opcode = next(code for code, op, p in vector_arms() if (op.name, p) == (name, pattern))
-    assert plan.code[0, 0] & 0xFFFF == opcode
-    assert plan.code[0, 4] == n
-    assert plan.kernels == ()
+    if len(pattern) < 3:
+        assert plan.code[0, 0] & 0xFFFF == opcode
+        assert plan.code[0, 4] == n
+        assert plan.kernels == ()
+    else:  # there is no reverse arm, so that the kernel by pointer serves, but for constants
+        assert plan.kernels
+        tape = program(name, pattern, n, CONSTANT)[0]
+        forward = make_plan(tape, plan.dimensions)
+        assert forward.code[0, 0] & 0xFFFF == opcode
+        assert forward.aux[forward.code[0, 4] + 1] == n
+        assert forward.kernels == ()
+        for space in (Workspace(forward), CheckedWorkspace(forward)):
+            np.testing.assert_array_equal(computed(space, tape, inputs), oracle(OPS[OPCODE[name]])(*inputs))
+        tape = program(name, pattern, n)[0]
     cotangents = np.random.default_rng(n).normal(size=n)
     cotangents[::3] = 0.0
     compiled = swept(Workspace(plan), tape, inputs, cotangents)
@@ -103,6 +119,22 @@ def test_the_number_of_cells_is_verified():
             verify(dataclasses.replace(plan, code=code))
 
 
+def test_the_record_of_a_fused_arm_is_verified():
+    tape, _ = program("addmul", "vvs", 8, CONSTANT)
+    plan = make_plan(tape, (8, 8))
+    record = plan.code[0, 4]
+    for place, number in ((1, 9), (1, 0), (6, -1), (6, 10**6)):
+        aux = plan.aux.copy()
+        aux[record + place] = number
+        with pytest.raises(VerificationError, match="instruction 0, addmul"):
+            verify(dataclasses.replace(plan, aux=aux))
+    for number in (-1, len(plan.aux), 2**31 - 1):
+        code = plan.code.copy()
+        code[0, 4] = number
+        with pytest.raises(VerificationError, match="instruction 0, addmul"):
+            verify(dataclasses.replace(plan, code=code))
+
+
 def test_operands_may_share_cells():
     x = np.arange(1.0, 12.0)
     gradient = nt.grad(lambda x: np.sum((x[1:] * x[:-1] + x[1:]) * x[0]))(x)
@@ -114,7 +146,7 @@ def test_operands_may_share_cells():
     np.testing.assert_allclose(gradient, expected, rtol=1e-14)
 
 
-# ---- sums of products
+# ---- sums of products, and products in sums
 
 
 def names(function, *args):
@@ -180,3 +212,65 @@ def test_a_masked_sum_of_products_stays_finite():
     y = np.array([1.0, np.inf])
     gradient = nt.grad(lambda x: np.where(x[0] > 0, x[0], np.sum(x * y)))(np.array([1.0, 2.0]))
     np.testing.assert_array_equal(gradient, [1.0, 0.0])
+
+
+def without_passes(function, *args):
+    cache = nt.prepare_gradient_cache(function, *args, config=nt.Config(passes="none"))
+    return nt.value_and_gradient(cache, *args)[1]
+
+
+def twice_read(x, y):
+    z = x[0] * y[0]
+    return z + z * x[1]
+
+
+def written_later(x, y):
+    z = np.zeros(2)
+    z[0] = x[0]
+    product = z[0] * y[0]
+    z[0] = 7.0
+    return product + z[0] * x[1]
+
+
+@pytest.mark.parametrize(
+    "function, expected",
+    [
+        (lambda x, y: x[0] + x[1] * y[0], ["addmul"]),
+        (lambda x, y: x[1] * y[0] + x[0], ["addmul"]),
+        (lambda x, y: x[1] ** 2 + x[0], ["addmul"]),
+        (lambda x, y: x[0] * y[0] + x[1] * y[1], ["mul", "addmul"]),
+        (lambda x, y: x[0] * y[0] + x[1] * y[1] + x[2] * y[2], ["mul", "addmul", "addmul"]),
+        (lambda x, y: x[0] * y[0] - x[1], ["mul", "sub"]),
+        (lambda x, y: np.sum(x[:2] * y[:2] + x[2]), ["mul", "add", "sum"]),
+        (twice_read, ["mul", "addmul"]),
+        (written_later, ["mul", "addmul"]),
+    ],
+)
+def test_which_products_are_fused_with_their_sum(function, expected):
+    x, y = np.array([0.3, -1.7, 0.9]), np.array([1.1, 0.7, -0.4])
+    found = [name for name in names(function, x, y) if name != "copy"]
+    assert found == expected
+    value, gradients = nt.value_and_grad(function, (0, 1))(x, y)
+    assert value == function(x, y)  # every rounding stays
+    for ours, its in zip(gradients, without_passes(function, x, y), strict=True):
+        np.testing.assert_allclose(ours, its, rtol=1e-15)
+
+
+def test_an_addend_that_is_constant_takes_no_adjoint():
+    def recurrence(x, y):
+        s = y[0]
+        for k in range(6):
+            s = y[k] + s * x[k % 3]  # the carried value is a factor
+            s = s + x[0] * x[0]  # and an addend, in the register
+        return s
+
+    x, y = np.array([0.9, -0.4, 0.3]), np.linspace(-1, 1, 6)
+    ours = nt.grad(recurrence)(x, nt.Constant(y))
+    np.testing.assert_allclose(ours, without_passes(recurrence, x, nt.Constant(y))[0], rtol=1e-14)
+    hessian = nt.hessian(recurrence)(x, nt.Constant(y))
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-13, atol=1e-15)
+    step = 1e-5 * np.eye(3)
+    slopes = [
+        nt.grad(recurrence)(x + h, nt.Constant(y)) - nt.grad(recurrence)(x - h, nt.Constant(y)) for h in step
+    ]
+    np.testing.assert_allclose(hessian, np.array(slopes) / 2e-5, rtol=1e-7, atol=1e-8)
