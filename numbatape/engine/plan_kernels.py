@@ -92,6 +92,21 @@ def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
     return dim == n or dim == 1
 
 
+def nearest_axis(value, rank, seen, value_t, layout_t, strides_t, size_q):
+    """The axis with the smallest stride of those that are not in a set of bits; of equals the last."""
+    start = layout_t[2 * value_t[3 * value + 2]]
+    best = -1
+    least = 0
+    for q in range(rank):
+        axis = rank - 1 - q
+        if (seen >> axis) & 1 == 0:
+            stride = abs(size_of(strides_t[start + axis], size_q))
+            if best < 0 or stride < least:
+                best = axis
+                least = stride
+    return best
+
+
 def vector_pattern(info_t, info, n, so, sa, sb, sc):
     """Place of a contiguous loop among the patterns of an op's vector arms, or -1.
 
@@ -220,8 +235,13 @@ def derive(w, pc):
             core_a = info_t[info + 4]
             core_b = info_t[info + 5]
             core_c = info_t[info + 6]
+        seen = 0
         for q in range(rank):
             axis = rank - 1 - q
+            if info_t[info] != CORE:
+                # The result's closest cells innermost: a transposed one is written as it lies.
+                axis = nearest_axis(out, rank, seen, value_t, layout_t, strides_t, size_q)
+                seen |= 1 << axis
             n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
             if not broadcasts(a, axis, rank + core_a, n, value_t, layout_t, dims_t, size_q):
                 return SIZES_DIFFER

@@ -29,122 +29,121 @@ class Fusion:
     """
 
     def __init__(self, builder, code, group, kept):
-        self.builder, self.code, self.group = builder, code, group
+        self.builder = builder
         self.number = {name: k for k, name in enumerate(builder.names)}
-        self.ops = np.where(code["op"] == GUARD, -1, code["op"] >> 1)
         groups = int(group[-1]) + 1
-        numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][code["op"] != GUARD]])
+        arrays = code["op"] != GUARD
+        numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][arrays]])
         written = group[code["out"]]
         # Groups that are written once, read once, and neither input nor output.
-        self.single = np.bincount(group[numbers], minlength=groups) == 1
-        self.single &= np.bincount(written, minlength=groups) == 1
-        self.single[list(kept)] = False
-        self.last = np.full(groups, -1)
-        self.last[written] = np.arange(len(code))  # the last assignment to an index wins
+        single = np.bincount(group[numbers], minlength=groups) == 1
+        single &= np.bincount(written, minlength=groups) == 1
+        single[list(kept)] = False
+        last = np.full(groups, -1)
+        last[written] = np.arange(len(code))  # the last assignment to an index wins
+        self.rows_of = {
+            name: np.flatnonzero(arrays & (code["op"] >> 1 == self.number[name])).tolist()
+            for name in ("neg", "add", "sub", "sum")
+            if name in self.number
+        }
+        # Lists: an entry of a structured array takes ten times as long to read.
+        self.single, self.last, self.group = single.tolist(), last.tolist(), group.tolist()
+        self.columns = {name: code[name].tolist() for name in ("op", "stage", "active", "out", "a", "b", "c")}
         self.gone: list[int] = []
         self._negations()
         self._sums()
         self._additions()
+        if self.gone:
+            for name in ("op", "active", "a", "b", "c"):
+                code[name] = self.columns[name]
         self.unneeded = np.array(self.gone, int)
 
-    def _rows(self, name: str) -> np.ndarray:
-        return np.flatnonzero(self.ops == self.number[name]) if name in self.number else np.zeros(0, int)
-
-    def _product(self, k: int, value: int) -> tuple | None:
-        """Return (row number, name, factors) of the product that an instruction alone reads."""
+    def _sole(self, k: int, value: int) -> tuple[int, str] | None:
+        """Return (row number, op's name) of what makes a value for row k alone, from what stays as it is."""
         own = self.group[value]
-        at = int(self.last[own])
-        name = self.builder.names[self.ops[at]]
-        if not self.single[own] or name not in FUSED:
+        at = self.last[own]
+        if not self.single[own] or at < 0:
             return None
-        row = self.code[at]
-        if not self._alone(at, k, value, "ab"[: 1 + (row["b"] != NONE)]):
+        columns = self.columns
+        op, reader = columns["op"][at], columns["op"][k]
+        if columns["out"][at] != value or (op ^ reader) & 1 or columns["stage"][at] != columns["stage"][k]:
             return None
-        return at, name, [int(row["a"]), int(row["a"] if row["b"] == NONE else row["b"])]
+        for name in "ab":
+            operand = columns[name][at]
+            if operand != NONE and self.last[self.group[operand]] > at:
+                return None
+        return at, self.builder.names[op >> 1]
+
+    def _rewrite(self, k: int, name: str, a: int, b: int, c: int, active: int) -> None:
+        columns = self.columns
+        columns["op"][k] = 2 * self.number[name] + (columns["op"][k] & 1)
+        columns["a"][k], columns["b"][k], columns["c"][k], columns["active"][k] = a, b, c, active
+
+    def _factors(self, at: int) -> tuple[int, int, int]:
+        """Return the factors of a product, and which of them take an adjoint."""
+        a, b, active = (self.columns[name][at] for name in ("a", "b", "active"))
+        return (a, a, 3 * active) if b == NONE else (a, b, active)
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
-        if not {"add", "sub", "neg"} <= self.number.keys():
+        if len({"neg", "add", "sub"} & self.number.keys()) < 3 or not self.rows_of["neg"]:
             return
-        code, neg = self.code, self.number["neg"]
-        for name, becomes in (("add", "sub"), ("sub", "add")):
-            rows = self._rows(name)
-            for place, other in (("b", "a"), ("a", "b"))[: 2 if name == "add" else 1]:
-                own = self.group[code[place][rows]]
-                negated = self.single[own] & (self.last[own] >= 0)
-                negated &= self.ops[self.last[own]] == neg
-                for k in rows[negated].tolist():
-                    row = code[k]
-                    at = int(self.last[self.group[row[place]]])
-                    inner = code[at]
-                    if row["op"] >> 1 != self.number[name] or not self._alone(at, k, int(row[place]), "a"):
+        columns = self.columns
+        for name, becomes, places in (("add", "sub", "ba"), ("sub", "add", "b")):
+            for k in self.rows_of[name]:
+                for place in places:
+                    found = self._sole(k, columns[place][k])
+                    if found is None or found[1] != "neg":
                         continue
-                    active = int(row["active"])
+                    at, other = found[0], "a" if place == "b" else "b"
+                    active = columns["active"][k]
                     takes = active >> "ab".index(other) & 1
-                    if active >> "ab".index(place) & 1:
-                        takes |= (int(inner["active"]) & 1) << 1
-                    row["op"] = 2 * self.number[becomes] + (row["op"] & 1)
-                    row["a"], row["b"], row["active"] = row[other], inner["a"], takes
-                    self.ops[k] = self.number[becomes]
+                    takes |= (active >> "ab".index(place) & columns["active"][at] & 1) << 1
+                    self._rewrite(k, becomes, columns[other][k], columns["a"][at], NONE, takes)
                     self.gone.append(at)
-
-    def _alone(self, at: int, k: int, value: int, operands: str) -> bool:
-        """Whether row ``at`` makes a value for row ``k`` alone, of operands that stay as they are."""
-        row, reader = self.code[at], self.code[k]
-        return (
-            row["out"] == value
-            and (row["op"] ^ reader["op"]) & 1 == 0
-            and row["stage"] == reader["stage"]
-            and all(self.last[self.group[row[x]]] <= at for x in operands)
-        )
+                    break
+        for name in ("add", "sub"):
+            ops = columns["op"]
+            rows = sorted(self.rows_of["add"] + self.rows_of["sub"])
+            self.rows_of[name] = [k for k in rows if ops[k] >> 1 == self.number[name]]
 
     def _sums(self) -> None:
         """Turn sums of products into dots."""
         if "dot" not in self.number:
             return
-        for k in self._rows("sum").tolist():
-            total = self.code[k]
-            value = int(total["a"])
-            found = self._product(k, value)
-            if found is None or found[1] == "weigh":
+        for k in self.rows_of.get("sum", ()):
+            value = self.columns["a"][k]
+            found = self._sole(k, value)
+            if found is None or found[1] not in ("mul", "square"):
                 continue
-            at, _, factors = found
-            if not all(_same_length(self.builder, x, value) for x in factors):
-                continue
-            total["op"] = 2 * self.number["dot"] + (total["op"] & 1)
-            total["a"], total["b"] = factors
-            total["active"] = self._active(at)
-            self.gone.append(at)
+            a, b, active = self._factors(found[0])
+            if all(_same_length(self.builder, x, value) for x in (a, b)):
+                self._rewrite(k, "dot", a, b, NONE, active)
+                self.gone.append(found[0])
 
     def _additions(self) -> None:
         """Turn additions of one-cell products into one instruction each."""
         if "addmul" not in self.number:
             return
-        code, values = self.code, self.builder.values
-        rows = self._rows("add")
-        rows = rows[self.single[self.group[code["a"][rows]]] | self.single[self.group[code["b"][rows]]]]
-        for k in rows.tolist():
-            row = code[k]
-            if any(self.builder.layouts[values[int(row[x])][2]].dims for x in ("out", "a", "b")):
+        values, layouts, columns = self.builder.values, self.builder.layouts, self.columns
+        for k in self.rows_of.get("add", ()):
+            if layouts[values[columns["out"][k]][2]].dims:
                 continue
             for place, other in (("b", "a"), ("a", "b")):
-                found = self._product(k, int(row[place]))
-                if found is None:
+                found = self._sole(k, columns[place][k])
+                if found is None or found[1] not in FUSED:
                     continue
-                at, name, factors = found
-                addend, active = int(row[other]), int(row["active"])
+                at, name = found
+                a, b, factors = self._factors(at)
+                if any(layouts[values[x][2]].dims for x in (columns[other][k], a, b)):
+                    continue
+                active = columns["active"][k]
                 takes = active >> "ab".index(other) & 1
                 if active >> "ab".index(place) & 1:
-                    takes |= self._active(at) << 1
-                row["op"] = 2 * self.number[FUSED[name]] + (row["op"] & 1)
-                row["a"], row["b"], row["c"], row["active"] = addend, *factors, takes
+                    takes |= factors << 1
+                self._rewrite(k, FUSED[name], columns[other][k], a, b, takes)
                 self.gone.append(at)
                 break
-
-    def _active(self, at: int) -> int:
-        """Return which factors of a product take an adjoint."""
-        row = self.code[at]
-        return int(row["active"]) if row["b"] != NONE else 3 * int(row["active"])
 
 
 def _same_length(builder, factor: int, product: int) -> bool:
