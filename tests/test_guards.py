@@ -443,6 +443,20 @@ def test_captured_globals(monkeypatch):
     )
 
 
+def test_what_a_differentiated_function_captures_is_noticed_behind_the_verb():
+    scale = 2.0
+
+    def inner(x):
+        return scale * np.sum(x**2)
+
+    slope, rows, plane = nt.grad(inner), nt.jacobian(inner), nt.hessian(inner)
+    outer = nt.grad(lambda x: np.sum(slope(x)) + np.sum(rows(x)) + np.sum(plane(x)[0] * x))
+    before = outer(np.ones(2))
+    np.testing.assert_allclose(before, [12.0, 8.0])
+    scale = 3.0
+    np.testing.assert_allclose(outer(np.ones(2)), 1.5 * before)
+
+
 def test_captured_containers():
     numbers, table, queue = [1.0, 2.0], {"a": 1.0, "b": np.ones(2)}, {3.0}
 

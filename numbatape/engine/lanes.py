@@ -246,6 +246,8 @@ class _Widened:
                     yield row, position, False
                 continue
             if self._of(out) not in self.laned:
+                if self._of(out) in self.steady:  # a part of the prologue may read it
+                    row = (*row[:2], PROLOGUE, *row[3:])
                 yield row, position, False
                 continue
             rule = OPS[op >> 1]

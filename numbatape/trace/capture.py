@@ -165,6 +165,7 @@ class Environment:
         return entries
 
     def _function(self, function: types.FunctionType):
+        yield vars(function).get("__wrapped__")  # of a verb or a library's decorator too
         if not self._is_own(function.__code__.co_filename, function.__module__):
             return
         for cell in function.__closure__ or ():
@@ -178,7 +179,6 @@ class Environment:
             self._attributes.append((function, "__defaults__", function.__defaults__))
             yield function.__defaults__
         yield function.__kwdefaults__
-        yield vars(function).get("__wrapped__")
         names = _names(function.__code__)
         yield from self._bound(function.__globals__, names, names)
 

@@ -16,6 +16,23 @@ from . import inner
 from .calls import chosen_arguments, dispatch, flatten_call
 
 
+class JacobianFunction:
+    """What `jacobian` returns: a function whose ``repr`` says which mode "auto" took."""
+
+    def __init__(self, f, call, mode: str):
+        functools.update_wrapper(self, f)
+        self._call, self._mode = call, mode
+        self.taken: str | None = None  # in the last call
+
+    def __call__(self, *args, **kwargs):
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
+        how = f"auto, {self.taken or 'not called yet'}" if self._mode == "auto" else self._mode
+        return f"<jacobian of {name}: {how}>"
+
+
 def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     """Return a function that computes the Jacobian of ``f``.
 
@@ -35,7 +52,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     callable
         ``j(*args, **kwargs)`` → Jacobian of shape output shape + input shape. For containers: the
         output's tree, with one tree of the argument's structure in the place of each leaf. With a
-        tuple of argnums a tuple of Jacobians.
+        tuple of argnums a tuple of Jacobians. ``repr(j)`` says which mode "auto" took.
 
     Raises
     ------
@@ -55,7 +72,6 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
 
-    @functools.wraps(f)
     def call(*args, **kwargs):
         chosen = chosen_arguments(argnums, len(args))
 
@@ -67,6 +83,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
                 primal = evaluator.forward(flat)
                 idle.append(evaluator)
                 direction = dense.choose(mode, flat, primal)
+            found.taken = direction
             if direction == "forward":
                 with shelf.derived(target, flat, "jvp lanes", pushforward(False), lanes=True) as derived:
                     _, assembled = dense.forward(derived, flat, None)
@@ -80,7 +97,8 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
         )
         return matrices[0] if single else matrices
 
-    return call
+    found = JacobianFunction(f, call, mode)
+    return found
 
 
 def hessian(f, argnums=0):

@@ -44,7 +44,12 @@ def chosen(x):
     return np.max(x) * np.sum(np.where(x > 0.3, x**2, np.exp(x))) if x[0] > 0 else x[1]
 
 
-FUNCTIONS = [recurrence, layered, solved, written, chosen]
+def nested(x):
+    """Its derivative's tape computes constants in the main part."""
+    return np.sum(nt.jacobian(lambda y: y**2)(x) ** 2)
+
+
+FUNCTIONS = [recurrence, layered, solved, written, chosen, nested]
 X = np.array([0.5, 0.2, -0.3, 0.9, 0.4])
 
 

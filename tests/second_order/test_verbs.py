@@ -276,3 +276,46 @@ def test_threads():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+INNER = {
+    "stack": lambda x: np.stack([x[0] ** 2 + x[1], x[0] * x[1], x[0]]),
+    "one row": lambda x: np.stack([x[0] ** 2 * x[1]]),
+    "square": lambda x: x**2,
+    "exp": lambda x: np.exp(x) * x[::-1],
+    "matrix": lambda x: np.outer(x, np.sin(x)),
+}
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+@pytest.mark.parametrize("name", INNER)
+@pytest.mark.parametrize(
+    "total", [lambda j, x: np.sum(j**2), lambda j, x: np.sum(np.sin(j) * x)], ids=["squares", "products"]
+)
+def test_the_hessian_of_a_function_of_a_jacobian(mode, name, total):
+    rows = nt.jacobian(INNER[name], mode=mode)
+
+    def function(x):
+        return total(rows(x), x)
+
+    x, step = np.array([1.3, 0.7]), 1e-5
+    slope = nt.grad(function)
+    expected = np.array([(slope(x + h) - slope(x - h)) / (2 * step) for h in step * np.eye(2)])
+    for hessian in (nt.hessian(function)(x), nt.jacobian(slope)(x)):
+        np.testing.assert_allclose(hessian, expected, rtol=1e-7, atol=1e-7)
+    cache = nt.prepare_hessian_cache(function, x)
+    for _ in range(2):  # the second call is a steady one
+        value, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
+        np.testing.assert_allclose(gradient, slope(x), rtol=1e-13)
+        np.testing.assert_allclose(hessian, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_a_jacobian_says_which_mode_it_took():
+    rows = nt.jacobian(lambda x: np.stack([x[0], x[1], x[0] * x[1]]))
+    assert "auto, not called yet" in repr(rows)
+    rows(np.ones(2))
+    assert "auto, forward" in repr(rows)
+    rows = nt.jacobian(np.sum)
+    rows(np.ones(3))
+    assert repr(rows) == "<jacobian of sum: auto, reverse>"
+    assert repr(nt.jacobian(np.sin, mode="forward")).endswith(": forward>")
