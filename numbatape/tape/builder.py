@@ -177,6 +177,8 @@ class TapeBuilder:
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
         unneeded = sums_of_products(self, code, group, ends) if fuse else np.zeros(0, int)
         live[group[code["out"][unneeded]]] = False
+        values = np.array(self.values, VALUE).reshape(-1)  # with what flattened a product's factors
+        group, _ = self._groups(values)
         code, positions = (np.delete(array, unneeded) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)
         for name in ("out", "a", "b", "c"):

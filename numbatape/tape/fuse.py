@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .tape import GUARD, NONE
+from .tape import GUARD, NONE, Layout
 
 
 def sums_of_products(builder, code, group, kept_groups) -> np.ndarray:
@@ -45,12 +45,21 @@ def sums_of_products(builder, code, group, kept_groups) -> np.ndarray:
         own = int(group[value])
         at = int(last[own])
         row = code[at]
-        if reads[own] != 1 or writes[own] != 1 or own in kept_groups or row["out"] != value:
+        if reads[own] != 1 or writes[own] != 1 or own in kept_groups:
             continue
         if int(ops[at]) not in products or row["op"] & 1 != total["op"] & 1:
             continue
         factors = [int(row[name]) for name in products[int(ops[at])]]
-        if any(last[group[x]] > at or not _same_length(builder, x, value) for x in factors):
+        if any(last[group[x]] > at for x in factors):
+            continue
+        if row["out"] == value:
+            if not all(_same_length(builder, x, value) for x in factors):
+                continue
+        elif _is_flat(builder, value, int(row["out"])):  # np.sum of a whole matrix
+            if not all(_same_cells(builder, x, int(row["out"])) for x in factors):
+                continue
+            factors = [_flat(builder, x) for x in factors]
+        else:
             continue
         total["op"] = 2 * names.index("dot") + (total["op"] & 1)
         total["a"], total["b"] = factors
@@ -65,3 +74,33 @@ def _same_length(builder, factor: int, product: int) -> bool:
     value = builder.sizes.value
     # Lengths that agreed do so by a size guard; one may have been broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
+
+
+def _is_flat(builder, value: int, product: int) -> bool:
+    """Whether a value is all of a contiguous product, seen as one vector."""
+    storage, offset, layout = builder.values[value]
+    its_storage, its_offset, its_layout = builder.values[product]
+    strides, size = builder.contiguous_strides(builder.layouts[its_layout].dims)
+    return (
+        (storage, offset) == (its_storage, its_offset)
+        and builder.layouts[its_layout].strides == strides
+        and builder.layouts[layout] == Layout((size,), (1,))
+    )
+
+
+def _same_cells(builder, factor: int, product: int) -> bool:
+    """Whether a factor is contiguous, of the product's size in each axis, and broadcast in none."""
+    mine, its = (builder.layouts[builder.values[x][2]] for x in (factor, product))
+    value = builder.sizes.value
+    return (
+        len(mine.dims) == len(its.dims)
+        and mine.strides == builder.contiguous_strides(mine.dims)[0]
+        and all(value(a) == value(b) != 1 for a, b in zip(mine.dims, its.dims, strict=True))
+    )
+
+
+def _flat(builder, factor: int) -> int:
+    """Return a contiguous value as one vector."""
+    storage, offset, layout = builder.values[factor]
+    size = builder.contiguous_strides(builder.layouts[layout].dims)[1]
+    return builder.view(storage, offset, (size,), (1,))
