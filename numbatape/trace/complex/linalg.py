@@ -119,6 +119,10 @@ def norm(x, ord=None, axis=None, keepdims=False):
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)
+    if len(axes) == 2 and ord in (2, -2, "nuc"):
+        from ..matrix.numpys import spectral_norm
+
+        return spectral_norm(x, ord, tuple(k % x.ndim for k in axes), keepdims)
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)
 
 
@@ -134,6 +138,4 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord == "fro":
         return _euclidean(x, (-2, -1), keepdims)
-    if ord in (2, -2, "nuc"):
-        raise unsupported(f"np.linalg.matrix_norm(ord={ord!r})", "it needs singular values")
-    return np.linalg.matrix_norm(np.abs(x), keepdims=keepdims, ord=ord)
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)
