@@ -7,7 +7,6 @@ import numpy as np
 from ..functions.common import plain
 from . import arrays
 from .functions import implements
-from .ufuncs import unsupported
 
 
 def _block(a):
@@ -43,64 +42,6 @@ def inv(a):
     value = np.linalg.inv(plain(a))
     n = np.shape(value)[-1]
     return _parts(np.linalg.inv(_block(a))[..., :n], n, value)
-
-
-# ---- determinants
-
-
-def _pivots(a) -> list:
-    """Return ``(pivot, sign)`` of each step of an elimination with partial pivoting.
-
-    The rows change places by positions that are data: no branch is recorded.
-    """
-    found = []
-    while True:
-        n = a.shape[-1]
-        best = np.argmax(np.abs(a[:, 0]))
-        found.append((a[best, 0], np.where(np.equal(best, 0), 1.0, -1.0)))
-        if n == 1:
-            return found
-        places = np.arange(n)
-        order = np.where(places == 0, best, np.where(np.equal(places, best), 0, places))
-        a = a[np.astype(order, int)]
-        pivot = np.where(np.equal(a[0, 0], 0.0), 1.0, a[0, 0])
-        a = a[1:, 1:] - np.outer(a[1:, 0] / pivot, a[0, 1:])
-
-
-def _each_matrix(function, a, value):
-    """Apply a function to each matrix of a stack."""
-    if a.ndim == 2:
-        return function(a)
-    lead = np.shape(value)
-    flat = np.reshape(a, (-1, *a.shape[-2:]))
-    return np.reshape(np.stack([function(flat[k]) for k in range(flat.shape[0])]), lead)
-
-
-@implements(np.linalg.det)
-def det(a):
-    value = np.linalg.det(plain(a))
-
-    def one(matrix):
-        product, side = 1.0, 1.0
-        for pivot, sign in _pivots(matrix) if matrix.shape[-1] else ():
-            product, side = product * pivot, side * sign
-        return product * side
-
-    if 0 in np.shape(plain(a)):
-        return value
-    return arrays.adopted(_each_matrix(one, a, value), value)
-
-
-@implements(np.linalg.slogdet)
-def slogdet(a):
-    value = np.linalg.slogdet(plain(a))
-    if a.ndim != 2 or not a.size:
-        raise unsupported("np.linalg.slogdet of a stack of matrices")
-    turn, log = 1.0, 0.0
-    for pivot, sign in _pivots(a):
-        size = np.abs(pivot)
-        turn, log = turn * (pivot / np.where(size == 0.0, 1.0, size)) * sign, log + np.log(size)
-    return type(value)(arrays.adopted(turn, value.sign), log)
 
 
 # ---- norms

@@ -8,7 +8,7 @@ from ..complex import functions as complexes
 from ..complex.ufuncs import unsupported
 from ..functions import registry
 from ..functions.common import adopt, axes_of, lift_first, plain, unsupported_argument
-from . import eigen, factors
+from . import determinants, eigen, factors
 from .rules import adjoint, call
 
 
@@ -83,6 +83,18 @@ def cholesky(a, /, *, upper=False):
     if upper:
         return adopt(adjoint(call(factors.CHOLESKY, adjoint(a))[0]), value)
     return adopt(call(factors.CHOLESKY, a)[0], value)
+
+
+@implements(np.linalg.det)
+def det(a):
+    value = np.linalg.det(plain(a))
+    return adopt(call(determinants.DET, a)[0], value)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a):
+    value = np.linalg.slogdet(plain(a))
+    return named(value, *call(determinants.SLOGDET, a))
 
 
 def pseudo_inverse(function, a, cutoff):
