@@ -21,6 +21,7 @@ import scipy.stats
 from numbatape.ops import Elementwise, find
 from numbatape.trace.functions.registry import HANDLED
 from numbatape.trace.functions.stand_ins import PENDING
+from numbatape.trace.matrix import refusals
 from numbatape.trace.ufuncs import COMPOSED
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
@@ -51,7 +52,7 @@ MEANING = {
 FLAT_NAMES = """all allclose any argmax argmin argsort argwhere array_equal array_equiv can_cast common_type
 count_nonzero diag_indices_from digitize empty_like flatnonzero imag iscomplex iscomplexobj isclose isneginf isposinf
 isreal isrealobj min_scalar_type ndim nonzero ones_like result_type searchsorted shape size tril_indices_from
-triu_indices_from zeros_like nanargmax nanargmin angle matrix_rank isfinite isinf isnan""".split()
+triu_indices_from zeros_like nanargmax nanargmin angle matrix_rank issymmetric ishermitian isfinite isinf isnan""".split()
 
 NOTHING_NAMES = """arange array2string array_repr array_str asmatrix bartlett base_repr binary_repr blackman
 broadcast_shapes busday_count busday_offset datetime_as_string datetime_data diag_indices einsum_path empty eye
@@ -102,14 +103,7 @@ INSTEAD = {
     "radian": "np.deg2rad",
     "diric": "np.sin(n * x / 2) / (n * np.sin(x / 2))",
     "kron": "np.kron",
-    "ldl": "scipy.linalg.cholesky, or lu",
-    "schur": "scipy.linalg.eig",
-    "hessenberg": "scipy.linalg.eig",
-    "funm": "expm, logm, sqrtm, cosm and their like, or scipy.linalg.eig",
-    "signm": "A @ inv(sqrtm(A @ A))",
-    "null_space": "scipy.linalg.orth, and the projector on its complement",
-    "eig_banded": "scipy.linalg.eigh of the whole matrix",
-    "qr_multiply": "np.linalg.qr and a product",
+    **refusals.INSTEAD,
 }
 
 
@@ -135,7 +129,8 @@ def status(module: str, name: str, function) -> str:
     op = find(function) if isinstance(function, np.ufunc) else None
     if isinstance(op, Elementwise):
         return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
-    if handled is not None and handled.__name__ == "refuse":
+    refused = module == "scipy.linalg" and name in refusals.INSTEAD
+    if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING
     if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
         return FLAT if name in FLAT_NAMES else COMPOSED_OF

@@ -12,7 +12,7 @@ from ..functions.common import lift_all, lift_first, unsupported_argument
 from ..functions.stand_ins import stands_for
 from . import equations
 from .equations import linalg
-from .rules import MatrixRule, call, conjugate
+from .rules import MatrixRule, adjoint, call, conjugate
 from .scipys import refuse, triangular
 
 # ---- banded
@@ -167,3 +167,23 @@ def diagsvd(s, M, N):
     s = lift_first(s)
     n = s.shape[0]
     return np.pad(np.diag(s), ((0, int(M) - n), (0, int(N) - n)))
+
+
+# ---- predicates
+
+
+@stands_for("scipy.linalg", "issymmetric")
+def issymmetric(a, atol=None, rtol=None):
+    return _equals(a, np.matrix_transpose(lift_first(a)), atol, rtol)
+
+
+@stands_for("scipy.linalg", "ishermitian")
+def ishermitian(a, atol=None, rtol=None):
+    return _equals(a, adjoint(lift_first(a)), atol, rtol)
+
+
+def _equals(a, other, atol, rtol) -> bool:
+    """Whether two matrices agree: a guard."""
+    if atol is None and rtol is None:
+        return bool(np.array_equal(a, other))
+    return bool(np.allclose(a, other, rtol=rtol or 0.0, atol=atol or 0.0))
