@@ -77,6 +77,13 @@ NUMPY = {
     "slogdet, complex": (part(np.linalg.slogdet, 0), np.stack([C, D])),
     "logdet, complex": (part(np.linalg.slogdet, 1), np.stack([C, D])),
 }
+BIG = RNG.normal(size=(100, 100)) + 1j * RNG.normal(size=(100, 100))
+NUMPY |= {
+    "solve, big and complex": (np.linalg.solve, BIG, BIG[:, :2].copy()),
+    "solve, big and complex, one column": (np.linalg.solve, BIG, BIG[0].copy()),
+    "solve, big and complex, stack": (np.linalg.solve, np.stack([BIG, BIG.T]), BIG[:, :2].real.copy()),
+    "inv, big and complex": (np.linalg.inv, BIG),
+}
 EIGEN = {
     "eig": (part(sl.eig, 1), A),
     "eig values": (lambda a: sl.eig(a, right=False), A),

@@ -26,11 +26,19 @@ def _parts(stacked, n: int, value):
     return arrays.make(stacked[..., :n, :], stacked[..., n:, :], value)
 
 
+BLOCKS = 100  # rows from which on SciPy's value and a pullback in NumPy take less time than twice the rows
+
+
 @implements(np.linalg.solve)
 def solve(a, b):
     value = np.linalg.solve(*plain((a, b)))
     n = np.shape(plain(a))[-1]
     right = b if np.ndim(plain(b)) > 1 else b[:, None]
+    if n >= BLOCKS:
+        from ..matrix import equations
+
+        solution = equations.call(equations.SOLVE, a, right)[0]
+        return arrays.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
     return _parts(solution, n, value if np.ndim(plain(b)) > 1 else value[..., None])[
         ... if np.ndim(plain(b)) > 1 else (..., 0)
@@ -41,6 +49,10 @@ def solve(a, b):
 def inv(a):
     value = np.linalg.inv(plain(a))
     n = np.shape(value)[-1]
+    if n >= BLOCKS:
+        from ..matrix import equations
+
+        return arrays.adopted(equations.call(equations.INV, a)[0], value)
     return _parts(np.linalg.inv(_block(a))[..., :n], n, value)
 
 

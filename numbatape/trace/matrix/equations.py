@@ -15,6 +15,26 @@ def linalg():
     return scipy.linalg
 
 
+# ---- linear systems of complex matrices
+
+
+def _solve_pullback(ybar, y, a, b):
+    t = np.linalg.solve(adjoint(a), ybar[0])
+    return -np.matmul(t, adjoint(y[0])), t
+
+
+def _inv_pullback(ybar, y, a):
+    back = adjoint(y[0])
+    return (-np.matmul(back, np.matmul(ybar[0], back)),)
+
+
+SOLVE = MatrixRule("np.linalg.solve", np.linalg.solve, _solve_pullback)
+INV = MatrixRule("np.linalg.inv", np.linalg.inv, _inv_pullback)
+
+
+# ---- equations in a matrix
+
+
 def _sylvester_pullback(ybar, y, a, b, q):
     """``A X + X B = Q``: with ``A^H G + G B^H = Xbar``, Qbar = G, ``Abar = -G X^H``, ``Bbar = -X^H G``."""
     g = sylvester(adjoint(a), adjoint(b), ybar[0])

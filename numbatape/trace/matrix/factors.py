@@ -6,7 +6,7 @@ import numpy as np
 
 from .eigen import _turn, diagonal, folded
 from .equations import sylvester
-from .rules import MatrixRule, adjoint, call, is_complex
+from .rules import MatrixRule, adjoint, call, is_complex, solve_triangle, traced
 
 
 def _lower_half(x):
@@ -20,8 +20,8 @@ def _lower_half(x):
 def _cholesky_pullback(ybar, y, a):
     (z,), (ct,) = y, ybar
     inner = _lower_half(np.matmul(adjoint(z), np.tril(ct)))
-    left = np.linalg.solve(adjoint(z), inner)
-    return (folded(adjoint(np.linalg.solve(adjoint(z), adjoint(left))), True),)
+    left = solve_triangle(adjoint(z), inner, False)
+    return (folded(adjoint(solve_triangle(adjoint(z), adjoint(left), False)), True),)
 
 
 CHOLESKY = MatrixRule("np.linalg.cholesky", np.linalg.cholesky, _cholesky_pullback)
@@ -32,7 +32,7 @@ def qr_cotangent(q, r, qbar, rbar):
     Lehmann 2010); R's diagonal is real."""
     inner = _lower_half(np.matmul(r, adjoint(rbar)) - np.matmul(adjoint(qbar), q))
     total = qbar + np.matmul(q, inner + adjoint(inner))
-    return adjoint(np.linalg.solve(r, adjoint(total)))
+    return adjoint(solve_triangle(r, adjoint(total), False))
 
 
 def _qr_pullback(ybar, y, a):
@@ -140,14 +140,14 @@ def _lu_pullback(ybar, y, a):
     square, upper = low[..., :k, :], up[..., :, :k]
     lbar_square, ubar_square, rest = lbar[..., :k, :], ubar[..., :, :k], None
     if m > n:  # the rows below are C = L2 U
-        rest = adjoint(np.linalg.solve(upper, adjoint(lbar[..., k:, :])))
+        rest = adjoint(solve_triangle(upper, adjoint(lbar[..., k:, :]), False))
         ubar_square = ubar_square - np.matmul(adjoint(low[..., k:, :]), rest)
     if n > m:  # the columns at the right are C = L U2
-        rest = np.linalg.solve(adjoint(square), ubar[..., :, k:])
+        rest = solve_triangle(adjoint(square), ubar[..., :, k:], False)
         lbar_square = lbar_square - np.matmul(rest, adjoint(up[..., :, k:]))
     inner = np.tril(np.matmul(adjoint(square), lbar_square), -1)
     inner = inner + np.triu(np.matmul(ubar_square, adjoint(upper)))
-    ct = adjoint(np.linalg.solve(upper, adjoint(np.linalg.solve(adjoint(square), inner))))
+    ct = adjoint(solve_triangle(upper, adjoint(solve_triangle(adjoint(square), inner, False)), False))
     if rest is not None:
         ct = np.concatenate([ct, rest], -2 if m > n else -1)
     back = np.astype(np.argsort(order, -1), int)
@@ -166,12 +166,21 @@ def _polar(a):
     return scipy.linalg.polar(a)
 
 
+def _hermitian_sylvester(p, q):
+    """Return X with ``P X + X P = Q`` of a positive definite P."""
+    if traced(p) or traced(q):
+        return sylvester(p, p, q)
+    w, v = np.linalg.eigh(p)
+    inner = np.matmul(adjoint(v), np.matmul(q, v)) / (w[:, None] + w)
+    return np.matmul(v, np.matmul(inner, adjoint(v)))
+
+
 def _polar_pullback(ybar, y, a):
     """``P (U^H dU) + (U^H dU) P = U^H dA - dA^H U`` and ``P = U^H A``: no gaps of singular values."""
     (ubar, pbar), (u, p) = ybar, y
     ubar = ubar + np.matmul(a, adjoint(pbar))
     inner = np.matmul(adjoint(u), ubar)
-    turn = sylvester(p, p, inner)
+    turn = _hermitian_sylvester(p, inner)
     result = np.matmul(u, pbar + turn - adjoint(turn))
     if a.shape[-2] > a.shape[-1]:
         result = result + adjoint(np.linalg.solve(p, adjoint(ubar - np.matmul(u, inner))))

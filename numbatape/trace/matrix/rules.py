@@ -64,6 +64,15 @@ def conjugate(x):
     return np.conj(x) if is_complex(x) else x
 
 
+def solve_triangle(a, b, lower: bool):
+    """Return ``a^-1 b`` of a triangular matrix in a pullback; traced, and in stacks, as any system."""
+    if traced(a) or traced(b) or a.ndim != 2 or b.ndim != 2:
+        return np.linalg.solve(a, b)
+    import scipy.linalg
+
+    return scipy.linalg.solve_triangular(a, b, lower=lower, check_finite=False)
+
+
 def _tuple(result) -> tuple:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
