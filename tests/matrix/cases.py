@@ -219,3 +219,23 @@ COMPLEX_SCIPY = {
     "inv": (sl.inv, C),
     "det": (sl.det, C),
 }
+
+COMPLEX_NUMPY = {
+    "tensorsolve": (np.linalg.tensorsolve, BIG[:4, :4].reshape(2, 2, 2, 2).copy(), C[:2, :2].copy()),
+    "tensorinv": (np.linalg.tensorinv, BIG[:4, :4].reshape(2, 2, 2, 2).copy()),
+    "lstsq": (part(np.linalg.lstsq, 0), LONG, LONG[:, 0].copy()),
+    "lstsq, residuals": (part(np.linalg.lstsq, 1), LONG, BIG[:6, :2].copy()),
+    "lstsq, singular values": (part(np.linalg.lstsq, 3), LONG, SIX),
+    "matrix_rank": (lambda a: a * np.linalg.matrix_rank(a), C),
+    "matrix_power": (lambda a: np.linalg.matrix_power(a, -3), C),
+}
+COMPLEX_SCIPY |= {
+    "solve, sym": (lambda a, b: sl.solve(a, b, assume_a="sym", lower=True), C, V),
+    "solve, her": (lambda a, b: sl.solve(a, b, assume_a="her"), C, V),
+    "lstsq": (part(sl.lstsq, 0), LONG, SIX),
+    "toeplitz": (sl.toeplitz, C[0].copy()),
+    "circulant": (sl.circulant, C[0].copy()),
+    "block_diag": (sl.block_diag, C, LONG),
+    "polar, stack": (part(sl.polar, 0), np.stack([C, D])),
+    "rq, stack": (part(sl.rq, 1), np.stack([A, B])),
+}

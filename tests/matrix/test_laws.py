@@ -14,6 +14,7 @@ GROUPS = {
     "factors": cases.FACTORS,
     "equations": cases.EQUATIONS,
     "functions": cases.FUNCTIONS,
+    "complex numpy": cases.COMPLEX_NUMPY,
     "complex": cases.COMPLEX_SCIPY,
 }
 ALL = [

@@ -194,8 +194,15 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
     if _complex(a, b):
         if assume_a in POSITIVE:
             return _complex_cholesky_solve(np.linalg.cholesky(a, upper=not lower), lower, b)
+        if assume_a in SYMMETRIC and not transposed:
+            inner = np.tril(a, -1) if lower else np.triu(a, 1)
+            other = np.matrix_transpose(inner)
+            diagonal = np.diagonal(a)
+            if assume_a.startswith("her"):
+                other, diagonal = np.conj(other), diagonal.real
+            return np.linalg.solve(inner + other + np.diag(diagonal), b)
         if assume_a not in GENERAL or transposed:
-            hint = "of complex matrices None, 'gen' and 'pos' are"
+            hint = "of complex matrices None, 'gen', 'sym', 'her' and 'pos' are"
             raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r} or transposed", hint)
         return np.linalg.solve(a, b)
     if assume_a in POSITIVE:  # the derivative of what SciPy reads: one triangle

@@ -15,7 +15,6 @@ from .common import (
     adopt,
     axes_of,
     composes,
-    count_of,
     lift_all,
     lift_first,
     pinned,
@@ -199,7 +198,7 @@ def tensorsolve(a, b, axes=None):
     if axes is not None:
         a = np.moveaxis(a, axes, range(a.ndim - len(axes), a.ndim))
     shape = a.shape[b.ndim :]
-    size = count_of(b, range(b.ndim))
+    size = math.prod(map(int, b.shape))
     return np.reshape(np.linalg.solve(np.reshape(a, (size, -1)), np.ravel(b)), shape)
 
 
@@ -248,10 +247,10 @@ def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True)
 @stands_for("scipy.linalg", "block_diag")
 def block_diag(*arrs):
     blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
-    width = sum(pinned(x, 1) for x in blocks)
+    width = sum(x.shape[1] for x in blocks)
     rows, first = [], 0
     for x in blocks:
-        n = pinned(x, 1)
+        n = x.shape[1]
         rows.append(np.pad(x, ((0, 0), (first, width - first - n))))
         first += n
     return np.concatenate(rows)
@@ -259,13 +258,14 @@ def block_diag(*arrs):
 
 @stands_for("scipy.linalg", "toeplitz")
 def toeplitz(c, r=None):
-    c, r = lift_all(c, c if r is None else r)
-    m, n = pinned(c, -1), pinned(r, -1)
+    c, r = lift_all(c, np.conj(c) if r is None else r)
+    m, n = c.shape[-1], r.shape[-1]
     values = np.concatenate([np.flip(r[1:], 0), c])
     return values[n - 1 + np.arange(m)[:, None] - np.arange(n)]
 
 
 @stands_for("scipy.linalg", "circulant")
 def circulant(c):
-    n = pinned(lift_first(c), -1)
+    c = lift_first(c)
+    n = c.shape[-1]
     return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]

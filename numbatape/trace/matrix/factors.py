@@ -171,7 +171,7 @@ def _hermitian_sylvester(p, q):
     if traced(p) or traced(q):
         return sylvester(p, p, q)
     w, v = np.linalg.eigh(p)
-    inner = np.matmul(adjoint(v), np.matmul(q, v)) / (w[:, None] + w)
+    inner = np.matmul(adjoint(v), np.matmul(q, v)) / (w[..., :, None] + w[..., None, :])
     return np.matmul(v, np.matmul(inner, adjoint(v)))
 
 

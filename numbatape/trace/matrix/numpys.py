@@ -6,10 +6,10 @@ import numpy as np
 
 from ..complex import functions as complexes
 from ..complex.ufuncs import unsupported
-from ..functions import registry
-from ..functions.common import adopt, axes_of, lift_first, plain, unsupported_argument
+from ..functions import registry, spectral
+from ..functions.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
 from . import determinants, eigen, factors
-from .rules import adjoint, call
+from .rules import adjoint, call, is_complex
 
 
 def named(value, *parts):
@@ -119,6 +119,39 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
         raise unsupported("np.linalg.pinv(hermitian=True), or an array rcond")
     default = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else 1e-15
     return adopt(pseudo_inverse(np.linalg.pinv, a, default if cutoff is None else cutoff), value)
+
+
+def squared(x):
+    """Return the squares of absolute values."""
+    return x.real * x.real + x.imag * x.imag if is_complex(x) else np.square(x)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a, b, rcond=None):
+    value = np.linalg.lstsq(plain(a), plain(b), rcond)
+    a, b = lift_all(a, b)
+    cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
+    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    solution = np.matmul(inverse(np.linalg.lstsq, a, cutoff), b)
+    residuals = value[1]
+    if np.size(residuals):
+        rest = squared(b - np.matmul(a, solution))
+        residuals = adopt(np.sum(rest, 0, keepdims=b.ndim == 1), residuals)
+    values = adopt(np.linalg.svd(a, compute_uv=False), value[3])
+    return adopt(solution, value[0]), residuals, value[2], values
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    if hermitian or tol is not None or A.ndim < 2:
+        raise unsupported("np.linalg.matrix_rank(tol or hermitian), or of a vector")
+    values = factors.svd(A)[1]
+    relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
+    return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
+
+
+for _function in (np.linalg.tensorsolve, np.linalg.tensorinv):  # compositions that hold as they stand
+    complexes.HANDLED[_function] = registry.HANDLED[_function]
 
 
 @implements(np.linalg.cond)

@@ -10,6 +10,7 @@ from ..functions.stand_ins import stands_for
 from ..primitives import stop_gradient
 from . import eigen, equations, factors
 from .equations import linalg
+from .numpys import pseudo_inverse, squared
 from .rules import MatrixRule, adjoint, call, is_complex
 
 CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
@@ -146,7 +147,7 @@ def triangular(a, b, lower: bool, trans=0, unit: bool = False):
 @stands_for("scipy.linalg", "rq")
 def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     a = lift_first(a)
-    m, n = a.shape
+    m, n = a.shape[-2:]
     if mode not in ("economic", "full", "r") or m > n or (mode != "economic" and m != n):
         raise unsupported_argument("scipy.linalg.rq", f"mode={mode!r}", "mode='economic' of a wide matrix is")
     r, q = call(factors.RQ, a)
@@ -156,7 +157,7 @@ def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
 @stands_for("scipy.linalg", "polar")
 def polar(a, side="right"):
     a = lift_first(a)
-    m, n = a.shape
+    m, n = a.shape[-2:]
     if (m < n) if side == "right" else (m > n):
         hint = "a of at least as many rows as columns is; with side='left' of at most as many"
         raise unsupported_argument("scipy.linalg.polar", f"side={side!r}", hint)
@@ -235,12 +236,11 @@ def lstsq(
 ):
     a, b = lift_all(a, b)
     cutoff = np.finfo(a.dtype).eps if cond is None else cond
-    if is_complex(a) or is_complex(b):
-        raise unsupported_argument("scipy.linalg.lstsq", "complex numbers", "np.linalg.pinv(a) @ b is")
-    solution = np.matmul(spectral._pinv("scipy.linalg.lstsq", a, cutoff), b)
+    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)
     residuals, values = value[1], value[3]
     if np.size(residuals) and a.shape[0] > a.shape[1]:
-        residuals = adopt(np.sum(np.square(b - np.matmul(a, solution)), 0), residuals)
+        residuals = adopt(np.sum(squared(b - np.matmul(a, solution)), 0), residuals)
     if values is not None:
         values = adopt(np.linalg.svd(a, compute_uv=False), values)
     return adopt(solution, value[0]), residuals, value[2], values
