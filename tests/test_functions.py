@@ -890,7 +890,7 @@ def raises(text, f, *shapes):
         raises(r"solve\(..., assume_a='banded'\)", lambda x: sl.solve(x, x, assume_a="banded"), SQUARE),
         raises(r"np.linalg.svd\(..., full_matrices=True\)", lambda x: np.linalg.svd(x)[0], M),
         raises(r"np.linalg.pinv\(..., a of less", lambda x: np.linalg.pinv(x * 0.0 + 1.0), M),
-        raises(r"scipy.linalg.eigh\(..., type=2", lambda x: sl.eigh(x, x, type=2)[1], SQUARE),
+        raises(r"scipy.linalg.eigh\(..., type=2", lambda x: sl.eigh(x, pd(x), type=2)[1], SQUARE),
         raises(r"np.matvec\(axes=", lambda x: np.matvec(x, x[0], axes=[(0, 1), (0,), (0,)]), SQUARE),
         raises(r"np.einsum\(..., dtype\)", lambda x: np.einsum("ij->i", x, dtype=float), M),
         raises(r"np.ravel\(..., order='K'\)", lambda x: np.ravel(x[:, 1:3], "K"), M),
