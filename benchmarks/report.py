@@ -129,6 +129,18 @@ def grid(measured: dict[str, dict[str, float | None]], corner: str) -> list[list
     return rows
 
 
+def linalg_table(results: dict) -> list[list[str]] | None:
+    """NumPy's value, value and gradient, and the ratio of these."""
+    found = results.get("linalg")
+    if not found:
+        return None
+    rows = [["function", VALUE, OWN, f"/ {VALUE}"]]
+    for name, times in found.items():
+        ratio = _ratio(times[OWN], times[VALUE])
+        rows.append([name, time_text(times[VALUE]), time_text(times[OWN]), ratio_text(ratio)])
+    return rows
+
+
 def markdown_table(rows: list[list[str]]) -> str:
     """Render a table as Markdown that is also aligned in a terminal."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -157,6 +169,7 @@ def report(results: dict) -> str:
         ("Process start to first gradient", grid(results.get("process", {}), "program")),
         ("One more scalar operation of a loop", grid(results.get("scalar_cost", {}), "loop")),
         ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
+        ("Dense linear algebra, least times", linalg_table(results)),
     ]
     parts = [f"Measured with {machine}; one thread; medians, in brackets quartiles."]
     parts += [f"## {title}\n\n{markdown_table(rows)}" for title, rows in sections if rows]

@@ -56,12 +56,12 @@ def interleave(calls: dict[str, Callable], rounds: int, seconds: float) -> dict[
 
 
 def summary(samples: list[float]) -> dict:
-    """Return median and quartiles of timings."""
+    """Return median, quartiles and least of timings."""
     if len(samples) > 1:
         low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
     else:
         low = median = high = samples[0]
-    return {"median": median, "q1": low, "q3": high, "rounds": len(samples)}
+    return {"median": median, "q1": low, "q3": high, "minimum": min(samples), "rounds": len(samples)}
 
 
 def once(function: Callable):

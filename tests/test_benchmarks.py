@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `benchmarks` is not installed
 
-from benchmarks import first_gradient, report, run, scalar_cost, timing, workloads
+from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, workloads
 from benchmarks.check import WrongGradient, check, directional_derivative
 from benchmarks.peers import engines, rebound
 
@@ -119,6 +119,7 @@ def test_summary():
         "median": 3.0,
         "q1": 2.0,
         "q3": 4.0,
+        "minimum": 1.0,
         "rounds": 5,
     }
     assert timing.summary([2.0])["q3"] == 2.0
@@ -204,6 +205,18 @@ def test_report_is_aligned_markdown():
     assert "| y + x[i] |         4.00 ns |            - |" in tables
     assert all(line.endswith("|") for line in tables)
     assert "## Process start" not in text  # not measured, no empty table
+
+
+@pytest.mark.parametrize("name", linalg.tasks(3))
+def test_gradients_of_linear_algebra(name):
+    function, active, data = linalg.tasks(6)[name]
+    linalg.check(name, function, active, data, linalg.gradient_call(function, active, data))
+
+
+def test_table_of_linear_algebra():
+    header, row = report.linalg_table({"linalg": {"qr": {"numpy": 1e-3, "numbatape": 2.5e-3}}})
+    assert header == ["function", "numpy", "numbatape", "/ numpy"]
+    assert row == ["qr", "1.00 ms", "2.50 ms", "2.50"]
 
 
 def test_run_in_process(tmp_path, capsys):

@@ -205,8 +205,8 @@ class Program:
             for _, value in flat.statics:
                 self.environment.add(value)
             before = self.environment.generator_states()
-            passes = self.config.passes == "all"
-            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform, passes)
+            passes, strong = self.config.passes == "all", self.config.strong_zero
+            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform, passes, strong)
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1

@@ -151,6 +151,8 @@ class Prod:
 
     def reverse(v, g, o, a, n, sa0, s):
         behind = g[o]
+        if behind == 0.0:
+            return
         for step in range(n):
             i = n - 1 - step
             x = v[a + i * sa0]
@@ -327,7 +329,7 @@ class Norm2:
         return DONE
 
     def reverse(v, g, o, a, n, sa0):
-        if v[o] != 0.0:
+        if v[o] != 0.0 and g[o] != 0.0:
             scale = g[o] / v[o]
             if sa0 == 1:
                 for i in range(n):

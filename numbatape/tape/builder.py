@@ -177,6 +177,9 @@ class TapeBuilder:
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
         unneeded = Fusion(self, code, group, ends).unneeded if fuse else np.zeros(0, int)
         live[group[code["out"][unneeded]]] = False
+        if len(self.values) > len(values):  # fusing has made views
+            values = np.array(self.values, VALUE).reshape(-1)
+            group, _ = self._groups(values)
         code, positions = (np.delete(array, unneeded) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)
         for name in ("out", "a", "b", "c"):

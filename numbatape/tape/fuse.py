@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .tape import GUARD, NONE
+from .tape import GUARD, NONE, Layout
 
 FUSED = {"mul": "addmul", "square": "addmul", "weigh": "addweigh"}
 
@@ -58,15 +58,20 @@ class Fusion:
                 code[name] = self.columns[name]
         self.unneeded = np.array(self.gone, int)
 
-    def _sole(self, k: int, value: int) -> tuple[int, str] | None:
-        """Return (row number, op's name) of what makes a value for row k alone, from what stays as it is."""
+    def _sole(self, k: int, value: int, seen_flat: bool = False) -> tuple[int, str] | None:
+        """Return (row number, op's name) of what makes a value for row k alone, from what stays as it is.
+
+        With ``seen_flat`` the value may be another view of what the row makes.
+        """
         own = self.group[value]
         at = self.last[own]
         if not self.single[own] or at < 0:
             return None
         columns = self.columns
         op, reader = columns["op"][at], columns["op"][k]
-        if columns["out"][at] != value or (op ^ reader) & 1 or columns["stage"][at] != columns["stage"][k]:
+        if (columns["out"][at] != value and not seen_flat) or (op ^ reader) & 1:
+            return None
+        if columns["stage"][at] != columns["stage"][k]:
             return None
         for name in "ab":
             operand = columns[name][at]
@@ -113,13 +118,22 @@ class Fusion:
             return
         for k in self.rows_of.get("sum", ()):
             value = self.columns["a"][k]
-            found = self._sole(k, value)
+            found = self._sole(k, value, seen_flat=True)
             if found is None or found[1] not in ("mul", "square"):
                 continue
             a, b, active = self._factors(found[0])
-            if all(_same_length(self.builder, x, value) for x in (a, b)):
-                self._rewrite(k, "dot", a, b, NONE, active)
-                self.gone.append(found[0])
+            product = self.columns["out"][found[0]]
+            if product == value:
+                if not all(_same_length(self.builder, x, value) for x in (a, b)):
+                    continue
+            elif _is_flat(self.builder, value, product):  # np.sum of a whole matrix
+                if not all(_same_cells(self.builder, x, product) for x in (a, b)):
+                    continue
+                a, b = (_flat(self.builder, x) for x in (a, b))
+            else:
+                continue
+            self._rewrite(k, "dot", a, b, NONE, active)
+            self.gone.append(found[0])
 
     def _additions(self) -> None:
         """Turn additions of one-cell products into one instruction each."""
@@ -152,3 +166,33 @@ def _same_length(builder, factor: int, product: int) -> bool:
     value = builder.sizes.value
     # Lengths that agreed do so by a size guard; one may have been broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
+
+
+def _is_flat(builder, value: int, product: int) -> bool:
+    """Whether a value is all of a contiguous product, seen as one vector."""
+    storage, offset, layout = builder.values[value]
+    its_storage, its_offset, its_layout = builder.values[product]
+    strides, size = builder.contiguous_strides(builder.layouts[its_layout].dims)
+    return (
+        (storage, offset) == (its_storage, its_offset)
+        and builder.layouts[its_layout].strides == strides
+        and builder.layouts[layout] == Layout((size,), (1,))
+    )
+
+
+def _same_cells(builder, factor: int, product: int) -> bool:
+    """Whether a factor is contiguous, of the product's size in each axis, and broadcast in none."""
+    mine, its = (builder.layouts[builder.values[x][2]] for x in (factor, product))
+    value = builder.sizes.value
+    return (
+        len(mine.dims) == len(its.dims)
+        and mine.strides == builder.contiguous_strides(mine.dims)[0]
+        and all(value(a) == value(b) != 1 for a, b in zip(mine.dims, its.dims, strict=True))
+    )
+
+
+def _flat(builder, factor: int) -> int:
+    """Return a contiguous value as one vector."""
+    storage, offset, layout = builder.values[factor]
+    size = builder.contiguous_strides(builder.layouts[layout].dims)[1]
+    return builder.view(storage, offset, (size,), (1,))

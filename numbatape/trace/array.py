@@ -414,6 +414,7 @@ for _name, _ufunc in {
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
 
 from . import boxes, functions, indexing, primitives, ufuncs, writes  # noqa: E402  (they need TracedArray)
+from . import matrix as _matrix  # noqa: E402, F401  (it registers itself)
 from .complex import functions as complex_functions  # noqa: E402
 from .complex import pairs as _pairs  # noqa: E402, F401  (complex leaves of pytrees)
 from .complex import ufuncs as complex_ufuncs  # noqa: E402

@@ -62,7 +62,9 @@ class Output:
     number: int
 
 
-def record(function, leaves: list[InputLeaf], rebuild, transform=None, passes: bool = True) -> Recording:
+def record(
+    function, leaves: list[InputLeaf], rebuild, transform=None, passes: bool = True, strong: bool = False
+) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
     Parameters
@@ -78,8 +80,11 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None, passes: b
         (`numbatape.trace.nested`).
     passes
         Whether the tape is optimised.
+    strong
+        Whether products of matrices that are not finite are recorded by entries (``Config.strong_zero``).
     """
     trace = Trace()
+    trace.strong = strong
     traced = []
     for leaf in leaves:
         value = leaf.value

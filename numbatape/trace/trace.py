@@ -109,6 +109,7 @@ class Trace:
         self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
+        self.strong = False  # Config.strong_zero: products of matrices pass over zeros too
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.captured: set[int] = set()  # whose memory literals were made of, by id

@@ -200,6 +200,30 @@ def test_rows_are_summed_as_dots():
     np.testing.assert_allclose(gy, 2 * rows @ x, rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "function, expected",
+    [
+        (lambda x, y: np.sum(x * y), ["dot"]),
+        (lambda x, y: np.sum(x**2), ["dot"]),
+        (lambda x, y: np.sum(x.T * y.T), ["mul", "sum"]),
+        (lambda x, y: np.sum((x * y)[1:]), ["mul", "sum"]),
+        (lambda x, y: np.sum(x * y[0]), ["mul", "sum"]),
+        (lambda x, y: np.sum(x * y[:, :1]), ["mul", "sum"]),
+    ],
+)
+def test_sums_of_whole_matrices_are_dots(function, expected):
+    rng = np.random.default_rng(0)
+    x, y, dx, dy = rng.normal(size=(4, 3, 5))
+    assert names(function, x, y) == expected
+    cache = nt.prepare_gradient_cache(function, x, y)
+    for rows in (3, 6):
+        x, y, dx, dy = rng.normal(size=(4, rows, 5))
+        value, (gx, gy) = nt.value_and_gradient(cache, x, y)
+        np.testing.assert_allclose(value, function(x, y), rtol=1e-14)
+        slope = (function(x + dx, y + dy) - function(x - dx, y - dy)) / 2  # quadratic: exact
+        np.testing.assert_allclose(np.sum(gx * dx) + np.sum(gy * dy), slope, rtol=1e-12)
+
+
 def test_a_dot_is_as_accurate_as_a_sum():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 200_000))

@@ -216,6 +216,63 @@ def test_forward_follows_ieee_and_reverse_does_not():
     np.testing.assert_array_equal(nt.value_and_jacobian(strong, x)[1], [0.0, np.inf])
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda a, b: a @ b,
+        np.dot,
+        lambda a, b: np.einsum("ij,jk->ik", a, b),
+        lambda a, b: np.tensordot(a, b, 1),
+        lambda a, b: np.stack([a, a])[:, :2] @ b,
+        lambda a, b: (a @ b[:, 0])[:, None],
+        lambda a, b: np.stack([np.dot(row, b[:, 1]) for row in a])[:, None],
+    ],
+)
+def test_strong_zero_of_products(product):
+    a, b = np.array([[1.0, np.inf], [3.0, 4.0]]), np.array([[5.0, 2.0], [np.nan, 7.0]])
+    strong = nt.Config(strong_zero=True)
+
+    def masked(a, b):
+        z = product(a, b)
+        return np.sum(np.where(np.isfinite(z), z, 0.0) ** 2)
+
+    value, gradients = nt.value_and_gradient(nt.prepare_gradient_cache(masked, a, b, config=strong), a, b)
+    rows = np.isfinite(product(a, b))
+    assert value == masked(a, b)
+    assert np.isfinite(gradients[1][0]).all() or not rows.any()
+    # Only tangents and cotangents that are not zero meet what is not finite.
+    kept_a, kept_b = np.where(np.isfinite(a), a, 0.0), np.where(np.isfinite(b), b, 0.0)
+    plain = nt.grad(lambda a, b: np.sum(np.where(rows, product(a, b), 0.0) ** 2), (0, 1))(kept_a, kept_b)
+    for gradient, expected, own in zip(gradients, plain, (a, b), strict=True):
+        np.testing.assert_allclose(gradient[np.isfinite(own)], expected[np.isfinite(own)], rtol=1e-13)
+    pushed = nt.prepare_derivative_cache(product, a, b, config=strong)
+    da = np.zeros((2, 2))
+    _, dz = nt.value_and_derivative(pushed, (a, da), (b, np.zeros((2, 2))))
+    np.testing.assert_array_equal(dz, np.zeros_like(dz))
+    usual = nt.prepare_derivative_cache(product, a, b)
+    assert np.isnan(nt.value_and_derivative(usual, (a, da), (b, np.zeros((2, 2))))[1]).any()
+
+
+def test_strong_zero_switches_where_numbers_become_infinite():
+    def f(a):
+        z = a @ a
+        return np.sum(np.where(np.isfinite(z), z, 0.0))
+
+    good, bad = np.arange(4.0).reshape(2, 2), np.array([[1.0, 0.0], [np.inf, 2.0]])
+    cache = nt.prepare_gradient_cache(f, good, config=nt.Config(strong_zero=True))
+    first = nt.value_and_gradient(cache, good)[1][0]
+    assert not np.isnan(nt.value_and_gradient(cache, bad)[1][0][0]).any()
+    np.testing.assert_array_equal(nt.value_and_gradient(cache, good)[1][0], first)
+    np.testing.assert_array_equal(first, nt.grad(f)(good))
+
+
+@pytest.mark.parametrize("f", [np.prod, np.linalg.norm])
+def test_a_reduction_with_a_zero_cotangent_adds_nothing(f):
+    x = np.array([np.inf, 2.0])
+    gradient = nt.grad(lambda x: np.where(x[1] > 0.0, x[1], f(x)))(x)
+    np.testing.assert_array_equal(gradient, [0.0, 1.0])
+
+
 def test_branches():
     def g(x):
         return x[0] ** 3 if x[0] > 1 else x[0] ** 2

@@ -42,8 +42,7 @@ def dispatch(function, args, kwargs):
     if all(leaf._level == CONSTANT for leaf in found):
         found[0]._trace.pin_constants()
         return function(*plain(args), **plain(kwargs))
-    hint = "of complex matrices solve, inv, det, slogdet, norm and products are"
-    raise unsupported(name, hint if name.startswith("np.linalg") else "")
+    raise unsupported(name)
 
 
 def _traced(tree):

@@ -7,7 +7,6 @@ import numpy as np
 from ..functions.common import plain
 from . import arrays
 from .functions import implements
-from .ufuncs import unsupported
 
 
 def _block(a):
@@ -27,11 +26,19 @@ def _parts(stacked, n: int, value):
     return arrays.make(stacked[..., :n, :], stacked[..., n:, :], value)
 
 
+BLOCKS = 100  # rows from which on SciPy's value and a pullback in NumPy take less time than twice the rows
+
+
 @implements(np.linalg.solve)
 def solve(a, b):
     value = np.linalg.solve(*plain((a, b)))
     n = np.shape(plain(a))[-1]
     right = b if np.ndim(plain(b)) > 1 else b[:, None]
+    if n >= BLOCKS:
+        from ..matrix import equations
+
+        solution = equations.call(equations.SOLVE, a, right)[0]
+        return arrays.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
     return _parts(solution, n, value if np.ndim(plain(b)) > 1 else value[..., None])[
         ... if np.ndim(plain(b)) > 1 else (..., 0)
@@ -42,65 +49,11 @@ def solve(a, b):
 def inv(a):
     value = np.linalg.inv(plain(a))
     n = np.shape(value)[-1]
+    if n >= BLOCKS:
+        from ..matrix import equations
+
+        return arrays.adopted(equations.call(equations.INV, a)[0], value)
     return _parts(np.linalg.inv(_block(a))[..., :n], n, value)
-
-
-# ---- determinants
-
-
-def _pivots(a) -> list:
-    """Return ``(pivot, sign)`` of each step of an elimination with partial pivoting.
-
-    The rows change places by positions that are data: no branch is recorded.
-    """
-    found = []
-    while True:
-        n = a.shape[-1]
-        best = np.argmax(np.abs(a[:, 0]))
-        found.append((a[best, 0], np.where(np.equal(best, 0), 1.0, -1.0)))
-        if n == 1:
-            return found
-        places = np.arange(n)
-        order = np.where(places == 0, best, np.where(np.equal(places, best), 0, places))
-        a = a[np.astype(order, int)]
-        pivot = np.where(np.equal(a[0, 0], 0.0), 1.0, a[0, 0])
-        a = a[1:, 1:] - np.outer(a[1:, 0] / pivot, a[0, 1:])
-
-
-def _each_matrix(function, a, value):
-    """Apply a function to each matrix of a stack."""
-    if a.ndim == 2:
-        return function(a)
-    lead = np.shape(value)
-    flat = np.reshape(a, (-1, *a.shape[-2:]))
-    return np.reshape(np.stack([function(flat[k]) for k in range(flat.shape[0])]), lead)
-
-
-@implements(np.linalg.det)
-def det(a):
-    value = np.linalg.det(plain(a))
-
-    def one(matrix):
-        product, side = 1.0, 1.0
-        for pivot, sign in _pivots(matrix) if matrix.shape[-1] else ():
-            product, side = product * pivot, side * sign
-        return product * side
-
-    if 0 in np.shape(plain(a)):
-        return value
-    return arrays.adopted(_each_matrix(one, a, value), value)
-
-
-@implements(np.linalg.slogdet)
-def slogdet(a):
-    value = np.linalg.slogdet(plain(a))
-    if a.ndim != 2 or not a.size:
-        raise unsupported("np.linalg.slogdet of a stack of matrices")
-    turn, log = 1.0, 0.0
-    for pivot, sign in _pivots(a):
-        size = np.abs(pivot)
-        turn, log = turn * (pivot / np.where(size == 0.0, 1.0, size)) * sign, log + np.log(size)
-    return type(value)(arrays.adopted(turn, value.sign), log)
 
 
 # ---- norms
@@ -119,6 +72,10 @@ def norm(x, ord=None, axis=None, keepdims=False):
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)
+    if len(axes) == 2 and ord in (2, -2, "nuc"):
+        from ..matrix.numpys import spectral_norm
+
+        return spectral_norm(x, ord, tuple(k % x.ndim for k in axes), keepdims)
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)
 
 
@@ -134,6 +91,4 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord == "fro":
         return _euclidean(x, (-2, -1), keepdims)
-    if ord in (2, -2, "nuc"):
-        raise unsupported(f"np.linalg.matrix_norm(ord={ord!r})", "it needs singular values")
-    return np.linalg.matrix_norm(np.abs(x), keepdims=keepdims, ord=ord)
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)

@@ -24,6 +24,8 @@ from .registry import HANDLED
 
 def multiply_matrices(a, b, value=None):
     """Return ``a @ b`` of traced operands, vectors included."""
+    if a._trace.strong and not (_is_finite(a) and _is_finite(b)):
+        return _by_entries(a, b)
     if a.ndim == 1 and b.ndim == 1:
         return array_instruction("dot", (a, b), np.matmul(a._value, b._value) if value is None else value)
     left = expand(a, (0,)) if a.ndim == 1 else a
@@ -35,6 +37,23 @@ def multiply_matrices(a, b, value=None):
     else:
         shaped = np.matmul(left._value, right._value) if value is None else _full(value, a, b)
         result = array_instruction("matmul", (left, right), shaped)
+    thin = [axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1]
+    return drop_axes(result, thin) if thin else result
+
+
+def _is_finite(x) -> bool:
+    """Whether all entries are finite: a guard."""
+    return bool(np.all(np.isfinite(x)))
+
+
+def _by_entries(a, b):
+    """Return ``a @ b`` as elementwise products and a sum, which zero tangents and cotangents pass over.
+
+    What ``Config(strong_zero=True)`` records where an entry is infinite or NaN: n times the memory.
+    """
+    left = expand(a, (0,)) if a.ndim == 1 else a
+    right = expand(b, (1,)) if b.ndim == 1 else b
+    result = np.sum(expand(left, (-1,)) * expand(right, (-3,)), -2)
     thin = [axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1]
     return drop_axes(result, thin) if thin else result
 

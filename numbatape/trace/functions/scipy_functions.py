@@ -125,7 +125,15 @@ for _row, _sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0)):
 def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False,
                      check_finite=True):  # fmt: skip
     a, b = lift_all(a, b)
+    if _complex(a, b):
+        from ..matrix.scipys import triangular
+
+        return triangular(a, b, bool(lower), trans, unit_diagonal)
     return _triangle(a, b, bool(lower), trans not in (0, "N"), unit_diagonal, value)
+
+
+def _complex(*operands) -> bool:
+    return any(np.iscomplexobj(x) for x in operands)
 
 
 def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
@@ -136,7 +144,7 @@ def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
 
 @stands_for("scipy.linalg", "cholesky", run=run_record)
 def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
-    return cholesky_factor(a, not lower, value)
+    return np.linalg.cholesky(a, upper=not lower) if _complex(a) else cholesky_factor(a, not lower, value)
 
 
 @stands_for("scipy.linalg", "cho_factor")
@@ -151,6 +159,8 @@ def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
 def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
     c, lower = c_and_lower
     c, b = lift_all(c, b)
+    if _complex(c, b):
+        return _complex_cholesky_solve(c, lower, b)
     return _cholesky_solve(c, bool(lower), b, value)
 
 
@@ -164,6 +174,13 @@ def _cholesky_solve(c, lower: bool, b, value):
     return result if b.ndim > 1 else drop_axes(result, (-1,))
 
 
+def _complex_cholesky_solve(c, lower, b):
+    from ..matrix.scipys import triangular
+
+    half = triangular(c, b, bool(lower), 0 if lower else 2)
+    return triangular(c, half, bool(lower), 2 if lower else 0)
+
+
 GENERAL = (None, "gen", "general")
 POSITIVE = ("pos", "positive definite")
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian")
@@ -174,6 +191,20 @@ TRIANGLES = ("lower triangular", "upper triangular")
 def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
           transposed=False):  # fmt: skip
     a, b = lift_all(a, b)
+    if _complex(a, b):
+        if assume_a in POSITIVE:
+            return _complex_cholesky_solve(np.linalg.cholesky(a, upper=not lower), lower, b)
+        if assume_a in SYMMETRIC and not transposed:
+            inner = np.tril(a, -1) if lower else np.triu(a, 1)
+            other = np.matrix_transpose(inner)
+            diagonal = np.diagonal(a)
+            if assume_a.startswith("her"):
+                other, diagonal = np.conj(other), diagonal.real
+            return np.linalg.solve(inner + other + np.diag(diagonal), b)
+        if assume_a not in GENERAL or transposed:
+            hint = "of complex matrices None, 'gen', 'sym', 'her' and 'pos' are"
+            raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r} or transposed", hint)
+        return np.linalg.solve(a, b)
     if assume_a in POSITIVE:  # the derivative of what SciPy reads: one triangle
         factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
         return _cholesky_solve(factor, bool(lower), b, value)

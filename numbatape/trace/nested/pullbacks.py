@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..primitives import array_instruction, dims_of, expand, stop_gradient, value_of
+from .marks import weigh
 
 PULLBACKS: dict = {}
 
@@ -38,6 +39,11 @@ def _last(x):
     return expand(x, (-1,))
 
 
+def _times(ct, x):
+    """Return ``ct * x``; with ``Config(strong_zero=True)`` zero where ct is zero, whatever x is."""
+    return weigh(ct, x) if x._trace.strong else ct * x
+
+
 # ---- reductions
 
 
@@ -55,7 +61,7 @@ def prod(ct, z, operands, need):
     one = np.ones((*x.shape[:-1], 1), x.dtype)
     before = np.concatenate([one, np.cumprod(x, -1)[..., :-1]], -1)
     behind = np.flip(np.concatenate([one, np.cumprod(np.flip(x, -1), -1)[..., :-1]], -1), -1)
-    return (_last(ct) * (before * behind),)
+    return (_times(_last(ct), before * behind),)
 
 
 @pulls("cumprod")
@@ -94,13 +100,13 @@ def logsumexp(ct, z, operands, need):
 @pulls("dot")
 def dot(ct, z, operands, need):
     a, b = operands
-    return (_last(ct) * b if need[0] else None, _last(ct) * a if need[1] else None)
+    return (_times(_last(ct), b) if need[0] else None, _times(_last(ct), a) if need[1] else None)
 
 
 @pulls("norm2")
 def norm2(ct, z, operands, need):
     at_zero = z == 0.0
-    return (_last(np.where(at_zero, 0.0, ct / np.where(at_zero, 1.0, z))) * operands[0],)
+    return (_times(_last(np.where(at_zero, 0.0, ct / np.where(at_zero, 1.0, z))), operands[0]),)
 
 
 # ---- order and positions

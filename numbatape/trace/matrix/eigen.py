@@ -1,0 +1,176 @@
+"""Eigenvalues and eigenvectors: of general matrices, of Hermitian ones, of pairs, of tridiagonal ones.
+
+Pullbacks have vectors that do not turn in their own direction (Giles 2008, section 3.1); how LAPACK scales
+and turns them is a composition on top, whose factor is one (`scaled`, `turned`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..primitives import stop_gradient
+from .rules import MatrixRule, adjoint, call, is_complex, traced
+
+
+def inverse_gaps(w):
+    """Return ``1/(w_j - w_i)``, and 0 for equal values, whose vectors have no derivative of their own."""
+    gap = w[..., None, :] - w[..., :, None]
+    same = np.equal(gap, 0.0)
+    return np.where(same, 0.0, 1.0 / np.where(same, 1.0, gap))
+
+
+def diagonal(x):
+    return x[..., None] * np.eye(x.shape[-1])
+
+
+def _idle(ct) -> bool:
+    """Whether a plain cotangent is zero."""
+    return not traced(ct) and not np.any(ct)
+
+
+# ---- general matrices
+
+
+def _eig_pullback(ybar, y, a):
+    (wbar, vbar), (w, v) = ybar, y
+    if 0 in a.shape:
+        return (np.zeros(a.shape),)
+    left = adjoint(v)
+    if _idle(vbar):
+        return (np.linalg.solve(left, wbar[..., :, None] * left),)
+    inner = diagonal(wbar) + np.conj(inverse_gaps(w)) * np.matmul(left, vbar)
+    return (np.linalg.solve(left, np.matmul(inner, left)),)
+
+
+def _eigvals(a):
+    """Return NumPy's eigenvalues, and the vectors in their order."""
+    values = np.linalg.eigvals(a)
+    others, vectors = np.linalg.eig(a)
+    ordered = np.empty(vectors.shape, np.result_type(vectors, values))
+    for k in np.ndindex(*values.shape[:-1]):
+        ordered[k] = vectors[k][:, _nearest(values[k], others[k])]
+    return values.astype(ordered.dtype), ordered
+
+
+def _nearest(values, others):
+    """Return the positions of the given values among others, each once."""
+    distance = np.abs(values[:, None] - others)
+    found = np.argmin(distance, 1) if len(values) else np.zeros(0, int)
+    if len(set(found.tolist())) < len(found):
+        for i in range(len(found)):
+            found[i] = np.argmin(distance[i])
+            distance[:, found[i]] = np.inf
+    return found
+
+
+EIG = MatrixRule("np.linalg.eig", lambda a: tuple(np.linalg.eig(a)), _eig_pullback, varies=True)
+EIGVALS = MatrixRule("np.linalg.eigvals", _eigvals, _eig_pullback, varies=True)
+
+
+def scaled(v):
+    """Return vectors of norm 1 whose largest entry is real, as LAPACK's geev leaves them."""
+    if not is_complex(v):
+        return v / np.sqrt(np.sum(v * v, -2, keepdims=True))
+    size = v.real * v.real + v.imag * v.imag
+    unit = v / np.sqrt(np.sum(size, -2, keepdims=True))
+    size, im = stop_gradient(size), stop_gradient(v.imag)
+    place = np.argmax(np.where(np.equal(im, 0.0), size, -1.0), -2)
+    lead = np.take_along_axis(unit, np.expand_dims(place, -2), -2)
+    return unit * _turn(lead)
+
+
+def _turn(lead):
+    """Return the factor, now one, that keeps real what is real now: its conjugate's phase, with its sign."""
+    size = np.abs(lead)
+    zero = np.equal(size, 0.0)
+    sign = np.where(np.less(stop_gradient(lead.real), 0.0), -1.0, 1.0)
+    return np.where(zero, 1.0, np.conj(lead) * sign / np.where(zero, 1.0, size))
+
+
+def eig(a):
+    w, v = call(EIG, a)
+    return w, scaled(v) if 0 not in a.shape else v
+
+
+def eigvals(a):
+    return call(EIGVALS, a)[0]
+
+
+# ---- Hermitian matrices
+
+
+def folded(g, lower: bool):
+    """Return the cotangent of the one triangle that is read, given that of the whole matrix."""
+    n = g.shape[-1]
+    ones = np.ones((n, n))
+    half = (np.tril(ones, -1) if lower else np.triu(ones, 1)) + 0.5 * np.eye(n)
+    return (g + adjoint(g)) * half
+
+
+def hermitian(name: str, value, lower: bool) -> MatrixRule:
+    """Return the rule of a function that gives all eigenvalues and vectors of ``a``, or of ``a`` and ``b``.
+
+    ``V^H B V = 1``, and where there is no ``b``, ``V^H V = 1``.
+    """
+
+    def pullback(ybar, y, *args):
+        (wbar, vbar), (w, v) = ybar, y
+        if 0 in args[0].shape:
+            return tuple(np.zeros(x.shape) for x in args)
+        products = np.matmul(adjoint(v), vbar)
+        inner = diagonal(wbar) + inverse_gaps(w) * products
+        cotangents = [np.matmul(v, np.matmul(inner, adjoint(v)))]
+        if len(args) == 2:
+            n = w.shape[-1]
+            rest = inner * w[..., None, :] + 0.5 * np.eye(n) * products
+            cotangents.append(-np.matmul(v, np.matmul(rest, adjoint(v))))
+        return tuple(folded(g, lower) for g in cotangents)
+
+    return MatrixRule(name, value, pullback)
+
+
+def turned(v, lower: bool, b=None):
+    """Return vectors of LAPACK's phase: complex ones have a real first (of V, or of BV) or last entry."""
+    if not is_complex(v) or 0 in v.shape:
+        return v
+    if lower:
+        lead = v[..., :1, :] if b is None else np.matmul(_whole_row(b), v)
+    else:
+        lead = v[..., -1:, :]
+    return v * _turn(lead)
+
+
+def _whole_row(b):
+    """Return the first row of the Hermitian matrix of which the lower triangle is given."""
+    return np.concatenate([b[..., :1, :1].real, adjoint(b[..., 1:, :1])], -1)
+
+
+NUMPYS = {
+    lower: hermitian("np.linalg.eigh", lambda a, s="UL"[lower]: tuple(np.linalg.eigh(a, s)), lower)
+    for lower in (False, True)
+}
+
+
+def eigh(a, lower: bool):
+    w, v = call(NUMPYS[lower], a)
+    return w, turned(v, lower)
+
+
+# ---- tridiagonal matrices
+
+
+def _tridiagonal(d, e):
+    import scipy.linalg
+
+    return scipy.linalg.eigh_tridiagonal(d, e)
+
+
+def _tridiagonal_pullback(ybar, y, d, e):
+    (wbar, vbar), (w, v) = ybar, y
+    inner = diagonal(wbar) + inverse_gaps(w) * np.matmul(adjoint(v), vbar)
+    left = np.matmul(v, inner)
+    below = np.sum(left[..., 1:, :] * v[..., :-1, :], -1) + np.sum(left[..., :-1, :] * v[..., 1:, :], -1)
+    return np.sum(left * v, -1), below
+
+
+TRIDIAGONAL = MatrixRule("scipy.linalg.eigh_tridiagonal", _tridiagonal, _tridiagonal_pullback)

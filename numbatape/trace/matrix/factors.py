@@ -1,0 +1,220 @@
+"""Factorisations: complex Cholesky, QR and SVD, RQ, LU with its pivots, the polar decomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .eigen import _turn, diagonal, folded
+from .equations import sylvester
+from .rules import MatrixRule, adjoint, call, is_complex, solve_triangle, traced
+
+
+def _lower_half(x):
+    n = x.shape[-1]
+    return x * (np.tril(np.ones((n, n)), -1) + 0.5 * np.eye(n))
+
+
+# ---- complex Cholesky, QR, SVD
+
+
+def _cholesky_pullback(ybar, y, a):
+    (z,), (ct,) = y, ybar
+    inner = _lower_half(np.matmul(adjoint(z), np.tril(ct)))
+    left = solve_triangle(adjoint(z), inner, False)
+    return (folded(adjoint(solve_triangle(adjoint(z), adjoint(left), False)), True),)
+
+
+CHOLESKY = MatrixRule("np.linalg.cholesky", np.linalg.cholesky, _cholesky_pullback)
+
+
+def qr_cotangent(q, r, qbar, rbar):
+    """``(Qbar + Q L) R^-H`` with L Hermitian, of the lower triangle of ``R Rbar^H - Qbar^H Q`` (Walter and
+    Lehmann 2010); R's diagonal is real."""
+    inner = _lower_half(np.matmul(r, adjoint(rbar)) - np.matmul(adjoint(qbar), q))
+    total = qbar + np.matmul(q, inner + adjoint(inner))
+    return adjoint(solve_triangle(r, adjoint(total), False))
+
+
+def _qr_pullback(ybar, y, a):
+    return (qr_cotangent(*y, *ybar) if 0 not in a.shape else np.zeros(a.shape),)
+
+
+QR = MatrixRule("np.linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_pullback)
+
+
+def qr(a):
+    """Q and R with min(m, n) columns and rows; of a wide matrix by that of its first columns."""
+    m, n = a.shape[-2:]
+    if n <= m:
+        return call(QR, a)
+    q, r = call(QR, a[..., :m])
+    return q, np.concatenate([r, np.matmul(adjoint(q), a[..., m:])], -1)
+
+
+def _svd_pullback(ybar, y, a):
+    """As for real matrices (`numbatape.ops.spectral`).
+
+    What turns U against V comes from the imaginary diagonal of ``U^H Ubar``.
+    """
+    u, s, vh = y
+    ubar, sbar, vhbar = ybar
+    if 0 in a.shape:
+        return (np.zeros(a.shape),)
+    v, vbar = adjoint(vh), adjoint(vhbar)
+    m, n, k = *a.shape[-2:], s.shape[-1]
+    p, q = np.matmul(adjoint(u), ubar), np.matmul(adjoint(v), vbar)
+    across, down = s[..., None, :], s[..., :, None]
+    gap = (across - down) * (across + down)
+    same = np.equal(gap, 0.0)
+    gap = np.where(same, 0.0, 1.0 / np.where(same, 1.0, gap))
+    zero = np.equal(across, 0.0)
+    inverse = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, across))
+    inner = gap * ((p - adjoint(p)) * across + down * (q - adjoint(q))) + diagonal(sbar)
+    if is_complex(u):
+        inner = inner + 0.5 * np.eye(k) * (p - adjoint(p)) * inverse
+    left = np.matmul(u, inner)
+    if m > k:
+        left = left + (ubar - np.matmul(u, p)) * inverse
+    result = np.matmul(left, vh)
+    if n > k:
+        result = result + np.matmul(u, adjoint((vbar - np.matmul(v, q)) * inverse))
+    return (result,)
+
+
+SVD = MatrixRule("np.linalg.svd", lambda a: tuple(np.linalg.svd(a, full_matrices=False)), _svd_pullback)
+
+
+def svd(a):
+    """U, singular values and V^H with min(m, n) vectors.
+
+    LAPACK makes the first row of V real where m >= n, else that of U.
+    """
+    u, s, vh = call(SVD, a)
+    if not is_complex(u) or 0 in a.shape:
+        return u, s, vh
+    m, n = a.shape[-2:]
+    lead = np.conj(np.swapaxes(vh[..., :, :1], -1, -2)) if m >= n else u[..., :1, :]
+    turn = _turn(lead)
+    return u * turn, s, vh * np.conj(np.swapaxes(turn, -1, -2))
+
+
+# ---- RQ
+
+
+def _rq(a):
+    import scipy.linalg
+
+    return scipy.linalg.rq(a, mode="economic")
+
+
+def _flip(x, *axes):
+    return np.flip(x, axes)
+
+
+def _rq_pullback(ybar, y, a):
+    """With J the exchange of order, ``A^H J = (Q^H J)(J R^H J)`` is a QR factorisation."""
+    (r, q), (rbar, qbar) = y, ybar
+    parts = (_flip(adjoint(q), -1), _flip(adjoint(r), -1, -2), _flip(adjoint(qbar), -1))
+    return (adjoint(_flip(qr_cotangent(*parts, _flip(adjoint(rbar), -1, -2)), -1)),)
+
+
+RQ = MatrixRule("scipy.linalg.rq", _rq, _rq_pullback)
+
+
+# ---- LU
+
+
+def _lu(a):
+    import scipy.linalg
+
+    order, lower, upper = scipy.linalg.lu(a, p_indices=True)
+    # SciPy's order puts rows of L U where A has them; ours takes rows of A to where L U has them.
+    return np.argsort(np.asarray(order), -1).astype(float), lower, upper
+
+
+def _lu_pullback(ybar, y, a):
+    """``L^-H (strictly lower part of L^H Lbar + upper part of Ubar U^H) U^-H`` of the leading square."""
+    (_, lbar, ubar), (order, low, up) = ybar, y
+    m, n = a.shape[-2:]
+    k = min(m, n)
+    square, upper = low[..., :k, :], up[..., :, :k]
+    lbar_square, ubar_square, rest = lbar[..., :k, :], ubar[..., :, :k], None
+    if m > n:  # the rows below are C = L2 U
+        rest = adjoint(solve_triangle(upper, adjoint(lbar[..., k:, :]), False))
+        ubar_square = ubar_square - np.matmul(adjoint(low[..., k:, :]), rest)
+    if n > m:  # the columns at the right are C = L U2
+        rest = solve_triangle(adjoint(square), ubar[..., :, k:], False)
+        lbar_square = lbar_square - np.matmul(rest, adjoint(up[..., :, k:]))
+    inner = np.tril(np.matmul(adjoint(square), lbar_square), -1)
+    inner = inner + np.triu(np.matmul(ubar_square, adjoint(upper)))
+    ct = adjoint(solve_triangle(upper, adjoint(solve_triangle(adjoint(square), inner, False)), False))
+    if rest is not None:
+        ct = np.concatenate([ct, rest], -2 if m > n else -1)
+    back = np.astype(np.argsort(order, -1), int)
+    return (np.take_along_axis(ct, back[..., None], -2),)
+
+
+LU = MatrixRule("scipy.linalg.lu", _lu, _lu_pullback)
+
+
+# ---- polar decomposition
+
+
+def _polar(a):
+    import scipy.linalg
+
+    return scipy.linalg.polar(a)
+
+
+def _hermitian_sylvester(p, q):
+    """Return X with ``P X + X P = Q`` of a positive definite P."""
+    if traced(p) or traced(q):
+        return sylvester(p, p, q)
+    w, v = np.linalg.eigh(p)
+    inner = np.matmul(adjoint(v), np.matmul(q, v)) / (w[..., :, None] + w[..., None, :])
+    return np.matmul(v, np.matmul(inner, adjoint(v)))
+
+
+def _polar_pullback(ybar, y, a):
+    """``P (U^H dU) + (U^H dU) P = U^H dA - dA^H U`` and ``P = U^H A``: no gaps of singular values."""
+    (ubar, pbar), (u, p) = ybar, y
+    ubar = ubar + np.matmul(a, adjoint(pbar))
+    inner = np.matmul(adjoint(u), ubar)
+    turn = _hermitian_sylvester(p, inner)
+    result = np.matmul(u, pbar + turn - adjoint(turn))
+    if a.shape[-2] > a.shape[-1]:
+        result = result + adjoint(np.linalg.solve(p, adjoint(ubar - np.matmul(u, inner))))
+    return (result,)
+
+
+POLAR = MatrixRule("scipy.linalg.polar", _polar, _polar_pullback)
+
+
+# ---- LU as LAPACK packs it
+
+
+def _order(pivots):
+    """Return the row order that exchanges of rows, one after the other, make."""
+    order = np.arange(len(pivots))
+    for i, j in enumerate(np.asarray(pivots).astype(int)):
+        order[[i, j]] = order[[j, i]]
+    return order.astype(float)
+
+
+ORDER = MatrixRule("order of pivots", _order, lambda ybar, y, pivots: (None,))
+
+
+def _lu_factor(a):
+    import scipy.linalg
+
+    both, pivots = scipy.linalg.lu_factor(a)
+    return both, pivots.astype(float), _order(pivots)
+
+
+def _lu_factor_pullback(ybar, y, a):
+    (ct, _, _), (both, _, order) = ybar, y
+    parts = order, np.tril(both, -1) + np.eye(a.shape[-1]), np.triu(both)
+    return _lu_pullback((None, np.tril(ct, -1), np.triu(ct)), parts, a)
+
+
+LU_FACTOR = MatrixRule("scipy.linalg.lu_factor", _lu_factor, _lu_factor_pullback)

@@ -1,0 +1,171 @@
+"""``np.linalg`` beyond the op table: general eigenvalues, and factorisations of complex matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..complex import functions as complexes
+from ..complex.ufuncs import unsupported
+from ..functions import registry, spectral
+from ..functions.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
+from . import determinants, eigen, factors
+from .rules import adjoint, call, is_complex
+
+
+def named(value, *parts):
+    """Return NumPy's named tuple of traced parts, which stand for its own."""
+    return value.__class__(*[adopt(part, its) for part, its in zip(parts, value, strict=True)])
+
+
+# ---- general matrices, real or complex
+
+
+def eig(a):
+    value = np.linalg.eig(plain(a))
+    return named(value, *eigen.eig(lift_first(a)))
+
+
+def eigvals(a):
+    value = np.linalg.eigvals(plain(a))
+    return adopt(eigen.eigvals(lift_first(a)), value)
+
+
+for _function, _implementation in ((np.linalg.eig, eig), (np.linalg.eigvals, eigvals)):
+    registry.HANDLED[_function] = complexes.HANDLED[_function] = _implementation
+
+
+# ---- complex matrices
+
+implements = complexes.implements
+
+
+@implements(np.linalg.eigh)
+def eigh(a, UPLO="L"):
+    value = np.linalg.eigh(plain(a), UPLO)
+    return named(value, *eigen.eigh(a, UPLO.upper() == "L"))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(a, UPLO="L"):
+    value = np.linalg.eigvalsh(plain(a), UPLO)
+    return adopt(eigen.eigh(a, UPLO.upper() == "L")[0], value)
+
+
+@implements(np.linalg.svd)
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
+    value = np.linalg.svd(plain(a), full_matrices, compute_uv, hermitian)
+    if hermitian:
+        raise unsupported("np.linalg.svd(hermitian=True)", "np.linalg.eigh is")
+    if not compute_uv:
+        return adopt(factors.svd(a)[1], value)
+    if full_matrices and a.shape[-1] != a.shape[-2]:
+        raise unsupported("np.linalg.svd(full_matrices=True)", "full_matrices=False is")
+    return named(value, *factors.svd(a))
+
+
+@implements(np.linalg.svdvals)
+def svdvals(x, /):
+    return adopt(factors.svd(x)[1], np.linalg.svdvals(plain(x)))
+
+
+@implements(np.linalg.qr)
+def qr(a, mode="reduced"):
+    value = np.linalg.qr(plain(a), mode)
+    if mode not in ("reduced", "r") and not (mode == "complete" and a.shape[-2] <= a.shape[-1]):
+        raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced' and 'r' are")
+    q, r = factors.qr(a)
+    return adopt(r, value) if mode == "r" else named(value, q, r)
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a, /, *, upper=False):
+    value = np.linalg.cholesky(plain(a), upper=upper)
+    if upper:
+        return adopt(adjoint(call(factors.CHOLESKY, adjoint(a))[0]), value)
+    return adopt(call(factors.CHOLESKY, a)[0], value)
+
+
+@implements(np.linalg.det)
+def det(a):
+    value = np.linalg.det(plain(a))
+    return adopt(call(determinants.DET, a)[0], value)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a):
+    value = np.linalg.slogdet(plain(a))
+    return named(value, *call(determinants.SLOGDET, a))
+
+
+def pseudo_inverse(function, a, cutoff):
+    """Return the pseudo-inverse of a matrix of full rank, by QR."""
+    if 0 in a.shape:
+        raise unsupported_argument(function, "an empty matrix")
+    values = np.linalg.svd(a, compute_uv=False)
+    if not bool(np.all(np.min(values, -1) > cutoff * np.max(values, -1))):  # a guard
+        raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
+    if a.shape[-2] < a.shape[-1]:
+        return adjoint(pseudo_inverse(function, adjoint(a), cutoff))
+    q, r = factors.qr(a)
+    return np.linalg.solve(r, adjoint(q))
+
+
+@implements(np.linalg.pinv)
+def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
+    options = {} if rtol is np._NoValue else {"rtol": rtol}
+    value = np.linalg.pinv(plain(a), rcond, hermitian, **options)
+    cutoff = rcond if rcond is not None else None if rtol is np._NoValue else rtol
+    if hermitian or np.ndim(0.0 if cutoff is None else cutoff):
+        raise unsupported("np.linalg.pinv(hermitian=True), or an array rcond")
+    default = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else 1e-15
+    return adopt(pseudo_inverse(np.linalg.pinv, a, default if cutoff is None else cutoff), value)
+
+
+def squared(x):
+    """Return the squares of absolute values."""
+    return x.real * x.real + x.imag * x.imag if is_complex(x) else np.square(x)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a, b, rcond=None):
+    value = np.linalg.lstsq(plain(a), plain(b), rcond)
+    a, b = lift_all(a, b)
+    cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
+    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    solution = np.matmul(inverse(np.linalg.lstsq, a, cutoff), b)
+    residuals = value[1]
+    if np.size(residuals):
+        rest = squared(b - np.matmul(a, solution))
+        residuals = adopt(np.sum(rest, 0, keepdims=b.ndim == 1), residuals)
+    values = adopt(np.linalg.svd(a, compute_uv=False), value[3])
+    return adopt(solution, value[0]), residuals, value[2], values
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    if hermitian or tol is not None or A.ndim < 2:
+        raise unsupported("np.linalg.matrix_rank(tol or hermitian), or of a vector")
+    values = factors.svd(A)[1]
+    relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
+    return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
+
+
+for _function in (np.linalg.tensorsolve, np.linalg.tensorinv):  # compositions that hold as they stand
+    complexes.HANDLED[_function] = registry.HANDLED[_function]
+
+
+@implements(np.linalg.cond)
+def cond(x, p=None):
+    value = np.linalg.cond(plain(x), p)
+    if p in (None, 2, -2):
+        values = factors.svd(x)[1]
+        largest, smallest = values[..., 0], values[..., -1]
+        return adopt(smallest / largest if p == -2 else largest / smallest, value)
+    return adopt(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1)), value)
+
+
+def spectral_norm(x, ord, axes, keepdims):
+    """Norms of complex matrices by their singular values: 2, -2 and "nuc"."""
+    values = factors.svd(np.moveaxis(x, axes, (-2, -1)))[1]
+    result = np.sum(values, -1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
+    return np.expand_dims(result, axes_of(x, axes)) if keepdims else result

@@ -1,0 +1,48 @@
+"""Functions of ``scipy.linalg`` that have no derivative here: they raise, and say what has one."""
+
+from __future__ import annotations
+
+from ...errors import UnsupportedOperationError
+from ...tape.tape import CONSTANT
+from ..functions.common import plain
+from ..functions.stand_ins import stands_for
+from ..trace import where_in_user_code
+from .equations import linalg
+from .rules import traced
+
+INSTEAD = {
+    "cossin": "np.linalg.svd",
+    "eig_banded": "eigvals_banded, or np.linalg.eigh of the whole matrix",
+    "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
+    "hessenberg": "np.linalg.eig",
+    "ldl": "np.linalg.cholesky",
+    "null_space": "np.linalg.svd(full_matrices=False), for the projector on its complement",
+    "qr_multiply": "np.linalg.qr",
+    "qz": "np.linalg.eig(np.linalg.solve(b, a))",
+    "schur": "np.linalg.eig",
+    "signm": "sqrtm: a @ inv(sqrtm(a @ a))",
+}
+
+
+def _leaves(tree):
+    for leaf in tree:
+        if traced(leaf):
+            yield leaf
+        elif isinstance(leaf, (list, tuple)):
+            yield from _leaves(leaf)
+
+
+def _refusal(name: str, hint: str) -> None:
+    @stands_for("scipy.linalg", name, run=None)
+    def refuse(*args, **kwargs):
+        found = list(_leaves((*args, *kwargs.values())))
+        if all(leaf._level == CONSTANT for leaf in found):
+            found[0]._trace.pin_constants()
+            return getattr(linalg(), name)(*plain(args), **plain(kwargs))
+        raise UnsupportedOperationError(
+            f"scipy.linalg.{name} of a traced array at {where_in_user_code()} is not supported; use {hint}"
+        )
+
+
+for _name, _hint in INSTEAD.items():
+    _refusal(_name, _hint)

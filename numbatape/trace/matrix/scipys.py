@@ -1,0 +1,276 @@
+"""``scipy.linalg``'s eigenvalue problems, factorisations and equations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..functions import scipy_functions, spectral
+from ..functions.common import adopt, lift_all, lift_first, plain, run_record, unsupported_argument
+from ..functions.stand_ins import stands_for
+from ..primitives import stop_gradient
+from . import eigen, equations, factors
+from .equations import linalg
+from .numpys import pseudo_inverse, squared
+from .rules import MatrixRule, adjoint, call, is_complex
+
+CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
+
+
+def refuse(name: str, options: dict, allowed=()) -> None:
+    """Raise for options that are given and are neither None nor about memory and checks."""
+    for key, value in options.items():
+        if key not in CHECKS and key not in allowed and value is not None and value is not False:
+            raise unsupported_argument(name, f"{key}={value!r}")
+
+
+# ---- eigenvalues
+
+
+@stands_for("scipy.linalg", "eig")
+def eig(a, b=None, left=False, right=True, overwrite_a=False, overwrite_b=False, check_finite=True,
+        homogeneous_eigvals=False):  # fmt: skip
+    refuse("scipy.linalg.eig", {"b": b, "left": left, "homogeneous_eigvals": homogeneous_eigvals})
+    a = lift_first(a)
+    if not right:
+        return eigen.eigvals(a) + 0j
+    w, v = eigen.eig(a)
+    return w + 0j, v
+
+
+@stands_for("scipy.linalg", "eigvals")
+def eigvals(a, b=None, overwrite_a=False, check_finite=True, homogeneous_eigvals=False):
+    refuse("scipy.linalg.eigvals", {"b": b, "homogeneous_eigvals": homogeneous_eigvals})
+    return eigen.eigvals(lift_first(a)) + 0j
+
+
+@stands_for("scipy.linalg", "eigh")
+def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=None, subset_by_value=None,
+         driver=None, **options):  # fmt: skip
+    refuse(
+        "scipy.linalg.eigh",
+        {"subset_by_value": subset_by_value, "type": None if type == 1 else type, **options},
+    )
+    matrices = lift_all(a) if b is None else lift_all(a, b)
+    if eigvals_only and b is None:
+        values = np.linalg.eigvalsh(matrices[0], "L" if lower else "U")
+    elif subset_by_index is not None and not eigvals_only:
+        raise unsupported_argument("scipy.linalg.eigh", "subset_by_index", "all vectors are, or eigvals_only")
+    else:
+        rule = eigen.hermitian(
+            "scipy.linalg.eigh", lambda *x: linalg().eigh(*x, lower=lower, driver=driver), bool(lower)
+        )
+        values, vectors = call(rule, *matrices)
+        if not eigvals_only:
+            return values, eigen.turned(vectors, bool(lower), *matrices[1:])
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        values = values[..., first : last + 1]
+    return values
+
+
+@stands_for("scipy.linalg", "eigvalsh")
+def eigvalsh(
+    a, b=None, *, lower=True, type=1, subset_by_index=None, subset_by_value=None, driver=None, **options
+):
+    options |= {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
+    return eigh(a, b, lower=lower, eigvals_only=True, type=type, driver=driver, **options)
+
+
+@stands_for("scipy.linalg", "eigh_tridiagonal")
+def eigh_tridiagonal(d, e, eigvals_only=False, select="a", select_range=None, check_finite=True, tol=0.0,
+                     lapack_driver="auto"):  # fmt: skip
+    refuse("scipy.linalg.eigh_tridiagonal", {"select": None if select in ("a", "all", 0) else select})
+    values, vectors = call(eigen.TRIDIAGONAL, *lift_all(d, e))
+    return values if eigvals_only else (values, vectors)
+
+
+@stands_for("scipy.linalg", "eigvalsh_tridiagonal")
+def eigvalsh_tridiagonal(
+    d, e, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto"
+):
+    return eigh_tridiagonal(d, e, True, select)
+
+
+# ---- factorisations
+
+
+def _lu_parts(a):
+    order, low, up = call(factors.LU, lift_first(a))
+    return stop_gradient(order), low, up
+
+
+@stands_for("scipy.linalg", "lu")
+def lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False):
+    order, low, up = _lu_parts(a)
+    places = np.astype(np.argsort(order, -1), int)
+    if permute_l:
+        return np.take_along_axis(low, np.broadcast_to(places[..., None], low.shape), -2), up
+    if p_indices:
+        return places, low, up
+    rows = np.arange(order.shape[-1])
+    return np.where(np.equal(rows[:, None], order[..., None, :]), 1.0, 0.0), low, up
+
+
+@stands_for("scipy.linalg", "lu_factor", run=run_record)
+def lu_factor(value, a, overwrite_a=False, check_finite=True):
+    a = lift_first(a)
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise unsupported_argument("scipy.linalg.lu_factor", "a of other shape", "square matrices are")
+    both, pivots, _ = call(factors.LU_FACTOR, a)
+    return adopt(both, value[0]), adopt(np.astype(stop_gradient(pivots), value[1].dtype), value[1])
+
+
+@stands_for("scipy.linalg", "lu_solve")
+def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
+    both, pivots = lu_and_piv
+    both, b = lift_all(both, b)
+    (order,) = call(factors.ORDER, pivots)
+    if trans:
+        half = triangular(both, b, False, trans)
+        half = triangular(both, half, True, trans, True)
+        return half[np.astype(np.argsort(order), int)]
+    half = triangular(both, b[np.astype(order, int)], True, 0, True)
+    return triangular(both, half, False)
+
+
+def triangular(a, b, lower: bool, trans=0, unit: bool = False):
+    """Return the solution of a triangular system, real or complex."""
+    trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
+    if not is_complex(a) and not is_complex(b):
+        value = linalg().solve_triangular(plain(a), plain(b), trans, lower, unit)
+        return scipy_functions.solve_triangular(value, a, b, trans, lower, unit)
+    a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
+    a = a + np.eye(a.shape[-1]) if unit else a
+    return np.linalg.solve((a, np.matrix_transpose(a), adjoint(a))[trans], b)
+
+
+@stands_for("scipy.linalg", "rq")
+def rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
+    a = lift_first(a)
+    m, n = a.shape[-2:]
+    if mode not in ("economic", "full", "r") or m > n or (mode != "economic" and m != n):
+        raise unsupported_argument("scipy.linalg.rq", f"mode={mode!r}", "mode='economic' of a wide matrix is")
+    r, q = call(factors.RQ, a)
+    return r if mode == "r" else (r, q)
+
+
+@stands_for("scipy.linalg", "polar")
+def polar(a, side="right"):
+    a = lift_first(a)
+    m, n = a.shape[-2:]
+    if (m < n) if side == "right" else (m > n):
+        hint = "a of at least as many rows as columns is; with side='left' of at most as many"
+        raise unsupported_argument("scipy.linalg.polar", f"side={side!r}", hint)
+    if side == "right":
+        return call(factors.POLAR, a)
+    u, p = call(factors.POLAR, adjoint(a))
+    return adjoint(u), p
+
+
+@stands_for("scipy.linalg", "orthogonal_procrustes")
+def orthogonal_procrustes(A, B, check_finite=True):
+    a, b = lift_all(A, B)
+    turn, stretch = call(factors.POLAR, np.matmul(adjoint(a), b))
+    return turn, np.trace(stretch.real)
+
+
+def _full_rank(function: str, a, cutoff):
+    """Return left singular vectors and values of a matrix; a guard holds that it has full rank."""
+    u, s, _ = np.linalg.svd(a, full_matrices=False)
+    if not bool(np.min(s) > cutoff * np.max(s)):
+        raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
+    return u, s
+
+
+@stands_for("scipy.linalg", "orth")
+def orth(A, rcond=None):
+    a = lift_first(A)
+    cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
+    return _full_rank("scipy.linalg.orth", a, cutoff)[0]
+
+
+@stands_for("scipy.linalg", "subspace_angles")
+def subspace_angles(A, B):
+    a, b = lift_all(A, B)
+    bases = []
+    for x in (a, b):
+        if x.shape[0] < x.shape[1]:
+            raise unsupported_argument("scipy.linalg.subspace_angles", "more columns than rows")
+        _full_rank("scipy.linalg.subspace_angles", x, np.finfo(x.dtype).eps * max(x.shape))
+        bases.append(np.linalg.qr(x)[0])
+    if bases[0].shape[1] < bases[1].shape[1]:
+        bases.reverse()
+    first, second = bases
+    inner = np.matmul(adjoint(first), second)
+    cosines = np.linalg.svd(inner, compute_uv=False)
+    sines = np.linalg.svd(second - np.matmul(first, inner), compute_uv=False)
+    # The inverse of the cosine loses digits near 1. SciPy's condition is not in the order of its cosines.
+    small = np.greater_equal(cosines * cosines, 0.5)
+    cosine = np.where(small, 0.0, cosines[::-1])
+    return np.where(small, np.arcsin(np.where(small, sines, 0.0)), np.arccos(cosine))
+
+
+@stands_for("scipy.linalg", "pinvh")
+def pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
+    refuse("scipy.linalg.pinvh", {"atol": atol, "return_rank": return_rank})
+    a = lift_first(a)
+    whole = a * eigen_triangle(a.shape[-1], lower)
+    whole = whole + adjoint(whole)
+    cutoff = np.finfo(a.dtype).eps * a.shape[-1] if rtol is None else rtol
+    sizes = np.abs(np.linalg.eigvalsh(whole))
+    if not bool(np.all(np.min(sizes, -1) > cutoff * np.max(sizes, -1))):
+        hint = "its derivative does not exist"
+        raise unsupported_argument("scipy.linalg.pinvh", "a of less than full rank", hint)
+    return np.linalg.inv(whole)
+
+
+def eigen_triangle(n: int, lower: bool):
+    """Return the weights by which a triangle and its adjoint add up to a Hermitian matrix."""
+    ones = np.ones((n, n))
+    return (np.tril(ones, -1) if lower else np.triu(ones, 1)) + 0.5 * np.eye(n)
+
+
+@stands_for("scipy.linalg", "lstsq", run=run_record)
+def lstsq(
+    value, a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None
+):
+    a, b = lift_all(a, b)
+    cutoff = np.finfo(a.dtype).eps if cond is None else cond
+    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)
+    residuals, values = value[1], value[3]
+    if np.size(residuals) and a.shape[0] > a.shape[1]:
+        residuals = adopt(np.sum(squared(b - np.matmul(a, solution)), 0), residuals)
+    if values is not None:
+        values = adopt(np.linalg.svd(a, compute_uv=False), values)
+    return adopt(solution, value[0]), residuals, value[2], values
+
+
+# ---- equations
+
+
+@stands_for("scipy.linalg", "solve_sylvester", run=None)  # see `equations._solve_sylvester`
+def solve_sylvester(a, b, q):
+    return equations.sylvester(*lift_all(a, b, q))
+
+
+@stands_for("scipy.linalg", "solve_continuous_lyapunov", "solve_lyapunov")
+def solve_continuous_lyapunov(a, q):
+    a, q = lift_all(a, q)
+    return equations.sylvester(a, adjoint(a), q)
+
+
+@stands_for("scipy.linalg", "solve_discrete_lyapunov")
+def solve_discrete_lyapunov(a, q, method=None):
+    return equations.discrete_lyapunov(*lift_all(a, q))
+
+
+def _riccati(name: str, rule: MatrixRule):
+    @stands_for("scipy.linalg", name)
+    def solve(a, b, q, r, e=None, s=None, balanced=True):
+        refuse(f"scipy.linalg.{name}", {"e": e, "s": s})
+        return call(rule, *lift_all(a, b, q, r))[0]
+
+
+_riccati("solve_continuous_are", equations.CONTINUOUS_ARE)
+_riccati("solve_discrete_are", equations.DISCRETE_ARE)

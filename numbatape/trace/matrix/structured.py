@@ -1,0 +1,189 @@
+"""``scipy.linalg``'s banded, Toeplitz and circulant matrices.
+
+Systems with a band are SciPy's own; Toeplitz and circulant ones, and a band's Cholesky factor, are those of
+the whole matrix: O(n^2) memory, O(n^3) time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..functions.common import lift_all, lift_first, unsupported_argument
+from ..functions.stand_ins import stands_for
+from . import equations
+from .equations import linalg
+from .rules import MatrixRule, adjoint, call, conjugate
+from .scipys import refuse, triangular
+
+# ---- banded
+
+
+def _columns(function, b):
+    """Apply a function of columns to what may be one vector."""
+    return function(b) if b.ndim > 1 else function(b[:, None])[:, 0]
+
+
+@stands_for("scipy.linalg", "solve_banded")
+def solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_finite=True):
+    lower, upper = (int(n) for n in l_and_u)
+    ab, b = lift_all(ab, b)
+    return _columns(lambda x: call(equations.banded(lower, upper), ab, x)[0], b)
+
+
+def _hermitian_band(lower: bool) -> MatrixRule:
+    """Return the rule of `scipy.linalg.solveh_banded`, of columns: the matrix is its own adjoint."""
+
+    def value(ab, b):
+        return linalg().solveh_banded(ab, b, lower=lower)
+
+    def pullback(ybar, y, ab, b):
+        (t,), (x,) = call(rule, ab, ybar[0]), y
+        width, n = ab.shape
+        rows = []
+        for d in range(width):
+            size = max(n - d, 0)
+            i, j = (slice(n - size, n), slice(0, size)) if lower else (slice(0, size), slice(n - size, n))
+            row = -np.sum(t[i] * conjugate(x[j]) + conjugate(t[j]) * x[i], -1)
+            row = 0.5 * row if d == 0 else row
+            rows.append(np.concatenate([row, np.zeros(n - size)] if lower else [np.zeros(n - size), row]))
+        return np.stack(rows if lower else rows[::-1]), t
+
+    rule = MatrixRule("scipy.linalg.solveh_banded", value, pullback)
+    return rule
+
+
+@stands_for("scipy.linalg", "solveh_banded")
+def solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, check_finite=True):
+    ab, b = lift_all(ab, b)
+    return _columns(lambda x: call(_hermitian_band(bool(lower)), ab, x)[0], b)
+
+
+def _lower_triangle(ab, lower: bool):
+    """Return the lower triangle, as a whole matrix, of which this is the band."""
+    width, n = ab.shape
+    total = None
+    for d in range(min(width, n)):
+        row = ab[d, : n - d] if lower else conjugate(ab[width - 1 - d, d:])
+        part = np.diag(row, -d)
+        total = part if total is None else total + part
+    return total
+
+
+def _band(low, given, lower: bool):
+    """Return the band of a lower triangle, or of its adjoint; what is no entry stays as given."""
+    width, n = given.shape
+    rows = []
+    for d in range(width):
+        old = given[d if lower else width - 1 - d]
+        if d < n:
+            row = np.diagonal(low, -d)
+            old = np.concatenate([row, old[n - d :]] if lower else [old[:d], conjugate(row)])
+        rows.append(old)
+    return np.stack(rows if lower else rows[::-1])
+
+
+@stands_for("scipy.linalg", "cholesky_banded")
+def cholesky_banded(ab, overwrite_ab=False, lower=False, check_finite=True):
+    ab = lift_first(ab)
+    return _band(np.linalg.cholesky(_lower_triangle(ab, lower)), ab, lower)
+
+
+@stands_for("scipy.linalg", "cho_solve_banded")
+def cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
+    band, lower = cb_and_lower
+    band, b = lift_all(band, b)
+    low = _lower_triangle(band, lower)
+    return triangular(low, triangular(low, b, True), True, 2)
+
+
+@stands_for("scipy.linalg", "eigvals_banded")
+def eigvals_banded(
+    a_band, lower=False, overwrite_a_band=False, select="a", select_range=None, check_finite=True
+):
+    refuse("scipy.linalg.eigvals_banded", {"select": None if select in ("a", "all", 0) else select})
+    return np.linalg.eigvalsh(_lower_triangle(lift_first(a_band), lower))
+
+
+# ---- constant along diagonals
+
+
+def _toeplitz(c_or_cr, *others):
+    pair = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr,)
+    traced = lift_all(*pair, *others)
+    c = traced[0]
+    r = traced[1] if len(pair) == 2 else conjugate(c)
+    m, n = c.shape[-1], r.shape[-1]
+    values = np.concatenate([np.flip(r[1:], 0), c])
+    return values[n - 1 + np.arange(m)[:, None] - np.arange(n)], traced[-1]
+
+
+@stands_for("scipy.linalg", "solve_toeplitz")
+def solve_toeplitz(c_or_cr, b, check_finite=True):
+    return np.linalg.solve(*_toeplitz(c_or_cr, b))
+
+
+@stands_for("scipy.linalg", "matmul_toeplitz")
+def matmul_toeplitz(c_or_cr, x, check_finite=False, workers=None):
+    return np.matmul(*_toeplitz(c_or_cr, x))
+
+
+@stands_for("scipy.linalg", "solve_circulant")
+def solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxis=0):
+    c, b = lift_all(c, b)
+    usual = caxis in (-1, 0) and baxis == 0 and outaxis == 0
+    if singular != "raise" or tol is not None or c.ndim != 1 or not usual:
+        raise unsupported_argument("scipy.linalg.solve_circulant", "other options or several c")
+    n = c.shape[0]
+    return np.linalg.solve(c[(np.arange(n)[:, None] - np.arange(n)) % n], b)
+
+
+@stands_for("scipy.linalg", "hankel")
+def hankel(c, r=None):
+    c, r = lift_all(c, np.zeros(np.size(c)) if r is None else r)
+    c, r = np.ravel(c), np.ravel(r)
+    return np.concatenate([c, r[1:]])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+
+
+@stands_for("scipy.linalg", "convolution_matrix")
+def convolution_matrix(a, n, mode="full"):
+    a, n = lift_first(a), int(n)
+    m = a.shape[0]
+    zeros = np.zeros(n - 1)
+    padded = np.concatenate([zeros, a, zeros])
+    rows = np.arange(m + n - 1)
+    extra = {"full": 0, "same": min(m, n) - 1, "valid": 2 * (min(m, n) - 1)}[mode]
+    rows = rows[extra // 2 : len(rows) - (extra - extra // 2)]
+    return padded[n - 1 + rows[:, None] - np.arange(n)]
+
+
+@stands_for("scipy.linalg", "khatri_rao")
+def khatri_rao(a, b):
+    a, b = lift_all(a, b)
+    return np.reshape(np.einsum("ij,kj->ikj", a, b), (a.shape[0] * b.shape[0], a.shape[1]))
+
+
+@stands_for("scipy.linalg", "diagsvd")
+def diagsvd(s, M, N):
+    s = lift_first(s)
+    n = s.shape[0]
+    return np.pad(np.diag(s), ((0, int(M) - n), (0, int(N) - n)))
+
+
+# ---- predicates
+
+
+@stands_for("scipy.linalg", "issymmetric")
+def issymmetric(a, atol=None, rtol=None):
+    return _equals(a, np.matrix_transpose(lift_first(a)), atol, rtol)
+
+
+@stands_for("scipy.linalg", "ishermitian")
+def ishermitian(a, atol=None, rtol=None):
+    return _equals(a, adjoint(lift_first(a)), atol, rtol)
+
+
+def _equals(a, other, atol, rtol) -> bool:
+    """Whether two matrices agree: a guard."""
+    if atol is None and rtol is None:
+        return bool(np.array_equal(a, other))
+    return bool(np.allclose(a, other, rtol=rtol or 0.0, atol=atol or 0.0))

@@ -1,0 +1,244 @@
+"""Every rule of a matrix function: value, both modes, second order, replay at other points."""
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+
+import numbatape as nt
+from tests.complex import laws
+from tests.matrix import cases
+
+GROUPS = {
+    "numpy": cases.NUMPY,
+    "eigen": cases.EIGEN,
+    "factors": cases.FACTORS,
+    "equations": cases.EQUATIONS,
+    "functions": cases.FUNCTIONS,
+    "complex numpy": cases.COMPLEX_NUMPY,
+    "complex": cases.COMPLEX_SCIPY,
+}
+ALL = [
+    pytest.param(f, args, id=f"{group}: {name}")
+    for group, members in GROUPS.items()
+    for name, (f, *args) in members.items()
+]
+
+
+@pytest.mark.parametrize(("f", "args"), ALL)
+def test_value_and_both_modes(f, args):
+    laws.check(f, *args, tolerance=1e-11)
+
+
+@pytest.mark.parametrize(("f", "args"), [c for c in ALL if np.isrealobj(c.values[1][0])])
+def test_second_order(f, args):
+    x, *rest = args
+    rng = np.random.default_rng(1)
+    weights = laws.like(rng, np.asarray(f(*args), complex))
+    direction = rng.normal(size=x.shape)
+
+    def loss(x):
+        return np.sum(np.real(f(x, *rest) * weights))
+
+    gradient, step = nt.grad(loss), 1e-5
+    moved = [gradient(x + k * step * direction) for k in (-2, -1, 1, 2)]
+    expected = (8.0 * (moved[2] - moved[1]) - (moved[3] - moved[0])) / (12.0 * step)
+    product = nt.hvp(loss)(x, direction)
+    scale = np.max(np.abs(gradient(x)))  # an affine function's expected product is rounding
+    np.testing.assert_allclose(product, expected, atol=1e-8 * (scale + np.max(np.abs(product))))
+    other = nt.prepare_hvp_cache(loss, x, config=nt.Config(second_order_mode="forward_over_reverse"))
+    np.testing.assert_allclose(
+        nt.value_and_hvp(other, direction, x)[2], product, atol=1e-10 * (scale + np.max(np.abs(product)))
+    )
+
+
+@pytest.mark.parametrize(("f", "args"), ALL)
+def test_replay(f, args):
+    """A cache at another point: values and gradients of a fresh one; inputs untouched."""
+    others = [0.9 * x if k == 0 else x for k, x in enumerate(args)]
+    kept = [x.copy() for x in others]
+    cotangent = laws.like(np.random.default_rng(2), f(*args))
+    results = []
+    for start in (args, others):
+        cache = nt.prepare_pullback_cache(f, *start)
+        results.append(nt.value_and_pullback(cache, cotangent, *others))
+        nt.value_and_pullback(cache, cotangent, *args)
+        again = nt.value_and_pullback(cache, cotangent, *others)
+        np.testing.assert_array_equal(again[0], results[-1][0])
+        for g, h in zip(again[1], results[-1][1], strict=True):
+            np.testing.assert_array_equal(g, h)
+    laws.close(results[0][0], f(*others), 1e-11)
+    for g, h in zip(results[0][1], results[1][1], strict=True):
+        laws.close(g, h, 1e-9)
+    for x, copy in zip(others, kept, strict=True):
+        np.testing.assert_array_equal(x, copy)
+
+
+# ---- real and complex eigenvalues
+
+REAL = np.diag([1.0, 2.0, 3.0]) + 0.1 * cases.A[:3, :3]
+TURNING = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.2], [0.1, 0.0, 0.3]])
+
+
+def radius(a):
+    return np.max(np.abs(np.linalg.eigvals(a)))
+
+
+def test_real_and_complex_eigenvalues_are_two_variants():
+    cache = nt.prepare_gradient_cache(radius, REAL)
+    direction = np.cos(np.arange(9.0)).reshape(3, 3)
+    for a in (REAL, TURNING, REAL + 0.1, 2.0 * TURNING, REAL):
+        value, (gradient,) = nt.value_and_gradient(cache, a)
+        assert value == pytest.approx(radius(a), rel=1e-14)
+        slope = (radius(a + 1e-6 * direction) - radius(a - 1e-6 * direction)) / 2e-6
+        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-7)
+    assert cache.traces == 2
+
+
+def test_eigenvalues_of_constants():
+    cache = nt.prepare_gradient_cache(
+        lambda x, m: np.sum(x * np.real(np.linalg.eigvals(m))), np.ones(3), nt.Constant(REAL)
+    )
+    for a in (REAL, TURNING, 2.0 * REAL):
+        gradient = nt.value_and_gradient(cache, np.ones(3), a)[1][0]
+        np.testing.assert_allclose(gradient, np.real(np.linalg.eigvals(a)), atol=1e-15)
+
+
+def test_batches_and_lanes():
+    points = np.stack([TURNING, REAL, TURNING + 0.05])
+    values, gradients = nt.batch(radius)(points)
+    np.testing.assert_allclose(values, [radius(a) for a in points], rtol=1e-14)
+    np.testing.assert_allclose(gradients, np.stack([nt.grad(radius)(a) for a in points]), rtol=1e-12)
+
+    def sizes(a):
+        w = np.linalg.eigvals(a)
+        return w.real**2 + w.imag**2
+
+    forward, reverse = (nt.jacobian(sizes, mode=mode)(TURNING) for mode in ("forward", "reverse"))
+    np.testing.assert_allclose(forward, reverse, atol=1e-13)
+
+
+def test_float32_stays():
+    def f(a):
+        w, v = np.linalg.eig(a)
+        return np.sum(np.abs(w)) + np.sum(np.abs(v[0]))
+
+    single = TURNING.astype(np.float32)
+    value, gradient = nt.value_and_grad(f)(single)
+    assert value.dtype == gradient.dtype == np.float32
+    np.testing.assert_allclose(value, f(single), rtol=1e-6)
+    np.testing.assert_allclose(gradient, nt.grad(f)(TURNING), atol=2e-6)
+
+
+def test_third_derivative_of_eigenvalues():
+    def f(t):
+        return np.sum(np.abs(np.linalg.eigvals(TURNING * np.sin(t) + REAL * t)) ** 2)
+
+    second = nt.derivative(nt.derivative(f))
+    slope = (8 * (second(0.701) - second(0.699)) - (second(0.702) - second(0.698))) / 0.012
+    assert nt.derivative(second)(0.7) == pytest.approx(slope, rel=1e-8)
+
+
+@pytest.mark.parametrize("f", [np.linalg.eigvals, sl.eigvals, lambda a: np.linalg.eig(a)[1]])
+def test_empty_and_one(f):
+    def total(a):
+        return np.sum(np.real(f(a)))
+
+    assert nt.grad(total)(np.zeros((1, 1))).shape == (1, 1)
+    if f is not sl.eigvals:
+        assert nt.grad(total)(np.zeros((0, 0))).shape == (0, 0)
+
+
+# ---- singular complex matrices
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+def test_complex_cofactors_at_any_rank(rank):
+    a = cases.C @ np.diag([1.0 + (k < 4) for k in range(4)])
+    left, values, right = np.linalg.svd(a)
+    values[rank:] = 0.0
+    a = (left * values) @ right
+    gradient = nt.vjp(np.linalg.det, a)[1](1.0)[0]
+    expected = np.empty((4, 4), complex)
+    for i in range(4):
+        for j in range(4):
+            minor = np.delete(np.delete(a, i, 0), j, 1)
+            expected[i, j] = (-1) ** (i + j) * np.linalg.det(minor)
+    np.testing.assert_allclose(gradient, np.conj(expected), atol=1e-13 * np.max(np.abs(values)) ** 3)
+
+
+# ---- errors
+
+
+def test_a_failed_factorisation_runs_the_users_except():
+    def f(ab):
+        try:
+            return np.sum(sl.solveh_banded(ab, np.ones(2)))
+        except np.linalg.LinAlgError:
+            return 7.0 * np.sum(ab)
+
+    good, bad = np.array([[0.0, 0.1], [1.0, 1.0]]), np.array([[0.0, 0.1], [-1.0, 1.0]])
+    cache = nt.prepare_gradient_cache(f, good)
+    for ab in (good, bad, 2.0 * good, bad):
+        value, (gradient,) = nt.value_and_gradient(cache, ab)
+        assert value == pytest.approx(f(ab), rel=1e-14)
+        if ab is bad:
+            np.testing.assert_array_equal(gradient, np.full((2, 2), 7.0))
+
+
+def test_a_failed_factorisation_raises_and_the_cache_stays():
+    good, bad = np.array([[0.0, 0.1], [1.0, 1.0]]), np.array([[0.0, 0.1], [-1.0, 1.0]])
+    cache = nt.prepare_gradient_cache(lambda ab: np.sum(sl.solveh_banded(ab, np.ones(2))), good)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        nt.value_and_gradient(cache, bad)
+    assert nt.value_and_gradient(cache, good)[0] == pytest.approx(np.sum(sl.solveh_banded(good, np.ones(2))))
+
+
+def test_the_global_generator_is_left_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    nt.grad(lambda a: np.sum(sl.logm(a)))(cases.positive(cases.A))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+RAISES = {
+    "logm on the cut": (lambda a: sl.logm(a), -np.eye(2) + 0.1 * cases.A[:2, :2], "negative eigenvalue"),
+    "power": (lambda t: sl.fractional_matrix_power(cases.A, t), 0.5, "t must be a plain number"),
+    "eig, pair": (lambda a: sl.eig(a, np.eye(4))[0], cases.A, "b=array"),
+    "eig, left": (lambda a: sl.eig(a, left=True)[0], cases.A, "left=True"),
+    "eigh, subset": (lambda a: sl.eigh(a, subset_by_index=[0, 1])[1], cases.A, "subset_by_index"),
+    "svd, whole": (lambda a: np.linalg.svd(a)[0], cases.LONG, "full_matrices=True"),
+    "polar": (lambda a: sl.polar(a)[0], cases.WIDE, "side='left'"),
+    "rq": (lambda a: sl.rq(a)[0], cases.WIDE, "economic"),
+    "pinv": (lambda a: np.linalg.pinv(a * 0.0 + 1.0), cases.LONG, "less than full rank"),
+    "orth": (lambda a: sl.orth(a * 0.0 + 1.0), cases.TALL, "less than full rank"),
+    "pinvh": (lambda a: sl.pinvh(a * 0.0 + 1.0), cases.A, "less than full rank"),
+    "schur": (lambda a: sl.schur(a)[0], cases.A, "scipy.linalg.schur .* use np.linalg.eig"),
+    "schur of something complex": (lambda a: sl.schur(a * 1j)[0], cases.A, "scipy.linalg.schur"),
+}
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_errors(name):
+    f, x, text = RAISES[name]
+    with pytest.raises(nt.UnsupportedOperationError, match=text) as caught:
+        nt.grad(lambda x: np.sum(np.abs(f(x))))(x)
+    assert "test_laws.py" in str(caught.value)
+
+
+def test_what_is_refused_works_on_constants():
+    def f(x, m):
+        return x * np.trace(sl.schur(m)[0])
+
+    cache = nt.prepare_gradient_cache(f, 2.0, nt.Constant(REAL))
+    for m in (REAL, 2.0 * REAL):
+        assert nt.value_and_gradient(cache, 2.0, m)[1][0] == pytest.approx(np.trace(m), rel=1e-12)
+
+
+def test_symmetry_is_a_guard():
+    def f(a):
+        return np.sum(a**2) if sl.issymmetric(a, rtol=1e-10) else np.sum(a**3)
+
+    cache = nt.prepare_gradient_cache(f, np.eye(2))
+    tilted = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for a, expected in ((np.eye(2), 2 * np.eye(2)), (tilted, 3 * tilted**2), (np.eye(2), 2 * np.eye(2))):
+        np.testing.assert_allclose(nt.value_and_gradient(cache, a)[1][0], expected, rtol=1e-14)
+    assert nt.grad(lambda a: np.sum(a) * sl.ishermitian(a))(np.eye(2)).all()
