@@ -251,8 +251,9 @@ class _Widened:
                 else:
                     yield row, position, False
                 continue
+            stage = PROLOGUE if self._of(out) in self.steady else MAIN
             if self._of(out) not in self.laned:
-                yield row, position, False
+                yield (row if stage == MAIN else (op, active, stage, *row[3:])), position, False
                 continue
             rule = OPS[op >> 1]
             cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4
@@ -264,7 +265,6 @@ class _Widened:
                     continue
                 new.append(self._view(n, batch - (self._rank(n) - len(cores[1 + j]))))
             extra = NONE if aux == NONE else self._view(aux)
-            stage = PROLOGUE if self._of(out) in self.steady else MAIN
             yield self._folded((op, active, stage, *new, extra), rule, batch), position, True
 
     def _folded(self, row, rule, batch: int):
@@ -313,7 +313,8 @@ class _Widened:
         origin = len(self.values) - 1
         self.values.append((literal.storage, literal.offset, self._layout((count,), (1,))))
         self.keys += [source, literal.storage]
-        return (2 * COPY + family, 0, MAIN, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
+        stage = PROLOGUE if literal.storage in self.steady else MAIN
+        return (2 * COPY + family, 0, stage, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
 
     def tape(self) -> Tape:
         old = self.old

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.special as sc
+import scipy.stats
 
 import numbatape as nt
 
@@ -214,6 +215,41 @@ def test_forward_follows_ieee_and_reverse_does_not():
     np.testing.assert_array_equal(nt.jacobian(g, mode="forward")(x), [np.nan, np.inf])
     strong = nt.prepare_derivative_cache(g, x, config=nt.Config(strong_zero=True))
     np.testing.assert_array_equal(nt.value_and_jacobian(strong, x)[1], [0.0, np.inf])
+
+
+REPEATED = {
+    "scalar": lambda s: np.sum(np.broadcast_to(s[0] ** 2, (5,))),
+    "cell-of-an-array": lambda s: np.sum(np.broadcast_to(s[0], (5,)) * s[1]),
+    "sum-of-a-view": lambda s: np.sum(np.broadcast_to(s[:1] * s[1], (4, 3, 1)), axis=1)[2, 0],
+    "scalar-beside-data": lambda s: np.sum(np.arange(5.0) - np.log(s[0])),
+    "logpdf": lambda s: np.sum(scipy.stats.norm.logpdf(np.arange(5.0), s[1], s[0])),
+    "rows": lambda s: np.sum(np.broadcast_to(s, (4, 2)), axis=0) @ s,
+    "columns": lambda s: np.sum(np.broadcast_to(np.exp(s)[:, None], (2, 3)), axis=1) @ s,
+    "mean": lambda s: np.mean(np.broadcast_to(s[0] * s[1], (3, 2)), axis=(0, 1)),
+    "prod": lambda s: np.prod(np.broadcast_to(s[0] * s[1], (3,))),
+    "cumsum": lambda s: np.sum(np.cumsum(np.broadcast_to(s[0] * s[1], (3,)))),
+    "max": lambda s: np.max(np.broadcast_to(s[0] ** 2, (3,))) * s[1],
+    "dot": lambda s: np.broadcast_to(s[0], (3,)) @ np.arange(3.0) * s[1],
+    "matmul": lambda s: np.sum(np.broadcast_to(s[0], (3, 3)) @ np.broadcast_to(s[1], (3, 2))),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_cells_that_a_view_repeats_count_as_often(name):
+    g, x, v = REPEATED[name], np.array([0.7, -0.4]), np.array([0.3, 1.1])
+    gradient = nt.grad(g)(x)
+    np.testing.assert_allclose(nt.jvp(g, (x,), (v,))[1], gradient @ v, rtol=1e-13)
+    np.testing.assert_allclose(nt.jacobian(g, mode="forward")(x), gradient, rtol=1e-13)
+    np.testing.assert_allclose(nt.grad(lambda x: nt.grad(g)(x) @ v)(x), nt.hessian(g)(x) @ v, rtol=1e-12)
+    h = 1e-4
+    steps = [(nt.grad(g)(x + h * e) - nt.grad(g)(x - h * e)) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(nt.hessian(g)(x), steps, rtol=1e-5, atol=1e-6)
+
+
+def test_repeated_cells_at_other_sizes():
+    cache = nt.prepare_derivative_cache(lambda s, y: np.sum(y - np.log(s)), 0.5, nt.Constant(np.ones(3)))
+    for n in (3, 7, 2, 1, 0):
+        assert nt.value_and_derivative(cache, (0.5, 1.0), np.ones(n))[1] == -2.0 * n
 
 
 def test_branches():

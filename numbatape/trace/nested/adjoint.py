@@ -243,16 +243,23 @@ class Adjoint:
         dims, strides = self.tape.layouts[layout].dims, self.tape.layouts[layout].strides
         family = self.tape.storages[storage][1] if storage >= len(POOLS) else POOLS[storage][1]
         ct = self._in_family(ct, family)
+        size = self.tape.sizes.value
+        repeated = [
+            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
+        ]  # a broadcast view: its entries are one cell
+        if repeated:  # what stands for several entries counts as often as the cell repeats
+            own = dims_of(ct) if ct.__class__ is TracedArray else ()
+            wide = [1] * (len(dims) - len(own)) + list(own)
+            for axis in repeated:
+                place = axis - len(dims)
+                wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
+            ct = self._spread(ct, tuple(wide), family)
         if storage < len(POOLS):
             key = self._key(value)
             known = self._scalars.get(key)
             ct = self._fit(ct, ())
             self._scalars[key] = ct if known is None else known + ct
             return
-        size = self.tape.sizes.value
-        repeated = [
-            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # a broadcast view: its entries are one cell
         dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
         buffer = self._buffers.setdefault(storage, Buffer())
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
