@@ -204,7 +204,7 @@ class _Call:
                     parts_of = np.split(matrix, np.cumsum(sizes)[:-1], axis=2)
                 else:
                     parts_of = [
-                        _with_lanes(view, n, width, np.shape(leaf)).reshape(n, width, -1)
+                        _with_lanes(view, n, width, np.shape(leaf)).reshape(n, width, int(np.size(leaf)))
                         for view, (leaf, _) in zip(views, rows, strict=True)
                     ]
                 for grad, part in zip(grads, parts_of, strict=True):

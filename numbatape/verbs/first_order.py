@@ -11,7 +11,7 @@ from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
 from ..caches.program import Evaluator
-from ..caches.pullback import seed_cotangent
+from ..caches.pullback import require_numbers, seed_cotangent
 from ..caches.registry import shelf_of
 from ..caches.results import (
     complex_output,
@@ -163,6 +163,7 @@ def vjp(f, *primals):
         require_active(flat)
         # An evaluator of its own: nobody else touches the state that the pullback reads.
         space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
+        require_numbers(space)
 
         def pullback(ybar):
             seed_cotangent(space, ybar)

@@ -20,9 +20,14 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     return np.copy(_filled_in(object, dtype, ndmin))
 
 
-@stands_for("numpy", "asarray", "asanyarray", "ascontiguousarray")
+@stands_for("numpy", "asarray", "asanyarray", "require")
 def asarray(a, dtype=None, order=None, *, copy=None):
     return _filled_in(a, dtype)
+
+
+@stands_for("numpy", "ascontiguousarray", "asfortranarray")
+def ascontiguousarray(a, dtype=None):
+    return _filled_in(a, dtype, ndmin=1)
 
 
 @stands_for("numpy", "full")
@@ -62,13 +67,14 @@ class _Joiner:
         trace = find_trace(key)
         if trace is None:
             return self._original[key]
+        key = key if isinstance(key, tuple) else (key,)
         parts = [self._original[part] if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
         parts = [np.atleast_1d(lift(trace, part)) for part in parts]
         if self._columns:
             parts = [expand(part, (1,)) if part.ndim == 1 else part for part in parts]
-        return np.concatenate(parts, -1)
+        return np.concatenate(parts, -1 if self._columns else 0)
 
 
 JOINERS = {"r_": (np.r_, _Joiner(np.r_, False)), "c_": (np.c_, _Joiner(np.c_, True))}

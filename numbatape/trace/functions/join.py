@@ -171,7 +171,10 @@ def resize(a, new_shape):
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
     flat = merge(x, [x.ndim])
     count = int(np.prod(shape))
-    return np.reshape(np.take(flat, np.arange(count) % max(pinned(flat, 0), 1)), shape)
+    n = pinned(flat, 0)
+    if n == 0:
+        return np.zeros(shape, x.dtype)
+    return np.reshape(np.take(flat, np.arange(count) % n), shape)
 
 
 # ---- borders

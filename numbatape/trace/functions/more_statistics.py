@@ -36,7 +36,9 @@ def _without_nan(x, axis, keepdims, reduce):
     rows = axis_to_end(x, axis)
     count = count_of(rows, range(rows.ndim - 1))
     shape = rows.shape[:-1]
-    rows = np.reshape(rows, (count, -1))
+    if count == 0:
+        return np.sum(x, axis, keepdims=keepdims)
+    rows = np.reshape(rows, (count, count_of(rows, (rows.ndim - 1,))))
     parts = [reduce(rows[k][np.logical_not(np.isnan(rows[k]))]) for k in range(count)]
     stacked = np.stack(parts, -1)
     result = np.reshape(stacked, (*stacked.shape[:-1], *shape))
@@ -108,7 +110,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 @composes(np.polysub)
 def polysub(a1, a2):
-    return np.polyadd(a1, np.negative(np.asarray(a2) if a2.__class__ is not TracedArray else a2))
+    return np.polyadd(a1, np.negative(np.asarray(a2) if a2.__class__ is not TracedArray else a2))[...]
 
 
 @composes(np.polyint)

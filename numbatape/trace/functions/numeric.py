@@ -209,7 +209,7 @@ def polyder(p, m=1):
 
 @composes(np.polyadd)
 def polyadd(a1, a2):
-    a1, a2 = lift_all(a1, a2)
+    a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
     gap = pinned(a1, 0) - pinned(a2, 0)
     return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
 

@@ -22,6 +22,7 @@ from .common import (
     records,
     run_record,
     unsupported_argument,
+    widened,
 )
 from .stand_ins import stands_for
 
@@ -157,7 +158,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 
 @records(np.linalg.lstsq)
 def lstsq(value, a, b, rcond=None):
-    a, b = lift_all(a, b)
+    a, b = lift_all(*(widened([a, b]) if value[0].dtype == np.float64 else (a, b)))
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
@@ -245,13 +246,15 @@ def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
     return _svd(a)[1]
 
 
-@stands_for("scipy.linalg", "qr")
-def scipy_qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
+@stands_for("scipy.linalg", "qr", run=run_record)
+def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
     wide = pinned(a, -2) <= pinned(a, -1)
     if pivoting or not (mode == "economic" or (wide and mode in ("full", "r"))):
         raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "mode='economic' is")
     q, r = _qr(a)
-    return (r,) if mode == "r" else (q, r)
+    if mode == "r":
+        return (r,) if isinstance(value, tuple) else r  # an array of a stack
+    return q, r
 
 
 @stands_for("scipy.linalg", "pinv")
@@ -305,10 +308,10 @@ def block_diag(*arrs):
 
 @stands_for("scipy.linalg", "toeplitz")
 def toeplitz(c, r=None):
-    c, r = lift_all(c, c if r is None else r)
+    c, r = lift_all(c, c if r is None else r)  # stacked along leading axes since SciPy 1.17
     m, n = pinned(c, -1), pinned(r, -1)
-    values = np.concatenate([np.flip(r[1:], 0), c])
-    return values[n - 1 + np.arange(m)[:, None] - np.arange(n)]
+    values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
+    return values[..., n - 1 + np.arange(m)[:, None] - np.arange(n)]
 
 
 @stands_for("scipy.linalg", "circulant")

@@ -63,7 +63,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         x = lift_first(a)
         axes = axes_of(x, axis)
         result = _mean(x, axes, keepdims, NO)
-        return (result, np.full(np.shape(result._value), float(count_of(x, axes)))) if returned else result
+        return (result, np.full_like(result, count_of(x, axes))) if returned else result
     x, w = lift_all(a, weights)
     axes = axes_of(x, axis)
     if w.ndim != x.ndim:
@@ -85,6 +85,12 @@ def _sorted_last(x, axis):
     return np.sort(merge(moved, [1] * len(kept) + [len(axes)]), -1), axes
 
 
+def _of_nothing(x, axis, keepdims):
+    """Return the mean of no numbers, NaN."""
+    count_of(x, range(x.ndim))
+    return np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, x.dtype)[()]
+
+
 def _finish(ordered, result, axes, keepdims):
     # NumPy answers NaN where an entry is NaN; sorting puts those last.
     last = ordered[..., -1]
@@ -94,8 +100,11 @@ def _finish(ordered, result, axes, keepdims):
 
 @composes(np.median)
 def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    ordered, axes = _sorted_last(lift_first(a), axis)
+    x = lift_first(a)
+    ordered, axes = _sorted_last(x, axis)
     n = pinned(ordered, ordered.ndim - 1)
+    if n == 0:
+        return _of_nothing(x, axis, flag(keepdims))
     middle = ordered[..., n // 2]
     if n % 2 == 0:
         middle = (ordered[..., n // 2 - 1] + middle) / 2
@@ -143,7 +152,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     x = np.concatenate(blocks)
     count = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
     centered = x - np.mean(x, 1, keepdims=True)
-    return np.squeeze(centered @ centered.T / count)
+    return np.squeeze(centered @ centered.T / max(count, 0))
 
 
 def _rows(x, rowvar):
