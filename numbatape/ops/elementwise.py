@@ -30,7 +30,7 @@ unary ("neg",          "-x",                    np.negative,                 dx=
 binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True)
 binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True)
 binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True)
-binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)))
+binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)))
 binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True)

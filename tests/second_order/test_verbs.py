@@ -207,6 +207,35 @@ def test_what_is_not_chosen_stays_out():
     assert not hessian[:2].any() and not hessian[:, :2].any()
 
 
+MISSING = np.array([0.3, np.nan, -0.2, 1.0])
+MASKED = {
+    "product": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, (MISSING - t) ** 2 * np.exp(-t))),
+    "cube": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, (MISSING - t) ** 3)),
+    "exp": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, np.exp(MISSING * t))),
+    "logpdf": lambda t: np.sum(
+        np.where(np.isnan(MISSING), 0.0, scipy.stats.norm.logpdf(MISSING, t, np.exp(t)))
+    ),
+    "nansum": lambda t: np.nansum(((MISSING - t) / np.exp(t)) ** 2),
+    "loop": lambda t: sum((y - t) ** 3 * t for y in MISSING if y == y),
+    "scalars": lambda t: sum(np.where(np.isnan(y), 0.0, (y - t) ** 3 * t) for y in MISSING),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_missing_data_stay_out_of_every_way_to_a_second_derivative(name):
+    g, h = MASKED[name], 1e-4
+    expected = (nt.grad(g)(0.1 + h) - nt.grad(g)(0.1 - h)) / (2 * h)
+    seconds = [nt.hessian(g)(0.1), nt.hvp(g)(0.1, 1.0), nt.grad(nt.grad(g))(0.1), D(D(g))(0.1)]
+    seconds += [nt.grad(D(g))(0.1), D(nt.grad(g))(0.1), nt.jacobian(nt.grad(g), mode="reverse")(0.1)]
+    for mode in ("reverse_over_forward", "forward_over_reverse"):
+        cache = nt.prepare_hessian_cache(g, 0.1, config=nt.Config(second_order_mode=mode))
+        seconds.append(nt.value_gradient_and_hessian(cache, 0.1)[2])
+    np.testing.assert_allclose(seconds, expected, rtol=1e-6)
+    np.testing.assert_allclose(seconds, seconds[0], rtol=1e-12)
+    third = (nt.hessian(g)(0.1 + h) - nt.hessian(g)(0.1 - h)) / (2 * h)
+    np.testing.assert_allclose(nt.grad(nt.grad(nt.grad(g)))(0.1), third, rtol=1e-5)
+
+
 def test_forward_follows_ieee_and_reverse_does_not():
     def g(x):
         return np.log(0.0 * x[0] + x[1])

@@ -36,7 +36,7 @@ from .marks import weigh
 from .pullbacks import PULLBACKS
 
 ADD = OPCODE["add"]
-SIDE = "1.0 if "
+SIDE = re.compile(r"(1\.0|x) if (.+) else 0\.0")
 
 
 @functools.cache
@@ -205,9 +205,10 @@ class Adjoint:
             return ct
         if partial == "-1.0":
             return -ct
-        if partial.startswith(SIDE) and partial.endswith(" else 0.0"):
-            text = partial[len(SIDE) : -len(" else 0.0")]
-            return select(condition_function(text)(*self._known(text, places)), ct, 0.0)
+        side = SIDE.fullmatch(partial)
+        if side:
+            condition = condition_function(side[2])(*self._known(side[2], places))
+            return select(condition, ct if side[1] == "1.0" else weigh(ct, self._traced(places["x"])), 0.0)
         slope = self._slope(op, operand, places)
         if ct.__class__ is float and ct == 1.0:
             return slope
