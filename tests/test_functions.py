@@ -819,6 +819,35 @@ def plain_function(x):
     return np.exp(x) + np.log(x)
 
 
+def asks(v):
+    return v**2 if isinstance(v, (np.ndarray, np.floating)) else 100.0 * v
+
+
+class Asking:
+    def logp(self, x):
+        return np.sum(x) * (3.0 if isinstance(x, np.ndarray) else 0.0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(asks(x)),
+        lambda x: asks(x[0]),
+        Asking().logp,
+        lambda x: x[0] * np.isscalar(x[0]) + x[1] * np.isscalar(x),
+        lambda x: 2.0 * x[0] if not isinstance(x[0], (list, dict)) else 0.0,
+        lambda x: sum(v for v in x if isinstance(v, float)),
+        lambda x: x[0] * isinstance(x.shape[0], int) * isinstance(x > 0, np.ndarray),
+        lambda x: x[0] * isinstance(1j * x, np.ndarray) * isinstance(1j * x[0], complex),
+    ],
+)
+def test_questions_about_a_type_are_answered_as_without_a_trace(f):
+    x = np.array([0.7, 0.2])
+    value, gradient = nt.value_and_grad(f)(x)
+    assert value == f(x)
+    np.testing.assert_allclose([(f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6 for e in np.eye(2)], gradient)
+
+
 def test_rebind_leaves_alone_what_needs_nothing():
     assert rebind(plain_function) is plain_function
     model = Model()
