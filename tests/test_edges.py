@@ -213,3 +213,14 @@ def test_item_names_an_entry_of_the_flat_array():
 def test_batches_of_empty_results():
     values, gradients = nt.batch(lambda x: x[:0])(np.ones((2, 3)))
     assert values.shape == (2, 0) and gradients.shape == (2, 0, 3)
+
+
+def test_norms_of_zero_have_derivative_zero():
+    for p in (None, 1, 1.5, 2, 3):
+        norm = lambda x, p=p: np.linalg.norm(x, p)  # noqa: E731
+        np.testing.assert_array_equal(nt.grad(norm)(np.zeros(3)), np.zeros(3))
+        np.testing.assert_array_equal(nt.jacobian(norm, mode="forward")(np.zeros(3)), np.zeros(3))
+        np.testing.assert_array_equal(nt.hessian(norm)(np.zeros(3)), np.zeros((3, 3)))
+    rows = lambda x: np.sum(np.linalg.norm(x, 3, axis=1))  # noqa: E731
+    gradient = nt.grad(rows)(np.array([[0.0, 0.0], [1.0, 2.0]]))
+    np.testing.assert_allclose(gradient, [[0.0, 0.0], np.array([1.0, 4.0]) / 9 ** (2 / 3)])

@@ -69,6 +69,10 @@ class Table:
             if name == "scipy.stats":
                 self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
+        if "numpy.linalg" in proxies:
+            names, proxy = self.modules[id(sys.modules["numpy"])]
+            proxy.__dict__["linalg"] = proxies["numpy.linalg"]
+            self.modules[id(sys.modules["numpy"])] = names | {"linalg"}, proxy
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}

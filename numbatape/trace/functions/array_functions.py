@@ -42,8 +42,40 @@ def _of_lists(function):
     return call
 
 
-for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "diff", "sort"):
+OF_LISTS = (
+    *("sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "cumprod", "diff", "sort"),
+    *("amax", "amin", "ptp", "average", "argmax", "argmin", "argsort", "any", "all", "diag", "diagflat"),
+    *("tril", "triu", "trace", "outer", "inner", "kron", "vdot", "cross", "convolve", "flip", "roll"),
+    *("ravel", "reshape", "transpose", "repeat", "tile", "quantile", "percentile", "polyval", "vander"),
+    *("nansum", "nanmean", "nanmax", "nanmin", "squeeze", "atleast_1d", "atleast_2d", "broadcast_to", "clip"),
+)
+OF_LISTS_LINALG = (
+    *("norm", "det", "slogdet", "inv", "pinv", "solve", "cholesky", "eigh", "eigvalsh", "qr", "svd"),
+    *("matrix_power", "trace", "cond"),
+)
+for _name in OF_LISTS:
     stands_for("numpy", _name, run=None)(_of_lists(getattr(np, _name)))
+for _name in OF_LISTS_LINALG:
+    stands_for("numpy.linalg", _name, run=None)(_of_lists(getattr(np.linalg, _name)))
+
+
+def _of_lists_of_lists(function):
+    def call(arrays, *args, **kwargs):
+        if isinstance(arrays, (list, tuple)):
+            trace = find_trace(arrays)
+            arrays = [lift(trace, x) if isinstance(x, (list, tuple)) else x for x in arrays]
+        return function(arrays, *args, **kwargs)
+
+    return call
+
+
+for _name in ("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
+    stands_for("numpy", _name, run=None)(_of_lists_of_lists(getattr(np, _name)))
+
+
+@stands_for("numpy", "append", run=None)
+def append(arr, values, axis=None):
+    return np.append(*lift_all(arr, values), axis)
 
 
 @stands_for("numpy", "dot", run=None)

@@ -185,6 +185,8 @@ COPYING = ("edge", "reflect", "symmetric", "wrap")
 @composes(np.pad)
 def pad(array, pad_width, mode="constant", **options):
     x = lift_first(array)
+    if mode == "empty":  # whatever stands there
+        mode = "constant"
     if mode != "constant" and mode not in COPYING:
         raise unsupported_argument(np.pad, f"mode={mode!r}", f"'constant' and {COPYING} are")
     if isinstance(pad_width, dict):

@@ -31,7 +31,15 @@ def _without_nan(x, axis, keepdims, reduce):
         result = reduce(flat[np.logical_not(np.isnan(flat))])
         return expand(result, tuple(range(result.ndim, result.ndim + x.ndim))) if keepdims else result
     if np.ndim(axis):
-        raise unsupported_argument("np.nanquantile", f"axis={axis!r}", "one axis is, and None")
+        axes = axes_of(x, axis)
+        if not axes:
+            raise unsupported_argument(
+                "np.nanquantile", f"axis={axis!r}", "one axis or several are, and None"
+            )
+        kept = [k for k in range(x.ndim) if k not in axes]
+        rows = merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)])
+        result = _without_nan(rows, -1, False, reduce)
+        return expand(result, tuple(a - x.ndim for a in sorted(axes))) if keepdims else result
     axis = one_axis(x, axis)
     rows = axis_to_end(x, axis)
     count = count_of(rows, range(rows.ndim - 1))
