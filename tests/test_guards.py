@@ -510,6 +510,20 @@ def test_captured_objects(monkeypatch):
     )
 
 
+def test_captured_attributes_of_functions_and_of_modules_without_a_file():
+    def scaled(x):
+        return np.sum(x) * scaled.factor * np.sum(scaled.weights)
+
+    scaled.factor, scaled.weights = 2.0, np.ones(2)
+    gradient = nt.grad(lambda x: scaled(x) * settings_module.z)
+    settings_module = types.ModuleType("settings_module")
+    settings_module.z = 1.0
+    for factor, weight, z in ((2.0, 1.0, 1.0), (5.0, 1.0, 1.0), (5.0, 3.0, 1.0), (5.0, 3.0, 7.0)):
+        scaled.factor, settings_module.z = factor, z
+        scaled.weights[:] = weight
+        np.testing.assert_array_equal(gradient(np.zeros(2)), 2.0 * factor * weight * z)
+
+
 def test_captured_slots_partials_defaults_and_wrapped():
     slotted = Slotted(2.0)
 

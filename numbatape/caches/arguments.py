@@ -150,7 +150,7 @@ class Flattened:
     def _static(self, value, argument: int, path: str) -> None:
         try:
             hash(value)
-        except TypeError:
+        except (TypeError, ValueError):  # ValueError: a memory view that may be written to
             raise SpecError(
                 f"{path}: {type(value).__name__} is not a number, an array or a container of them, and "
                 "cannot be hashed to select a tape; pass arrays and numbers, or nt.Static(hashable)"

@@ -27,6 +27,8 @@ def parameter_names(function) -> tuple[str, ...]:
 
 def python_function(function):
     """Return what is traced: the Python function behind a Numba dispatcher."""
+    if not callable(function):
+        raise TypeError(f"{function!r} is not callable")
     return getattr(function, "py_func", function)
 
 
@@ -57,6 +59,8 @@ class PreparedCache:
             clear_caches()
         if config.debug_mode and not config.silence_debug_messages:
             warnings.warn("debug_mode is on: derivatives are interpreted in Python, slowly", stacklevel=3)
+        if not isinstance(kwargs, (dict, type(None))):
+            raise TypeError(f"kwargs must be a dictionary, got {type(kwargs).__name__}")
         kwargs = {name: as_constant(value) for name, value in (kwargs or {}).items()}
         names: tuple[str, ...] = parameter_names(function)
         target = python_function(function)
@@ -107,6 +111,27 @@ class PreparedCache:
         else:
             space.reverse()
         self._space = space
+
+    def resize(self, *args) -> None:
+        """Prepare for arguments of other sizes, so that the next call with such sizes finds all ready.
+
+        Calls do this by themselves. Structure, dtypes and numbers of dimensions are those of
+        preparation.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit, or sizes differ under ``Config(fixed_sizes=True)``.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(2))
+        >>> cache.resize(np.ones(3))
+        >>> nt.value_and_gradient(cache, np.array([1.0, 2.0, 3.0]))[1]
+        (array([2., 4., 6.]),)
+        """
+        self._space = self._evaluator.forward(self._flatten(args))
 
     # ---- looking inside
 

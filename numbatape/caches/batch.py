@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..engine.lanes import Lanes
-from ..errors import UnsupportedOperationError
+from ..errors import SpecError, UnsupportedOperationError
 from ..ops import OPCODE, status
 from ..tape.tape import F64
 from ..trace import pytrees
@@ -135,8 +135,8 @@ def common_length(trees, axes) -> int:
     for tree, axis in zip(trees, axes, strict=True):
         if axis is not None:
             for leaf in pytrees.leaves(tree):
-                if np.ndim(leaf) <= axis:
-                    raise ValueError(
+                if not -np.ndim(leaf) <= axis < np.ndim(leaf):
+                    raise SpecError(
                         f"in_axes={axis} names an axis that an array of shape {np.shape(leaf)} lacks"
                     )
                 lengths.add(np.shape(leaf)[axis])

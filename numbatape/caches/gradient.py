@@ -79,6 +79,8 @@ class GradientCache(PreparedCache):
         """Return copies of what earlier calls left and this one adds to, one an input of the tape."""
         if args_to_zero is None:
             args_to_zero = (True,) * flat.count
+        if not isinstance(args_to_zero, (tuple, list)):
+            raise SpecError(f"args_to_zero={args_to_zero!r}: must be a tuple of bools, one an argument")
         if len(args_to_zero) != flat.count:
             raise SpecError(
                 f"args_to_zero needs one bool for each of {flat.count} arguments, got {len(args_to_zero)}"

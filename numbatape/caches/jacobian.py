@@ -27,10 +27,11 @@ def float_outputs(space: VariantWorkspace, result) -> list[np.ndarray]:
 
     Their shapes are those of the present sizes; what was recorded may have had others.
     """
-    values = space.variant.recording.values
+    values, leaves = space.variant.recording.values, pytrees.leaves(result)
+    pytrees.require_numbers(result, leaves)
     return [
         space.outputs[leaf.number]
-        for leaf in pytrees.leaves(result)
+        for leaf in leaves
         if leaf.__class__ is Output and np.asarray(values[leaf.number]).dtype.kind == "f"
     ]
 

@@ -47,12 +47,19 @@ class PullbackCache(PreparedCache):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
         flat = self._flatten(args)
         space = self._evaluator.forward(flat)
+        require_numbers(space)
         seed_cotangent(space, cotangent)
         self._reverse(space)
         grads = gradients_of(flat, space)
         return value_of(space), grads if self._program.config.friendly_tangents else Layout.of(flat).ravel(
             grads
         )
+
+
+def require_numbers(space: VariantWorkspace) -> None:
+    """Raise if the function's result is nothing that has a derivative."""
+    result = space.variant.recording.result
+    pytrees.require_numbers(result, pytrees.leaves(result))
 
 
 def seed_cotangent(space: VariantWorkspace, cotangent) -> None:

@@ -17,7 +17,7 @@ from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
 UNIT = re.compile(r"(-?)1\.0")
-SIDE = re.compile(r"1\.0 if (.+) else 0\.0")
+SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 
 def uses(formula: str | None, name: str) -> bool:
@@ -31,7 +31,9 @@ def product(partial: str) -> str:
         return unit[1] + "gz"
     # A side that is not taken adds nothing, whatever the cotangent: inf * 0.0 would be NaN.
     side = SIDE.fullmatch(partial)
-    return f"(gz if {side[1]} else 0.0)" if side else f"gz * ({partial})"
+    if side:
+        return f"({'gz' if side[1] == '1.0' else f'gz * {side[1]}'} if {side[2]} else 0.0)"
+    return f"gz * ({partial})"
 
 
 def kernel_text(formula: str) -> str:

@@ -245,10 +245,9 @@ class _Widened:
                 else:
                     yield row, position, False
                 continue
+            stage = PROLOGUE if self._of(out) in self.steady else MAIN
             if self._of(out) not in self.laned:
-                if self._of(out) in self.steady:  # a part of the prologue may read it
-                    row = (*row[:2], PROLOGUE, *row[3:])
-                yield row, position, False
+                yield (row if stage == MAIN else (op, active, stage, *row[3:])), position, False
                 continue
             rule = OPS[op >> 1]
             if op >> 1 in PARTS and active and not self.hoist:
@@ -263,7 +262,6 @@ class _Widened:
                     continue
                 new.append(self._view(n, batch - (self._rank(n) - len(cores[1 + j]))))
             extra = NONE if aux == NONE else self._view(aux)
-            stage = PROLOGUE if self._of(out) in self.steady else MAIN
             yield self._folded((op, active, stage, *new, extra), rule, batch), position, True
 
     def _apart(self, row):
@@ -324,7 +322,8 @@ class _Widened:
         origin = len(self.values) - 1
         self.values.append((literal.storage, literal.offset, self._layout((count,), (1,))))
         self.keys += [source, literal.storage]
-        return (2 * COPY + family, 0, MAIN, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
+        stage = PROLOGUE if literal.storage in self.steady else MAIN
+        return (2 * COPY + family, 0, stage, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
 
     def tape(self) -> Tape:
         old = self.old

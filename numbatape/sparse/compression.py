@@ -149,7 +149,15 @@ def known_pattern(pattern, shape: tuple[int, int], symmetric: bool = False) -> s
     PatternError
         If it has another shape.
     """
-    result = scipy.sparse.csr_array(pattern if scipy.sparse.issparse(pattern) else np.asarray(pattern) != 0)
+    if not scipy.sparse.issparse(pattern):
+        pattern = np.asarray(pattern)
+        if pattern.ndim != 2 or pattern.dtype.kind not in "biuf":
+            raise PatternError(
+                "a pattern must be a matrix of numbers or a sparse one, "
+                f"got {pattern.dtype} of shape {pattern.shape}"
+            )
+        pattern = pattern != 0
+    result = scipy.sparse.csr_array(pattern)
     if result.shape != shape:
         raise PatternError(f"the pattern has shape {result.shape}, the derivative {shape}")
     result = as_bool(result)

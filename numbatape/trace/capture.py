@@ -174,11 +174,19 @@ class Environment:
             except ValueError:  # a cell that is filled later
                 continue
             self._cells.append((cell, value))
-            yield value
+            if isinstance(value, types.ModuleType):
+                yield from self._module(value, _names(function.__code__))
+            else:
+                yield value
         if function.__defaults__:
             self._attributes.append((function, "__defaults__", function.__defaults__))
             yield function.__defaults__
         yield function.__kwdefaults__
+        fields = vars(function)
+        for name, part in fields.items():
+            if isinstance(part, (*NUMBERS, np.ndarray, *_SEQUENCES, dict)):
+                self._bindings.append((fields, name, part))
+                yield part
         names = _names(function.__code__)
         yield from self._bound(function.__globals__, names, names)
 
@@ -191,12 +199,15 @@ class Environment:
             if not isinstance(value, types.ModuleType):
                 self._bindings.append((scope, name, value))
                 yield value
-            elif id(value) not in self._seen and self._is_own(
-                getattr(value, "__file__", None), value.__name__
-            ):
-                self._seen[id(value)] = value
-                yield from self._bound(vars(value), names, names)
-                del self._seen[id(value)]  # other code may use other names of it
+            else:
+                yield from self._module(value, names)
+
+    def _module(self, module, names):
+        """Note the names of a user's module that code uses."""
+        if id(module) not in self._seen and self._is_own(_file_of_module(module), module.__name__):
+            self._seen[id(module)] = module
+            yield from self._bound(vars(module), names, names)
+            del self._seen[id(module)]  # other code may use other names of it
 
     def _class(self, cls):
         for base in cls.__mro__:
@@ -268,6 +279,12 @@ def _file_of(cls) -> str | None:
     if cls.__module__ == "builtins" or module is None:
         return None
     return getattr(module, "__file__", None) or f"<{cls.__module__}>"
+
+
+def _file_of_module(module) -> str | None:
+    """Return a module's file; one made by hand, which has none, is the user's."""
+    builtin = module.__name__ in sys.builtin_module_names
+    return getattr(module, "__file__", None) or (None if builtin else f"<{module.__name__}>")
 
 
 def _state(generator) -> str:

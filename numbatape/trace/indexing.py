@@ -274,11 +274,14 @@ def mask_positions(mask) -> list:
     order = np.argsort(elementwise("logical_not", flat), kind="stable")[:count]
     if mask.ndim == 1:
         return [order]
-    result = []
-    stride = int(value.size)
+    if count == 0:
+        return [order] * mask.ndim
+    for dim in layout_of(mask).dims[1:]:
+        trace.tape.sizes.pin(dim)
+    result: list = []
     rest = order
-    for n in value.shape:
-        stride //= n
+    for k in range(1, mask.ndim + 1):
+        stride = int(np.prod(value.shape[k:]))
         result.append(np.floor_divide(rest, float(stride)) if stride > 1 else rest)
         rest = rest - result[-1] * float(stride)
     for k, axis in enumerate(result):

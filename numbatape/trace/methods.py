@@ -65,9 +65,7 @@ class Methods:
         return self.size * self.itemsize
 
     def reshape(self, *shape, order="C", copy=None):
-        if order not in ("C", "A", None):
-            raise UnsupportedOperationError(f"reshape(order={order!r}) at {where_in_user_code()}")
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes):
         if len(axes) == 1 and not isinstance(axes[0], int):
@@ -104,7 +102,12 @@ class Methods:
         return np.astype(self, np.dtype(dtype))
 
     def item(self, *args):
-        value = self[args] if args else self.reshape(())
+        if len(args) == 1 and not isinstance(args[0], tuple):
+            value = self.reshape(-1)[args[0]]
+        elif args:
+            value = self[args[0] if isinstance(args[0], tuple) else args]
+        else:
+            value = self.reshape(())
         if self._level == ACTIVE:
             raise LeakError(
                 f"x.item() at {where_in_user_code()} would drop the derivative of a traced value; "

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import optree
 
+from ..errors import OutputError
+
 NAMESPACE = "numbatape"
 LEAF = optree.tree_structure(0)
 
@@ -33,6 +35,28 @@ def flatten(tree, is_leaf=None):
 
 def leaves(tree) -> list:
     return flatten(tree)[0]
+
+
+def require_numbers(result, parts) -> None:
+    """Raise if what a function returned (with these leaves) is nothing that has a derivative.
+
+    Traced values that hide in other objects (generators, sets, instances of ordinary classes) would
+    lose theirs, and None is a missing ``return``.
+    """
+    strange = [leaf for leaf in parts if leaf is not None and not _is_number(leaf)]
+    if result is None or strange:
+        got = "None (is a return missing?)" if result is None else type(strange[0]).__name__
+        raise OutputError(
+            "a derivative needs a function that returns numbers, arrays, or tuples, lists, dictionaries and "
+            f"dataclasses of them, got {got}"
+        )
+
+
+def _is_number(leaf) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biufc"
+    return isinstance(leaf, (int, float, complex)) or type(leaf) in OPAQUE
 
 
 def unflatten(structure, parts):

@@ -117,6 +117,8 @@ def needs(functions: list[types.FunctionType], known) -> bool:
     """Whether one of some functions refers to something replaced."""
     for function in functions:
         names = names_of(function.__code__)
+        if not names.isdisjoint(known.builtins):
+            return True
         for value in referents(function):
             if known.stand_in(value) is not None:
                 return True

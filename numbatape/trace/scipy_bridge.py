@@ -22,6 +22,7 @@ from .functions.array_functions import JOINERS
 from .functions.creation import creators
 from .functions.distributions import thaw
 from .functions.stand_ins import PENDING, complete
+from .functions.type_tests import BUILTINS
 from .references import (
     assigns_globals,
     helpers_of,
@@ -47,7 +48,11 @@ class Table:
         Stand-in by the id of the original.
     modules
         ``(names, proxy)`` by the id of a module: what of it is replaced, and its copy.
+    builtins
+        Stand-in by the name of a builtin function.
     """
+
+    builtins = BUILTINS
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
         self.functions: dict[int, object] = {}
@@ -64,6 +69,10 @@ class Table:
             if name == "scipy.stats":
                 self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
+        if "numpy.linalg" in proxies:
+            names, proxy = self.modules[id(sys.modules["numpy"])]
+            proxy.__dict__["linalg"] = proxies["numpy.linalg"]
+            self.modules[id(sys.modules["numpy"])] = names | {"linalg"}, proxy
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
@@ -148,6 +157,9 @@ class _Rebinder:
                 replaced = self.value(value, names)
                 if replaced is not value:  # else another function's names may have replaced it
                     scope[name] = replaced
+        for name, stand_in in self.known.builtins.items():
+            if name in names:
+                scope.setdefault(name, stand_in)
         for cell in cells or ():
             self._fill(cell, names)
         return copy

@@ -167,12 +167,19 @@ def reduce(ufunc, inputs, kwargs):
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if len(axes) != 1:
         raise _unsupported(f"{_name(ufunc)}.reduce over several axes")
+    if x.ndim == 0:
+        return x[...]
     parts = functions.along(x, axes[0])
-    if not parts:
+    if ufunc.identity is not None:
+        shape = x.shape[: axes[0] % x.ndim] + x.shape[axes[0] % x.ndim + 1 :]
+        parts = [np.full(shape, ufunc.identity, x.dtype), *parts]
+    elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     result = parts[0]
     for part in parts[1:]:
         result = ufunc(result, part)
+    if result.__class__ is np.ndarray:
+        return np.expand_dims(result, axes[0]) if keepdims else result
     return expand(result, (axes[0] % x.ndim,)) if keepdims else result
 
 
@@ -202,8 +209,10 @@ def accumulate(ufunc, inputs, kwargs):
 def outer(ufunc, inputs, kwargs):
     _need_binary(ufunc, "outer")
     left, right = inputs
-    shape = np.shape(value_of(left)) + (1,) * np.ndim(value_of(right))
-    return ufunc(np.reshape(left, shape), right, **kwargs)
+    behind = np.ndim(value_of(right))
+    if behind:
+        left = np.expand_dims(left, tuple(range(-behind, 0)))
+    return ufunc(left, right, **kwargs)
 
 
 def reduceat(ufunc, inputs, kwargs):
@@ -249,6 +258,7 @@ def power(x, y):
             if exponent == -1.0:
                 return elementwise("reciprocal", x, value=value)
             if exponent == 3.0:
+                x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
                 return elementwise("mul", elementwise("square", x), x, value=value)
     return elementwise("power", x, y)
 

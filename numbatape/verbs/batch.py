@@ -77,6 +77,9 @@ class _Call:
     """One call of a batched function."""
 
     def __init__(self, function, names, shelf, args, in_axes):
+        given = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
+        if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in given):
+            raise SpecError(f"in_axes={in_axes!r}: must be an int, or a tuple of ints and None")
         axes = (in_axes, *[None] * (len(args) - 1)) if not isinstance(in_axes, (tuple, list)) else in_axes
         if len(axes) != len(args) or all(axis is None for axis in axes):
             raise SpecError(
@@ -204,7 +207,7 @@ class _Call:
                     parts_of = np.split(matrix, np.cumsum(sizes)[:-1], axis=2)
                 else:
                     parts_of = [
-                        _with_lanes(view, n, width, np.shape(leaf)).reshape(n, width, -1)
+                        _with_lanes(view, n, width, np.shape(leaf)).reshape(n, width, int(np.size(leaf)))
                         for view, (leaf, _) in zip(views, rows, strict=True)
                     ]
                 for grad, part in zip(grads, parts_of, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import Flattened, as_constant, require_floats
+from ..caches.arguments import Flattened, Static, as_constant, is_mark, require_floats
 from ..caches.complex_leaves import require_complex
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
@@ -32,6 +32,8 @@ def dispatch(trees, outer: Callable, inner: Callable):
 
 def chosen_arguments(argnums, count: int) -> tuple[int, ...]:
     """Return the argument numbers that ``argnums`` names."""
+    if not isinstance(argnums, (int, np.integer, tuple, list)):
+        raise SpecError(f"argnums={argnums!r}: must be an int or a tuple of ints")
     chosen = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     for k in chosen:
         if not isinstance(k, (int, np.integer)) or not -count <= k < count:
@@ -39,8 +41,43 @@ def chosen_arguments(argnums, count: int) -> tuple[int, ...]:
     return tuple(int(k) % count for k in chosen)
 
 
-def flatten_call(args, kwargs, chosen, names, holomorphic: bool = False) -> Flattened:
+class StaticArguments:
+    """The arguments that ``static_argnums`` and ``static_argnames`` name: each value selects a tape."""
+
+    def __init__(self, numbers, labels, names):
+        if numbers is None or isinstance(numbers, (int, np.integer)):
+            numbers = () if numbers is None else (numbers,)
+        labels = () if labels is None else (labels,) if isinstance(labels, str) else labels
+        whole = isinstance(numbers, (tuple, list)) and all(isinstance(k, (int, np.integer)) for k in numbers)
+        if not whole:
+            raise SpecError(f"static_argnums={numbers!r}: must be an int or a tuple of ints")
+        if not all(isinstance(name, str) for name in labels):
+            raise SpecError(f"static_argnames={labels!r}: must be a string or a tuple of strings")
+        self._numbers = {*numbers, *(names.index(name) for name in labels if name in names)}
+        self._labels = {*labels, *(names[k] for k in numbers if -len(names) <= k < len(names))}
+
+    def mark(self, args, kwargs, chosen) -> tuple[tuple, dict]:
+        """Return the arguments of a call, the static ones as `Static`."""
+        if not self._numbers and not self._labels:
+            return args, kwargs
+        places = {k % len(args) for k in self._numbers if -len(args) <= k < len(args)}
+        both = places.intersection(chosen)
+        if both:
+            raise SpecError(f"argument {min(both)} is static, and argnums names it")
+        args = tuple(_static(arg) if k in places else arg for k, arg in enumerate(args))
+        return args, {k: _static(v) if k in self._labels else v for k, v in kwargs.items()}
+
+
+def _static(value):
+    return value if is_mark(value) else Static(value)
+
+
+NONE_STATIC = StaticArguments(None, None, ())
+
+
+def flatten_call(args, kwargs, chosen, names, holomorphic: bool = False, static=NONE_STATIC) -> Flattened:
     """Take the arguments of a call apart; all but the chosen ones are constants."""
+    args, kwargs = static.mark(args, kwargs, chosen)
     roles = tuple(arg if k in chosen else as_constant(arg) for k, arg in enumerate(args))
     flat = Flattened(roles, {name: as_constant(value) for name, value in kwargs.items()}, names, holomorphic)
     require_floats(flat, chosen)

@@ -17,7 +17,7 @@ from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
-from .calls import chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
 
 
 def jvp(f, primals, tangents):
@@ -124,7 +124,7 @@ def derivative(f, holomorphic=False):
     return call
 
 
-def hvp(f, argnums=0):
+def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     """Return a function that multiplies the Hessian of ``f`` by a vector.
 
     Parameters
@@ -133,6 +133,8 @@ def hvp(f, argnums=0):
         Function that returns one real scalar.
     argnums : int or tuple of int
         What to differentiate with respect to. The other arguments are constants.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -147,6 +149,7 @@ def hvp(f, argnums=0):
     array([6., 0.])
     """
     target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
 
@@ -161,7 +164,7 @@ def hvp(f, argnums=0):
             raise SpecError(f"hvp: the vector must be a tuple of {len(chosen)}, one entry an argument")
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names)
+            flat = flatten_call(args, kwargs, chosen, names, static=static)
             require_real(flat, "a Hessian")
             given = [None] * len(args)
             for k, vector in zip(chosen, vectors, strict=True):

@@ -11,7 +11,7 @@ from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
 from ..caches.program import Evaluator
-from ..caches.pullback import seed_cotangent
+from ..caches.pullback import require_numbers, seed_cotangent
 from ..caches.registry import shelf_of
 from ..caches.results import (
     complex_output,
@@ -26,10 +26,12 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
 from . import inner
-from .calls import chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
 
 
-def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
+def value_and_grad(
+    f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None
+):
     """Return a function that computes the value and the gradient of ``f``.
 
     Parameters
@@ -42,6 +44,8 @@ def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
         ``f`` returns ``(value, aux)``; aux is passed through.
     holomorphic : bool
         ``f`` is a holomorphic function with one complex result: its derivative f'.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -61,6 +65,7 @@ def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
     target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     scalar = value_and_aux if has_aux else scalar_output
     if holomorphic:
@@ -72,7 +77,7 @@ def value_and_grad(f, argnums=0, has_aux=False, holomorphic=False):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names)
+            flat = flatten_call(args, kwargs, chosen, names, static=static)
             if holomorphic:
                 require_complex(flat)
             evaluator, idle = shelf.borrow(target, flat)
@@ -103,7 +108,7 @@ def _conjugate(tree):
     return optree.tree_map(np.conjugate, tree, none_is_leaf=False, namespace=pytrees.NAMESPACE)
 
 
-def grad(f, argnums=0, has_aux=False, holomorphic=False):
+def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the gradient of ``f``.
 
     Parameters are those of `value_and_grad`.
@@ -120,8 +125,11 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False):
     array([1., 1., 1.])
     >>> complex(nt.grad(lambda z: z**3, holomorphic=True)(1 + 1j))
     6j
+    >>> nt.grad(lambda x, kind: getattr(np, kind)(x), static_argnums=1)(0.0, "sin")
+    np.float64(1.0)
     """
-    both = value_and_grad(f, argnums, has_aux, holomorphic)
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    both = value_and_grad(f, argnums, has_aux, holomorphic, **statics)
 
     @functools.wraps(f)
     def call(*args, **kwargs):
@@ -163,6 +171,7 @@ def vjp(f, *primals):
         require_active(flat)
         # An evaluator of its own: nobody else touches the state that the pullback reads.
         space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
+        require_numbers(space)
 
         def pullback(ybar):
             seed_cotangent(space, ybar)

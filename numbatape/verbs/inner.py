@@ -155,7 +155,7 @@ def value_and_grad(function, args, kwargs, chosen, has_aux: bool, holomorphic: b
 def vjp(function, primals):
     """Return (value, pullback); the pullback belongs to the same trace."""
     call = Call(function, primals, {}, [k for k, x in enumerate(primals) if _has_floats(x)])
-    run = call.linearised()
+    run = call.linearised().require_numbers()
 
     def pullback(ybar):
         given = flatten_like(run.result, ybar)
@@ -176,7 +176,7 @@ def jvp(function, primals, tangents):
     chosen = [k for k, x in enumerate(primals) if _has_floats(x)]
     call = Call(function, primals, {}, chosen)
     directions = call.leaves_of([tangents[k] for k in chosen], "a tangent")
-    run = call.linearised()
+    run = call.linearised().require_numbers()
     return run.result, _like_result(run, run.push(directions))
 
 
@@ -185,7 +185,7 @@ def derivative(function, x, constants, kwargs, holomorphic: bool = False):
     call = Call(function, (x, *constants), kwargs, (0,))
     if not holomorphic:
         call.require_real("the derivative (but holomorphic=True)")
-    run = call.linearised()
+    run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
     return _like_result(run, run.push([None if is_im else 1.0 for is_im in call.imaginary()]))
 
@@ -217,7 +217,7 @@ def _stacked(rows, shape, like):
 def jacobian(function, args, kwargs, chosen, mode: str, holomorphic: bool = False):
     """Return the result's tree of, one a chosen argument, trees of Jacobians."""
     call = Call(function, args, kwargs, chosen)
-    run = call.linearised()
+    run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
     inputs, outputs = call.leaves, run.outputs
     skipped = [holomorphic and is_im for is_im in call.imaginary()]

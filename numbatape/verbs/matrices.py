@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from ..caches.hessian import blocks, full_hessian
 from ..caches.registry import shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner
-from .calls import chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
 
 
 class JacobianFunction:
     """What `jacobian` returns: a function whose ``repr`` says which mode "auto" took."""
+
+    __wrapped__: Callable
 
     def __init__(self, f, call, mode: str):
         functools.update_wrapper(self, f)
@@ -33,7 +36,7 @@ class JacobianFunction:
         return f"<jacobian of {name}: {how}>"
 
 
-def jacobian(f, argnums=0, mode="auto", holomorphic=False):
+def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the Jacobian of ``f``.
 
     Parameters
@@ -46,6 +49,8 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
         By columns or by rows; "auto" takes what there are fewer of.
     holomorphic : bool
         ``f`` is a holomorphic function of complex arguments: its complex Jacobian.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -69,6 +74,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     if mode not in dense.MODES:
         raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
     target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
 
@@ -76,7 +82,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names, holomorphic)
+            flat = flatten_call(args, kwargs, chosen, names, holomorphic, static)
             primal, direction = None, mode
             if mode != "forward":
                 evaluator, idle = shelf.borrow(target, flat)
@@ -101,7 +107,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False):
     return found
 
 
-def hessian(f, argnums=0):
+def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the Hessian of a scalar function.
 
     Parameters
@@ -110,6 +116,8 @@ def hessian(f, argnums=0):
         Function that returns one real scalar.
     argnums : int or tuple of int
         What to differentiate with respect to. The other arguments are constants.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -130,6 +138,7 @@ def hessian(f, argnums=0):
            [-480.,  200.]])
     """
     target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
 
@@ -138,7 +147,7 @@ def hessian(f, argnums=0):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
-            flat = flatten_call(args, kwargs, chosen, names)
+            flat = flatten_call(args, kwargs, chosen, names, static=static)
             require_real(flat, "a Hessian")
             transform = hessian_vector("reverse_over_forward", False)
             with shelf.derived(target, flat, "hvp lanes", transform, lanes=True) as derived:

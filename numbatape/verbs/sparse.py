@@ -10,6 +10,7 @@ from ..caches.arguments import Flattened, as_constant, require_floats
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.program import Evaluator
+from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
 from ..caches.sparse import prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
@@ -54,6 +55,7 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
     require_real(flat, "a sparsity pattern")
     space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
     if order == 1:
+        require_numbers(space)
         return jacobian_pattern(space.plan, space.v).matrix
     scalar_output(space.variant.recording, "Hessian")
     return hessian_pattern(space.plan, space.v).matrix

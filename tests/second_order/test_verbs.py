@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.special as sc
+import scipy.stats
 
 import numbatape as nt
 
@@ -206,6 +207,35 @@ def test_what_is_not_chosen_stays_out():
     assert not hessian[:2].any() and not hessian[:, :2].any()
 
 
+MISSING = np.array([0.3, np.nan, -0.2, 1.0])
+MASKED = {
+    "product": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, (MISSING - t) ** 2 * np.exp(-t))),
+    "cube": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, (MISSING - t) ** 3)),
+    "exp": lambda t: np.sum(np.where(np.isnan(MISSING), 0.0, np.exp(MISSING * t))),
+    "logpdf": lambda t: np.sum(
+        np.where(np.isnan(MISSING), 0.0, scipy.stats.norm.logpdf(MISSING, t, np.exp(t)))
+    ),
+    "nansum": lambda t: np.nansum(((MISSING - t) / np.exp(t)) ** 2),
+    "loop": lambda t: sum((y - t) ** 3 * t for y in MISSING if y == y),
+    "scalars": lambda t: sum(np.where(np.isnan(y), 0.0, (y - t) ** 3 * t) for y in MISSING),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_missing_data_stay_out_of_every_way_to_a_second_derivative(name):
+    g, h = MASKED[name], 1e-4
+    expected = (nt.grad(g)(0.1 + h) - nt.grad(g)(0.1 - h)) / (2 * h)
+    seconds = [nt.hessian(g)(0.1), nt.hvp(g)(0.1, 1.0), nt.grad(nt.grad(g))(0.1), D(D(g))(0.1)]
+    seconds += [nt.grad(D(g))(0.1), D(nt.grad(g))(0.1), nt.jacobian(nt.grad(g), mode="reverse")(0.1)]
+    for mode in ("reverse_over_forward", "forward_over_reverse"):
+        cache = nt.prepare_hessian_cache(g, 0.1, config=nt.Config(second_order_mode=mode))
+        seconds.append(nt.value_gradient_and_hessian(cache, 0.1)[2])
+    np.testing.assert_allclose(seconds, expected, rtol=1e-6)
+    np.testing.assert_allclose(seconds, seconds[0], rtol=1e-12)
+    third = (nt.hessian(g)(0.1 + h) - nt.hessian(g)(0.1 - h)) / (2 * h)
+    np.testing.assert_allclose(nt.grad(nt.grad(nt.grad(g)))(0.1), third, rtol=1e-5)
+
+
 def test_forward_follows_ieee_and_reverse_does_not():
     def g(x):
         return np.log(0.0 * x[0] + x[1])
@@ -271,6 +301,41 @@ def test_a_reduction_with_a_zero_cotangent_adds_nothing(f):
     x = np.array([np.inf, 2.0])
     gradient = nt.grad(lambda x: np.where(x[1] > 0.0, x[1], f(x)))(x)
     np.testing.assert_array_equal(gradient, [0.0, 1.0])
+
+
+REPEATED = {
+    "scalar": lambda s: np.sum(np.broadcast_to(s[0] ** 2, (5,))),
+    "cell-of-an-array": lambda s: np.sum(np.broadcast_to(s[0], (5,)) * s[1]),
+    "sum-of-a-view": lambda s: np.sum(np.broadcast_to(s[:1] * s[1], (4, 3, 1)), axis=1)[2, 0],
+    "scalar-beside-data": lambda s: np.sum(np.arange(5.0) - np.log(s[0])),
+    "logpdf": lambda s: np.sum(scipy.stats.norm.logpdf(np.arange(5.0), s[1], s[0])),
+    "rows": lambda s: np.sum(np.broadcast_to(s, (4, 2)), axis=0) @ s,
+    "columns": lambda s: np.sum(np.broadcast_to(np.exp(s)[:, None], (2, 3)), axis=1) @ s,
+    "mean": lambda s: np.mean(np.broadcast_to(s[0] * s[1], (3, 2)), axis=(0, 1)),
+    "prod": lambda s: np.prod(np.broadcast_to(s[0] * s[1], (3,))),
+    "cumsum": lambda s: np.sum(np.cumsum(np.broadcast_to(s[0] * s[1], (3,)))),
+    "max": lambda s: np.max(np.broadcast_to(s[0] ** 2, (3,))) * s[1],
+    "dot": lambda s: np.broadcast_to(s[0], (3,)) @ np.arange(3.0) * s[1],
+    "matmul": lambda s: np.sum(np.broadcast_to(s[0], (3, 3)) @ np.broadcast_to(s[1], (3, 2))),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_cells_that_a_view_repeats_count_as_often(name):
+    g, x, v = REPEATED[name], np.array([0.7, -0.4]), np.array([0.3, 1.1])
+    gradient = nt.grad(g)(x)
+    np.testing.assert_allclose(nt.jvp(g, (x,), (v,))[1], gradient @ v, rtol=1e-13)
+    np.testing.assert_allclose(nt.jacobian(g, mode="forward")(x), gradient, rtol=1e-13)
+    np.testing.assert_allclose(nt.grad(lambda x: nt.grad(g)(x) @ v)(x), nt.hessian(g)(x) @ v, rtol=1e-12)
+    h = 1e-4
+    steps = [(nt.grad(g)(x + h * e) - nt.grad(g)(x - h * e)) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(nt.hessian(g)(x), steps, rtol=1e-5, atol=1e-6)
+
+
+def test_repeated_cells_at_other_sizes():
+    cache = nt.prepare_derivative_cache(lambda s, y: np.sum(y - np.log(s)), 0.5, nt.Constant(np.ones(3)))
+    for n in (3, 7, 2, 1, 0):
+        assert nt.value_and_derivative(cache, (0.5, 1.0), np.ones(n))[1] == -2.0 * n
 
 
 def test_branches():
@@ -362,7 +427,7 @@ def test_the_hessian_of_a_function_of_a_jacobian(mode, name, total):
         np.testing.assert_allclose(hessian, expected, rtol=1e-7, atol=1e-7)
     cache = nt.prepare_hessian_cache(function, x)
     for _ in range(2):  # the second call is a steady one
-        value, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
+        _, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
         np.testing.assert_allclose(gradient, slope(x), rtol=1e-13)
         np.testing.assert_allclose(hessian, expected, rtol=1e-7, atol=1e-7)
 

@@ -20,9 +20,14 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     return np.copy(_filled_in(object, dtype, ndmin))
 
 
-@stands_for("numpy", "asarray", "asanyarray", "ascontiguousarray")
+@stands_for("numpy", "asarray", "asanyarray", "require")
 def asarray(a, dtype=None, order=None, *, copy=None):
     return _filled_in(a, dtype)
+
+
+@stands_for("numpy", "ascontiguousarray", "asfortranarray")
+def ascontiguousarray(a, dtype=None):
+    return _filled_in(a, dtype, ndmin=1)
 
 
 @stands_for("numpy", "full")
@@ -37,8 +42,40 @@ def _of_lists(function):
     return call
 
 
-for _name in ("sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "diff", "sort"):
+OF_LISTS = (
+    *("sum", "prod", "mean", "var", "std", "max", "min", "median", "cumsum", "cumprod", "diff", "sort"),
+    *("amax", "amin", "ptp", "average", "argmax", "argmin", "argsort", "any", "all", "diag", "diagflat"),
+    *("tril", "triu", "trace", "outer", "inner", "kron", "vdot", "cross", "convolve", "flip", "roll"),
+    *("ravel", "reshape", "transpose", "repeat", "tile", "quantile", "percentile", "polyval", "vander"),
+    *("nansum", "nanmean", "nanmax", "nanmin", "squeeze", "atleast_1d", "atleast_2d", "broadcast_to", "clip"),
+)
+OF_LISTS_LINALG = (
+    *("norm", "det", "slogdet", "inv", "pinv", "solve", "cholesky", "eigh", "eigvalsh", "qr", "svd"),
+    *("matrix_power", "trace", "cond"),
+)
+for _name in OF_LISTS:
     stands_for("numpy", _name, run=None)(_of_lists(getattr(np, _name)))
+for _name in OF_LISTS_LINALG:
+    stands_for("numpy.linalg", _name, run=None)(_of_lists(getattr(np.linalg, _name)))
+
+
+def _of_lists_of_lists(function):
+    def call(arrays, *args, **kwargs):
+        if isinstance(arrays, (list, tuple)):
+            trace = find_trace(arrays)
+            arrays = [lift(trace, x) if isinstance(x, (list, tuple)) else x for x in arrays]
+        return function(arrays, *args, **kwargs)
+
+    return call
+
+
+for _name in ("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
+    stands_for("numpy", _name, run=None)(_of_lists_of_lists(getattr(np, _name)))
+
+
+@stands_for("numpy", "append", run=None)
+def append(arr, values, axis=None):
+    return np.append(*lift_all(arr, values), axis)
 
 
 @stands_for("numpy", "dot", run=None)
@@ -62,13 +99,14 @@ class _Joiner:
         trace = find_trace(key)
         if trace is None:
             return self._original[key]
+        key = key if isinstance(key, tuple) else (key,)
         parts = [self._original[part] if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
         parts = [np.atleast_1d(lift(trace, part)) for part in parts]
         if self._columns:
             parts = [expand(part, (1,)) if part.ndim == 1 else part for part in parts]
-        return np.concatenate(parts, -1)
+        return np.concatenate(parts, -1 if self._columns else 0)
 
 
 JOINERS = {"r_": (np.r_, _Joiner(np.r_, False)), "c_": (np.c_, _Joiner(np.c_, True))}

@@ -82,7 +82,21 @@ def records(*functions: Callable):
 
 
 def run_composition(implementation, value, args, kwargs):
+    if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
+        args, kwargs = widened(args), widened(kwargs)
     return adopt(implementation(*args, **kwargs), value)
+
+
+def widened(tree):
+    """Return arguments with float32 numbers as float64, in which NumPy computed the result."""
+    kind = tree.__class__
+    if kind is TracedArray:
+        return np.astype(tree, np.float64) if tree._family == F32 and tree.dtype == np.float32 else tree
+    if kind is list or kind is tuple:
+        return kind([widened(item) for item in tree])
+    if kind is dict:
+        return {key: widened(item) for key, item in tree.items()}
+    return tree
 
 
 def run_record(implementation, value, args, kwargs):
@@ -124,7 +138,13 @@ def _keywords(implementation) -> tuple[frozenset[str], bool]:
 def adopt(result, value):
     """Return a traced result standing for NumPy's own value; tuples and lists entry by entry."""
     if result.__class__ is TracedArray:
-        assert np.shape(value) == np.shape(result._value), (np.shape(value), np.shape(result._value))
+        if np.shape(value) != np.shape(result._value):
+            if np.shape(result._value) != (1,) or np.ndim(value):
+                raise UnsupportedOperationError(
+                    f"a result of shape {np.shape(value)} at {where_in_user_code()}: its rule gives shape "
+                    f"{np.shape(result._value)}; please report this"
+                )
+            result = drop_axes(result, (0,))
         family, number = result._family, result._id
         if np.asarray(value).dtype.kind == "f" and family != family_of(value):
             family = family_of(value)
@@ -167,8 +187,10 @@ def lift_first(x, *others) -> TracedArray:
 
 
 def axes_of(x, axis) -> tuple[int, ...]:
-    """Return ``axis`` as a tuple of non-negative axes; None means all."""
-    return tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    """Return ``axis`` as a tuple of non-negative axes; None means all. Numbers have the axes 0 and -1."""
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):
+        return tuple(range(x.ndim))
+    return normalize_axis_tuple(axis, x.ndim)
 
 
 def one_axis(x, axis) -> int:
@@ -257,6 +279,8 @@ def axis_from_end(x: TracedArray, axis: int) -> TracedArray:
 
 # ---- array ops over axes
 
+NEED_ENTRIES = frozenset({"max", "min", "argmax", "argmin"})  # of none NumPy raises
+
 
 def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=False) -> TracedArray:
     """Record a reduction ``(n)->()`` over several axes as one instruction.
@@ -270,6 +294,9 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
     """
     kept = [k for k in range(x.ndim) if k not in axes]
     layout, sizes = layout_of(x), x._trace.tape.sizes
+    if op in NEED_ENTRIES:
+        for k in axes:
+            sizes.guard(layout.dims[k], ">=", 1)
     if ordered:
         order = sorted(axes)
     else:
@@ -284,6 +311,8 @@ def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:
     """Record an op ``(n)->(n)`` along one axis; None means the flattened array."""
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
+    if x.ndim == 0:  # NumPy takes a number for a vector of one
+        return along_axis(op, expand(x, (0,)), axis, function)
     axis = one_axis(x, axis)
     moved = axis_to_end(x, axis)
     result = array_instruction(op, (moved,), function(moved._value, axis=-1))

@@ -171,7 +171,10 @@ def resize(a, new_shape):
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)
     flat = merge(x, [x.ndim])
     count = int(np.prod(shape))
-    return np.reshape(np.take(flat, np.arange(count) % max(pinned(flat, 0), 1)), shape)
+    n = pinned(flat, 0)
+    if n == 0:
+        return np.zeros(shape, x.dtype)
+    return np.reshape(np.take(flat, np.arange(count) % n), shape)
 
 
 # ---- borders
@@ -182,6 +185,8 @@ COPYING = ("edge", "reflect", "symmetric", "wrap")
 @composes(np.pad)
 def pad(array, pad_width, mode="constant", **options):
     x = lift_first(array)
+    if mode == "empty":  # whatever stands there
+        mode = "constant"
     if mode != "constant" and mode not in COPYING:
         raise unsupported_argument(np.pad, f"mode={mode!r}", f"'constant' and {COPYING} are")
     if isinstance(pad_width, dict):

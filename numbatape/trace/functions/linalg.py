@@ -129,7 +129,11 @@ def _vector_norm(x, ord, axes, keepdims):
         return np.astype(np.sum(np.not_equal(x, 0), axes, keepdims=keepdims), x.dtype)
     if ord == 1:
         return np.sum(np.abs(x), axes, keepdims=keepdims)
-    return np.power(np.sum(np.power(np.abs(x), ord), axes, keepdims=keepdims), 1.0 / ord)
+    total = np.sum(np.power(np.abs(x), ord), axes, keepdims=keepdims)
+    if ord < 0:
+        return np.power(total, 1.0 / ord)
+    nothing = np.equal(total, 0.0)  # the norm of zero has derivative 0
+    return np.where(nothing, 0.0, np.power(np.where(nothing, 1.0, total), 1.0 / ord))
 
 
 def _matrix_norm(x, ord, axes, keepdims):

@@ -71,6 +71,26 @@ def log(x, base=None):
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
+@stands_for("math", "ldexp")
+def ldexp(x, i):
+    return np.ldexp(x, i)
+
+
+@stands_for("math", "modf")
+def modf(x):
+    return np.modf(x)
+
+
+@stands_for("math", "isclose", run=None)
+def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    near = abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
+    return bool(near & ~np.isinf(a) & ~np.isinf(b))
+
+
 @stands_for("math", "fsum")
 def fsum(seq):
     return np.sum(np.stack(lift_all(*seq)))

@@ -31,12 +31,22 @@ def _without_nan(x, axis, keepdims, reduce):
         result = reduce(flat[np.logical_not(np.isnan(flat))])
         return expand(result, tuple(range(result.ndim, result.ndim + x.ndim))) if keepdims else result
     if np.ndim(axis):
-        raise unsupported_argument("np.nanquantile", f"axis={axis!r}", "one axis is, and None")
+        axes = axes_of(x, axis)
+        if not axes:
+            raise unsupported_argument(
+                "np.nanquantile", f"axis={axis!r}", "one axis or several are, and None"
+            )
+        kept = [k for k in range(x.ndim) if k not in axes]
+        rows = merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)])
+        result = _without_nan(rows, -1, False, reduce)
+        return expand(result, tuple(a - x.ndim for a in sorted(axes))) if keepdims else result
     axis = one_axis(x, axis)
     rows = axis_to_end(x, axis)
     count = count_of(rows, range(rows.ndim - 1))
     shape = rows.shape[:-1]
-    rows = np.reshape(rows, (count, -1))
+    if count == 0:
+        return np.sum(x, axis, keepdims=keepdims)
+    rows = np.reshape(rows, (count, count_of(rows, (rows.ndim - 1,))))
     parts = [reduce(rows[k][np.logical_not(np.isnan(rows[k]))]) for k in range(count)]
     stacked = np.stack(parts, -1)
     result = np.reshape(stacked, (*stacked.shape[:-1], *shape))
@@ -108,7 +118,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 @composes(np.polysub)
 def polysub(a1, a2):
-    return np.polyadd(a1, np.negative(np.asarray(a2) if a2.__class__ is not TracedArray else a2))
+    return np.polyadd(a1, np.negative(np.asarray(a2) if a2.__class__ is not TracedArray else a2))[...]
 
 
 @composes(np.polyint)

@@ -16,7 +16,6 @@ from .common import (
     one_axis,
     pinned,
     plain,
-    unsupported_argument,
 )
 
 NO = np._NoValue
@@ -157,9 +156,14 @@ def correlate(a, v, mode="valid"):
 @composes(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
-    if period is not None:
-        raise unsupported_argument(np.interp, "period")
     x, xp, fp = lift_all(x, xp, fp)
+    if period is not None:
+        period, left, right = abs(period), None, None
+        x, xp = np.remainder(x, period), np.remainder(xp, period)
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
     n = pinned(xp, 0)
     if n == 1:
         inside = np.broadcast_to(fp[0], x.shape) + 0.0
@@ -209,7 +213,7 @@ def polyder(p, m=1):
 
 @composes(np.polyadd)
 def polyadd(a1, a2):
-    a1, a2 = lift_all(a1, a2)
+    a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
     gap = pinned(a1, 0) - pinned(a2, 0)
     return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
 

@@ -56,6 +56,7 @@ def _extremum(op: str, function, pairwise, worst):
         if not is_given(initial):
             return over_axes(op, x, axes, function, flag(keepdims))
         if count_of(x, axes) == 0:  # the op has no identity
+            count_of(x, range(x.ndim))
             return np.broadcast_to(initial, np.shape(np.sum(x._value, axis, keepdims=flag(keepdims))))
         return pairwise(over_axes(op, x, axes, function, flag(keepdims)), initial)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..primitives import array_instruction, elementwise, expand, stop_gradient
+from ..primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
 from .common import (
     axes_of,
     drop_axes,
@@ -48,6 +48,9 @@ def log_softmax(x, axis=None):
 
 @stands_for("scipy.special", "softmax")
 def softmax(x, axis=None):
+    x = lift_first(x)
+    for axis_of_x in axes_of(x, axis):  # of no entries SciPy raises
+        x._trace.tape.sizes.guard(layout_of(x).dims[axis_of_x], ">=", 1)
     return np.exp(log_softmax(x, axis))
 
 

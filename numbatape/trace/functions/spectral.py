@@ -21,6 +21,7 @@ from .common import (
     records,
     run_record,
     unsupported_argument,
+    widened,
 )
 from .stand_ins import stands_for
 
@@ -156,7 +157,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 
 @records(np.linalg.lstsq)
 def lstsq(value, a, b, rcond=None):
-    a, b = lift_all(a, b)
+    a, b = lift_all(*(widened([a, b]) if value[0].dtype == np.float64 else (a, b)))
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
@@ -227,13 +228,15 @@ def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
     return np.linalg.svd(a, compute_uv=False)
 
 
-@stands_for("scipy.linalg", "qr")
-def scipy_qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
-    wide = a.shape[-2] <= a.shape[-1]
+@stands_for("scipy.linalg", "qr", run=run_record)
+def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
+    wide = pinned(a, -2) <= pinned(a, -1)
     if pivoting or not (mode == "economic" or (wide and mode in ("full", "r"))):
         raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "mode='economic' is")
-    q, r = np.linalg.qr(a)
-    return (r,) if mode == "r" else (q, r)
+    q, r = _qr(a)
+    if mode == "r":
+        return (r,) if isinstance(value, tuple) else r  # an array of a stack
+    return q, r
 
 
 @stands_for("scipy.linalg", "pinv")
@@ -258,10 +261,10 @@ def block_diag(*arrs):
 
 @stands_for("scipy.linalg", "toeplitz")
 def toeplitz(c, r=None):
-    c, r = lift_all(c, np.conj(c) if r is None else r)
-    m, n = c.shape[-1], r.shape[-1]
-    values = np.concatenate([np.flip(r[1:], 0), c])
-    return values[n - 1 + np.arange(m)[:, None] - np.arange(n)]
+    c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
+    m, n = pinned(c, -1), pinned(r, -1)
+    values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
+    return values[..., n - 1 + np.arange(m)[:, None] - np.arange(n)]
 
 
 @stands_for("scipy.linalg", "circulant")

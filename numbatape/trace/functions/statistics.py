@@ -63,7 +63,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         x = lift_first(a)
         axes = axes_of(x, axis)
         result = _mean(x, axes, keepdims, NO)
-        return (result, np.full(np.shape(result._value), float(count_of(x, axes)))) if returned else result
+        return (result, np.full_like(result, count_of(x, axes))) if returned else result
     x, w = lift_all(a, weights)
     axes = axes_of(x, axis)
     if w.ndim != x.ndim:
@@ -85,6 +85,12 @@ def _sorted_last(x, axis):
     return np.sort(merge(moved, [1] * len(kept) + [len(axes)]), -1), axes
 
 
+def _of_nothing(x, axis, keepdims):
+    """Return the mean of no numbers, NaN."""
+    count_of(x, range(x.ndim))
+    return np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, x.dtype)[()]
+
+
 def _finish(ordered, result, axes, keepdims):
     # NumPy answers NaN where an entry is NaN; sorting puts those last.
     last = ordered[..., -1]
@@ -94,8 +100,11 @@ def _finish(ordered, result, axes, keepdims):
 
 @composes(np.median)
 def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    ordered, axes = _sorted_last(lift_first(a), axis)
+    x = lift_first(a)
+    ordered, axes = _sorted_last(x, axis)
     n = pinned(ordered, ordered.ndim - 1)
+    if n == 0:
+        return _of_nothing(x, axis, flag(keepdims))
     middle = ordered[..., n // 2]
     if n % 2 == 0:
         middle = (ordered[..., n // 2 - 1] + middle) / 2
@@ -114,14 +123,16 @@ def _interpolated(ordered, place: float):
 def _quantile(function, scale: float):
     def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *,
                  weights=None):  # fmt: skip
-        if method != "linear":
-            raise unsupported_argument(function, f"method={method!r}", "method='linear' is")
         if weights is not None:
             raise unsupported_argument(function, "weights")
         ordered, axes = _sorted_last(lift_first(a), axis)
         n = pinned(ordered, ordered.ndim - 1)
         q = np.asarray(q, float)  # traced probabilities raise
-        places = (q / scale).reshape(-1) * (n - 1)
+        probabilities = (q / scale).reshape(-1)
+        if method == "linear":
+            places = probabilities * (n - 1)
+        else:  # of the numbers 0, 1, ... a quantile is its place
+            places = np.quantile(np.arange(float(n)), probabilities, method=method)
         parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
         return np.reshape(np.stack(parts), (*q.shape, *parts[0].shape))
 
@@ -137,13 +148,25 @@ composes(np.percentile)(_quantile(np.percentile, 100.0))
 
 @composes(np.cov)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
-    if fweights is not None or aweights is not None:
-        raise unsupported_argument(np.cov, "fweights" if fweights is not None else "aweights")
     blocks = [_rows(lift_first(block, m, y), rowvar) for block in (m, y) if block is not None]
     x = np.concatenate(blocks)
-    count = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    if fweights is not None or aweights is not None:
+        return _weighted_cov(x, ddof, fweights, aweights)
+    count = x.shape[1] - ddof
     centered = x - np.mean(x, 1, keepdims=True)
-    return np.squeeze(centered @ centered.T / count)
+    return np.squeeze(centered @ centered.T / max(count, 0))
+
+
+def _weighted_cov(x, ddof, fweights, aweights):
+    fweights, aweights = (w if w is None else lift_first(w, x) for w in (fweights, aweights))
+    given = [w for w in (fweights, aweights) if w is not None]
+    weights = given[0] * given[1] if len(given) == 2 else given[0] * np.ones(x.shape[1])
+    total = np.sum(weights)
+    spread = 1.0 if aweights is None else np.sum(weights * aweights) / total
+    centered = x - (np.sum(x * weights, 1) / total)[:, None]
+    count = np.maximum(total - ddof * spread, 0.0)
+    return np.squeeze(centered @ (centered * weights).T / count)
 
 
 def _rows(x, rowvar):

@@ -36,7 +36,7 @@ from .marks import weigh
 from .pullbacks import PULLBACKS
 
 ADD = OPCODE["add"]
-SIDE = "1.0 if "
+SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 
 @functools.cache
@@ -205,9 +205,12 @@ class Adjoint:
             return ct
         if partial == "-1.0":
             return -ct
-        if partial.startswith(SIDE) and partial.endswith(" else 0.0"):
-            text = partial[len(SIDE) : -len(" else 0.0")]
-            return select(condition_function(text)(*self._known(text, places)), ct, 0.0)
+        side = SIDE.fullmatch(partial)
+        if side:
+            condition = condition_function(side[2])(*self._known(side[2], places))
+            if side[1] != "1.0":
+                ct = weigh(ct, self._traced(places[side[1]]))
+            return select(condition, ct, 0.0)
         slope = self._slope(op, operand, places)
         if ct.__class__ is float and ct == 1.0:
             return slope
@@ -243,16 +246,23 @@ class Adjoint:
         dims, strides = self.tape.layouts[layout].dims, self.tape.layouts[layout].strides
         family = self.tape.storages[storage][1] if storage >= len(POOLS) else POOLS[storage][1]
         ct = self._in_family(ct, family)
+        size = self.tape.sizes.value
+        repeated = [
+            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
+        ]  # a broadcast view: its entries are one cell
+        if repeated:  # what stands for several entries counts as often as the cell repeats
+            own = dims_of(ct) if ct.__class__ is TracedArray else ()
+            wide = [1] * (len(dims) - len(own)) + list(own)
+            for axis in repeated:
+                place = axis - len(dims)
+                wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
+            ct = self._spread(ct, tuple(wide), family)
         if storage < len(POOLS):
             key = self._key(value)
             known = self._scalars.get(key)
             ct = self._fit(ct, ())
             self._scalars[key] = ct if known is None else known + ct
             return
-        size = self.tape.sizes.value
-        repeated = [
-            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # a broadcast view: its entries are one cell
         dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
         buffer = self._buffers.setdefault(storage, Buffer())
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))

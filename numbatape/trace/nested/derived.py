@@ -37,6 +37,7 @@ def pushforward(strong: bool):
             *primals, tangents = args
             leaves = _active(primals)
             run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+            run.require_numbers()
             return run.result, _all_or_zeros(run.push(tangents, strong), run.results)
 
         return derived
@@ -51,6 +52,7 @@ def pullback(function):
         *primals, cotangents = args
         leaves = _active(primals)
         run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
+        run.require_numbers()
         return run.result, _all_or_zeros(run.pull(cotangents), run.inputs)
 
     return derived

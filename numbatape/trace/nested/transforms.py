@@ -61,6 +61,11 @@ class Linearised:
         self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
         self.results = [y._id for y in self.outputs]
 
+    def require_numbers(self) -> Linearised:
+        """Raise if the result has nothing to differentiate."""
+        pytrees.require_numbers(self.result, self.parts)
+        return self
+
     def pull(self, cotangents, strong: bool = True) -> list:
         """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
         seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]

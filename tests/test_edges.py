@@ -1,0 +1,226 @@
+"""Empty arrays, arrays of one entry, numbers where arrays are usual, float32 that NumPy makes float64."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special as sc
+
+import numbatape as nt
+
+REDUCTIONS = {
+    f"{name}-{axis}": lambda x, g=name, a=axis: getattr(np, g)(x, axis=a) * 1.0
+    for name in (
+        *(
+            "sum",
+            "mean",
+            "prod",
+            "var",
+            "max",
+            "min",
+            "ptp",
+            "median",
+            "nansum",
+            "nanmean",
+            "nanmax",
+            "nanmin",
+        ),
+        *("nanmedian", "argmax", "argmin", "cumsum", "cumprod", "any"),
+    )
+    for axis in (None, 0, -1)
+}
+FUNCTIONS = REDUCTIONS | {
+    "max-initial": lambda x: np.max(x, axis=0, initial=0.1),
+    "min-initial": lambda x: np.min(x, axis=-1, initial=0.1),
+    "max-axes": lambda x: np.max(x, axis=(0, 1)),
+    "hypot-reduce": lambda x: np.hypot.reduce(x),
+    "subtract-reduce": lambda x: np.subtract.reduce(x),
+    "logaddexp-reduce": lambda x: np.logaddexp.reduce(x),
+    "logaddexp2-reduce": lambda x: np.logaddexp2.reduce(x),
+    "maximum-reduce": lambda x: np.maximum.reduce(x, axis=None),
+    "logsumexp": lambda x: sc.logsumexp(x, axis=-1),
+    "softmax": lambda x: sc.softmax(x, axis=0),
+    "cumulative_sum": lambda x: np.cumulative_sum(x, axis=0),
+    "mask": lambda x: x[x > 0.2] if x.ndim else x,
+    "nonzero": lambda x: x[np.nonzero(x > 0.2)] if x.ndim else x,
+    "argwhere": lambda x: np.argwhere(x > 0.2) * 1.0 if x.ndim else x,
+    "argsort": lambda x: np.argsort(x) * x,
+    "sort": lambda x: np.sort(x),
+    "resize": lambda x: np.resize(x, (5, 7)),
+    "ascontiguousarray": lambda x: np.ascontiguousarray(x),
+    "asfortranarray": lambda x: np.asfortranarray(x),
+    "require": lambda x: np.require(x),
+    "cov": lambda x: np.cov(x),
+    "polysub": lambda x: np.polysub(np.ravel(x)[:1], 2.0 * np.ravel(x)[:2]),
+    "polyadd-numbers": lambda x: np.polyadd(np.sum(x), 2.0),
+    "reshape-fortran": lambda x: x.reshape((-1, 1), order="F"),
+    "outer": lambda x: np.multiply.outer(x, x),
+    "outer-number": lambda x: np.add.outer(np.sum(x), x) + np.add.outer(x, 2.0),
+    "average-weights": lambda x: np.average(x, axis=-1, returned=True)[1] if x.ndim and x.size else x,
+    "neighbours": lambda x: x[1:] * x[:-1],
+    "norm": lambda x: np.linalg.norm(x),
+    "joined": lambda x: np.r_[x, 2.0 * x],
+    "joined-one": lambda x: np.r_[x] * 1.0,
+    "columns": lambda x: np.c_[x, 2.0 * x],
+}
+SHAPES = {
+    1: [(4,), (0,), (1,), (2,), (7,)],
+    2: [(3, 4), (0, 4), (3, 0), (1, 4), (3, 1), (1, 1), (0, 0), (5, 2), (4, 3), (6, 2), (12, 1)],
+    0: [()],
+}
+
+
+def outcome(function, *args):
+    with np.errstate(all="ignore"):
+        try:
+            return function(*args), None
+        except Exception as error:
+            return None, error
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ndim", SHAPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_size_is_numpys(name, ndim):
+    """Fresh, on a tape traced at another size, and by a cache: NumPy's value, or NumPy's error."""
+    f, rng, cache = FUNCTIONS[name], np.random.default_rng(1), None
+    for shape in SHAPES[ndim]:
+        x = np.asarray(rng.normal(size=shape))
+        expected, error = outcome(f, x)
+        calls = [(lambda x: nt.vjp(f, x)[0], x)]
+        if cache is not None:
+            ybar = np.ones(np.shape(expected))
+            calls.append((lambda *args: nt.value_and_pullback(*args)[0], cache, ybar, x))
+        for call, *args in calls:
+            value, raised = outcome(call, *args)
+            if error is not None:
+                assert isinstance(raised, type(error)), (shape, value, raised)
+                continue
+            assert raised is None, (shape, raised)
+            assert np.shape(value) == np.shape(expected), shape
+            np.testing.assert_allclose(value, expected, rtol=1e-13, atol=1e-15, err_msg=str(shape))
+        if cache is None and error is None:
+            cache = nt.prepare_pullback_cache(f, x)
+
+
+JOINED = {
+    "rows": lambda x: np.r_[x, np.ones((1, 3)), x],
+    "one": lambda x: np.r_[x],
+    "numbers": lambda x: np.r_[x[0, 0], 2.0, x[1]],
+    "slices": lambda x: np.r_[0:3, x[0]],
+    "columns": lambda x: np.c_[x, np.ones((2, 1))],
+    "columns-of-vectors": lambda x: np.c_[x[0], x[1], np.arange(3.0)],
+    "columns-of-stacks": lambda x: np.c_[x[None], x[None]],
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joiners(name):
+    x = np.arange(6.0).reshape(2, 3)
+    y, pullback = nt.vjp(JOINED[name], x)
+    np.testing.assert_array_equal(y, JOINED[name](x))
+    direction = np.cos(x)
+    along = JOINED[name](x + direction) - JOINED[name](x)
+    (gradient,) = pullback(np.sin(y))
+    np.testing.assert_allclose(np.sum(gradient * direction), np.sum(np.sin(y) * along), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: scipy.linalg.qr(x, mode="r"),
+        lambda x: scipy.linalg.toeplitz(x[..., 0]),
+        lambda x: scipy.linalg.toeplitz(x[..., 0], x[..., 1]),
+        lambda x: scipy.linalg.circulant(x[..., 0]),
+    ],
+)
+def test_stacks(f, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    value, expected = nt.vjp(f, x)[0], f(x)
+    assert type(value) is type(expected)
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+
+
+WIDENED = {
+    "math": lambda x: math.exp(x[0]) + math.hypot(x[0], x[1], x[2]) + math.lgamma(x[0]) + math.fsum(x),
+    "bincount": lambda x: np.bincount([0, 1, 1], x),
+    "cov": lambda x: np.cov(x, x[::-1] ** 2),
+    "corrcoef": lambda x: np.corrcoef(x, x[::-1] ** 2),
+    "vander": lambda x: np.vander(x),
+    "geomspace": lambda x: np.geomspace(x[0], x[1], 4),
+    "cube": lambda x: x ** np.float64(3.0),
+    "lstsq": lambda x: np.linalg.lstsq(np.stack([x, x**0]).T, np.array([1.0, 2.0, 4.0]), rcond=None)[0],
+    "mean": lambda x: np.mean(x, dtype=np.float64),
+}
+
+
+@pytest.mark.parametrize("name", WIDENED)
+def test_float32_is_float64_where_numpy_computes_so(name):
+    f, x = WIDENED[name], np.array([0.3, 0.7, 1.9], np.float32)
+    expected = f(x)
+    assert np.asarray(expected).dtype == np.float64
+    value, pullback = nt.vjp(f, x)
+    assert np.asarray(value).dtype == np.float64
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    assert pullback(np.ones(np.shape(value)))[0].dtype == np.float32
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    "f, got",
+    [
+        (lambda x: None, "None .is a return missing"),
+        (lambda x: "text", "str"),
+        (lambda x: {"a": x, "b": "text"}, "str"),
+        (lambda x: (part for part in x), "generator"),
+        (lambda x: Holder(x), "Holder"),
+        (lambda x: lambda: x, "function"),
+    ],
+)
+def test_results_that_hide_a_derivative_raise(f, got):
+    x = np.ones(3)
+    for call in (
+        lambda: nt.jvp(f, (x,), (x,)),
+        lambda: nt.vjp(f, x),
+        lambda: nt.jacobian(f)(x),
+        lambda: nt.jacobian(f, mode="reverse")(x),
+        lambda: nt.derivative(lambda t: f(np.stack([t, t])))(1.0),
+        lambda: nt.sparsity(f, x),
+        lambda: nt.sparse_jacobian(f)(x),
+        lambda: nt.value_and_derivative(nt.prepare_derivative_cache(f, x), (x, x)),
+        lambda: nt.value_and_pullback(nt.prepare_pullback_cache(f, x), 1.0, x),
+        lambda: nt.grad(lambda x: np.sum(nt.jvp(f, (x,), (x,))[1]))(x),
+        lambda: nt.grad(lambda x: np.sum(nt.jacobian(f)(x)))(x),
+    ):
+        with pytest.raises(nt.OutputError, match=f"got {got}"):
+            call()
+    assert nt.vjp(lambda x: (x, None), x)[0][1] is None
+
+
+def test_item_names_an_entry_of_the_flat_array():
+    with pytest.raises(nt.NumbatapeError, match=r"x\.item\(\).*would drop the derivative"):
+        nt.grad(lambda x: x.item(3))(np.ones((2, 2)))
+    gradient = nt.grad(lambda x, k: x[int(k.item(3))])(np.arange(5.0), np.arange(4).reshape(2, 2))
+    np.testing.assert_array_equal(gradient, np.eye(5)[3])
+
+
+def test_batches_of_empty_results():
+    values, gradients = nt.batch(lambda x: x[:0])(np.ones((2, 3)))
+    assert values.shape == (2, 0) and gradients.shape == (2, 0, 3)
+
+
+def test_norms_of_zero_have_derivative_zero():
+    for p in (None, 1, 1.5, 2, 3):
+        norm = lambda x, p=p: np.linalg.norm(x, p)  # noqa: E731
+        np.testing.assert_array_equal(nt.grad(norm)(np.zeros(3)), np.zeros(3))
+        np.testing.assert_array_equal(nt.jacobian(norm, mode="forward")(np.zeros(3)), np.zeros(3))
+        np.testing.assert_array_equal(nt.hessian(norm)(np.zeros(3)), np.zeros((3, 3)))
+    rows = lambda x: np.sum(np.linalg.norm(x, 3, axis=1))  # noqa: E731
+    gradient = nt.grad(rows)(np.array([[0.0, 0.0], [1.0, 2.0]]))
+    np.testing.assert_allclose(gradient, [[0.0, 0.0], np.array([1.0, 4.0]) / 9 ** (2 / 3)])
