@@ -116,6 +116,7 @@ class Trace:
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
         self.writes_inputs = False
+        self.grids: dict[tuple, np.ndarray] = {}  # numbers of cells by shape, one literal each
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
