@@ -184,8 +184,9 @@ class Flattened:
         self._append(value, fixed, LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
 
     def _complex(self, value, kind: str, argument: int, path: str, mark: Constant | None) -> None:
-        """Add both parts of a complex leaf."""
-        for part, data in zip(("real", "imag"), split(value), strict=True):
+        """Add both parts of a complex leaf, of an array as views: who shares memory is asked later."""
+        parts = (value.real, value.imag) if isinstance(value, np.ndarray) else split(value)
+        for part, data in zip(("real", "imag"), parts, strict=True):
             level = ACTIVE if mark is None else CONSTANT
             if level == ACTIVE and self.holomorphic and part == "imag":
                 level = VARYING  # may change from call to call, and takes no gradient

@@ -381,16 +381,17 @@ class TracedArray(Methods, Reads):
     def real(self):
         return self
 
+    @real.setter
+    def real(self, value):
+        self[...] = value
+
     @property
     def imag(self):
         return np.zeros_like(self)
 
-    @property
-    def flat(self):
-        flat = self.reshape(-1)
-        if isinstance(self._value, ndarray) and not np.shares_memory(flat._value, self._value):
-            flat._value.flags.writeable = False  # a copy: what is written would be lost
-        return flat
+    @imag.setter
+    def imag(self, value):
+        raise TypeError("array does not have imaginary part to set")
 
     def __getattr__(self, name):
         if name in ("_id", "_level"):

@@ -80,6 +80,19 @@ class Methods:
     def flatten(self, order="C"):
         return np.copy(np.ravel(self, order))
 
+    @property
+    def flat(self):
+        flat = self.reshape(-1)
+        if isinstance(self._value, np.ndarray) and not np.shares_memory(flat._value, self._value):
+            flat._value.flags.writeable = False  # a copy: what is written would be lost
+        return flat
+
+    @flat.setter
+    def flat(self, value):
+        count = self.size
+        if count:
+            self[...] = np.reshape(np.resize(value, (count,)), self.shape)
+
     def fill(self, value):
         self[...] = value
 

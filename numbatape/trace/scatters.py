@@ -75,11 +75,11 @@ def _totals(x, entries, places):
 
 def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     """Do ``np.add.at`` or ``np.subtract.at``: what goes to one place is added up first."""
-    from .writes import setitem
+    from .writes import converted, setitem
 
     trace = x._trace
+    operand = converted(trace, operand, x)
     keys = indices if isinstance(indices, tuple) else (indices,)
-    ufunc.at(x._value.copy(), tuple(map(value_of, keys)), value_of(operand))  # NumPy's errors
     if find_trace(keys) is not None:
         flat, shape = _places(x, keys)
         setitem(x, Ellipsis, ufunc(x, _totals(x, _flat(trace, operand, shape), flat)))
@@ -101,14 +101,15 @@ def _flat(trace, operand, shape):
     return reshape(contiguous(broadcast_to(operand, shape)), (-1,))
 
 
-def one_by_one(ufunc, x: TracedArray, indices, operands) -> None:
+def one_by_one(ufunc, x, indices, operands) -> None:
     """Do ``ufunc.at`` in rounds, in each of which no position is there twice."""
-    from .writes import setitem
+    from .writes import assign
 
     keys = indices if isinstance(indices, tuple) else (indices,)
     places = np.arange(x.size).reshape(x.shape)[tuple(_fixed(k) for k in keys)]
     flat = np.reshape(places, -1)
-    parts = [_flat(x._trace, operand, np.shape(places)) for operand in operands]
+    seen_wide = (np.broadcast_to(lift(x._trace, operand), np.shape(places)) for operand in operands)
+    parts = [np.reshape(operand, (-1,)) for operand in seen_wide]
     seen: dict[int, int] = {}
     rounds: list[list[int]] = []
     for k, place in enumerate(flat.tolist()):
@@ -118,7 +119,7 @@ def one_by_one(ufunc, x: TracedArray, indices, operands) -> None:
         rounds[turn].append(k)
     for chosen in map(np.array, rounds):
         where = np.unravel_index(flat[chosen], x._value.shape)
-        setitem(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
+        assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
 
 
 def _fixed(k):

@@ -281,25 +281,11 @@ ERRORS = {
         nt.UnsupportedOperationError,
         "eigh of complex",
     ),
-    "in place": (lambda: nt.grad(_in_place)(Z), nt.UnsupportedOperationError, "in-place writes of complex"),
-    "augmented": (lambda: nt.grad(_augmented)(Z), nt.UnsupportedOperationError, "write x = x"),
     "complex()": (lambda: nt.grad(lambda z: complex(z).real)(1j), nt.LeakError, "np.exp"),
     "float()": (lambda: nt.grad(lambda z: float(z.real))(1j), nt.LeakError, "float"),
     "hash": (lambda: nt.grad(lambda z: hash(z))(1j), nt.LeakError, "hash"),
     "asarray": (lambda: nt.grad(lambda z: np.vectorize(abs)(z).sum())(Z), nt.LeakError, "asarray"),
 }
-
-
-def _in_place(z):
-    w = z * 2
-    w[0] = 0
-    return np.sum(np.abs(w))
-
-
-def _augmented(z):
-    w = z * 2
-    w += 1
-    return np.sum(np.abs(w))
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -14,6 +14,7 @@ import optree
 
 from ..array import TracedArray
 from ..pytrees import NAMESPACE, flatten
+from ..sharing import note_pair
 from . import arrays
 from .array import TracedComplex
 
@@ -39,8 +40,10 @@ def join(re, im):
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
     if re.__class__ is TracedArray or im.__class__ is TracedArray:
-        value = _complex(arrays.plain(re), arrays.plain(im))
-        return arrays.make(re, im, value)
+        z = arrays.make(re, im, _complex(arrays.plain(re), arrays.plain(im)))
+        if re.__class__ is im.__class__:
+            note_pair(z._trace, re, im, z)
+        return z
     if _is_number(re) and _is_number(im):
         return _complex(re, im)
     if not optree.all_leaves([re], none_is_leaf=True, namespace=NAMESPACE):
