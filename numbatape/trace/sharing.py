@@ -44,7 +44,6 @@ def note_pair(trace: Trace, re, im, z) -> None:
     """Note that two inputs have become one complex array, with memory of its own."""
     root = z._value
     if isinstance(root, np.ndarray) and id(re._value) in trace.inputs:
-        root.flags.writeable = re._value.flags.writeable
         trace.inputs[id(root)] = z
         trace.joined[id(re)], trace.joined[id(im)] = z._re, z._im
         if id(re._value) in trace.twins:

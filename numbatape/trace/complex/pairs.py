@@ -40,7 +40,10 @@ def join(re, im):
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
     if re.__class__ is TracedArray or im.__class__ is TracedArray:
-        z = arrays.make(re, im, _complex(arrays.plain(re), arrays.plain(im)))
+        value = _complex(arrays.plain(re), arrays.plain(im))
+        if isinstance(value, np.ndarray) and not getattr(arrays.plain(re), "flags", value.flags).writeable:
+            value.flags.writeable = False  # as the caller's array is
+        z = arrays.make(re, im, value)
         if re.__class__ is im.__class__:
             note_pair(z._trace, re, im, z)
         return z
