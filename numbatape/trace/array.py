@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
 from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
+from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .methods import Methods
 from .reads import Reads
@@ -154,7 +155,7 @@ def _operator(name: str, ufunc):
 def _general(ufunc, left, right):
     if not _acceptable(left) or not _acceptable(right):
         return NotImplemented
-    result = ufunc(left, right)
+    result = complex_combine(ufunc, left, right)
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
     return result

@@ -14,12 +14,23 @@ from ..trace import is_stored, unreachable, where_in_user_code
 
 def _operator(ufunc):
     def forward(self, other):
-        return ufunc(self, other) if _acceptable(other) else NotImplemented
+        return combine(ufunc, self, other) if _acceptable(other) else NotImplemented
 
     def reflected(self, other):
-        return ufunc(other, self) if _acceptable(other) else NotImplemented
+        return combine(ufunc, other, self) if _acceptable(other) else NotImplemented
 
     return forward, reflected
+
+
+def combine(ufunc, *operands):
+    """Return what Python's operator gives: of Python's own numbers one of these, weakly typed (NEP 50)."""
+    result = ufunc(*operands)
+    if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
+        return arrays.adopted(result, result._value.item()) if result.__class__ is TracedComplex else result
+    return result
+
+
+WEAK = (complex, float, int, bool)
 
 
 def _acceptable(arg) -> bool:
@@ -50,19 +61,24 @@ class TracedComplex(Methods):
         self._value = value
 
     def __pow__(self, other, modulo=None):
-        return NotImplemented if modulo is not None or not _acceptable(other) else np.power(self, other)
+        return (
+            NotImplemented if modulo is not None or not _acceptable(other) else combine(np.power, self, other)
+        )
 
     def __rpow__(self, other):
-        return np.power(other, self) if _acceptable(other) else NotImplemented
+        return combine(np.power, other, self) if _acceptable(other) else NotImplemented
 
     def __neg__(self):
-        return np.negative(self)
+        return combine(np.negative, self)
 
     def __pos__(self):
         return np.positive(self) if isinstance(self._value, np.ndarray) else self
 
     def __abs__(self):
-        return np.absolute(self)
+        result = np.absolute(self)
+        if self._value.__class__ is complex:
+            result._value = float(result._value)  # weakly typed
+        return result
 
     # ---- parts
 
@@ -87,7 +103,7 @@ class TracedComplex(Methods):
         self.imag[...] = value
 
     def conj(self):
-        return np.conjugate(self)
+        return combine(np.conjugate, self)
 
     conjugate = conj
 

@@ -92,8 +92,7 @@ def make(re, im, value) -> TracedComplex:
             if np.shape(x._value) != shape:
                 x = primitives.broadcast_to(x, shape, dims)
             # Python's complex numbers are weakly typed, and so are their parts.
-            weak = value.__class__ is complex or x._value.__class__ is float
-            if is_array or weak or x.dtype != np.asarray(its).dtype:
+            if is_array or x._value.__class__ is not its.__class__:
                 x = adopt(x, its)
         done.append(x)
     result = TracedComplex(*done, value)

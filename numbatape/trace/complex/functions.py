@@ -252,6 +252,12 @@ def angle(z, deg=False):
 registry.implements(np.angle)(angle)
 
 
+@implements(np.real_if_close)
+def real_if_close(a, tol=100):
+    bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
+    return a.real if bool(np.all(np.abs(a.imag) < bound)) else a
+
+
 @implements(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)

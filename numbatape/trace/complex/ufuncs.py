@@ -75,8 +75,6 @@ def call(ufunc, inputs, kwargs):
             trace.pin_constants()
             return value
         raise unsupported(f"np.{ufunc.__name__}")
-    if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
-        value = value.item()  # Python's numbers stay weakly typed (NEP 50)
     operands = [arrays.halves(x, trace) for x in inputs]
     result = function(*operands)
     return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
