@@ -218,3 +218,33 @@ def test_a_loop_over_one_entry_does_not_copy_the_array():
         return np.sum(x)
 
     assert len(nt.prepare_gradient_cache(f, np.ones(1000)).tape) < 110
+
+
+# ---- attributes and lists
+
+
+def test_attributes_that_are_assigned_to():
+    def shape(x):
+        y = x * 1.0
+        y.shape = (2, 3)
+        y.T.shape = 6
+
+    with pytest.raises(AttributeError, match="Incompatible shape for in-place modification"):
+        nt.grad(lambda x: (shape(x), np.sum(x))[1])(X)
+    with pytest.raises(ValueError, match="maximum number of dimension"):
+        nt.grad(lambda x: (operator.setitem(x, slice(0, 2), [[[x[0], x[1]]]]), np.sum(x))[1])(X)
+    with pytest.raises(AttributeError, match="itemset"):
+        nt.grad(lambda x: x.itemset(0, 1.0))(X)
+
+
+def test_lists_of_traced_numbers_are_operands():
+    def f(x):
+        y = x * list(x)
+        y += [1.0, *x[1:]]
+        y[:2] *= (x[0], 2.0)
+        return np.sum(y)
+
+    expected = 2 * X + 1.0
+    expected[0] = 3 * X[0] ** 2 + 1.0
+    expected[1] = 4 * X[1] + 2.0
+    np.testing.assert_allclose(nt.grad(f)(X), expected, rtol=1e-14)

@@ -366,6 +366,12 @@ class TracedArray(Methods, Reads):
         sizes = self._trace.tape.sizes
         return tuple(sizes.pin(dim) for dim in layout.dims)
 
+    @shape.setter
+    def shape(self, shape):
+        other = self._in_shape(shape)
+        self._id, self._level = other._id, other._level
+        revalue(self, other._value)
+
     @property
     def device(self) -> str:
         return "cpu"

@@ -226,10 +226,10 @@ def _at_home(trace, box: Box, value, codes, levels) -> int | None:
     slots = box.slots(value)
     own = slots | box.home << SHIFT
     missing = codes != own
-    wanted = slots[missing]
+    wanted, once = np.unique(slots[missing], return_index=True)  # a view may overlap with itself
     if missing.all() or box.used[wanted].any():
         return None
-    move_in(trace, codes[missing], levels[missing], wanted, box.home, box.family, True)
+    move_in(trace, codes[missing][once], levels[missing][once], wanted, box.home, box.family, True)
     box.used[wanted] = True
     codes[...] = own
     return affine(trace.tape, codes)

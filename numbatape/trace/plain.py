@@ -110,7 +110,14 @@ class Plain:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
 
-    shape = property(lambda self: self._value.shape)
+    @property
+    def shape(self):
+        return self._value.shape
+
+    @shape.setter
+    def shape(self, shape):
+        self._value.shape = shape
+
     size = property(lambda self: self._value.size)
     flat = property(lambda self: self._value.flat)
     T = property(lambda self: wrap(self._trace, self._value.T))

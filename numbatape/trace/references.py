@@ -7,6 +7,8 @@ import dis
 import functools
 import types
 
+import numpy as np
+
 from .capture import is_user_file, is_users_class
 
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
@@ -88,6 +90,13 @@ def methods_of(cls: type) -> dict[str, types.FunctionType]:
 
 def referents(function: types.FunctionType):
     """Yield the values that a function refers to: globals by name, cells, defaults."""
+    for value in _referred(function):
+        yield value
+        if type(value) is np.vectorize:
+            yield value.pyfunc
+
+
+def _referred(function: types.FunctionType):
     scope = function.__globals__
     for name in names_of(function.__code__):
         if name in scope:

@@ -81,6 +81,8 @@ def setitem(x: TracedArray, key, item) -> None:
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))
         expose(ordinary)
+    if item.__class__ is list or item.__class__ is tuple:
+        x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
     shared = is_shared(trace, root_of(x._value))
     if (

@@ -236,9 +236,6 @@ class TracedComplex(Methods):
     def item(self, *args):
         return complex(self[args] if args else self.reshape(()))
 
-    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
-        return np.astype(self, np.dtype(dtype))
-
     # ---- properties
 
     @property
@@ -248,6 +245,11 @@ class TracedComplex(Methods):
             if part is not None:
                 shape = part.shape
         return shape
+
+    @shape.setter
+    def shape(self, shape):
+        other = self._in_shape(shape)
+        self._re, self._im, self._value = other._re, other._im, other._value
 
     @property
     def T(self):

@@ -10,6 +10,7 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions import registry
 from ..functions.common import plain
+from ..functions.shape import windows_of
 from ..plain import strip, trace_of_plain, wrap
 from . import arrays
 from .array import TracedComplex, meets
@@ -252,6 +253,13 @@ def angle(z, deg=False):
 registry.implements(np.angle)(angle)
 
 
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    value = windows_of(x._value, window_shape, axis, writeable)
+    windows = np.lib.stride_tricks.sliding_window_view
+    return arrays.each(x, lambda part: windows(part, window_shape, axis), value)
+
+
 @implements(np.real_if_close)
 def real_if_close(a, tol=100):
     bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
@@ -261,6 +269,8 @@ def real_if_close(a, tol=100):
 @implements(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
+    if not copy and dtype == x.dtype:
+        return x
     value = np.asarray(x._value).astype(dtype)
     value = value if isinstance(x._value, np.ndarray) else value[()]
     if dtype.kind == "c":

@@ -25,6 +25,18 @@ def asarray(a, dtype=None, order=None, *, copy=None):
     return _filled_in(a, dtype)
 
 
+@stands_for("numpy", "asfortranarray")
+def asfortranarray(a, dtype=None):
+    x = _filled_in(a, dtype)
+    return x if x._value.flags.f_contiguous else np.transpose(np.copy(np.transpose(x)))
+
+
+@stands_for("numpy", "ndenumerate", run=None)
+def ndenumerate(arr):
+    x = lift(find_trace(arr), arr)
+    return ((place, x[place]) for place in np.ndindex(x.shape))
+
+
 @stands_for("numpy", "full")
 def full(shape, fill_value, dtype=None, order="C"):
     return np.copy(np.broadcast_to(_filled_in(fill_value, dtype), shape))
