@@ -130,6 +130,10 @@ def program(seed, x, zeros, number):
             arrays.append(choose.of(np.sin, np.conj, np.copy, lambda b: b * b, lambda b: b[[0, -1]])(a))
         else:
             write(choose, a, arrays, number)
+    return arrays
+
+
+def weighted(arrays):
     total = 0.0
     for k, a in enumerate(arrays):
         flat = a.reshape(-1)
@@ -142,8 +146,13 @@ def oracle(seed, x, direction, number):
     def zeros(shape):
         return duals(np.zeros(shape, x.dtype), np.zeros(shape, x.dtype))
 
-    result = dual(program(seed, duals(x, direction), zeros, dual(number)))
-    return result.value, result.dot
+    arrays = program(seed, duals(x, direction), zeros, dual(number))
+    result = dual(weighted(arrays))
+    return (
+        result.value,
+        result.dot,
+        [np.vectorize(lambda e: dual(e).dot, otypes=[x.dtype])(a) for a in arrays],
+    )
 
 
 def check(seed, dtype, number):
@@ -153,13 +162,16 @@ def check(seed, dtype, number):
     def draw():
         return 0.5 * rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype is complex else 0.0)
 
+    def arrays(x):
+        return program(seed, x, lambda size: np.zeros(size, dtype), number)
+
     def f(x):
-        return np.real(program(seed, x, lambda size: np.zeros(size, dtype), number))
+        return np.real(weighted(arrays(x)))
 
     cache = None
     for x, direction in ((draw(), draw()), (draw(), draw())):
         try:
-            expected, slope = oracle(seed, x, direction, number)
+            expected, slope, slopes = oracle(seed, x, direction, number)
         except OverflowError:
             return False
         cache = cache or nt.prepare_gradient_cache(f, x)
@@ -173,6 +185,8 @@ def check(seed, dtype, number):
     if seed % 5 == 0:
         pushed = nt.jvp(f, (x,), (direction,))[1]
         np.testing.assert_allclose(pushed, np.real(slope), rtol=1e-10, atol=1e-11)
+        for mine, reference in zip(nt.jvp(arrays, (x,), (direction,))[1], slopes, strict=True):
+            np.testing.assert_allclose(mine, reference, rtol=1e-10, atol=1e-11)
     return True
 
 
