@@ -81,7 +81,7 @@ def source(choose, arrays, shape, number):
 
 def write(choose, a, arrays, number):
     shape = a.shape
-    kind = choose(16)
+    kind = choose(21)
     key = any_key(choose, shape)
     target = np.empty(shape)[key].shape
     its = source(choose, arrays, target, number)
@@ -112,6 +112,17 @@ def write(choose, a, arrays, number):
     elif kind == 14:
         for k in range(1, shape[0]):
             a[k] = a[k - 1] * 0.5 + a[k]
+    elif kind == 15:
+        np.putmask(a, np.arange(a.size).reshape(shape) % 3 == 1, source(choose, arrays, shape, number))
+    elif kind == 16:
+        np.place(a, np.arange(a.size).reshape(shape) % 3 == 0, [number, number * 2])
+    elif kind == 17 and len(shape) == 2:
+        np.fill_diagonal(a, source(choose, arrays, (), number))
+    elif kind == 18:
+        places = np.zeros((1, *shape[1:]), int)
+        np.put_along_axis(a, places, source(choose, arrays, places.shape, number), 0)
+    elif kind == 19 and shape[0] > 1:
+        np.subtract(a[1:], a[:-1], out=a[1:])
     else:
         np.put(a, [0, -1], [number, its if np.shape(its) == () else number])
 
