@@ -99,7 +99,7 @@ class Plain:
         return self._value.tobytes(order)
 
     def view(self, dtype=None, type=None):
-        return self if dtype is None else self._value.view(dtype)
+        return self if dtype is None or np.dtype(dtype) == self._value.dtype else self._value.view(dtype)
 
     def __copy__(self):
         return wrap(self._trace, self._value.copy())
@@ -119,7 +119,6 @@ class Plain:
         self._value.shape = shape
 
     size = property(lambda self: self._value.size)
-    flat = property(lambda self: self._value.flat)
     T = property(lambda self: wrap(self._trace, self._value.T))
 
 
