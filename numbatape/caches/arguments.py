@@ -16,7 +16,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
 from ..trace.complex.pairs import join, split
-from ..trace.plain import Scratch, scratch
+from ..trace.plain import Scratch, scratch, strip
 from ..trace.record import InputLeaf
 from .complex_leaves import check_complex
 from .memory import Cache
@@ -276,6 +276,7 @@ def is_mark(x) -> bool:
 
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
+    array = strip(array)  # made in a function that is being traced
     if type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
             raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")

@@ -165,7 +165,7 @@ class PlainComplex(Plain, TracedComplex):
         self.imag[...] = value
 
 
-KINDS = {np.dtype(np.complex128), np.dtype(np.complex64)}
+COMPLEX = {np.dtype(np.complex128), np.dtype(np.complex64)}
 
 
 def is_plain(x) -> bool:
@@ -198,7 +198,7 @@ def wrap(trace, result):
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     if type(result) is not np.ndarray:
         return result
-    if result.dtype in KINDS:
+    if result.dtype in COMPLEX:
         whole = PlainComplex.__new__(PlainComplex)
         whole._trace, whole._value = trace, result
         note(trace, whole, result)

@@ -417,3 +417,45 @@ def test_loop_writes_are_no_instructions():
         return np.sum(out.real) + np.sum(out.imag)
 
     assert len(nt.prepare_gradient_cache(f, np.ones(100, complex)).tape) < 210
+
+
+def test_plain_arrays_in_the_rest_of_numpy():
+    def f(x):
+        z = x[:3] + 1j * x[3:]
+        p, q = np.zeros(3, complex), np.zeros(3)
+        p[:2] = [1j, 2]
+        q[1] = 3.0
+        r = q * 1j + p
+        total = np.abs(np.vdot(p, z)) + np.real(np.sum(r * z)) + energy(np.fft.fft(p) * z)
+        total += nt.grad(lambda w: energy(w * z))(p)[0].imag
+        total += nt.jvp(lambda w: energy(w * z), (p,), (r,))[1]
+        total += np.sum(np.abs(np.linalg.eigvals(np.outer(p, p) + np.eye(3))[0] * z))
+        m = np.outer(p, z)
+        m[0] = p
+        p *= 2
+        p += z
+        p[p.real > 1.5] = 0
+        r[:] = p
+        r = -r
+        t = np.array([1j, 2.0, 3.0])
+        t[1] = z[0]
+        u = t.copy()
+        u[0] = z[1]
+        w = np.concatenate([t, u])
+        w[0] = 3
+        k = np.empty((2, 3), complex)
+        k[:] = z
+        k[0, 1:] = k[1, :-1] * 1j
+        full, like = np.full(3, 1j), np.zeros_like(z)
+        full[1] = z[2]
+        like[0] = z[0] * full[1]
+        ones = np.ones_like(full)
+        ones[2] = like[0]
+        e = np.eye(3, dtype=complex)
+        e[0, 1] = z[0]
+        s = np.fft.ifft(np.fft.fft(z))
+        s[1:] = 0
+        s.real[0] += 1
+        return total + energy(m, p.conj(), abs(r), w, k, ones, e @ z, np.linalg.solve(e, t), np.fft.fft(s))
+
+    nt.testing.check_derivatives(f, np.array([1.0, 2.0, 0.3, 1.0, -1.0, 0.5]))

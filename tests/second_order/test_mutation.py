@@ -188,3 +188,17 @@ def test_the_derivative_of_a_function_that_returns_what_it_wrote():
 
     np.testing.assert_allclose(nt.derivative(powers)(2.0), [0.0, 1.0, 4.0])
     np.testing.assert_allclose(nt.derivative(nt.derivative(powers))(2.0), [0.0, 0.0, 2.0])
+
+
+def test_plain_arrays_are_arguments_of_inner_verbs():
+    def f(x):
+        p = np.zeros(4)
+        p[0] = 1.0
+        inner = nt.grad(lambda w: np.sum((w - x) ** 2 * x))(p)
+        return np.sum(inner) + nt.jvp(lambda w: np.sum(w * w * x), (p,), (p + 1.0,))[1]
+
+    def plain(x):
+        p = np.array([1.0, 0.0, 0.0, 0.0])
+        return np.sum(2 * (p - x) * x) + 4.0 * x[0]
+
+    np.testing.assert_allclose(nt.grad(f)(X), nt.grad(plain)(X), rtol=1e-14)
