@@ -19,7 +19,7 @@ import scipy.special
 import scipy.stats
 
 from numbatape.ops import Elementwise, find
-from numbatape.trace.functions.registry import HANDLED
+from numbatape.trace.functions.registry import HANDLED, WRITERS
 from numbatape.trace.functions.stand_ins import PENDING
 from numbatape.trace.matrix import refusals
 from numbatape.trace.ufuncs import COMPOSED
@@ -123,7 +123,7 @@ def functions(module):
 
 def status(module: str, name: str, function) -> str:
     try:
-        handled = HANDLED.get(function)
+        handled = HANDLED.get(function) or WRITERS.get(function)
     except TypeError:
         handled = None
     op = find(function) if isinstance(function, np.ufunc) else None

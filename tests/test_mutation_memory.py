@@ -218,3 +218,94 @@ def test_a_loop_over_one_entry_does_not_copy_the_array():
         return np.sum(x)
 
     assert len(nt.prepare_gradient_cache(f, np.ones(1000)).tape) < 110
+
+
+# ---- attributes and lists
+
+
+def test_attributes_that_are_assigned_to():
+    def shape(x):
+        y = x * 1.0
+        y.shape = (2, 3)
+        y.T.shape = 6
+
+    with pytest.raises(AttributeError, match="Incompatible shape for in-place modification"):
+        nt.grad(lambda x: (shape(x), np.sum(x))[1])(X)
+    with pytest.raises(ValueError, match="maximum number of dimension"):
+        nt.grad(lambda x: (operator.setitem(x, slice(0, 2), [[[x[0], x[1]]]]), np.sum(x))[1])(X)
+    with pytest.raises(AttributeError, match="itemset"):
+        nt.grad(lambda x: x.itemset(0, 1.0))(X)
+
+
+def test_lists_of_traced_numbers_are_operands():
+    def f(x):
+        y = x * list(x)
+        y += [1.0, *x[1:]]
+        y[:2] *= (x[0], 2.0)
+        return np.sum(y)
+
+    expected = 2 * X + 1.0
+    expected[0] = 3 * X[0] ** 2 + 1.0
+    expected[1] = 4 * X[1] + 2.0
+    np.testing.assert_allclose(nt.grad(f)(X), expected, rtol=1e-14)
+
+
+def test_attributes_of_plain_arrays():
+    def f(x):
+        y, z = np.zeros((2, 3)), np.zeros(4)
+        y.flat[1] = x[0] ** 2
+        z.flat = x[:2]
+        z.view(float)[3] = x[5]
+        assert list(np.ones(2).flat) == [1.0, 1.0]
+        return np.sum(y) + np.sum(z * z)
+
+    expected = [4 * X[0] + 2 * X[0], 2 * X[1], 0, 0, 0, 2 * X[5]]
+    np.testing.assert_allclose(nt.value_and_grad(f)(X)[0], f(X), rtol=1e-15)
+    np.testing.assert_allclose(nt.grad(f)(X), expected, rtol=1e-14)
+
+
+MEMORY = {
+    "structured": lambda: np.zeros(3, [("a", float)])["a"],
+    "masked": lambda: np.ma.zeros(3),
+    "matrix": lambda: np.matrix(np.zeros((1, 3)))[0],
+    "half": lambda: np.zeros(3, np.float16),
+    "strides": lambda: np.lib.stride_tricks.as_strided(np.zeros(3), (2,), (8,)),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_other_kinds_of_memory_are_out_of_reach(name):
+    make = MEMORY[name]
+
+    def f(x):
+        array = make()
+        array[..., 0] = x[0]
+        return x[1]
+
+    with pytest.raises(nt.UnsupportedOperationError, match=r"in test_other_.*cannot reach.*numbatape\.numpy"):
+        nt.grad(f)(X)
+
+
+def test_what_was_passed_stays_as_it_was_when_the_function_raises():
+    def f(x, z, limit):
+        x *= 2.0
+        z[0] = x[0]
+        z.imag[1:] = 7.0
+        if x[0] > limit:
+            raise RuntimeError("too much")
+        return np.sum(x) + np.sum(np.abs(z))
+
+    x, z = X.copy(), X + 1j
+    cache = nt.prepare_gradient_cache(f, x, z, 5.0)
+    for call in (
+        lambda: nt.value_and_gradient(cache, x, z, 0.0),
+        lambda: nt.grad(f)(x, z, 0.0),
+        lambda: nt.prepare_gradient_cache(f, x, z, 0.0),
+        lambda: nt.jvp(f, (x, z, 0.0), (x, z, 0.0)),
+    ):
+        with pytest.raises(RuntimeError, match="too much"):
+            call()
+        np.testing.assert_array_equal(x, X)
+        np.testing.assert_array_equal(z, X + 1j)
+    np.testing.assert_allclose(nt.value_and_gradient(cache, x, z, 5.0)[0], f(x.copy(), z.copy(), 5.0))

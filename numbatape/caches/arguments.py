@@ -16,7 +16,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
 from ..trace.complex.pairs import join, split
-from ..trace.plain import Scratch, scratch
+from ..trace.plain import Scratch, scratch, strip
 from ..trace.record import InputLeaf
 from .complex_leaves import check_complex
 from .memory import Cache
@@ -184,8 +184,9 @@ class Flattened:
         self._append(value, fixed, LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
 
     def _complex(self, value, kind: str, argument: int, path: str, mark: Constant | None) -> None:
-        """Add both parts of a complex leaf."""
-        for part, data in zip(("real", "imag"), split(value), strict=True):
+        """Add both parts of a complex leaf, of an array as views: who shares memory is asked later."""
+        parts = (value.real, value.imag) if isinstance(value, np.ndarray) else split(value)
+        for part, data in zip(("real", "imag"), parts, strict=True):
             level = ACTIVE if mark is None else CONSTANT
             if level == ACTIVE and self.holomorphic and part == "imag":
                 level = VARYING  # may change from call to call, and takes no gradient
@@ -275,6 +276,7 @@ def is_mark(x) -> bool:
 
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
+    array = strip(array)  # made in a function that is being traced
     if type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
             raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")

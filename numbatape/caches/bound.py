@@ -39,11 +39,11 @@ class Bound:
 
 def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
-    if any(spec.part for spec in cache._prepared.specs):
-        raise SpecError("bind reads and writes memory in one piece: real arrays only, no complex ones")
     cache = cache.clone()  # other calls of the cache do not disturb these cells
     flat = cache._flatten(args)
     space = cache._sweep(flat)
+    if flat.is_complex:
+        return _bind_parts(cache, flat, space, out)
     if out is None:
         buffers = [None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients]
     else:
@@ -71,6 +71,47 @@ def bind(cache, args, out) -> Bound:
     value = space.outputs[output.number].reshape(-1)
     bound.__call__, words = kernels.call_of("bound", space.address, value, elsewhere)
     bound._alive = words, value, space, tables, elsewhere
+    return bound
+
+
+def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
+    """Return the bound callable of complex arguments, whose parts stand apart in the cells."""
+    if out is None:
+        parts = (None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients)
+        out = per_argument(flat, [None if spec.kind == "static" else next(parts) for spec in flat.specs])
+    inputs = []
+    for (leaf, spec, _), cells in zip(flat.traced(), space.inputs, strict=True):
+        if spec.level == ACTIVE:
+            if not isinstance(leaf, np.ndarray):
+                raise SpecError(f"{spec.path}: bind needs arrays, whose memory each call reads")
+            inputs.append((cells, leaf))
+    buffers = [(buffer, k) for k, buffer in enumerate(buffers_of(flat, space, out)) if buffer is not None]
+    views = [space.gradients[k] for _, k in buffers]
+    output = scalar_output(space.variant.recording)
+
+    def elsewhere() -> float:
+        there = cache._sweep(flat)
+        for buffer, k in buffers:
+            buffer[...] = there.gradients[k]
+        return float(value_of(there))
+
+    bound = Bound()
+    bound.out, bound.__call__, bound._alive = out, elsewhere, ()
+    if output is None or space.variant.single_use or cache._program.config.debug_mode:
+        return bound
+    value = space.outputs[output.number].reshape(-1)
+    gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
+
+    def run() -> float:
+        for cells, leaf in inputs:
+            cells[...] = leaf
+        if gradient() is None:
+            return elsewhere()
+        for (buffer, _), view in zip(buffers, views, strict=True):
+            buffer[...] = view
+        return float(value[0])
+
+    bound.__call__, bound._alive = run, (words, value, space)
     return bound
 
 

@@ -25,7 +25,7 @@ def require_real(flat: Flattened, what: str) -> None:
         if spec.part:
             raise DtypeError(
                 f"{spec.path} is {spec.whole_dtype}: {what} is of real arguments; write the function of "
-                "real and imaginary parts, f(x, y) of x + 1j*y"
+                "real and imaginary parts, f(x, y) of x + 1j*y" + "; or take nt.hvp" * (what == "a Hessian")
             )
 
 

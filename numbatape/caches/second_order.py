@@ -26,7 +26,6 @@ class HvpCache(PreparedCache):
     mode = "second order"
 
     def _ready(self) -> None:
-        require_real(self._prepared, "a Hessian")
         scalar_output(self._space.variant.recording, "Hessian")
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
@@ -81,7 +80,7 @@ class HvpCache(PreparedCache):
             return value_of(space, result), *(Layout.of(flat).ravel(part) for part in (grads, products))
         if not several:
             (k,) = chosen
-            if flat.count == len(flat.marks):  # no keywords, no containers
+            if flat.count == len(flat.marks) and not flat.is_complex:  # no keywords, no containers
                 self._quick = self._quick_multiply(flat, space)
             return value_of(space, result), grads[k], products[k]
         return value_of(space, result), grads, products
@@ -94,6 +93,7 @@ class HessianCache(HvpCache):
     """
 
     def _ready(self) -> None:
+        require_real(self._prepared, "a Hessian")
         super()._ready()
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)

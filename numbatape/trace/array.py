@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
 from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
+from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .methods import Methods
 from .reads import Reads
@@ -154,7 +155,7 @@ def _operator(name: str, ufunc):
 def _general(ufunc, left, right):
     if not _acceptable(left) or not _acceptable(right):
         return NotImplemented
-    result = ufunc(left, right)
+    result = complex_combine(ufunc, left, right)
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
     return result
@@ -365,6 +366,12 @@ class TracedArray(Methods, Reads):
         sizes = self._trace.tape.sizes
         return tuple(sizes.pin(dim) for dim in layout.dims)
 
+    @shape.setter
+    def shape(self, shape):
+        other = self._in_shape(shape)
+        self._id, self._level = other._id, other._level
+        revalue(self, other._value)
+
     @property
     def device(self) -> str:
         return "cpu"
@@ -381,16 +388,17 @@ class TracedArray(Methods, Reads):
     def real(self):
         return self
 
+    @real.setter
+    def real(self, value):
+        self[...] = value
+
     @property
     def imag(self):
         return np.zeros_like(self)
 
-    @property
-    def flat(self):
-        flat = self.reshape(-1)
-        if isinstance(self._value, ndarray) and not np.shares_memory(flat._value, self._value):
-            flat._value.flags.writeable = False  # a copy: what is written would be lost
-        return flat
+    @imag.setter
+    def imag(self, value):
+        raise TypeError("array does not have imaginary part to set")
 
     def __getattr__(self, name):
         if name in ("_id", "_level"):

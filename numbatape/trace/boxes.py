@@ -14,6 +14,7 @@ import numpy as np
 
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from .array import TracedArray, new_traced, revalue
+from .complex.array import TracedComplex, arrays
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 from .trace import root_of
 
@@ -22,12 +23,14 @@ ndarray = np.ndarray
 
 
 class Box:
-    """The cells of one array's memory.
+    """The cells of one array's memory; a complex number has two, its real and its imaginary part.
 
     Attributes
     ----------
     root
         The array that owns the memory.
+    width
+        Bytes of a cell's number in this memory.
     cells, levels
         One code and one level a cell, in the order of memory.
     settled
@@ -37,13 +40,15 @@ class Box:
         are taken; each is written once.
     """
 
-    __slots__ = ("cells", "family", "grids", "home", "levels", "root", "settled", "used")
+    __slots__ = ("cells", "family", "grids", "home", "levels", "root", "settled", "used", "width")
 
     def __init__(self, root: ndarray, family: int):
         self.root = root
         self.family = family
-        self.cells = np.zeros(root.size, np.int64)
-        self.levels = np.full(root.size, LITERAL, np.int8)
+        count = 2 * root.size if root.dtype.kind == "c" else root.size
+        self.width = root.itemsize * root.size // max(1, count)
+        self.cells = np.zeros(count, np.int64)
+        self.levels = np.full(count, LITERAL, np.int8)
         self.settled: list[TracedArray] = []
         self.home: int | None = None
         self.used: ndarray | None = None
@@ -51,11 +56,17 @@ class Box:
 
     def _window(self, memory: ndarray, value: ndarray) -> ndarray:
         """Return the part of codes, levels or slots that an array's memory is."""
-        root, width = self.root, memory.itemsize
+        root, width, item = self.root, memory.itemsize, self.width
         start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-        item = root.itemsize
         strides = [step // item * width for step in value.strides]
         return np.ndarray(value.shape, memory.dtype, memory, start // item * width, strides)
+
+    @property
+    def numbers(self) -> ndarray:
+        """The numbers of all cells, in the order of memory: a view of it."""
+        root = self.root
+        order = sorted(range(root.ndim), key=lambda axis: -root.strides[axis])
+        return root.transpose(order).reshape(-1).view(root.real.dtype)
 
     def windows(self, value: ndarray) -> tuple[ndarray, ndarray]:
         """Return (codes, levels) of an array in this memory: writable views."""
@@ -64,7 +75,7 @@ class Box:
         return self._window(self.cells, value), self._window(self.levels, value)
 
     def slots(self, value: ndarray) -> ndarray:
-        return self._window(np.arange(self.root.size), value)
+        return self._window(np.arange(len(self.cells)), value)
 
     def touch(self) -> None:
         """Note that cells changed: value numbers are looked up again when they are asked for."""
@@ -80,8 +91,8 @@ def box_of(x) -> Box | None:
     return boxes.get(id(root_of(x._value))) if boxes and x._value.__class__ is ndarray else None
 
 
-def aliases(x) -> list[TracedArray]:
-    """Return the traced arrays that are alive and share memory with ``x``, itself included."""
+def sharers(x) -> list:
+    """Return the arrays of the trace that are alive and share memory with ``x``, itself included."""
     root, trace = root_of(x._value), x._trace
     for key, reference in trace.arrays:
         if reference() is not None:
@@ -89,9 +100,19 @@ def aliases(x) -> list[TracedArray]:
     trace.arrays.clear()
     alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
     # Memory that was freed may have been given out again.
-    found = [array for array in alive if root_of(array._value) is root]
+    return [array for array in alive if root_of(array._value) is root]
+
+
+def aliases(x) -> list[TracedArray]:
+    """Return the real arrays that share memory with ``x``: themselves, or the parts of complex ones."""
+    found = sharers(x)
+    whole = [array for array in found if array.__class__ is TracedComplex]
+    if whole:
+        for z in whole:
+            arrays.complete(z)
+        found = sharers(x)
     assert any(array is x for array in found)
-    return found
+    return [array for array in found if array.__class__ is not TracedComplex]
 
 
 def open_box(x) -> Box:
@@ -100,12 +121,15 @@ def open_box(x) -> Box:
     if box is not None:
         return box
     sharing = aliases(x)
-    if root_of(x._value).dtype != x._value.dtype:
+    root = root_of(x._value)
+    if root.dtype != x._value.dtype and root.real.dtype != x._value.dtype:
         # NumPy made the array as part of one of another kind, which nobody else sees.
         assert len(sharing) == 1
         revalue(x, x._value.copy())
     box = Box(root_of(x._value), x._family)
     x._trace.keep_apart(box.root)
+    if box.root.dtype.kind == "c":  # a part that no array refers to
+        box.cells[...] = ~x._trace.tape.literal(np.float64(0.0), box.family)
     for array in sharing:
         codes, levels = box.windows(array._value)
         codes[...] = addresses(array)
@@ -153,10 +177,10 @@ def cells_of(x):
 # ---- reading
 
 
-def lazy(x, value: ndarray):
-    """Return a view of an array with a box; it gets a value number when it is used."""
+def lazy(trace, value: ndarray, family: int):
+    """Return a view of memory with a box; it gets a value number when it is used."""
     result = TracedArray.__new__(TracedArray)
-    result._trace, result._value, result._family = x._trace, value, x._family
+    result._trace, result._value, result._family = trace, value, family
     return result
 
 
@@ -175,7 +199,7 @@ def entry(box: Box, x, key):
     """Return ``x[key]`` for a basic index of an array with a box."""
     value = x._value[key]
     if value.__class__ is ndarray:
-        return lazy(x, value)
+        return lazy(x._trace, value, x._family)
     codes, levels = box.windows(x._value)
     return cell(x, value, int(codes[key]), int(levels[key]))
 
@@ -202,10 +226,10 @@ def _at_home(trace, box: Box, value, codes, levels) -> int | None:
     slots = box.slots(value)
     own = slots | box.home << SHIFT
     missing = codes != own
-    wanted = slots[missing]
+    wanted, once = np.unique(slots[missing], return_index=True)  # a view may overlap with itself
     if missing.all() or box.used[wanted].any():
         return None
-    move_in(trace, codes[missing], levels[missing], wanted, box.home, box.family, True)
+    move_in(trace, codes[missing][once], levels[missing][once], wanted, box.home, box.family, True)
     box.used[wanted] = True
     codes[...] = own
     return affine(trace.tape, codes)
@@ -217,9 +241,9 @@ def _gathered(trace, box: Box, codes, levels) -> int:
     number = trace.tape.array(codes.shape, box.family, level)
     storage = trace.tape.values[number][0]
     slots = np.arange(codes.size).reshape(codes.shape)
-    move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind == "f")
+    move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind in "fc")
     codes[...] = slots | storage << SHIFT
-    if codes.size == box.root.size:
+    if codes.size == len(box.cells):
         box.home = box.used = None
     return number
 
@@ -253,13 +277,13 @@ def put_scalar(box: Box, x, key, scalar) -> None:
     """Let one entry be a traced scalar's cell, at home if it can move there."""
     codes, levels = box.windows(x._value)
     code, level = code_of(scalar), scalar._level
-    if code < 0 and level >= VARYING and box.root.dtype.kind == "f":
+    if code < 0 and level >= VARYING and box.root.dtype.kind in "fc":
         builder = x._trace.tape
         if box.home is None:
-            builder.storages.append((box.root.size, box.family, level))
-            box.home, box.used = len(builder.storages) - 1, np.zeros(box.root.size, bool)
+            builder.storages.append((len(box.cells), box.family, level))
+            box.home, box.used = len(builder.storages) - 1, np.zeros(len(box.cells), bool)
         elif level == ACTIVE != builder.storages[box.home][2]:
-            builder.storages[box.home] = (box.root.size, box.family, ACTIVE)
+            builder.storages[box.home] = (len(box.cells), box.family, ACTIVE)
         slot = key % len(box.cells) if x._value is box.root and key.__class__ is int else None
         slot = int(box.slots(x._value)[key]) if slot is None or x._value.ndim != 1 else slot
         if not box.used[slot] and builder.rehome(~code, box.home, slot):

@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from . import boxes
 from .array import TracedArray, revalue
-from .plain import PlainArray
+from .plain import is_plain
 from .primitives import (
     array_instruction,
     broadcast_to,
@@ -73,7 +73,7 @@ def getitem(x: TracedArray, key) -> TracedArray:
 
 def _plain(k):
     """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
-    if type(k) is PlainArray:
+    if is_plain(k):
         k = k._value
     if isinstance(k, list):
         return (

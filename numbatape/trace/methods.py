@@ -13,7 +13,7 @@ FUNCTIONS = (
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
-UNSUPPORTED = ("itemset", "partition", "resize", "setfield", "byteswap")
+UNSUPPORTED = ("partition", "resize", "setfield", "byteswap")
 
 
 def _method(name: str):
@@ -65,7 +65,17 @@ class Methods:
         return self.size * self.itemsize
 
     def reshape(self, *shape, order="C", copy=None):
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, order or "C")
+
+    def _in_shape(self, shape):
+        """Return a view in another shape, for ``x.shape = shape``."""
+        other = self.reshape(shape)
+        if self._value.size and not np.shares_memory(other._value, self._value):
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the "
+                "desired shape."
+            )
+        return other
 
     def transpose(self, *axes):
         if len(axes) == 1 and not isinstance(axes[0], int):
@@ -77,6 +87,19 @@ class Methods:
 
     def flatten(self, order="C"):
         return np.copy(np.ravel(self, order))
+
+    @property
+    def flat(self):
+        flat = self.reshape(-1)
+        if isinstance(self._value, np.ndarray) and not np.shares_memory(flat._value, self._value):
+            flat._value.flags.writeable = False  # a copy: what is written would be lost
+        return flat
+
+    @flat.setter
+    def flat(self, value):
+        count = self.size
+        if count:
+            self[...] = np.reshape(np.resize(value, (count,)), self.shape)
 
     def fill(self, value):
         self[...] = value
@@ -99,7 +122,8 @@ class Methods:
     conjugate = conj
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
-        return np.astype(self, np.dtype(dtype))
+        dtype = np.dtype(dtype)
+        return self if not copy and dtype == self.dtype else np.astype(self, dtype)
 
     def item(self, *args):
         if len(args) == 1 and not isinstance(args[0], tuple):

@@ -1,5 +1,7 @@
 """`PlainArray`: an ordinary array made while tracing, which may get traced values written into it.
 
+`PlainComplex` is the same of complex numbers.
+
 What ``np.zeros`` and its kind return in a traced function that writes to arrays. It behaves as the
 ndarray that it wraps, and costs nothing on the tape, until a traced value is written into it: then
 it, and all views of it, become traced arrays (`numbatape.trace.writes.expose`).
@@ -14,13 +16,14 @@ import numpy as np
 from ..tape.tape import CONSTANT, F32, F64
 from . import array
 from .array import TracedArray, new_traced, note
+from .complex.array import TracedComplex, arrays
 from .trace import CURRENT
 
 _CLASS = object.__dict__["__class__"]
 
 
-class PlainArray(TracedArray):
-    """An ordinary array of a traced function. Not made by users."""
+class Plain:
+    """What the two kinds of plain arrays share: they are the ndarray that they wrap."""
 
     __slots__ = ()
 
@@ -33,9 +36,7 @@ class PlainArray(TracedArray):
         _CLASS.__set__(self, cls)
 
     def __getattr__(self, name):
-        if name == "_id":  # it reached an operand: a literal
-            return self._trace.literal(self._value.copy(), self._family)
-        return CONSTANT if name == "_level" else getattr(self._value, name)
+        return getattr(self._value, name)
 
     # ---- what Python asks
 
@@ -81,7 +82,7 @@ class PlainArray(TracedArray):
     def __getitem__(self, key):
         key = strip(key)
         if any(k.__class__ is TracedArray for k in (key if key.__class__ is tuple else (key,))):
-            return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)[key]
+            return self._as_traced()[key]
         return wrap(self._trace, self._value[key])
 
     def partition(self, *args, **kwargs):
@@ -98,7 +99,7 @@ class PlainArray(TracedArray):
         return self._value.tobytes(order)
 
     def view(self, dtype=None, type=None):
-        return self if dtype is None else self._value.view(dtype)
+        return self if dtype is None or np.dtype(dtype) == self._value.dtype else self._value.view(dtype)
 
     def __copy__(self):
         return wrap(self._trace, self._value.copy())
@@ -109,11 +110,68 @@ class PlainArray(TracedArray):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
 
-    shape = property(lambda self: self._value.shape)
+    @property
+    def shape(self):
+        return self._value.shape
+
+    @shape.setter
+    def shape(self, shape):
+        self._value.shape = shape
+
     size = property(lambda self: self._value.size)
-    flat = property(lambda self: self._value.flat)
     T = property(lambda self: wrap(self._trace, self._value.T))
+
+
+class PlainArray(Plain, TracedArray):
+    """An ordinary array of a traced function. Not made by users."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        if name == "_id":  # it reached an operand: a literal
+            return self._trace.literal(self._value.copy(), self._family)
+        return CONSTANT if name == "_level" else getattr(self._value, name)
+
+    def _as_traced(self):
+        return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)
+
     imag = property(lambda self: wrap(self._trace, self._value.imag))
+
+
+class PlainComplex(Plain, TracedComplex):
+    """An ordinary complex array of a traced function. Not made by users."""
+
+    __slots__ = ()
+
+    _level = CONSTANT
+
+    def _as_traced(self):
+        return arrays.constant(self._trace, self._value.copy())
+
+    @property
+    def real(self):
+        return wrap(self._trace, self._value.real)
+
+    @real.setter
+    def real(self, value):
+        self.real[...] = value
+
+    @property
+    def imag(self):
+        return wrap(self._trace, self._value.imag)
+
+    @imag.setter
+    def imag(self, value):
+        self.imag[...] = value
+
+
+COMPLEX = {np.dtype(np.complex128), np.dtype(np.complex64)}
+
+
+def is_plain(x) -> bool:
+    """Whether something is a plain array, which says of itself that it is an ndarray."""
+    kind = type(x)
+    return kind is PlainArray or kind is PlainComplex
 
 
 @dataclass(frozen=True)
@@ -124,7 +182,7 @@ class Scratch:
     dtype: np.dtype
 
 
-def scratch(memory: Scratch) -> PlainArray:
+def scratch(memory: Scratch) -> Plain:
     """Return memory for the function that is traced now."""
     trace = CURRENT.get()
     assert trace is not None
@@ -138,9 +196,14 @@ def wrap(trace, result):
     if isinstance(result, (tuple, list)):
         parts = [wrap(trace, part) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
-    if type(result) is not np.ndarray or result.dtype.kind not in "fiub" or result.dtype.itemsize > 8:
+    if type(result) is not np.ndarray:
         return result
-    if result.dtype == np.float16:
+    if result.dtype in COMPLEX:
+        whole = PlainComplex.__new__(PlainComplex)
+        whole._trace, whole._value = trace, result
+        note(trace, whole, result)
+        return whole
+    if result.dtype.kind not in "fiub" or result.dtype.itemsize > 8 or result.dtype == np.float16:
         return result
     self = PlainArray.__new__(PlainArray)
     self._trace, self._value = trace, result
@@ -152,7 +215,7 @@ def wrap(trace, result):
 def strip(tree):
     """Return arguments of a call with the ndarrays behind plain arrays in their place."""
     kind = type(tree)
-    if kind is PlainArray:
+    if kind is PlainArray or kind is PlainComplex:
         return tree._value
     if kind is tuple:
         return tuple([strip(part) for part in tree])
@@ -166,7 +229,7 @@ def strip(tree):
 def has_plain(tree) -> bool:
     """Whether a plain array is among the arguments of a call."""
     kind = type(tree)
-    if kind is PlainArray:
+    if kind is PlainArray or kind is PlainComplex:
         return True
     if kind is dict:
         return any(map(has_plain, tree.values()))
@@ -176,7 +239,7 @@ def has_plain(tree) -> bool:
 def trace_of_plain(*trees):
     """Return the trace of the first plain array in arguments."""
     for tree in trees:
-        if type(tree) is PlainArray:
+        if is_plain(tree):
             return tree._trace
         if type(tree) in (tuple, list, dict):
             found = trace_of_plain(*(tree.values() if type(tree) is dict else tree))

@@ -7,10 +7,14 @@ import dis
 import functools
 import types
 
+import numpy as np
+
 from .capture import is_user_file, is_users_class
 
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+STORE_ATTR = dis.opmap["STORE_ATTR"]
+PARTS = frozenset(("real", "imag", "flat"))  # attributes of arrays that may be assigned to
 IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  # type: ignore[attr-defined]
 WRITERS = frozenset(
     ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
@@ -38,6 +42,7 @@ def writes(code: types.CodeType) -> bool:
     return (
         any(op in STORES or (op == binary and arg in IN_PLACE) for op, arg in operations)
         or not WRITERS.isdisjoint(code.co_names)
+        or (STORE_ATTR in code.co_code[::2] and not PARTS.isdisjoint(code.co_names))
         or any(isinstance(c, tuple) and "out" in c for c in code.co_consts)
         or any(writes(c) for c in code.co_consts if isinstance(c, types.CodeType))
     )
@@ -85,6 +90,13 @@ def methods_of(cls: type) -> dict[str, types.FunctionType]:
 
 def referents(function: types.FunctionType):
     """Yield the values that a function refers to: globals by name, cells, defaults."""
+    for value in _referred(function):
+        yield value
+        if type(value) is np.vectorize:
+            yield value.pyfunc
+
+
+def _referred(function: types.FunctionType):
     scope = function.__globals__
     for name in names_of(function.__code__):
         if name in scope:

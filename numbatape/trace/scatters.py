@@ -6,9 +6,9 @@ import numpy as np
 
 from .array import TracedArray
 from .boxes import CONSTANT
-from .functions.common import find_trace, lift
+from .functions.common import find_trace, lift, merge, unmerge
 from .indexing import mask_positions
-from .primitives import broadcast_to, contiguous, elementwise, reshape, value_of
+from .primitives import array_instruction, broadcast_to, contiguous, dims_of, elementwise, reshape, value_of
 
 
 def write_at(x: TracedArray, keys: tuple, item) -> None:
@@ -26,26 +26,48 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
             return
         keys = tuple(mask_positions(mask))
     flat, shape = _places(x, keys)
-    if not flat.size:
+    count = int(np.prod(shape))
+    if not count:
         return
-    entries = reshape(contiguous(broadcast_to(item, shape)), (-1,))
-    # Of several writes to one place the last one stays.
-    turns = np.arange(1, flat.size + 1)
-    last = np.max(np.where(_hits(x, flat), turns, 0), axis=1)
-    written = entries[np.maximum(last - 1, 0)]
-    result = np.where(last > 0, written, reshape(contiguous(x), (-1,)))
-    setitem(x, Ellipsis, reshape(result, x._value.shape))
+    if item.size == 1:
+        written = reshape(item, ())
+        hit = _totals(x, np.ones(count), flat) > 0.0
+    else:
+        # Of several writes to one place the last one stays.
+        last = _totals(x, *_last_turns(x, flat, count))
+        entries = reshape(contiguous(broadcast_to(item, shape)), (-1,))
+        turns = merge(np.maximum(last - 1.0, 0.0), [x.ndim])
+        written, hit = unmerge(entries[np.astype(turns, int)], dims_of(x)), last > 0.0
+    setitem(x, Ellipsis, np.where(hit, written, x))
 
 
 def _places(x, keys):
     """Return the places in the flattened ``x`` that keys select, as a vector, and their shape."""
-    places = lift(x._trace, np.arange(x.size).reshape(x.shape))[keys]
-    return reshape(contiguous(places), (-1,)), places.shape  # wrapped, and checked when the tape runs
+    if x.ndim == 1 and len(keys) == 1 and getattr(value_of(keys[0]), "dtype", np.dtype(bool)).kind != "b":
+        return merge(keys[0], [keys[0].ndim]), keys[0]._value.shape  # checked when the tape runs
+    grid = x._trace.grids.setdefault(x._value.shape, np.arange(x.size).reshape(x.shape))
+    places = lift(x._trace, grid)[keys]
+    return merge(places, [places.ndim]), places._value.shape
 
 
-def _hits(x, flat):
-    """Return for each place of ``x`` (rows) which entries of a vector of places are this one."""
-    return np.equal(np.arange(x.size)[:, None], flat[None, :])
+def _last_turns(x, flat, count: int):
+    """Return (turns, places): of the writes to one place the last has its number, from 1, others 0."""
+    if count == 1:
+        return np.ones(1), flat
+    flat = np.where(flat < 0, flat + x.size, flat)
+    order = np.argsort(flat, kind="stable")
+    places = flat[order]
+    is_last = np.append(np.not_equal(places[1:], places[:-1]), True)
+    return np.where(is_last, order + 1.0, 0.0), places
+
+
+def _totals(x, entries, places):
+    """Return zeros in the shape of ``x``, with entries added up at places of its flattened form."""
+    value = np.zeros(x._value.size, np.result_type(value_of(entries), np.float32))
+    np.add.at(value, value_of(places).astype(int), value_of(entries))
+    dims = dims_of(x)
+    size = x._trace.tape.sizes.product(dims)
+    return unmerge(array_instruction("scatter1", (entries, places), value, dims={"m": size}), dims)
 
 
 # ---- ufunc.at
@@ -53,42 +75,41 @@ def _hits(x, flat):
 
 def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     """Do ``np.add.at`` or ``np.subtract.at``: what goes to one place is added up first."""
-    from .writes import setitem
+    from .writes import converted, setitem
 
     trace = x._trace
+    operand = converted(trace, operand, x)
     keys = indices if isinstance(indices, tuple) else (indices,)
-    ufunc.at(x._value.copy(), tuple(map(value_of, keys)), value_of(operand))  # NumPy's errors
     if find_trace(keys) is not None:
         flat, shape = _places(x, keys)
-        totals = np.sum(np.where(_hits(x, flat), _flat(trace, operand, shape), 0.0), axis=1)
-        setitem(x, Ellipsis, ufunc(x, reshape(totals, x._value.shape)))
+        setitem(x, Ellipsis, ufunc(x, _totals(x, _flat(trace, operand, shape), flat)))
         return
     places = np.arange(x.size).reshape(x.shape)[indices]
-    touched, which, counts = np.unique(places.reshape(-1), return_inverse=True, return_counts=True)
+    touched, which = np.unique(places.reshape(-1), return_inverse=True)
     if not touched.size:
         return
-    # One row a place, filled up with a zero that stands behind the operands.
-    table = np.full((len(touched), counts.max()), places.size)
-    order = np.argsort(which, kind="stable")
-    first = np.cumsum(counts) - counts
-    table[which[order], np.arange(places.size) - np.repeat(first, counts)] = order
-    entries = np.append(_flat(trace, operand, places.shape), 0.0)
     where = np.unravel_index(touched, x._value.shape)
-    setitem(x, where, ufunc(x[where], np.sum(entries[table], axis=1)))
+    old = x[where]
+    setitem(x, where, ufunc(old, _totals(old, _flat(trace, operand, places.shape), which)))
 
 
 def _flat(trace, operand, shape):
-    return reshape(contiguous(broadcast_to(lift(trace, operand), shape)), (-1,))
+    """Return an operand as a vector, one entry a position; sizes stay symbols where nothing broadcasts."""
+    operand = lift(trace, operand)
+    if np.shape(operand._value) == shape:
+        return merge(operand, [operand.ndim])
+    return reshape(contiguous(broadcast_to(operand, shape)), (-1,))
 
 
-def one_by_one(ufunc, x: TracedArray, indices, operands) -> None:
+def one_by_one(ufunc, x, indices, operands) -> None:
     """Do ``ufunc.at`` in rounds, in each of which no position is there twice."""
-    from .writes import setitem
+    from .writes import assign
 
     keys = indices if isinstance(indices, tuple) else (indices,)
     places = np.arange(x.size).reshape(x.shape)[tuple(_fixed(k) for k in keys)]
     flat = np.reshape(places, -1)
-    parts = [_flat(x._trace, operand, np.shape(places)) for operand in operands]
+    seen_wide = (np.broadcast_to(lift(x._trace, operand), np.shape(places)) for operand in operands)
+    parts = [np.reshape(operand, (-1,)) for operand in seen_wide]
     seen: dict[int, int] = {}
     rounds: list[list[int]] = []
     for k, place in enumerate(flat.tolist()):
@@ -98,7 +119,7 @@ def one_by_one(ufunc, x: TracedArray, indices, operands) -> None:
         rounds[turn].append(k)
     for chosen in map(np.array, rounds):
         where = np.unravel_index(flat[chosen], x._value.shape)
-        setitem(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
+        assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
 
 
 def _fixed(k):

@@ -18,11 +18,14 @@ import functools
 import sys
 import types
 
+import numpy as np
+
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
 from .functions.distributions import thaw
 from .functions.stand_ins import PENDING, complete
 from .functions.type_tests import BUILTINS
+from .functions.vectorize import CLASSES, with_function
 from .references import (
     assigns_globals,
     helpers_of,
@@ -63,7 +66,7 @@ class Table:
         for name in loaded:
             found = complete(name)
             if name == "numpy":
-                found |= JOINERS | (creators(found) if writes else {})
+                found |= JOINERS | CLASSES | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
             if name == "scipy.stats":
@@ -81,6 +84,8 @@ class Table:
     def stand_in(self, value):
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
         found = self.functions.get(id(value))
+        if type(value) is np.vectorize:
+            return with_function(value, value.pyfunc)
         if found is None and type(value).__module__.startswith("scipy.stats."):
             found = thaw(value, self._distributions)
         return found
@@ -194,6 +199,8 @@ class _Rebinder:
     def value(self, value, names):
         """Return what stands for a value in the copies."""
         stand_in = self.known.stand_in(value)
+        if type(value) is np.vectorize:
+            return with_function(value, self.value(value.pyfunc, names))
         if stand_in is not None:
             return stand_in
         if value.__class__ is types.ModuleType:

@@ -40,6 +40,16 @@ def note_inputs(trace: Trace, traced, values) -> None:
             trace.twins.setdefault(id(one._value), []).append(None if kind == OVERLAPS else other)
 
 
+def note_pair(trace: Trace, re, im, z) -> None:
+    """Note that two inputs have become one complex array, with memory of its own."""
+    root = z._value
+    if isinstance(root, np.ndarray) and id(re._value) in trace.inputs:
+        trace.inputs[id(root)] = z
+        trace.joined[id(re)], trace.joined[id(im)] = z._re, z._im
+        if id(re._value) in trace.twins:
+            trace.twins[id(root)] = trace.twins[id(re._value)]
+
+
 def is_shared(trace: Trace, root: np.ndarray) -> bool:
     """Note that an array is written to; return whether another argument has to see it."""
     if id(root) not in trace.inputs:
@@ -57,7 +67,7 @@ def mirror(trace: Trace, box: boxes.Box, value: np.ndarray, key) -> None:
     """Let the arguments that are the same array see what was written to ``value[key]``."""
     slots = np.unique(box.slots(value)[key])
     for other in trace.twins[id(box.root)]:
-        its = boxes.open_box(other)
-        its.root.reshape(-1)[slots] = box.root.reshape(-1)[slots]
+        its = boxes.open_box(trace.joined.get(id(other), other))
+        its.numbers[slots] = box.numbers[slots]
         its.cells[slots], its.levels[slots] = box.cells[slots], box.levels[slots]
         its.touch()

@@ -116,7 +116,9 @@ class Trace:
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
+        self.joined: dict[int, object] = {}  # parts of complex arguments by the id of the inputs
         self.writes_inputs = False
+        self.grids: dict[tuple, np.ndarray] = {}  # numbers of cells by shape, one literal each
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         self._lines = self.tape._lines
@@ -197,6 +199,9 @@ class Trace:
         for key, (data, _) in list(self._arrays.items()):
             if root_of(data) is root:
                 del self._arrays[key]
+        for key, (array, *_) in list(self.halves.items()):
+            if root_of(array) is root:
+                del self.halves[key]
         self.captured.discard(id(root))
 
     def _checked(self, data: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
 from . import functions, writes
 from .array import TracedArray
+from .complex.array import TracedComplex
+from .functions.common import plain
 from .plain import strip, trace_of_plain, wrap
 from .primitives import elementwise, expand, row, value_of
 from .trace import where_in_user_code
@@ -62,8 +64,11 @@ def dispatch(ufunc, method, inputs, kwargs):
     if method == "at":
         return writes.at(ufunc, *inputs)
     if kwargs.get("out") is not None:
-        return _into_out(ufunc, method, inputs, kwargs)
+        return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
+    if any(x.__class__ is list or x.__class__ is tuple for x in inputs):
+        trace = functions.find_trace(*inputs)
+        inputs = tuple(functions.lift(trace, x) if functions.find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{_name(ufunc)}.{method}")
@@ -76,18 +81,18 @@ def dispatch_plain(ufunc, method, inputs, kwargs):
         return dispatch(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
     inputs, kwargs = strip(inputs), strip(kwargs)
-    if any(x.__class__ is TracedArray for x in inputs):
-        return dispatch(ufunc, method, inputs, kwargs)
+    if any(x.__class__ is TracedArray or x.__class__ is TracedComplex for x in inputs):
+        return getattr(ufunc, method)(*inputs, **kwargs)
     return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
 
 
-def _into_out(ufunc, method, inputs, kwargs):
+def into_out(ufunc, method, inputs, kwargs):
     """Call a ufunc without ``out=`` and put the results there."""
     out, where = kwargs.pop("out"), kwargs.pop("where", True)
 
     def again():
-        copies = tuple(None if t is None else np.copy(value_of(strip(t))) for t in out)
-        getattr(ufunc, method)(*(value_of(strip(x)) for x in inputs), **kwargs, out=copies)
+        copies = tuple(None if t is None else np.copy(plain(strip(t))) for t in out)
+        getattr(ufunc, method)(*plain(strip(inputs)), **kwargs, out=copies)
 
     result = getattr(ufunc, method)(*inputs, **kwargs)
     return writes.store_all(ufunc, out, result, where, _name(ufunc), again)

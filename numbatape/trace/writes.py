@@ -10,10 +10,12 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from . import boxes
 from .array import TracedArray
-from .functions.common import find_trace, lift
+from .complex import arrays as complex_arrays
+from .complex.array import TracedComplex
+from .functions.common import find_trace, lift, plain
 from .indexing import _is_basic, _plain
-from .plain import PlainArray, strip
-from .primitives import broadcast_to, dims_of, elementwise, layout_of, value_of
+from .plain import PlainArray, PlainComplex, is_plain, strip
+from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .sharing import is_shared, mirror
 from .trace import root_of, unreachable, where_in_user_code
 
@@ -21,36 +23,44 @@ from .trace import root_of, unreachable, where_in_user_code
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
     trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
-    if type(target) is PlainArray:
-        if trace is None and all(type(array) is PlainArray for array in boxes.aliases(target)):
+    if is_plain(target):
+        if trace is None and all(map(is_plain, boxes.sharers(target))):
             target._value[strip(key)] = strip(item)
             target._trace.forget(root_of(target._value))
             return
         expose(target)
     if target.__class__ is TracedArray:
         setitem(target, strip(key), strip(item))
+    elif target.__class__ is TracedComplex:
+        set_parts(target, strip(key), strip(item))
     elif trace is None:
         target[key] = item
     else:
         raise LeakError(unreachable(what))
 
 
-def expose(plain: PlainArray) -> None:
+def expose(x) -> None:
     """Turn a plain array, and whatever shares its memory, into traced ones."""
-    trace = plain._trace
+    trace = x._trace
     trace.check_open()
-    sharing = boxes.aliases(plain)
-    root = root_of(plain._value)
-    flat = np.ndarray(root.size, root.dtype, root if root.flags.c_contiguous else root.T)
-    box = boxes.Box(root, plain._family)
-    number = trace.tape.literal(trace._checked(flat), plain._family)
-    box.cells[...] = boxes.addresses(boxes.new_traced(trace, flat[()], number, 0, plain._family))
+    sharing = boxes.sharers(x)
+    root = root_of(x._value)
+    family = family_of(x._value.real)
+    box = boxes.Box(root, family)
+    number = trace.tape.literal(trace._checked(box.numbers), family)
+    box.cells[...] = boxes.addresses(boxes.new_traced(trace, box.numbers, number, 0, family))
     trace.boxes[id(root)] = box
     for array in sharing:
         if type(array) is PlainArray:
             array.__class__ = TracedArray
-        else:  # made of it as an operand
+        elif type(array) is PlainComplex:
+            array.__class__ = TracedComplex
+            whole = complex_arrays.in_box(trace, array._value)
+            array._re, array._im = whole._re, whole._im
+        elif type(array) is TracedArray:  # made of it as an operand
             box.settled.append(array)
+        else:
+            complex_arrays.complete(array)
     trace.forget(root)
 
 
@@ -67,10 +77,12 @@ def setitem(x: TracedArray, key, item) -> None:
         write_at(x, tuple(_plain(k) for k in keys), item)
         return
     if id(root_of(x._value)) in trace.captured:  # a view of what was an operand
-        plain = next((array for array in boxes.aliases(x) if type(array) is PlainArray), None)
-        if plain is None:
+        ordinary = next(filter(is_plain, boxes.sharers(x)), None)
+        if ordinary is None:
             raise LeakError(unreachable("an assignment"))
-        expose(plain)
+        expose(ordinary)
+    if item.__class__ is list or item.__class__ is tuple:
+        x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
     shared = is_shared(trace, root_of(x._value))
     if (
@@ -94,6 +106,19 @@ def setitem(x: TracedArray, key, item) -> None:
         mirror(trace, box, x._value, key)
 
 
+def set_parts(z: TracedComplex, key, item) -> None:
+    """Do ``z[key] = item`` for complex numbers."""
+    z._trace.check_open()
+    if z._value.__class__ is not np.ndarray:
+        raise TypeError(f"'numpy.{z.dtype.name}' object does not support item assignment")
+    keys = key if key.__class__ is tuple else (key,)
+    if any(k.__class__ is TracedComplex for k in keys):
+        z._value[plain(key)]  # NumPy's error
+    parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
+    for whole, its in zip((z.real, z.imag), parts, strict=True):
+        setitem(whole, key, its)
+
+
 def _is_whole(k) -> bool:
     return k is Ellipsis or (k.__class__ is slice and k == slice(None))
 
@@ -115,9 +140,13 @@ def _cells(trace, item, x):
 def converted(trace, item, x):
     """Return what is written in the dtype of ``x``, as NumPy's assignment converts it."""
     if item.__class__ is not TracedArray:
+        if find_trace(item) is not None:
+            item = lift(trace, item)
+        if np.iscomplexobj(plain(item)):
+            np.empty(np.shape(plain(item)), x._value.dtype)[...] = plain(item)  # an error, or a warning
+            item = np.real(item)
         if find_trace(item) is None:
             return item
-        item = lift(trace, item)
     if np.asarray(item._value).dtype != x._value.dtype or item._value.__class__ is float:
         item = np.astype(item, x._value.dtype)
     if item._family != x._family:
@@ -133,7 +162,7 @@ def _replace(x, key, item) -> bool:
     """
     if boxes.box_of(x) is not None:
         return False
-    sharing = boxes.aliases(x)
+    sharing = [other for other in boxes.aliases(x) if not _other_parts(other._value, x._value)]
     if not all(_same_place(other._value, x._value) for other in sharing):
         return False
     if np.ndim(value_of(item)) > x.ndim:
@@ -155,6 +184,14 @@ def _replace(x, key, item) -> bool:
 def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
     here, there = a.__array_interface__, b.__array_interface__
     return a is b or (here["data"], a.shape, a.strides) == (there["data"], b.shape, b.strides)
+
+
+def _other_parts(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether one array has real, the other imaginary parts in the memory of complex numbers."""
+    if root_of(a).dtype.kind != "c":
+        return False
+    distance = a.__array_interface__["data"][0] - b.__array_interface__["data"][0]
+    return distance % (2 * a.itemsize) != 0
 
 
 # ---- results that go into an array
@@ -180,7 +217,7 @@ def store(out, result, what: str, again):
     again
         Calls NumPy with a copy of ``out``: it raises where the result does not fit.
     """
-    target, value = value_of(strip(out)), np.asarray(value_of(strip(result)))
+    target, value = plain(strip(out)), np.asarray(plain(strip(result)))
     if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
         again()
         raise UnsupportedOperationError(
@@ -195,16 +232,21 @@ def at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``: repeated positions count as often as they are there."""
     from .scatters import add_at, one_by_one
 
-    if find_trace(x, indices, operands) is None and type(x) is PlainArray:
+    if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         ufunc.at(x._value, strip(indices), *strip(operands))
         x._trace.forget(root_of(x._value))
         return
-    if x.__class__ is not TracedArray and type(x) is not PlainArray:
+    if not complex_arrays.is_traced(x) and not is_plain(x):
         raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))
-    if type(x) is PlainArray:
+    if is_plain(x):
         expose(x)
     indices, operands = strip(indices), strip(operands)
-    if ufunc in (np.add, np.subtract) and x._value.dtype.kind == "f":
+    ufunc.at(x._value.copy(), plain(indices), *plain(operands))  # NumPy's errors
+    if x.__class__ is TracedComplex and ufunc in (np.add, np.subtract):
+        for part, its in zip((x.real, x.imag), complex_arrays.halves(operands[0]), strict=True):
+            if its is not None:
+                add_at(ufunc, part, indices, its)
+    elif ufunc in (np.add, np.subtract) and x._value.dtype.kind == "f":
         add_at(ufunc, x, indices, *operands)
     else:
         one_by_one(ufunc, x, indices, operands)
@@ -213,6 +255,6 @@ def at(ufunc, x, indices, *operands) -> None:
 def masked(condition, result, old):
     """Return ``result`` where a condition holds and the old contents elsewhere."""
     trace = find_trace(condition, result, old)
-    if trace is None:
+    if trace is None or TracedComplex in (result.__class__, old.__class__) or np.iscomplexobj(old):
         return np.where(condition, result, old)
     return elementwise("where", lift(trace, condition), lift(trace, result), lift(trace, old))

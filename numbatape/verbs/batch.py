@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import optree
 
 from ..caches.arguments import Constant, Flattened, is_mark, require_active
 from ..caches.base import parameter_names, python_function
@@ -12,13 +13,13 @@ from ..caches.batch import Batch, at_point, common_length
 from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
 from ..caches.registry import shelf_of
-from ..caches.results import per_argument
+from ..caches.results import per_argument, require_derivative
 from ..config import Config
 from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, opened
+from ..trace.complex.pairs import Pair, join, opened
 from ..trace.nested.derived import pullback, pushforward
 from ..trace.record import Output
 
@@ -33,7 +34,8 @@ def batch(f, in_axes=0):
     Parameters
     ----------
     f : callable
-        Plain NumPy/SciPy function of one point; returns a real scalar or an array.
+        Plain NumPy/SciPy function of one point; returns a scalar or an array (of real arguments it may be
+        complex).
     in_axes : int or None or tuple of them
         Which axis of each argument numbers the points; None for an argument shared by all. An int stands
         for the first argument alone: the others are shared.
@@ -124,18 +126,20 @@ class _Call:
             variant = batch.program.find(flat) or batch.program.trace(flat)
             recording = variant.recording
             if recording.result.__class__ is Pair:
-                raise OutputError(
-                    "nt.batch of complex results is not supported; stack np.real and np.imag of them"
-                )
+                require_derivative(flat, recording.result)
+                parts = [recording.result.re, recording.result.im]
+                parts = [recording.values[x.number] if x.__class__ is Output else x for x in parts]
+                values, grads = self._jacobians(flat, np.stack(parts), side_by_side)
+                return _joined(values), optree.tree_map(_joined, grads, namespace=pytrees.NAMESPACE)
             if recording.result.__class__ is not Output:
                 raise OutputError(
                     "nt.batch needs a function that returns one number or array that depends on the points, "
                     f"got {type(recording.result).__name__}"
                 )
-            shape = np.shape(recording.values[recording.result.number])
-            if shape == ():
+            value = recording.values[recording.result.number]
+            if np.shape(value) == ():
                 return self._gradients(batch, flat)
-        return self._jacobians(flat, recording, shape)
+        return self._jacobians(flat, np.asarray(value))
 
     def _batch(self, flat) -> Batch:
         return Batch(self.shelf.program(self.function, flat), self.slots, reverse=True)
@@ -165,17 +169,17 @@ class _Call:
         chosen = [tree for k, tree in enumerate(trees) if k in flat.differentiated]
         return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
-    def _jacobians(self, flat: Flattened, recording, shape):
-        rows = active_leaves(flat)
+    def _jacobians(self, flat: Flattened, value: np.ndarray, first=None):
+        """Return (values, Jacobians) of the function, or of ``first(function)``, whose value is known."""
+        rows, shape, dtype = active_leaves(flat), value.shape, value.dtype
         sizes = [int(np.size(leaf)) for leaf, _ in rows]
         size = int(np.prod(shape))
         forward = sum(sizes) <= size
-        kind, transform = ("jvp", pushforward(False)) if forward else ("vjp", pullback)
-        value = recording.values[recording.result.number]
-        dtype = np.asarray(value).dtype
+        kind, second = ("jvp", pushforward(False)) if forward else ("vjp", pullback)
+        transform = second if first is None else lambda function: second(first(function))
         samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
         width = sum(sizes) if forward else size
-        key = (f"batch {kind}", flat.signature, shape, tuple(sizes))
+        key = (f"batch {kind}", first, flat.signature, shape, tuple(sizes))
         with self.shelf.lent(key, lambda: self._derived_batch(flat, transform, samples, width)) as (
             derived,
             batch,
@@ -220,6 +224,21 @@ class _Call:
         derived = Derived(self.function, Config(), transform, lanes=True)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
         return derived, Batch(derived.program, self.slots, reverse=False, inner=(inner, width))
+
+
+def side_by_side(function):
+    """Record the real and the imaginary part of a complex result, stacked."""
+
+    def derived(*args, **kwargs):
+        z = function(*args, **kwargs)
+        return np.stack([np.real(z), np.imag(z)])
+
+    return derived
+
+
+def _joined(parts: np.ndarray) -> np.ndarray:
+    """Return complex numbers of arrays whose axis 1 numbers real and imaginary parts."""
+    return join(parts[:, 0], parts[:, 1])
 
 
 def _with_lanes(view: np.ndarray, points: int, width: int, shape) -> np.ndarray:

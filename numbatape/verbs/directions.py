@@ -140,7 +140,8 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     -------
     callable
         ``h(*args, v)`` → ``H(args) v``, with the structure of the argument; with a tuple of argnums
-        ``v`` and the result are tuples, and H is the joint Hessian.
+        ``v`` and the result are tuples, and H is the joint Hessian. With respect to complex numbers it is
+        the derivative of the gradient along ``v``, which is linear over real factors alone.
 
     Examples
     --------
@@ -165,7 +166,6 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, static=static)
-            require_real(flat, "a Hessian")
             given = [None] * len(args)
             for k, vector in zip(chosen, vectors, strict=True):
                 given[k] = vector

@@ -193,7 +193,6 @@ def derivative(function, x, constants, kwargs, holomorphic: bool = False):
 def hvp(function, args, kwargs, chosen, direction):
     """Return one product a chosen argument of the Hessian with a direction."""
     call = Call(function, args, kwargs, chosen)
-    call.require_real("a Hessian")
     directions = call.leaves_of(direction, "the direction")
     mode = "reverse_over_forward"
     _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, mode)

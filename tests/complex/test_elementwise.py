@@ -194,3 +194,48 @@ def test_weak_and_strong_types():
     assert nt.vjp(lambda x: 1j * x, np.ones(2, np.float32))[0].dtype == np.complex64
     assert nt.vjp(lambda x: x.astype(complex), np.ones(2))[0].dtype == np.complex128
     assert nt.vjp(lambda z: z.astype(np.complex64), np.ones(2, complex))[0].dtype == np.complex64
+
+
+NUMBERS = (
+    2 + 1j,
+    np.complex64(1 + 2j),
+    np.complex128(2j),
+    2.0,
+    np.float32(0.5),
+    np.array([1j, 2.0], np.complex64),
+)
+
+
+@pytest.mark.parametrize("a", NUMBERS, ids=repr)
+@pytest.mark.parametrize("b", [*NUMBERS, 3, True], ids=repr)
+def test_promotion_is_numpys(a, b):
+    """Python's numbers are weakly typed under operators, and not after a ufunc."""
+    for f in (
+        lambda x: x * b,
+        lambda x: b - x,
+        lambda x: np.exp(x) * b,
+        lambda x: (-x + 1) ** 2 / b,
+        lambda x: abs(x) * b,
+        lambda x: x.conjugate() ** 2 * b,
+    ):
+        result = nt.vjp(f, a)[0]
+        expected = f(a)
+        assert np.asarray(result).dtype == np.asarray(expected).dtype
+        assert isinstance(result, np.ndarray) == isinstance(expected, np.ndarray)
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [np.sqrt, np.log, np.exp, np.abs, np.arcsin, lambda z: z**0.5])
+@pytest.mark.parametrize("z", NUMBERS[1:3], ids=repr)
+def test_scalars_stay_scalars(f, z):
+    for result in nt.jvp(f, (z,), (z,)):
+        assert type(result) is type(f(z))
+
+
+def test_zero_and_nearly_real_numbers():
+    assert nt.jvp(np.sign, (0j,), (1.0,)) == (0j, 0j)
+    assert nt.grad(lambda z: np.abs(z))(0j) == 0j
+    close = np.array([1.0 + 1e-16j, 2.0])
+    assert nt.vjp(np.real_if_close, close)[0].dtype == float
+    assert nt.vjp(np.real_if_close, close + 1j)[0].dtype == complex
+    assert nt.grad(lambda z: np.sum(np.abs(np.real_if_close(z))))(close).tolist() == [1.0, 1.0]

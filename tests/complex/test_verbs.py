@@ -104,8 +104,6 @@ def test_gradient_cache():
     np.testing.assert_allclose(out[0], nt.grad(energy)(Z), rtol=1e-15)
     with pytest.raises(nt.SpecError, match=r"out for argument 0 .*needs complex128"):
         nt.value_and_gradient(cache, Z, out=(np.empty(3),))
-    with pytest.raises(nt.SpecError, match="real arrays only"):
-        cache.bind(Z)
     for other in (Z.real, Z.astype(np.complex64)):
         with pytest.raises(nt.DtypeError, match="prepared for dtype complex128, got"):
             nt.value_and_gradient(cache, other)
@@ -196,6 +194,69 @@ def test_batched():
         nt.batch(lambda z: z**2)(points)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.exp(1j * x[0]) * x[1],
+        lambda x: A @ np.exp(1j * x),
+        lambda x: np.exp(1j * x) if x[0] > 0 else 1j * x,
+        lambda x: (x[:2] * 1j).astype(np.complex64),
+    ],
+    ids=["scalar", "array", "branches", "single"],
+)
+def test_batched_complex_results(f):
+    points = RNG.normal(size=(6, 3))
+    values, jacobians = nt.batch(f)(points)
+    assert values.dtype == np.asarray(f(points[0])).dtype
+    for x, value, jacobian in zip(points, values, jacobians, strict=True):
+        np.testing.assert_allclose(value, f(x), rtol=1e-14 if value.dtype == complex else 1e-6)
+        np.testing.assert_allclose(jacobian, nt.jacobian(f)(x), rtol=1e-14)
+
+
+def test_bound():
+    def f(z, x):
+        return np.sum(np.abs(np.exp(1j * z) * x[0]) ** 2) if z[0].real > 0 else np.sum(z.imag) * x[1]
+
+    z, x = Z.copy(), np.ones(2)
+    cache = nt.prepare_gradient_cache(f, z, x)
+    out = np.empty(3, complex), np.empty(2)
+    for run in (cache.bind(z, x), cache.bind(z, x, out=out)):
+        for turn in (1.0, 1j, -1.0, 1j):
+            z *= turn
+            assert run() == nt.value_and_grad(f)(z, x)[0]
+            for mine, reference in zip(run.out, nt.grad(f, argnums=(0, 1))(z, x), strict=True):
+                np.testing.assert_array_equal(mine, reference)
+    assert run.out is out
+    with pytest.raises(nt.SpecError, match="bind needs arrays"):
+        nt.prepare_gradient_cache(np.abs, 1j).bind(1j)
+
+
+def test_products_with_hessians_are_those_of_the_parts():
+    v = 1j * Z[::-1]
+    apart = nt.hvp(of_parts(energy), argnums=(0, 1))(Z.real, Z.imag, (v.real, v.imag))
+    expected = apart[0] + 1j * apart[1]
+    np.testing.assert_allclose(nt.hvp(energy)(Z, v), expected, rtol=1e-14)
+    np.testing.assert_allclose(nt.jvp(nt.grad(energy), (Z,), (v,))[1], expected, rtol=1e-14)
+    for mode in ("reverse_over_forward", "forward_over_reverse"):
+        cache = nt.prepare_hvp_cache(energy, Z, config=nt.Config(second_order_mode=mode))
+        for z in (Z, Z, 1j * Z):
+            value, gradient, product = nt.value_and_hvp(cache, v, z)
+            np.testing.assert_allclose(value, energy(z), rtol=1e-14)
+            np.testing.assert_allclose(gradient, nt.grad(energy)(z), rtol=1e-13)
+            np.testing.assert_allclose(product, nt.hvp(energy)(z, v), rtol=1e-13)
+    assert nt.hvp(lambda z: np.real(z**3))(1j, 2.0 + 1j) == np.conj(6j * (2.0 + 1j))
+    mixed = nt.hvp(lambda z, x: np.sum(np.abs(z) ** 2) * x, argnums=(0, 1))(Z, 2.0, (v, 1.0))
+    np.testing.assert_allclose(mixed[0], 4 * v + 2 * Z, rtol=1e-14)
+    np.testing.assert_allclose(mixed[1], np.sum(2 * np.real(np.conj(Z) * v)), atol=1e-14)
+
+    def outer(t):
+        return np.sum(np.abs(nt.hvp(energy)(t * Z, v)) ** 2)
+
+    step = 1e-5
+    difference = (outer(1 + step) - outer(1 - step)) / (2 * step)
+    np.testing.assert_allclose(nt.grad(outer)(1.0), difference, rtol=1e-8)
+
+
 # ---- inside of each other
 
 
@@ -262,7 +323,11 @@ ERRORS = {
     "real Jacobian": (lambda: nt.jacobian(np.abs, holomorphic=True)(Z), nt.OutputError, "complex result"),
     "derivative": (lambda: nt.derivative(np.exp)(1j), nt.DtypeError, "holomorphic=True"),
     "hessian": (lambda: nt.hessian(np.abs)(1j), nt.DtypeError, "real and imaginary parts"),
-    "hvp": (lambda: nt.hvp(np.abs)(1j, 1j), nt.DtypeError, "real and imaginary parts"),
+    "nested hessian": (
+        lambda: nt.grad(lambda x: np.sum(nt.hessian(energy)(x + 1j * x)))(np.ones(3)),
+        nt.DtypeError,
+        "real and imaginary parts",
+    ),
     "hessian cache": (lambda: nt.prepare_hessian_cache(energy, Z), nt.DtypeError, "real and imaginary parts"),
     "tangent": (lambda: nt.jvp(np.sin, (1.0,), (1j,)), nt.SpecError, "needs real numbers"),
     "cotangent": (lambda: nt.vjp(np.sin, 1.0)[1](1j), nt.SpecError, "must be real"),
@@ -281,25 +346,11 @@ ERRORS = {
         nt.UnsupportedOperationError,
         "full_matrices=False is",
     ),
-    "in place": (lambda: nt.grad(_in_place)(Z), nt.UnsupportedOperationError, "in-place writes of complex"),
-    "augmented": (lambda: nt.grad(_augmented)(Z), nt.UnsupportedOperationError, "write x = x"),
     "complex()": (lambda: nt.grad(lambda z: complex(z).real)(1j), nt.LeakError, "np.exp"),
     "float()": (lambda: nt.grad(lambda z: float(z.real))(1j), nt.LeakError, "float"),
     "hash": (lambda: nt.grad(lambda z: hash(z))(1j), nt.LeakError, "hash"),
-    "asarray": (lambda: nt.grad(lambda z: np.vectorize(abs)(z).sum())(Z), nt.LeakError, "asarray"),
+    "asarray": (lambda: nt.grad(lambda z: np.require(z).sum())(Z), nt.LeakError, "asarray"),
 }
-
-
-def _in_place(z):
-    w = z * 2
-    w[0] = 0
-    return np.sum(np.abs(w))
-
-
-def _augmented(z):
-    w = z * 2
-    w += 1
-    return np.sum(np.abs(w))
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -143,3 +143,62 @@ def test_inner_writes_stay_inside():
         return np.sum(nt.grad(inner)(x)) + x[0]
 
     np.testing.assert_allclose(nt.grad(f)(X), [1.0, 2.0, 2.0, 2.0])
+
+
+def shifted(x):
+    y = x**2
+    y[1:] *= y[:-1]
+    z = np.zeros((2, 2))
+    z[0] = y[:2]
+    z[1, 1] = y[3] * x[0]
+    return {"y": y, "z": z, "view": y[::-1], "x": x}
+
+
+def shifted_plain(x):
+    y = np.concatenate([x[:1] ** 2, x[1:] ** 2 * x[:-1] ** 2])
+    z = np.stack([y[0], y[1], 0.0 * x[0], y[3] * x[0]]).reshape(2, 2)
+    return {"y": y, "z": z, "view": y[::-1], "x": x}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_arrays_that_were_written_to_as_results(mode):
+    mine, reference = (nt.jacobian(f, mode=mode)(X) for f in (shifted, shifted_plain))
+    inner, plain = (
+        nt.jacobian(lambda x, f=f: nt.jacobian(f, mode=mode)(x)["y"])(X) for f in (shifted, shifted_plain)
+    )
+    np.testing.assert_allclose(inner, plain, rtol=1e-14)
+    pushed = nt.jvp(shifted, (X,), (X,))[1]
+    for name, block in reference.items():
+        np.testing.assert_allclose(mine[name], block, rtol=1e-14)
+        np.testing.assert_allclose(pushed[name], block @ X, rtol=1e-13)
+    batched = nt.batch(lambda x: shifted(x)["y"])(np.stack([X, 2 * X]))[1]
+    np.testing.assert_allclose(batched[0], reference["y"], rtol=1e-14)
+    sparse = nt.sparse_jacobian(lambda x: shifted(x)["y"])(X).toarray()
+    np.testing.assert_allclose(sparse, reference["y"], rtol=1e-14)
+    cache = nt.prepare_derivative_cache(lambda x: shifted(x)["y"], X)
+    np.testing.assert_allclose(nt.value_and_jacobian(cache, X)[1], reference["y"], rtol=1e-14)
+
+
+def test_the_derivative_of_a_function_that_returns_what_it_wrote():
+    def powers(t):
+        out = np.empty(3)
+        for k in range(3):
+            out[k] = t**k
+        return out
+
+    np.testing.assert_allclose(nt.derivative(powers)(2.0), [0.0, 1.0, 4.0])
+    np.testing.assert_allclose(nt.derivative(nt.derivative(powers))(2.0), [0.0, 0.0, 2.0])
+
+
+def test_plain_arrays_are_arguments_of_inner_verbs():
+    def f(x):
+        p = np.zeros(4)
+        p[0] = 1.0
+        inner = nt.grad(lambda w: np.sum((w - x) ** 2 * x))(p)
+        return np.sum(inner) + nt.jvp(lambda w: np.sum(w * w * x), (p,), (p + 1.0,))[1]
+
+    def plain(x):
+        p = np.array([1.0, 0.0, 0.0, 0.0])
+        return np.sum(2 * (p - x) * x) + 4.0 * x[0]
+
+    np.testing.assert_allclose(nt.grad(f)(X), nt.grad(plain)(X), rtol=1e-14)

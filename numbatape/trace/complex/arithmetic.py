@@ -233,5 +233,5 @@ def absolute(a):
 @rule(np.sign)
 def sign(a):
     size = absolute(a)
-    safe = np.where(size == 0.0, 1.0, size)
+    safe = np.where(size == 0.0, np.inf, size)  # of zero: zero, with no slope
     return tuple(None if x is None else x / safe for x in a)

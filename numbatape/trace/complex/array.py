@@ -9,17 +9,28 @@ import numpy as np
 from ...errors import LeakError, UnsupportedOperationError
 from ...tape.tape import ACTIVE, CONSTANT
 from ..methods import Methods
-from ..trace import where_in_user_code
+from ..trace import is_stored, unreachable, where_in_user_code
 
 
 def _operator(ufunc):
     def forward(self, other):
-        return ufunc(self, other) if _acceptable(other) else NotImplemented
+        return combine(ufunc, self, other) if _acceptable(other) else NotImplemented
 
     def reflected(self, other):
-        return ufunc(other, self) if _acceptable(other) else NotImplemented
+        return combine(ufunc, other, self) if _acceptable(other) else NotImplemented
 
     return forward, reflected
+
+
+def combine(ufunc, *operands):
+    """Return what Python's operator gives: of Python's own numbers one of these, weakly typed (NEP 50)."""
+    result = ufunc(*operands)
+    if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
+        return arrays.adopted(result, result._value.item()) if result.__class__ is TracedComplex else result
+    return result
+
+
+WEAK = (complex, float, int, bool)
 
 
 def _acceptable(arg) -> bool:
@@ -32,7 +43,7 @@ class TracedComplex(Methods):
     A part that is None is zero everywhere: it costs no instructions. One of the two is a traced array.
     """
 
-    __slots__ = ("_im", "_re", "_value")
+    __slots__ = ("__weakref__", "_im", "_re", "_trace", "_value")
 
     __add__, __radd__ = _operator(np.add)
     __sub__, __rsub__ = _operator(np.subtract)
@@ -46,28 +57,30 @@ class TracedComplex(Methods):
     def __init__(self, re, im, value):
         self._re = re
         self._im = im
+        self._trace = (im if re is None else re)._trace
         self._value = value
 
     def __pow__(self, other, modulo=None):
-        return NotImplemented if modulo is not None or not _acceptable(other) else np.power(self, other)
+        return (
+            NotImplemented if modulo is not None or not _acceptable(other) else combine(np.power, self, other)
+        )
 
     def __rpow__(self, other):
-        return np.power(other, self) if _acceptable(other) else NotImplemented
+        return combine(np.power, other, self) if _acceptable(other) else NotImplemented
 
     def __neg__(self):
-        return np.negative(self)
+        return combine(np.negative, self)
 
     def __pos__(self):
-        return self
+        return np.positive(self) if isinstance(self._value, np.ndarray) else self
 
     def __abs__(self):
-        return np.absolute(self)
+        result = np.absolute(self)
+        if self._value.__class__ is complex:
+            result._value = float(result._value)  # weakly typed
+        return result
 
     # ---- parts
-
-    @property
-    def _trace(self):
-        return (self._im if self._re is None else self._re)._trace
 
     @property
     def _level(self) -> int:
@@ -77,12 +90,20 @@ class TracedComplex(Methods):
     def real(self):
         return arrays.part(self, "_re")
 
+    @real.setter
+    def real(self, value):
+        self.real[...] = value
+
     @property
     def imag(self):
         return arrays.part(self, "_im")
 
+    @imag.setter
+    def imag(self, value):
+        self.imag[...] = value
+
     def conj(self):
-        return np.conjugate(self)
+        return combine(np.conjugate, self)
 
     conjugate = conj
 
@@ -105,10 +126,11 @@ class TracedComplex(Methods):
         return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
 
     def __setitem__(self, key, value):
-        raise UnsupportedOperationError(
-            f"assignment into a complex traced array at {where_in_user_code()}: in-place writes of complex "
-            "numbers are not supported; use np.where, np.concatenate or np.stack"
-        )
+        try:
+            writes.assign(self, key, value)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     def __delitem__(self, key):
         raise ValueError("cannot delete array elements")
@@ -123,10 +145,10 @@ class TracedComplex(Methods):
         return format(self._value, spec)
 
     def __copy__(self):
-        return self
+        return np.copy(self) if isinstance(self._value, np.ndarray) else self
 
     def __deepcopy__(self, memo):
-        return self
+        return self.__copy__()
 
     # ---- NumPy's protocols
 
@@ -157,6 +179,8 @@ class TracedComplex(Methods):
     def __complex__(self):
         outcome = complex(self._value)
         if self._level == ACTIVE:
+            if is_stored():
+                raise LeakError(unreachable("an assignment"))
             raise self._leak(
                 "complex(x)",
                 "cmath functions call it: use np.exp(x) for cmath.exp(x), x.reshape(()) for a scalar",
@@ -190,6 +214,8 @@ class TracedComplex(Methods):
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return np.array(self._value, dtype)
+        if is_stored():
+            raise LeakError(unreachable("an assignment"))
         raise self._leak(
             "np.asarray(z) (which assignment into an ordinary array and functions outside NumPy's protocols "
             "call)",
@@ -210,9 +236,6 @@ class TracedComplex(Methods):
     def item(self, *args):
         return complex(self[args] if args else self.reshape(()))
 
-    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
-        return np.astype(self, np.dtype(dtype))
-
     # ---- properties
 
     @property
@@ -223,6 +246,11 @@ class TracedComplex(Methods):
                 shape = part.shape
         return shape
 
+    @shape.setter
+    def shape(self, shape):
+        other = self._in_shape(shape)
+        self._re, self._im, self._value = other._re, other._im, other._value
+
     @property
     def T(self):
         return np.transpose(self)
@@ -230,10 +258,6 @@ class TracedComplex(Methods):
     @property
     def mT(self):
         return np.swapaxes(self, -1, -2)
-
-    @property
-    def flat(self):
-        return self.reshape(-1)
 
     def __getattr__(self, name):
         if hasattr(np.ndarray, name) and not name.startswith("__"):
@@ -243,21 +267,20 @@ class TracedComplex(Methods):
         raise AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}")
 
 
-def _in_place(name):
+def _in_place(ufunc):
     def mutate(self, other):
-        if not isinstance(self._value, np.ndarray):
+        if not isinstance(self._value, np.ndarray) or not _acceptable(other):
             return NotImplemented  # scalars are immutable: Python rebinds the name
-        raise UnsupportedOperationError(
-            f"an augmented assignment (__i{name}__) changes a complex traced array in place at "
-            f"{where_in_user_code()}; in-place writes of complex numbers are not supported: write x = x + y "
-            "for x += y"
-        )
+        return ufunc(self, other, out=(self,))
 
     return mutate
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
-    setattr(TracedComplex, f"__i{_name}__", _in_place(_name))
+for _name, _ufunc in {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply},
+    **{"truediv": np.true_divide, "pow": np.power, "matmul": np.matmul},
+}.items():
+    setattr(TracedComplex, f"__i{_name}__", _in_place(_ufunc))
 
 
 REAL = {float, int, bool, str, slice, type(None), np.float64}  # and `TracedArray`: known at a glance
@@ -283,17 +306,18 @@ def meets(args) -> bool:
 
 
 class _Late:
-    """A module of this folder that needs this one: imported when first used."""
+    """A module that needs this one: imported when first used."""
 
-    def __init__(self, name: str):
-        self._name = name
+    def __init__(self, name: str, package: str = __package__):
+        self._name, self._package = name, package
 
     def __getattr__(self, name):
         import importlib
 
-        module = importlib.import_module(f"{__package__}.{self._name}")
+        module = importlib.import_module(f"{self._package}.{self._name}")
         globals()[self._name] = module
         return getattr(module, name)
 
 
 arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")
+writes = _Late("writes", __package__.rpartition(".")[0])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...tape.tape import CONSTANT
-from .. import primitives
-from ..array import TracedArray, new_traced
+from .. import boxes, primitives
+from ..array import TracedArray, new_traced, note
 from ..functions.common import adopt, lift
 from ..functions.common import plain as plain  # others take it from here
 from ..primitives import broadcast_dims, dims_of
-from ..trace import Trace
+from ..trace import Trace, root_of
 from .array import REAL, TracedComplex
 
 REAL.add(TracedArray)
@@ -47,14 +47,27 @@ def zeros_like(x: TracedArray) -> TracedArray:
 
 
 def part(z: TracedComplex, name: str) -> TracedArray:
-    """Return the real or the imaginary part, where it is None as zeros."""
+    """Return the real or the imaginary part, where it is None as zeros; in the memory of ``z``."""
     found = getattr(z, name)
     if found is not None:
         return found
     result = zeros_like(z._im if name == "_re" else z._re)
     if z._value.__class__ is complex:
         result._value = 0.0  # weakly typed
+    elif z._value.__class__ is np.ndarray:
+        result = adopt(result, z._value.real if name == "_re" else z._value.imag)
     return result
+
+
+def complete(z: TracedComplex) -> None:
+    """Give an array that is about to be written to both of its parts."""
+    z._re, z._im = part(z, "_re"), part(z, "_im")
+
+
+def in_box(trace: Trace, value: np.ndarray) -> TracedComplex:
+    """Return a complex array in memory that has been written to."""
+    family = primitives.family_of(value.real)
+    return TracedComplex(*(boxes.lazy(trace, its, family) for its in (value.real, value.imag)), value)
 
 
 def make(re, im, value) -> TracedComplex:
@@ -63,10 +76,13 @@ def make(re, im, value) -> TracedComplex:
     Parameters
     ----------
     re, im
-        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. A part that is
-        a view stays one.
+        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. The parts of
+        the result have their numbers in its memory: what NumPy made a view is one.
     """
     trace = trace_of(re, im)
+    is_array = value.__class__ is np.ndarray
+    if is_array and trace.boxes and id(root_of(value)) in trace.boxes:
+        return in_box(trace, value)
     shape = np.shape(value)
     parts = [None if x is None else lift(trace, x) for x in (re, im)]
     dims = broadcast_dims(trace, [dims_of(x) for x in parts if x is not None])
@@ -76,19 +92,13 @@ def make(re, im, value) -> TracedComplex:
             if np.shape(x._value) != shape:
                 x = primitives.broadcast_to(x, shape, dims)
             # Python's complex numbers are weakly typed, and so are their parts.
-            weak = value.__class__ is complex or x._value.__class__ is float
-            if weak or x.dtype != np.asarray(its).dtype:
-                x = adopt(x, its.copy() if isinstance(its, np.ndarray) else its)
+            if is_array or x._value.__class__ is not its.__class__:
+                x = adopt(x, its)
         done.append(x)
-    return TracedComplex(*done, value)
-
-
-def apart(x: TracedArray | None, operands) -> TracedArray | None:
-    """Return a part of a result: not the very array that is part of an operand, which may be written to."""
-    if x.__class__ is TracedArray and any(x is part for pair in operands for part in pair):
-        value = x._value.copy() if isinstance(x._value, np.ndarray) else x._value
-        return new_traced(x._trace, value, x._id, x._level, x._family)
-    return x
+    result = TracedComplex(*done, value)
+    if is_array:
+        note(trace, result, value)
+    return result
 
 
 def adopted(z: TracedComplex, value) -> TracedComplex:
@@ -98,8 +108,12 @@ def adopted(z: TracedComplex, value) -> TracedComplex:
 
 def each(z: TracedComplex, function, value) -> TracedComplex:
     """Apply a function that moves entries about to both parts."""
+    trace = z._trace
+    if trace.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.boxes:
+        return in_box(trace, value)
     done = [None if x is None else function(x) for x in (z._re, z._im)]
-    return make(*done, value)
+    done = [None if x.__class__ is not TracedArray and not x else x for x in done]  # a zero in a box
+    return make(*done, value) if any(x.__class__ is TracedArray for x in done) else value
 
 
 def halves(x, trace: Trace | None = None) -> tuple:
@@ -119,7 +133,8 @@ def halves(x, trace: Trace | None = None) -> tuple:
         # The same arrays each time, so that one constant is one literal.
         kept = trace.halves.get(id(x))
         if kept is None:
-            kept = trace.halves[id(x)] = x, np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+            kept = trace.halves[id(x)] = x, x.real.copy(), x.imag.copy()
+            trace.captured.add(id(root_of(x)))
         return kept[1:]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
         number = x if isinstance(x, complex) else x[()]

@@ -10,7 +10,8 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions import registry
 from ..functions.common import plain
-from ..plain import strip
+from ..functions.shape import windows_of
+from ..plain import strip, trace_of_plain, wrap
 from . import arrays
 from .array import TracedComplex, meets
 from .ufuncs import unsupported
@@ -31,10 +32,15 @@ def implements(*functions):
 
 def dispatch(function, args, kwargs):
     """Call the implementation of a NumPy function that was given something complex."""
+    return registry.writing(_dispatch, function, args, kwargs)
+
+
+def _dispatch(function, args, kwargs):
+    trace = trace_of_plain(args, kwargs)
     args, kwargs = strip((args, kwargs))
     name = registry.full_name(function)
-    if kwargs.get("out") is not None:
-        raise unsupported(f"{name}(..., out=array)", "in-place writes are not")
+    if trace is not None and not any(True for _ in _traced((*args, *kwargs.values()))):
+        return wrap(trace, function(*args, **kwargs))
     implementation = HANDLED.get(function)
     if implementation is not None:
         return implementation(*args, **kwargs)
@@ -212,8 +218,20 @@ def _of_values(*functions):
 
 _of_values(
     *(np.shape, np.size, np.result_type, np.can_cast, np.common_type, np.isrealobj, np.iscomplexobj),
-    *(np.zeros_like, np.ones_like, np.empty_like),
 )
+
+
+def _of_shapes(function):
+    def make(*args, **kwargs):
+        found = next(_traced((*args, *kwargs.values())))
+        found.shape  # noqa: B018  (a guard)
+        return wrap(found._trace, function(*plain(args), **plain(kwargs)))
+
+    HANDLED[function] = make
+
+
+for _function in (np.zeros_like, np.ones_like, np.empty_like):
+    _of_shapes(_function)
 HANDLED[np.ndim] = lambda a: np.ndim(plain(a))
 HANDLED[np.real] = lambda val: val.real
 HANDLED[np.imag] = lambda val: val.imag
@@ -234,14 +252,28 @@ def angle(z, deg=False):
 registry.implements(np.angle)(angle)
 
 
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    value = windows_of(x._value, window_shape, axis, writeable)
+    windows = np.lib.stride_tricks.sliding_window_view
+    return arrays.each(x, lambda part: windows(part, window_shape, axis), value)
+
+
+@implements(np.real_if_close)
+def real_if_close(a, tol=100):
+    bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
+    return a.real if bool(np.all(np.abs(a.imag) < bound)) else a
+
+
 @implements(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
+    if not copy and dtype == x.dtype:
+        return x
     value = np.asarray(x._value).astype(dtype)
     value = value if isinstance(x._value, np.ndarray) else value[()]
     if dtype.kind == "c":
-        pair = arrays.halves(x)
-        return arrays.make(*(arrays.apart(part, [pair]) for part in pair), value)
+        return arrays.make(*arrays.halves(x), value)
     if dtype.kind == "b":
         return np.not_equal(x, 0.0)
     return np.astype(x.real, dtype)

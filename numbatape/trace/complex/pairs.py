@@ -14,6 +14,7 @@ import optree
 
 from ..array import TracedArray
 from ..pytrees import NAMESPACE, flatten
+from ..sharing import note_pair
 from . import arrays
 from .array import TracedComplex
 
@@ -40,7 +41,12 @@ def join(re, im):
         return re if im is None else join(np.zeros_like(im), im)
     if re.__class__ is TracedArray or im.__class__ is TracedArray:
         value = _complex(arrays.plain(re), arrays.plain(im))
-        return arrays.make(re, im, value)
+        if isinstance(value, np.ndarray) and not getattr(arrays.plain(re), "flags", value.flags).writeable:
+            value.flags.writeable = False  # as the caller's array is
+        z = arrays.make(re, im, value)
+        if re.__class__ is im.__class__:
+            note_pair(z._trace, re, im, z)
+        return z
     if _is_number(re) and _is_number(im):
         return _complex(re, im)
     if not optree.all_leaves([re], none_is_leaf=True, namespace=NAMESPACE):

@@ -6,9 +6,11 @@ import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
+from .. import writes
 from ..functions.common import adopt
 from ..plain import strip
 from ..trace import where_in_user_code
+from ..ufuncs import into_out
 from . import arrays
 
 # Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
@@ -38,10 +40,13 @@ def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
 
 def dispatch(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with complex inputs."""
+    if method == "at":
+        return writes.at(ufunc, *inputs)
+    if kwargs.get("out") is not None:
+        return into_out(ufunc, method, inputs, kwargs)
     inputs, kwargs = strip((inputs, kwargs))
     name = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
-    if kwargs.pop("out", None) is not None:
-        raise unsupported(f"{name}(..., out=array)", "in-place writes are not: write x = x + y")
+    kwargs.pop("out", None)
     if kwargs.pop("where", True) is not True:
         raise unsupported(f"{name}(..., where=mask)", "use np.where(mask, ..., ...)")
     if method == "__call__":
@@ -70,15 +75,9 @@ def call(ufunc, inputs, kwargs):
             trace.pin_constants()
             return value
         raise unsupported(f"np.{ufunc.__name__}")
-    if all(v.__class__ in (complex, float, int, bool) for v in values) and value.dtype.kind in "cf":
-        value = value.item()  # Python's numbers stay weakly typed (NEP 50)
     operands = [arrays.halves(x, trace) for x in inputs]
     result = function(*operands)
-    return (
-        arrays.make(*(arrays.apart(x, operands) for x in result), value)
-        if result.__class__ is tuple
-        else adopt(result, value)
-    )
+    return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
 
 
 from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)

@@ -24,6 +24,7 @@ from . import (  # they register themselves
     spectral,
     statistics,
 )
+from .common import find_trace, lift
 from .reductions import logsumexp
 from .registry import along, constant_only, dispatch, implements, on_constants, unsupported
 
@@ -37,9 +38,11 @@ __all__ = [
     "discrete",
     "dispatch",
     "einsum",
+    "find_trace",
     "implements",
     "in_place",
     "join",
+    "lift",
     "linalg",
     "logsumexp",
     "math_functions",

@@ -25,9 +25,21 @@ def asarray(a, dtype=None, order=None, *, copy=None):
     return _filled_in(a, dtype)
 
 
-@stands_for("numpy", "ascontiguousarray", "asfortranarray")
+@stands_for("numpy", "ascontiguousarray")
 def ascontiguousarray(a, dtype=None):
     return _filled_in(a, dtype, ndmin=1)
+
+
+@stands_for("numpy", "asfortranarray")
+def asfortranarray(a, dtype=None):
+    x = _filled_in(a, dtype, ndmin=1)
+    return x if x._value.flags.f_contiguous else np.transpose(np.copy(np.transpose(x)))
+
+
+@stands_for("numpy", "ndenumerate", run=None)
+def ndenumerate(arr):
+    x = lift(find_trace(arr), arr)
+    return ((place, x[place]) for place in np.ndindex(x.shape))
 
 
 @stands_for("numpy", "full")

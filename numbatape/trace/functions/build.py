@@ -81,6 +81,8 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
 @implements(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
+    if not copy and dtype == x.dtype:
+        return x
     value = np.asarray(x._value).astype(dtype)  # scalars too, which np.astype refuses
     return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
 

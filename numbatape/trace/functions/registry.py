@@ -12,6 +12,7 @@ import optree
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
 from ..array import TracedArray
+from ..complex.array import TracedComplex
 from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..trace import where_in_user_code
 
@@ -43,6 +44,11 @@ def in_place(*functions):
 
 def dispatch(function, args, kwargs):
     """Call the implementation of a NumPy function that was given a traced array."""
+    return writing(_dispatch, function, args, kwargs)
+
+
+def writing(reading, function, args, kwargs):
+    """Call a function that writes into an argument, or into ``out``; the others by ``reading``."""
     if function in WRITERS:
         return WRITERS[function](*args, **kwargs)
     out = kwargs.get("out")
@@ -59,6 +65,10 @@ def dispatch(function, args, kwargs):
             function(*values, **options, out=np.copy(_plain_values(strip(out))))
 
         return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
+    return reading(function, args, kwargs)
+
+
+def _dispatch(function, args, kwargs):
     if has_plain(args) or (kwargs and has_plain(kwargs)):
         trace = trace_of_plain(args, kwargs)
         args, kwargs = strip(args), strip(kwargs)
@@ -109,7 +119,9 @@ def on_constants(function, args, kwargs):
 
 def _plain_values(tree):
     return optree.tree_map(
-        lambda leaf: leaf._value if leaf.__class__ is TracedArray else leaf, tree, none_is_leaf=True
+        lambda leaf: leaf._value if leaf.__class__ in (TracedArray, TracedComplex) else leaf,
+        tree,
+        none_is_leaf=True,
     )
 
 

@@ -186,9 +186,9 @@ def insert(arr, obj, values, axis=None):
 @implements(np.apply_along_axis)
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     x = axis_to_end(lift_first(arr), one_axis(arr, axis))
-    lead = count_of(x, range(x.ndim - 1))
-    rows = np.reshape(x, (lead, -1))
-    results = [func1d(rows[k], *args, **kwargs) for k in range(lead)]
+    count_of(x, range(x.ndim - 1))
+    # Views, as NumPy's: the function may write to them.
+    results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(x._value.shape[:-1])]
     shape = np.shape(plain(results[0]))
     stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))
     axis = one_axis(arr, axis)

@@ -10,6 +10,7 @@ from .. import primitives
 from ..array import revalue
 from ..indexing import basic
 from ..primitives import elementwise, expand, layout_of, view
+from ..trace import root_of
 from .common import (
     axes_of,
     composes,
@@ -253,6 +254,30 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     dims = [*(layout.dims[k] for k in kept), count]
     step = sizes.add(layout.strides[axis1], layout.strides[axis2])
     return view(a, value, dims, [*(layout.strides[k] for k in kept), step], start)
+
+
+def windows_of(value: np.ndarray, window_shape, axis, writeable: bool) -> np.ndarray:
+    """Return NumPy's view of sliding windows with ``value``'s memory as its base, which NumPy hides."""
+    seen = np.lib.stride_tricks.sliding_window_view(value, window_shape, axis, writeable=writeable)
+    root = root_of(value)
+    memory = root.transpose(sorted(range(root.ndim), key=lambda k: -root.strides[k]))
+    start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    result: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, start, seen.strides)
+    result.flags.writeable = seen.flags.writeable
+    return result
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    value = windows_of(x._value, window_shape, axis, writeable)
+    layout, sizes = layout_of(x), x._trace.tape.sizes
+    widths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
+    dims, added = list(layout.dims), []
+    for width, k in zip(widths, axes_of(x, axis), strict=True):
+        sizes.guard(dims[k], ">=", int(width))
+        dims[k] = sizes.sub(dims[k], int(width) - 1)
+        added.append((int(width), layout.strides[k]))
+    return view(x, value, [*dims, *(n for n, _ in added)], [*layout.strides, *(step for _, step in added)])
 
 
 @composes(np.linalg.diagonal)

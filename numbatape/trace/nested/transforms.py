@@ -51,7 +51,6 @@ class Linearised:
         numbers = [leaf._id for leaf in self.marks]  # the function may write to what it gets
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
-        self._stop = len(trace.tape.code)
         self.inputs = numbers
         if self.result is None and len(trace.scratch) == 1:
             (self.result,) = trace.scratch  # a function that writes its result into an argument
@@ -60,6 +59,7 @@ class Linearised:
         self.parts = parts
         self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
         self.results = [y._id for y in self.outputs]
+        self._stop = len(trace.tape.code)  # what was written to has been gathered by now
 
     def require_numbers(self) -> Linearised:
         """Raise if the result has nothing to differentiate."""

@@ -1,0 +1,292 @@
+"""What NumPy makes a view is one, and what it copies is apart."""
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import numbatape as nt
+
+X = np.linspace(0.3, 1.7, 6)
+W = np.cos(np.arange(1.0, 7))
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+@case
+def sliding_windows(x):
+    y = x * 1.0
+    v = sliding_window_view(y, 3)
+    y[2] = y[0] * y[1]
+    return np.sum(v * W[:3])
+
+
+@case
+def sliding_windows_written_to(x):
+    y = x * 1.0
+    v = sliding_window_view(y, 2, writeable=True)
+    v[0, 1] = 5.0 * x[0]
+    return np.sum(v * y[:2])
+
+
+@case
+def overlapping_windows_written_to(x):
+    y = x * 1.0
+    w = sliding_window_view(y, 2, writeable=True)
+    w[:, 1] = w[:, 0] * x[5]
+    w *= 2.0
+    return np.sum(y * W)
+
+
+@case
+def windows_of_a_filled_array(x):
+    y = np.zeros(6)
+    for i in range(5):
+        y[i] = x[i] ** 2
+    w = sliding_window_view(y, 3)
+    s = np.sum(w * x[:3])
+    y[5] = x[0]
+    return s + np.sum(w**2) + np.sum(y)
+
+
+@case
+def broadcast_of_a_filled_array(x):
+    y = np.zeros(6)
+    for i in range(5):
+        y[i] = x[i] ** 2
+    w = np.broadcast_to(y, (3, 6))
+    s = np.sum(w * x)
+    y[5] = x[0]
+    return s + np.sum(w**2) + np.sum(y)
+
+
+@case
+def diagonals(x):
+    m = np.outer(x[:3], x[3:])
+    d = m.diagonal()
+    np.fill_diagonal(m, x[0])
+    return np.sum(d * W[:3]) + np.sum(m)
+
+
+@case
+def diagonals_of_einsum(x):
+    m = np.outer(x[:3], x[3:])
+    d = np.einsum("ii->i", m)
+    d *= 2
+    return np.sum(m * W[:3])
+
+
+@case
+def transposes_of_einsum(x):
+    m = np.outer(x[:3], x[3:])
+    d = np.einsum("ij->ji", m)
+    d[0] = x[1]
+    return np.sum(m * W[:3])
+
+
+@case
+def splits(x):
+    y = x * 1.0
+    a, b = np.split(y, 2)
+    a += b
+    c = np.array_split(y, 4)[1]
+    c *= 3
+    return np.sum(y * W)
+
+
+@case
+def hsplits(x):
+    y = (x * 1.0).reshape(2, 3)
+    a = np.hsplit(y, 3)[1]
+    a[:] = x[0]
+    b = np.vsplit(y, 2)[0]
+    b *= 2
+    return np.sum(y.ravel() * W)
+
+
+@case
+def squeezes(x):
+    y = (x * 1.0)[None]
+    s = np.squeeze(y)
+    s[0] = x[3] ** 2
+    np.atleast_3d(y)[0, 1] = 4 * x[2]
+    return np.sum(y * W)
+
+
+@case
+def rotations(x):
+    y = (x * 1.0).reshape(2, 3)
+    np.rot90(y)[0, 0] = x[1] ** 2
+    np.fliplr(y)[0] *= 2
+    np.flipud(y)[0] += x[0]
+    np.flip(y)[0, 0] = x[5] ** 3
+    return np.sum(y.ravel() * W)
+
+
+@case
+def copies(x):
+    y = x * 1.0
+    np.roll(y, 1)[0] = 100.0
+    np.tile(y, 2)[0] = 3.0
+    np.repeat(y, 1)[0] = 3
+    np.append(y, 1)[0] = 3
+    np.delete(y, 1)[0] = 3
+    y.flatten()[0] = 3
+    y[[0, 1]][0] = 3
+    y[y > 0][0] = 3
+    np.concatenate([y])[0] = 3
+    np.sort(y)[0] = 4
+    return np.sum(y * W)
+
+
+@case
+def ravels(x):
+    y = (x * 1.0).reshape(2, 3)
+    y.ravel("F")[0] = 100
+    y.T.ravel()[0] = 100
+    y.T.ravel("F")[1] = x[0] ** 2
+    y.ravel("K")[2] = x[0]
+    return np.sum(y.ravel() * W)
+
+
+@case
+def reshapes(x):
+    y = (x * 1.0).reshape(2, 3)
+    y.T.reshape(-1)[0] = 100
+    y.T.reshape(6, order="F")[1] = x[0]
+    y.reshape(3, 2, order="F")[0, 0] = 50
+    return np.sum(y.ravel() * W)
+
+
+@case
+def new_axes(x):
+    y = x * 1.0
+    y[None, :, None][0, 1, 0] = x[0] * x[1]
+    y[..., 2] = x[3]
+    y[()][3] = x[2]
+    return np.sum(y * W)
+
+
+@case
+def shape_assigned(x):
+    y = x * 1.0
+    y.shape = (2, 3)
+    y[1, 1] = x[0] ** 2
+    return np.sum(y.ravel() * W)
+
+
+@case
+def shape_of_zeros_assigned(x):
+    y = np.zeros(6)
+    y.shape = (2, 3)
+    y[1, 1] = x[0] ** 2
+    y.shape = 6
+    return np.sum(y * W)
+
+
+@case
+def shape_assigned_after_writes(x):
+    y = x * 1.0
+    y[0] = x[1] * x[2]
+    v = y[:3]
+    y.shape = (3, 2)
+    y[1, 0] = x[3] ** 2
+    return np.sum(v) + np.sum(y.ravel() * W)
+
+
+@case
+def flat_entries(x):
+    y = (x * 1.0).reshape(2, 3)
+    y.flat[4] = x[0] ** 2
+    y.T.flat[1]
+    return np.sum(y.ravel() * W)
+
+
+@case
+def astype_without_copy(x):
+    y = x * 1.0
+    z = y.astype(float, copy=False)
+    z[0] = x[1] ** 2
+    return np.sum(y * W)
+
+
+@case
+def asarray(x):
+    y = x * 1.0
+    z = np.asarray(y)
+    z[0] = x[1] ** 2
+    w = np.array(y, copy=False)
+    w[1] = x[0] ** 2
+    np.ascontiguousarray(y)[2] = x[0]
+    np.asanyarray(y)[3] = x[2]
+    return np.sum(y * W)
+
+
+@case
+def orders_of_memory(x):
+    y = (x * 1.0).reshape(2, 3)
+    z = np.ascontiguousarray(y.T)
+    z[0] = 100.0
+    w = np.asfortranarray(y)
+    w[0] = 7
+    u = np.ascontiguousarray(y)
+    u[1, 1] = x[0] ** 2
+    return np.sum(y.ravel() * W)
+
+
+@case
+def grids(x):
+    a, b = np.meshgrid(x[:2], x[2:5])
+    a[0, 0] = x[5] ** 2
+    b *= a
+    return np.sum(a) + np.sum(b)
+
+
+@case
+def results_of_reductions(x):
+    m = x.reshape(2, 3) * 1.0
+    s = m.sum(axis=0, keepdims=True)
+    s[0] = 3.0
+    u = m.max(axis=0)
+    u[0] = 9.0
+    q = m.mean(0)
+    q += x[0]
+    t = m.cumsum()
+    t[0] = 3
+    return np.sum(m) * q[1] + t[5]
+
+
+@case
+def unpacked_rows(x):
+    y = x.reshape(2, 3) * 1.0
+    a, b = y
+    a *= b
+    (c, *_), _ = y
+    return np.sum(y.ravel() * W) + c
+
+
+@case
+def loops_over_rows(x):
+    m = np.outer(x, x)
+    for row in m:
+        row /= np.sum(row)
+    for row in m[:2]:
+        row[:] = row[::-1]
+    return np.sum(m * W)
+
+
+@case
+def leading_ones(x):
+    y = x * 1.0
+    y[:] = (x * x)[None]
+    y[:2] = np.array([[x[0], x[1] * x[2]]])
+    return np.sum(y * W)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_numpy(name):
+    """Values, both modes, differences, two calls, arguments kept: all that `check_derivatives` looks at."""
+    nt.testing.check_derivatives(CASES[name], X.copy())
