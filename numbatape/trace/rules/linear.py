@@ -45,6 +45,7 @@ class Linear:
 
     def __init__(self, rule, site):
         self.rule, self.site = rule, site
+        self.compiled: dict = {}
         # Memory of its own: what `value` leaves in it is computed again.
         own = rule.workspace
         self.workspace = None if own is None else lambda *_: own(*site.specs)

@@ -26,11 +26,12 @@ class Rule:
         Whether the pullback is plain NumPy, so that it can be traced, and differentiated again.
     """
 
-    __slots__ = ("name", "pullback", "pushforward", "traceable", "value", "workspace")
+    __slots__ = ("compiled", "name", "pullback", "pushforward", "traceable", "value", "workspace")
 
     def __init__(self, value, pullback, pushforward, workspace):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
         self.workspace = workspace
+        self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
         self.traceable = workspace is None and not is_jitted(pullback)
 
