@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS
+from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
 from ..ops import OPCODE, status
 from ..ops.calls import ENTRIES
 from ..tape.tape import FAMILY_DTYPE, GUARD
@@ -38,35 +37,6 @@ class Instance(Protocol):
 
     def forward(self) -> None: ...
     def reverse(self, rest_needed: bool) -> None: ...
-
-
-@dataclass
-class Native:
-    """A call of a compiled rule.
-
-    Attributes
-    ----------
-    forward, reverse
-        Addresses; 0 where Python is called.
-    fields
-        Words of the state by name, but for those that the engine knows.
-    names
-        Of all words of the state, in order.
-    memory
-        ``(name, shape, dtype)`` of arrays that each lane has.
-    buffers
-        ``(name, bytes)`` of memory that the call needs.
-    alive
-        What must live as long.
-    """
-
-    forward: int
-    reverse: int
-    names: tuple[str, ...]
-    fields: dict[str, int]
-    memory: list[tuple[str, tuple[int, ...], np.dtype]]
-    buffers: list[tuple[str, int]]
-    alive: tuple
 
 
 class Call(Protocol):

@@ -78,12 +78,12 @@ class Signature:
     leaves
         All arguments, results and arrays of a workspace.
     arguments
-        Of the function that is called: names, and tuples of names.
+        Of the functions that are called one after the other: names, and tuples of names.
     produced
-        What each part of its result is: the name of a result (forward), of an argument that it is a
+        What each part of the last one's result is: the name of a result (forward), of an argument that it is a
         cotangent of (reverse), or None for a part that nobody wants.
     single
-        Whether its result is one part, not a tuple.
+        Whether that is one part, not a tuple.
     reverse
         Whether parts are added to adjoints.
     cells
@@ -91,7 +91,7 @@ class Signature:
     """
 
     leaves: tuple[Leaf, ...]
-    arguments: tuple
+    arguments: tuple[tuple, ...]
     produced: tuple[str | None, ...]
     single: bool
     reverse: bool
@@ -109,23 +109,52 @@ class Signature:
         return next(leaf for leaf in self.leaves if leaf.name == name.removeprefix("bar_"))
 
 
+@dataclass
+class Native:
+    """A call of a compiled rule, as the engine makes it.
+
+    Attributes
+    ----------
+    forward, reverse
+        Addresses; 0 where Python is called.
+    names
+        Of the words of the state, in order.
+    fields
+        Words of the state by name, but for those that the engine knows.
+    memory
+        ``(name, shape, dtype)`` of arrays that each lane has.
+    buffers
+        ``(name, bytes)`` of memory that the call needs.
+    alive
+        What must live as long.
+    """
+
+    forward: int
+    reverse: int
+    names: tuple[str, ...]
+    fields: dict[str, int]
+    memory: list[tuple[str, tuple[int, ...], np.dtype]]
+    buffers: list[tuple[str, int]]
+    alive: tuple
+
+
 def is_dispatcher(function) -> bool:
     """Whether a function is Numba's, compiled without the interpreter."""
     options = getattr(function, "targetoptions", None)
     return hasattr(function, "py_func") and isinstance(options, dict) and not options.get("forceobj")
 
 
-def compiled(signature: Signature, function, workspace: type | None = None):
+def compiled(signature: Signature, functions: tuple, workspace: type | None = None):
     """Return (address, what keeps it alive); None where Numba cannot type it, as Python will say.
 
     Parameters
     ----------
     signature
         How to call it.
-    function
-        What Numba made.
+    functions
+        What Numba made; called one after the other.
     workspace
-        The named tuple of the arrays in memory, which is the function's last argument.
+        The named tuple of the arrays in memory, which is their last argument.
     """
     import numba
     from numba.core.errors import NumbaError
@@ -146,16 +175,18 @@ def compiled(signature: Signature, function, workspace: type | None = None):
         return rule_helpers.kind_of(leaf.ndim, leaf.dtype)
 
     try:
-        result = rule_helpers.result_of(function, map(kind_of, signature.arguments))
+        for function, arguments in zip(functions, signature.arguments, strict=True):
+            result = rule_helpers.result_of(function, map(kind_of, arguments))
         stores = _stores(signature, result)
         if stores is None:
             return None
         text = _TEXT.format(body="\n".join("    " + line for line in (*_loads(signature), *stores)))
-        path = _file(text, function)
+        path = _file(text, functions)
         filename = str(path or f"<numbatape rule {hashlib.sha256(text.encode()).hexdigest()[:16]}>")
         if path is None:
             linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-        scope = {**rule_helpers.NAMES, "function": function, "Workspace": workspace}
+        scope = {**rule_helpers.NAMES, "Workspace": workspace}
+        scope |= {f"function{k}": function for k, function in enumerate(functions)}
         scope["__name__"] = rule_helpers.__name__  # what Numba keeps must name a module that can be imported
         exec(compile(text, filename, "exec"), scope)
         kind = numba.types.int64(numba.types.int64, numba.types.int64)
@@ -165,22 +196,24 @@ def compiled(signature: Signature, function, workspace: type | None = None):
     return entry.address, entry
 
 
-def _file(text: str, function) -> Path | None:
+def _file(text: str, functions) -> Path | None:
     """Return a file for a text, beside which Numba keeps what it compiles; None where it should not.
 
-    It does where the rule's function is kept (``cache=True``), by Numba's own criterion: the file that it stands
-    in is as it was.
+    It does where the rule's functions are kept (``cache=True``), by Numba's own criterion: the file that they
+    stand in is as it was.
     """
-    plain = function.py_func
-    if type(getattr(function, "_cache", None)).__name__ != "FunctionCache" or plain.__closure__:
-        return None
-    code = plain.__code__
-    directory = store.cache_directory() / "rules"
     try:
-        stamp = Path(code.co_filename).stat()
-        own = (Path(__file__).parent / "rule_helpers.py").read_text()
-        parts = [text, own, code.co_filename, code.co_qualname, str(code.co_firstlineno)]
-        parts += [str(stamp.st_mtime_ns), str(stamp.st_size), repr(sorted(map(str, function.targetoptions.items())))]
+        parts = [text, (Path(__file__).parent / "rule_helpers.py").read_text()]
+        for function in functions:
+            plain = function.py_func
+            if type(getattr(function, "_cache", None)).__name__ != "FunctionCache" or plain.__closure__:
+                return None
+            code = plain.__code__
+            stamp = Path(code.co_filename).stat()
+            options = sorted(map(str, function.targetoptions.items()))
+            where = code.co_filename, code.co_qualname, code.co_firstlineno, stamp.st_mtime_ns, stamp.st_size
+            parts += [repr(where), repr(options)]
+        directory = store.cache_directory() / "rules"
         path = directory / f"rule_{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.py"
         directory.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -209,8 +242,9 @@ def _loads(signature: Signature) -> list[str]:
     lines = [f"{name} = load_i64(state, {k})" for k, name in enumerate(HEAD)]
     lines.append("turn = (o - first) // size if size > 0 else 0")
     wanted = set()
-    for name in signature.arguments:
-        wanted.update(name if isinstance(name, tuple) else (name,))
+    for arguments in signature.arguments:
+        for name in arguments:
+            wanted.update(name if isinstance(name, tuple) else (name,))
     for leaf in signature.leaves:
         lines += [f"{size} = load_i64(state, {signature.fields.index(size)})" for size in leaf.sizes]
         lines += _load(signature, leaf, wanted)
@@ -261,9 +295,11 @@ def _stores(signature: Signature, result) -> list[str] | None:
     """Return the lines that call the function, look at what it returned and store it; None for a surprise."""
     from numba import types
 
-    names = [x if isinstance(x, str) else f"({', '.join(x)},)" for x in signature.arguments]
-    failed = _FAILED.format(direction=1 + signature.reverse)
-    lines = [f"raised, parts = attempt(function, ({', '.join(names)},))", "if raised != 0:", *failed.split("\n")]
+    failed = _FAILED.format(direction=1 + signature.reverse).split("\n")
+    lines, last = [], len(signature.arguments) - 1
+    for k, arguments in enumerate(signature.arguments):
+        names = [x if isinstance(x, str) else f"({', '.join(x)},)" for x in arguments]
+        lines += [f"raised, {'parts' if k == last else '_'} = attempt(function{k}, ({', '.join(names)},))", "if raised != 0:", *failed]
     if signature.single:
         kinds, texts = [result], ["parts"]
     elif isinstance(result, types.BaseTuple) and len(result) == len(signature.produced):
@@ -272,9 +308,12 @@ def _stores(signature: Signature, result) -> list[str] | None:
         return None
     checks, stores = [], []
     for name, kind, part in zip(signature.produced, kinds, texts, strict=True):
-        if name is None or (signature.reverse and isinstance(kind, types.NoneType)):
+        if name is None:
             continue
         leaf = signature.leaf(name)
+        if isinstance(kind, types.NoneType):  # a cotangent that is zero
+            stores += [] if signature.reverse else _zeros(signature, leaf)
+            continue
         ndim = kind.ndim if isinstance(kind, types.Array) else None
         number = isinstance(kind, (types.Integer, types.Float, types.Boolean))
         if not (number or ndim is not None) or (ndim or 0) != (leaf.ndim or 0):
@@ -284,8 +323,14 @@ def _stores(signature: Signature, result) -> list[str] | None:
         checks += [f"{part}.shape[{k}] != {size}" for k, size in enumerate(leaf.sizes)]
         stores += _store(signature, leaf, part, kind)
     if checks:
-        lines += [f"if {' or '.join(checks)}:", *failed.split("\n")]
+        lines += [f"if {' or '.join(checks)}:", *failed]
     return lines + stores
+
+
+def _zeros(signature: Signature, leaf: Leaf) -> list[str]:
+    """Return the lines that write zeros to a result."""
+    suffix = "f64" if signature.cells == "float64" else "f32"
+    return [f"for k in range({leaf.count}):", f"    store_{suffix}({leaf.name}_v, k, 0.0)"]
 
 
 _FAILED = f"""\

@@ -435,3 +435,36 @@ def test_kept_on_disk_where_numba_keeps_the_rules_own_functions(tmp_path):
         [sys.executable, str(path)], capture_output=True, text=True, env=environment, check=True
     ).stdout
     assert changed.startswith("[3. 6.]\n0 2")
+
+
+# ---- derivatives of derivatives
+
+
+def _mul_pushforward(tangents, y, a, b, workspace):
+    da, db = tangents
+    return np.dot(da, b, workspace.c) + np.dot(a, db)
+
+
+pushed_mul = nt.primitive(
+    _mul, pullback=_mul_pullback, pushforward=numba.njit(_mul_pushforward), workspace=_sizes
+)
+norm_pair = [
+    numba.njit(lambda x: np.sqrt(np.sum(x**2))),
+    numba.njit(lambda ybar, y, x: (ybar * x / y,)),
+    numba.njit(lambda tangents, y, x: np.sum(tangents[0] * x) / y),
+]
+norm = nt.primitive(norm_pair[0], pullback=norm_pair[1], pushforward=norm_pair[2])
+
+
+def test_forward_mode_and_jacobians_by_pointer(interpreted):
+    a, b = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
+    got = nt.jvp(pushed_mul, (a, b), (a + 1.0, b - 1.0))[1]
+    np.testing.assert_allclose(got, (a + 1.0) @ b + a @ (b - 1.0), rtol=1e-13)
+    for mode in ("forward", "reverse"):
+        got = nt.jacobian(lambda x: np.sin(norm(x) * x), mode=mode)(a[0])
+        want = nt.jacobian(lambda x: np.sin(np.sqrt(np.sum(x**2)) * x), mode=mode)(a[0])
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    x = a[0]
+    got = nt.grad(lambda s: np.sum(nt.grad(norm)(x) * s))(2.0)  # a pullback on the tape
+    np.testing.assert_allclose(got, np.sum(x) / np.sqrt(np.sum(x**2)), rtol=1e-14)
+    assert not interpreted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import UnsupportedOperationError
-from ...jit.rules import is_dispatcher
 from ...tape.tape import F32, F64
 from ..array import TracedArray, new_traced
 from ..primitives import (
@@ -58,7 +57,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     dtype = np.float32 if exact else np.float64
     flat = np.concatenate([np.ravel(part).astype(dtype) for part in results])
     # Compiled code reads its arguments where they stand: one after the other.
-    dense = is_dispatcher(rule.value) or is_dispatcher(rule.pullback)
+    dense = rule.is_compiled
     operands = (
         flattened(trace, [args[k] for k in first], dtype, dense),
         flattened(trace, [args[k] for k in others], dtype, dense),

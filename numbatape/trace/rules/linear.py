@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import OutputError, UnsupportedOperationError
+from ...jit.rules import is_dispatcher
 from .. import scipy_bridge
 from .emit import emit
+from .native import Entry
 
 
 def is_jitted(function) -> bool:
@@ -45,10 +47,43 @@ class Linear:
 
     def __init__(self, rule, site):
         self.rule, self.site = rule, site
-        self.compiled: dict = {}
+        self.compiled = rule.compiled
+        self.first_value = rule.value
         # Memory of its own: what `value` leaves in it is computed again.
         own = rule.workspace
         self.workspace = None if own is None else lambda *_: own(*site.specs)
+
+    @property
+    def is_compiled(self) -> bool:
+        return is_dispatcher(self.rule.pullback) or is_dispatcher(self.rule.pushforward)
+
+    def _entries(self, linear, y, given, state, produced) -> tuple[Entry, Entry]:
+        """Return what compiled code calls: the pullback and the pushforward.
+
+        Parameters
+        ----------
+        linear
+            Names of cotangents, of tangents.
+        y, given
+            Names of the rule's results and of its traced arguments.
+        produced
+            Names of the pushforward's results, of the pullback's.
+        """
+        site, rule = self.site, self.rule
+        args = [None if k in site.traced else state.constant(f"c{k}", x) for k, x in enumerate(site.args)]
+        for position, name in zip(site.traced, given, strict=True):
+            args[position] = name
+        cotangents, tangents = linear
+        full = ["None"] * len(args)
+        wanted: list[str | None] = [None] * len(args)
+        for position, tangent, name in zip(site.traced, tangents, produced[1], strict=True):
+            full[position], wanted[position] = tangent, name
+        results = site.packed(y)
+        before = tuple(args)
+        return (
+            Entry(rule.pullback, (site.packed(cotangents), results, *args), tuple(wanted), False, before),
+            Entry(rule.pushforward, (tuple(full), results, *args), tuple(produced[0]), site.single, before),
+        )
 
     def no_further_derivative(self) -> UnsupportedOperationError:
         return no_further_derivative(self.rule.name)
@@ -115,6 +150,12 @@ class Pulled(Linear):
 
     name = property(lambda self: f"pullback of {self.rule.name}")
 
+    def entries(self, site, names, results, state) -> list[Entry]:
+        ybar, y, given = self._split(names)
+        tangents = [f"bar_{name}" for name in results]
+        back, push = self._entries((ybar, tangents), y, given, state, (ybar, results))
+        return [back, push]
+
     def value(self, *flat, **memory):
         return self._pull(flat, memory)
 
@@ -137,6 +178,12 @@ class Pushed(Linear):
     """The pushforward as a rule, of ``(*tangents, *y, *args)``."""
 
     name = property(lambda self: f"pushforward of {self.rule.name}")
+
+    def entries(self, site, names, results, state) -> list[Entry]:
+        tangents, y, given = self._split(names)
+        cotangents = [f"bar_{name}" for name in results]
+        back, push = self._entries((cotangents, tangents), y, given, state, (results, tangents))
+        return [push, back]
 
     def value(self, *flat, **memory):
         return self._push(flat, memory)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...jit.rules import Leaf, Signature, compiled, is_dispatcher
+from ...jit.rules import Leaf, Native, Signature, compiled, is_dispatcher
 from ...tape.tape import FAMILY_DTYPE
 
 KINDS = {"float64", "float32", "bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))}
@@ -22,17 +22,25 @@ def workspace_class(names: tuple[str, ...]) -> type:
     return namedtuple("Workspace", names)  # type: ignore[misc]
 
 
-@dataclass
-class Native:
-    """What `numbatape.engine.calls` asks for; see there."""
+@dataclass(frozen=True)
+class Entry:
+    """What a C function calls.
 
-    forward: int
-    reverse: int
-    names: tuple[str, ...]
-    fields: dict[str, int]
-    memory: list[tuple]
-    buffers: list[tuple[str, int]]
-    alive: tuple
+    Attributes
+    ----------
+    function
+        What Numba compiled, or else Python is called.
+    arguments, produced, single
+        As in `Signature`, by name.
+    before
+        Whether ``value`` is called first, for what it leaves in the workspace: its arguments.
+    """
+
+    function: object
+    arguments: tuple
+    produced: tuple
+    single: bool
+    before: tuple = ()
 
 
 @dataclass
@@ -83,14 +91,8 @@ def takes_workspace_last(function) -> bool:
 def native(site, reverse: bool) -> Native | None:
     """Return how to call a rule at a site without Python; None where it is not compiled."""
     rule = site.rule
-    forward, reverse_too = is_dispatcher(rule.value), reverse and is_dispatcher(rule.pullback)
-    if not (forward or reverse_too):
+    if not rule.is_compiled:
         return None
-    memory = {} if rule.workspace is None else rule.workspace(*site.specs)
-    if memory and not (forward and takes_workspace_last(rule.value)):
-        return None
-    if memory and reverse and not (reverse_too and takes_workspace_last(rule.pullback)):
-        return None  # what `value` leaves in the workspace `pullback` finds: both here, or both in Python
     state = _State()
     names: list[str | None] = [
         None if k in site.traced else state.constant(f"k{k}", value) for k, value in enumerate(site.args)
@@ -99,33 +101,35 @@ def native(site, reverse: bool) -> Native | None:
     for k, place, port in zip(site.traced, places, (*site.first, *site.rest), strict=True):
         names[k] = state.port(f"x{k}", place, port)
     results = [state.port(f"y{k}", "result", port) for k, port in enumerate(site.results)]
-    if None in names or None in results:
+    entries = rule.entries(site, names, results, state)[: 1 + reverse]
+    if None in names or None in results or any(None in entry.arguments for entry in entries):
         return None
     kept = []
-    for name, (shape, dtype) in memory.items():
+    for name, (shape, dtype) in ({} if rule.workspace is None else rule.workspace(*site.specs)).items():
         array = np.empty(shape, dtype)
         state.leaf(Leaf(f"m_{name}", "memory", array.ndim, array.dtype.name), 0, array.shape)
         kept.append((f"m_{name}", array.shape, array.dtype))
-    workspace = workspace_class(tuple(memory)) if memory else None
-    given = (*names, "workspace") if memory else tuple(names)
-    first = site.traced[: len(site.first)]
-    cells = FAMILY_DTYPE[site.family].name
-
-    def entry(function, arguments, produced, single, back):
-        signature = Signature(tuple(state.leaves), arguments, produced, single, back, cells)
-        if signature not in rule.compiled:
-            rule.compiled[signature] = compiled(signature, function, workspace)
-        return rule.compiled[signature] or (0, None)
-
-    entries = [(0, None), (0, None)]
-    if forward:
-        entries[0] = entry(rule.value, given, tuple(results), site.single, False)
-    if reverse_too:
-        bars = site.packed([f"bar_{name}" for name in results])
-        cotangents = tuple(f"x{k}" if k in first else None for k in range(len(site.args)))
-        entries[1] = entry(rule.pullback, (bars, site.packed(results), *given), cotangents, False, True)
-    if memory and not all(address for address, _ in entries[: 1 + reverse]):
+    workspace = workspace_class(tuple(name.removeprefix("m_") for name, _, _ in kept)) if kept else None
+    leaves, cells = tuple(state.leaves), FAMILY_DTYPE[site.family].name
+    made = []
+    for back, entry in enumerate(entries):
+        calls = [(rule.first_value, entry.before)] if kept and entry.before else []
+        calls.append((entry.function, entry.arguments))
+        good = all(is_dispatcher(f) and (not kept or takes_workspace_last(f)) for f, _ in calls)
+        if not good:
+            made.append((0, None))
+            continue
+        functions = tuple(function for function, _ in calls)
+        given = tuple((*arguments, "workspace") if kept else arguments for _, arguments in calls)
+        signature = Signature(leaves, given, entry.produced, entry.single, bool(back), cells)
+        key = signature, functions
+        if key not in rule.compiled:
+            rule.compiled[key] = compiled(signature, functions, workspace)
+        made.append(rule.compiled[key] or (0, None))
+    addresses = [address for address, _ in made]
+    # What `value` leaves in the workspace `pullback` finds: both here, or both in Python.
+    if not any(addresses) or (kept and not all(addresses)):
         return None
-    names_ = Signature(tuple(state.leaves), (), (), True, False, cells).fields
-    addresses = [address for address, _ in entries]
-    return Native(*addresses, names_, state.fields, kept, state.buffers, (*state.alive, entries))
+    forward, back = (*addresses, 0)[:2]
+    fields = Signature(leaves, (), (), True, False, cells).fields
+    return Native(forward, back, fields, state.fields, kept, state.buffers, (*state.alive, made))

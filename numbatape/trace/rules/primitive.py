@@ -7,6 +7,7 @@ from collections.abc import Callable
 import optree
 
 from ...errors import UnsupportedOperationError
+from ...jit.rules import is_dispatcher
 from .. import pytrees, scipy_bridge
 from ..array import TracedArray
 from ..plain import strip
@@ -14,6 +15,7 @@ from ..primitives import stop_gradient, trace_of
 from ..trace import CURRENT, current
 from .emit import emit
 from .linear import Pulled, emit_linear, is_jitted, no_further_derivative
+from .native import Entry
 from .site import ArgumentSpec, allocated
 
 
@@ -34,6 +36,21 @@ class Rule:
         self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
         self.traceable = workspace is None and not is_jitted(pullback)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether one of its functions in the sweep is compiled by Numba."""
+        return is_dispatcher(self.value) or is_dispatcher(self.pullback)
+
+    def entries(self, site, names, results, state) -> list[Entry]:
+        """Return what compiled code calls, forward and back; see `numbatape.trace.rules.native`."""
+        first = site.traced[: len(site.first)]
+        bars = site.packed([f"bar_{name}" for name in results])
+        wanted = tuple(names[k] if k in first else None for k in range(len(names)))
+        return [
+            Entry(self.value, tuple(names), tuple(results), site.single),
+            Entry(self.pullback, (bars, site.packed(results), *names), wanted, False),
+        ]
 
     def no_further_derivative(self) -> UnsupportedOperationError:
         return no_further_derivative(self.name)
