@@ -1,13 +1,13 @@
 """Rules written by the user, as sweeps call them.
 
-A ``call`` instruction's kernel calls a function pointer: no sweep stops for it, so that every way of running one
-(steady closures, bound callables, lanes) serves tapes with rules too. The table behind ``CALLS`` has a row
-for each call on the tape:
+A ``call`` instruction's kernel calls a function pointer: no sweep stops for it, so that every way of running
+one (steady closures, bound callables, lanes) serves tapes with rules too. The table behind ``CALLS`` has a
+row for each call on the tape:
 
 * a rule compiled by Numba is called as it is, without interpreter and lock; its row has the address of the
   C function and of the call's ``state`` (`numbatape.jit.rules`);
-* any other is called by ctypes. What the kernel tells, `Calls` turns into views of cells, once for each place on
-  the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
+* any other is called by ctypes. What the kernel tells, `Calls` turns into views of cells, once for each place
+  on the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
 
 An exception cannot pass through compiled code. It is kept, the sweep returns ``status.CALL`` (a
 reverse sweep goes on, but calls no more rules), and `Workspace` raises it. Of a compiled rule only the fact
@@ -24,7 +24,6 @@ import numpy as np
 
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
 from ..ops import OPCODE, status
-from ..ops.calls import ENTRIES
 from ..tape.tape import FAMILY_DTYPE, GUARD
 from .frame import WORD
 
@@ -51,7 +50,7 @@ class Call(Protocol):
         """
 
     def native(self, reverse: bool) -> Native | None:
-        """Return how to call the rule without Python, with ``reverse`` also back; None where it is not compiled."""
+        """Return how to call the rule without Python, with ``reverse`` also back; None: not so."""
 
     def explain(self, error: BaseException) -> None:
         """Say whose error it is."""

@@ -1,9 +1,9 @@
 """Rules compiled by Numba, as function pointers that a sweep calls: no interpreter, no lock.
 
 A rule's function is called by a C function ``int64 call(int64 words, int64 state)``. ``words`` is what a
-``call`` instruction's kernel says (`numbatape.ops.calls`): where its operands are. ``state`` is what stays, an
-array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of arguments and
-results, addresses of memory. Sizes are data, so one C function serves all sizes; it is compiled
+``call`` instruction's kernel says (`numbatape.ops.calls`): where its operands are. ``state`` is what
+stays, an array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of arguments
+and results, addresses of memory. Sizes are data, so one C function serves all sizes; it is compiled
 once for a rule and a signature, and kept on disk where Numba keeps the rule's own functions.
 
 An exception cannot pass. The C function notes which call failed, and `numbatape.engine.calls` makes that call
@@ -80,8 +80,8 @@ class Signature:
     arguments
         Of the functions that are called one after the other: names, and tuples of names.
     produced
-        What each part of the last one's result is: the name of a result (forward), of an argument that it is a
-        cotangent of (reverse), or None for a part that nobody wants.
+        What each part of the last one's result is: the name of a result (forward), of an argument that it is
+        a cotangent of (reverse), or None for a part that nobody wants.
     single
         Whether that is one part, not a tuple.
     reverse
@@ -283,8 +283,9 @@ def _read(signature: Signature, leaf: Leaf, name: str, cells: str, half: int) ->
     if leaf.dtype == signature.cells:
         return [f"{name} = array_at({cells}, {leaf.shape}, {leaf.numpy})"]
     buffer = f"load_i64(state, {signature.fields.index(f'{leaf.name}_buffer')})"
+    address = f"{buffer} + {half * leaf.itemsize} * {leaf.count}"
     return [
-        f"{name}_line = array_at({buffer} + {half * leaf.itemsize} * {leaf.count}, ({leaf.count},), {leaf.numpy})",
+        f"{name}_line = array_at({address}, ({leaf.count},), {leaf.numpy})",
         f"for k in range({leaf.count}):",
         f"    {name}_line[k] = {number.format('k')}",
         f"{name} = array_at(address_of({name}_line), {leaf.shape}, {leaf.numpy})",
@@ -299,7 +300,11 @@ def _stores(signature: Signature, result) -> list[str] | None:
     lines, last = [], len(signature.arguments) - 1
     for k, arguments in enumerate(signature.arguments):
         names = [x if isinstance(x, str) else f"({', '.join(x)},)" for x in arguments]
-        lines += [f"raised, {'parts' if k == last else '_'} = attempt(function{k}, ({', '.join(names)},))", "if raised != 0:", *failed]
+        lines += [
+            f"raised, {'parts' if k == last else '_'} = attempt(function{k}, ({', '.join(names)},))",
+            "if raised != 0:",
+            *failed,
+        ]
     if signature.single:
         kinds, texts = [result], ["parts"]
     elif isinstance(result, types.BaseTuple) and len(result) == len(signature.produced):

@@ -80,6 +80,7 @@ def record(function, leaves: list[InputLeaf], rebuild, transform=None, passes: b
         Whether the tape is optimised.
     """
     trace = Trace()
+    trace.swept = transform is None
     traced = []
     for leaf in leaves:
         value = leaf.value

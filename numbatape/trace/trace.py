@@ -97,12 +97,16 @@ class Trace:
     failed
         Whether an operation raised. If the function went on, no guard says for which inputs it
         raises, and the tape holds for these inputs only.
+    swept
+        Whether a reverse sweep may run over the tape; derivatives of a function are tapes of their own,
+        which run forward only.
     """
 
     def __init__(self):
         self.tape = TapeBuilder(OP_NAMES)
         self.pinned = False
         self.failed = False
+        self.swept = False
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self.differentiating: int | None = None  # the line whose reverse rule is being recorded

@@ -14,7 +14,7 @@ from ..plain import strip
 from ..primitives import stop_gradient, trace_of
 from ..trace import CURRENT, current
 from .emit import emit
-from .linear import Pulled, emit_linear, is_jitted, no_further_derivative
+from .linear import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 from .native import Entry
 from .site import ArgumentSpec, allocated
 
@@ -25,10 +25,16 @@ class Rule:
     Attributes
     ----------
     traceable
-        Whether the pullback is plain NumPy, so that it can be traced, and differentiated again.
+        Whether the pullback is plain NumPy, so that it is traced wherever its result is on a tape.
+    formula, push_formula
+        The pullback and the pushforward as Python that can be traced, for derivatives of them; None where
+        there is none.
     """
 
-    __slots__ = ("compiled", "name", "pullback", "pushforward", "traceable", "value", "workspace")
+    __slots__ = (
+        *("compiled", "formula", "name", "pullback", "push_formula", "pushforward"),
+        *("traceable", "value", "workspace"),
+    )
 
     def __init__(self, value, pullback, pushforward, workspace):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
@@ -36,6 +42,14 @@ class Rule:
         self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
         self.traceable = workspace is None and not is_jitted(pullback)
+        self.formula = python_of(pullback) if workspace is None else None
+        push = None if pushforward is None else python_of(pushforward)
+        self.push_formula = None if workspace is not None and touches(push, "workspace") else push
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether the pullback can be differentiated again."""
+        return self.formula is not None or self.push_formula is not None
 
     @property
     def is_compiled(self) -> bool:
@@ -70,7 +84,7 @@ class Primitive:
     def __init__(self, rule: Rule):
         self._rule = rule
         # Where the pullback is traced, what it captures is on tapes: these are watched for changes.
-        self._traced = [f for f in (rule.pullback, rule.pushforward) if rule.traceable and f is not None]
+        self._traced = [f for f in (rule.formula, rule.push_formula) if f is not None]
         self.__name__ = getattr(rule.value, "__name__", rule.name)
         self.__qualname__ = rule.name
         self.__doc__ = getattr(rule.value, "__doc__", None)
