@@ -2,9 +2,9 @@
 
 A rule's function is called by a C function ``int64 call(int64 words, int64 state)``. ``words`` is what a
 ``call`` instruction's kernel says (`numbatape.ops.calls`): where its operands are. ``state`` is what
-stays, an array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of arguments
-and results, addresses of memory. Sizes are data, so one C function serves all sizes; it is compiled
-once for a rule and a signature, and kept on disk where Numba keeps the rule's own functions.
+stays, an array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of
+arguments and results, addresses of memory. Sizes are data, so one C function serves all sizes; it is
+compiled once for a rule and a signature, and kept on disk where Numba keeps the rule's own functions.
 
 An exception cannot pass. The C function notes which call failed, and `numbatape.engine.calls` makes that call
 again in Python, where it raises.

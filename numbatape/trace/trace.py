@@ -116,6 +116,7 @@ class Trace:
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.captured: set[int] = set()  # whose memory literals were made of, by id
+        self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap

@@ -27,8 +27,8 @@ def no_further_derivative(name: str) -> UnsupportedOperationError:
     """Return the error for a derivative that would need the derivative of an opaque pullback."""
     return UnsupportedOperationError(
         f"the rule {name} has no derivative of this order: its pullback has a workspace, and so has its "
-        "pushforward, if it has one, so neither can be traced; give a pushforward= that does without the workspace to "
-        "nt.primitive"
+        "pushforward, if it has one, so neither can be traced; give a pushforward= that does without the "
+        "workspace to nt.primitive"
     )
 
 
