@@ -17,6 +17,7 @@ from .references import (
     ATOMS,
     CACHED,
     Reach,
+    assigns_attributes,
     fields_of,
     functions_in,
     globals_assigned,
@@ -160,10 +161,16 @@ class Copies:
         )
         if original.__kwdefaults__:
             copy.__kwdefaults__ = {k: self.value(v, names) for k, v in original.__kwdefaults__.items()}
-        copy.__dict__.update(original.__dict__)
+        if assigns_attributes(code):
+            copy.__dict__ = original.__dict__  # its own, perhaps
+        else:
+            copy.__dict__.update(original.__dict__)
         if scope is not original.__globals__:
             for name in names:
-                if name in scope:
+                if name not in original.__globals__:
+                    if name in self.known.builtins:
+                        scope[name] = self.known.builtins[name]
+                elif name in scope:
                     value = original.__globals__[name]
                     replaced = self.value(value, names)
                     if replaced is not value:  # else another function's names may have replaced it

@@ -197,8 +197,9 @@ class Reach:
 
     def needs(self, known) -> bool:
         """Whether something of it is replaced."""
-        if any(imports(function.__code__) for function in self.functions):
-            return True
+        for function in self.functions:
+            if imports(function.__code__) or not names_of(function.__code__).isdisjoint(known.builtins):
+                return True
         for value, names in self.others:
             if known.stand_in(value) is not None or python_function(value) is not None:
                 return True
@@ -221,6 +222,13 @@ def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the globals that code assigns to."""
     found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
     return tuple(found.union(*(globals_assigned(c) for c in code.co_consts if isinstance(c, types.CodeType))))
+
+
+@functools.lru_cache(maxsize=10_000)
+def assigns_attributes(code: types.CodeType) -> bool:
+    """Whether code may assign to attributes of itself, a function of that name."""
+    names = (*code.co_names, *code.co_freevars)
+    return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))
 
 
 def helpers_of(module: types.ModuleType, names) -> dict:

@@ -22,6 +22,7 @@ from .copies import Copies, copy_module
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
 from .functions.distributions import thaw
+from .functions.outside import BUILTINS, OUTSIDE
 from .functions.stand_ins import PENDING, complete
 from .references import ATOMS, Reach, names_of, users_classes, writes
 
@@ -45,8 +46,13 @@ class Table:
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         proxies = {}
+        self.builtins = BUILTINS
         for name in loaded:
-            found = complete(name)
+            found = complete(name) if name in PENDING else {}
+            for key, make in OUTSIDE.get(name, {}).items():
+                original = getattr(sys.modules[name], key, None)
+                if original is not None:
+                    found[key] = original, make(original)
             if name == "numpy":
                 found |= JOINERS | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
@@ -54,6 +60,9 @@ class Table:
             if name == "scipy.stats":
                 self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
+        vars(proxies["numpy"])["random"] = proxies["numpy.random"]
+        replaced, proxy = self.modules[id(np)]
+        self.modules[id(np)] = replaced | {"random"}, proxy
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
@@ -80,7 +89,7 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
-    return _table(tuple(name for name in PENDING if name in sys.modules), writes)
+    return _table(tuple(name for name in {**PENDING, **OUTSIDE} if name in sys.modules), writes)
 
 
 def objects_in(tree):

@@ -42,6 +42,14 @@ def user_frame():
     return sys._getframe(1)
 
 
+def _asked_by(modules: tuple[str, ...]) -> bool:
+    """Whether code of some module of the standard library is between here and the user's code."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("numbatape"):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in modules
+
+
 def where_in_user_code() -> str:
     """Return ``file:line in function`` of the user's code, for error messages."""
     frame = user_frame()
@@ -238,6 +246,18 @@ class Trace:
             self.kept[array._id] = array._value
             self.kept[out] = np.asarray(array._value).astype(FAMILY_DTYPE[family])[()]
         return out
+
+    def note_text(self, level: int = ACTIVE) -> None:
+        """Note that a value became text: where it goes nobody sees, so the tape holds for this value only.
+
+        What is written to a log goes nowhere else.
+        """
+        if self.closed or _asked_by(("logging", "warnings", "traceback", "reprlib")):
+            return
+        if level == CONSTANT:
+            self.pin_constants()
+        else:
+            self.failed = True
 
     def pin_constants(self) -> None:
         """Note that constants' contents decided what is recorded."""
