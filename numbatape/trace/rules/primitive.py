@@ -135,8 +135,8 @@ def primitive(
         differentiated again where derivatives are nested, and forward mode is its transpose.
     pushforward : callable, optional
         ``pushforward(tangents, y, *args)`` → tangent of the result, for a tuple with one tangent an argument
-        (None for arguments that are not traced). Needed for forward mode, and for Hessian-vector
-        products, where the pullback is compiled or has a workspace.
+        (None for arguments that are not traced). Needed for forward mode and for higher derivatives
+        where there is a workspace, which it does not use then.
     workspace : callable, optional
         ``workspace(*specs)`` → ``{name: (shape, dtype)}``: memory that the rule needs, for arguments of
         the given `shape` and `dtype`. It is allocated once a cache and call site, and all functions of the
@@ -155,8 +155,8 @@ def primitive(
 
     Notes
     -----
-    No function of a rule may write to its arguments. Each is called in every sweep, by Python: about
-    4 µs on top of its own time.
+    No function of a rule may write to its arguments. Each is called in every sweep: by Python, some 7 µs
+    on top of its own time, or by pointer where Numba has compiled it, 0.05 µs.
 
     Examples
     --------
