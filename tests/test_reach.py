@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import copy
 import dataclasses
 import functools
 import math
@@ -592,6 +594,54 @@ def inst_np(x):
     return np.sum(hn2.w(x) * x)
 
 
+class Abstract(abc.ABC):
+    @abc.abstractmethod
+    def w(self): ...
+
+    def total(self, x):
+        return np.sum(self.w() * x)
+
+
+class Concrete(Abstract):
+    def __init__(self, x):
+        self.x = x
+
+    def w(self):
+        return np.array([self.x[0], 2 * self.x[1], math.exp(self.x[2])])
+
+
+class Doubled:
+    def w(self):
+        return super().w() * 2.0
+
+
+class Both(Doubled, Concrete):
+    def w(self):
+        return super().w() / 2.0
+
+    def again(self):
+        return type(self)(self.x)
+
+
+class Tree:
+    def __init__(self, k, x, *children):
+        self.k, self.x, self.children = k, x, children
+
+    def total(self):
+        own = np.array([self.x[self.k], math.exp(self.x[self.k])])
+        weight = [own[0], 2 * own[0], own[1]][self.k] * self.x[self.k]
+        return weight + sum(child.total() for child in self.children)
+
+
+CASES["abstract base"] = lambda x: Concrete(x).total(x)
+CASES["is a, and is a kind of"] = lambda x: (
+    Concrete(x).total(x) * isinstance(Concrete(x), Abstract) * issubclass(Concrete, Abstract)
+)
+CASES["super in two bases"] = lambda x: Both(x).again().total(x)
+CASES["objects in objects"] = lambda x: Tree(0, x, Tree(1, x), Tree(2, x)).total()
+CASES["deep copy"] = lambda x: copy.deepcopy(Concrete(x)).total(x)
+
+
 # What an argument's own class defines is reached too.
 @dataclasses.dataclass
 class Model:
@@ -679,6 +729,24 @@ def test_assignments_to_globals_and_attributes_arrive():
     nt.grad(f)(X)
     assert f.calls > 0
     assert type(f.inner) is Inner
+
+
+class Tally:
+    calls = 0
+
+    @classmethod
+    def count(cls, x):
+        cls.calls += 1
+        return np.array([x[0], math.exp(x[1])]) * cls.calls
+
+
+def test_a_classes_own_state_arrives():
+    Tally.calls = 0
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(Tally.count(x)), X)
+    first = Tally.calls
+    for k in range(first + 1, first + 4):
+        assert nt.value_and_gradient(cache, X)[0] == pytest.approx((X[0] + np.exp(X[1])) * k)
+    assert Tally.calls == first + 3
 
 
 def test_a_users_lru_cache_keeps_no_traced_value():

@@ -249,7 +249,7 @@ class Copies:
             self._objects[id(original)] = result  # its attributes may lead back to it
             for name, part in fields_of(original).items():
                 if self.value(part) is not part and not hasattr(cls, name):
-                    setattr(made, name, self._attribute(name))
+                    type.__setattr__(made, name, self._attribute(name))
             return result
         return original
 
@@ -295,7 +295,7 @@ class Copies:
                 for name, member in members_of(base).items():
                     copy = self._member(member)
                     if copy is not member:
-                        setattr(own, name, copy)
+                        type.__setattr__(own, name, copy)
                         if isinstance(copy, functools.cached_property):
                             copy.__set_name__(own, name)
         return found
@@ -336,6 +336,16 @@ def _standing(meta: type) -> type:
             if trace is not None and type(made) is self:
                 trace.stand_ins.append((made, own))
             return made
+
+        def __setattr__(self, name, value):
+            if name in vars(self):
+                super().__setattr__(name, value)
+            setattr(self.__numbatape_own__, name, value)  # whoever looks at the class must see it
+
+        def __delattr__(self, name):
+            if name in vars(self):
+                super().__delattr__(name)
+            delattr(self.__numbatape_own__, name)
 
         def __instancecheck__(self, instance):
             return isinstance(instance, self.__numbatape_own__)
