@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -556,3 +559,47 @@ def test_derivatives_of_order_two_and_three(name):
     weigh = [lambda s, g=g: np.sum(nt.grad(f(g))(v) * s) for g in (rule, plain_logsum)]
     np.testing.assert_allclose(*(nt.grad(h)(1.5) for h in weigh), rtol=1e-11)
     check_rule(rule, x, t, float32=False)
+
+
+def test_explicit_signatures_and_other_layouts(interpreted):
+    """A function compiled for any layout takes contiguous arrays too."""
+    value = numba.njit("float64(float64[:], float64)")(lambda x, t: np.sum(x) * t)
+    pullback = numba.njit("UniTuple(float64[:], 1)(float64, float64, float64[:])")(
+        lambda ybar, y, x: (np.ones((x.size, 2))[:, 0] * ybar,)
+    )
+    half = nt.primitive(
+        value, pullback=numba.njit(lambda ybar, y, x, t: (np.full(x.size, ybar * t), ybar * np.sum(x)))
+    )
+    whole = nt.primitive(numba.njit("float64(float64[:])")(lambda x: np.sum(x)), pullback=pullback)
+    got = nt.grad(lambda x, t: half(x, t) * whole(x), (0, 1))(np.array([1.0, 2.0]), 3.0)
+    np.testing.assert_allclose(got[0], [18.0, 18.0])
+    np.testing.assert_allclose(got[1], 9.0)
+    assert not interpreted
+
+
+def test_clones_in_threads():
+    a, b = RNG.normal(size=(40, 30, 20)), RNG.normal(size=(20, 10))
+    cache = nt.prepare_gradient_cache(lambda a, b: np.sum(np.sin(mul(a, b))), a[0], b)
+
+    def work(k):
+        own = cache.clone()
+        return [nt.value_and_gradient(own, x, b)[1][0] for x in a[k::4]]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(4)))
+    for k, grads in enumerate(found):
+        for x, grad in zip(a[k::4], grads, strict=True):
+            np.testing.assert_allclose(grad, np.cos(x @ b) @ b.T, rtol=1e-11, atol=1e-12)
+
+
+def test_a_compiled_rule_is_freed():
+    def once():
+        pullback = numba.njit(lambda ybar, y, x: (np.full(x.size, ybar),))
+        rule = nt.primitive(numba.njit(lambda x: np.sum(x)), pullback=pullback)
+        np.testing.assert_array_equal(nt.grad(lambda x: rule(x))(np.ones(2)), np.ones(2))
+        assert len(rule._rule.compiled) == 2
+        return weakref.ref(rule)
+
+    gone = once()
+    gc.collect()
+    assert gone() is None
