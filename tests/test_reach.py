@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 import numbatape as nt
 from numbatape.errors import LeakError
-from numbatape.trace import scipy_bridge
+from numbatape.trace import pytrees, scipy_bridge
 
 X = np.array([0.5, 1.5, 2.0])
 
@@ -729,6 +729,24 @@ def test_assignments_to_globals_and_attributes_arrive():
     nt.grad(f)(X)
     assert f.calls > 0
     assert type(f.inner) is Inner
+
+
+def test_derivatives_inside_of_objects():
+    """The gradient of a function of an object that the function makes."""
+
+    def inner(model):
+        return np.sum(model.weights(np.ones(2)) ** 2)
+
+    def f(x):
+        return np.sum(nt.grad(inner)(Model(x[:2])).w ** 2)
+
+    registered = []
+    for _ in range(3):
+        nt.clear_caches()
+        want = [8.0 * X[0], 16.0 * np.exp(4.0 * X[1]), 0.0]
+        np.testing.assert_allclose(nt.grad(lambda x: f(x))(X), want)
+        registered.append(len(pytrees._registered))
+    assert registered[0] == registered[2]  # what was made for a trace is let go
 
 
 class Tally:

@@ -13,6 +13,7 @@ import functools
 import inspect
 import types
 
+from . import pytrees
 from .references import (
     ATOMS,
     CACHED,
@@ -247,6 +248,7 @@ class Copies:
             result = object.__new__(made)
             object.__setattr__(result, "__dict__", original.__dict__)
             self._objects[id(original)] = result  # its attributes may lead back to it
+            self._note(result, cls)
             for name, part in fields_of(original).items():
                 if self.value(part) is not part and not hasattr(cls, name):
                     type.__setattr__(made, name, self._attribute(name))
@@ -276,9 +278,14 @@ class Copies:
             cls = type(each)
             if self._needed(cls):
                 object.__setattr__(each, "__class__", self.value(cls))
-                trace = current()
-                if trace is not None:
-                    trace.stand_ins.append((each, cls))
+                self._note(each, cls)
+
+    @staticmethod
+    def _note(made, cls: type) -> None:
+        """Note an object that is to be of its own class again."""
+        trace = current()
+        if trace is not None:
+            trace.stand_ins.append((made, cls))
 
     def subclass(self, cls: type) -> type:
         """Return a subclass with copied members; ``super()`` finds copies too."""
@@ -363,6 +370,9 @@ def _is(left, right) -> bool:
 def restore(trace) -> None:
     """Give the objects that a trace made back to their own classes."""
     for made, cls in trace.stand_ins:
+        standing = type(made)
         with contextlib.suppress(TypeError):  # a class whose objects are laid out in another way
             object.__setattr__(made, "__class__", cls)
+        if standing is not cls:
+            pytrees.forget(standing)
     trace.stand_ins.clear()
