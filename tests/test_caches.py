@@ -615,6 +615,23 @@ def test_debug_mode_agrees(f):
     np.testing.assert_allclose(out[0], nt.value_and_gradient(plain, X)[1][0], rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.cumsum(np.exp(x)).astype(float) ** 2),
+        lambda x: np.sum(np.exp(np.sum(np.tanh(x)) * 0.01) * np.arange(200.0)),
+        lambda x: np.float64(1.5) * np.sum(np.cumsum(np.exp(x))),
+    ],
+)
+def test_debug_mode_casts_float32_without_alarm(f):
+    """Rounded otherwise than by NumPy in float32, a sum is not wrong in float64."""
+    x = np.linspace(0.1, 0.9, 200).astype(np.float32)
+    value, (gradient,) = nt.value_and_gradient(nt.prepare_gradient_cache(f, x, config=DEBUG), x)
+    want = nt.value_and_gradient(nt.prepare_gradient_cache(f, x), x)
+    np.testing.assert_allclose(value, want[0], rtol=1e-5)
+    np.testing.assert_allclose(gradient, want[1][0], rtol=1e-4)
+
+
 def test_debug_mode_of_pullbacks():
     f = lambda x: (np.cumsum(x), x[0] * x, 1.0)  # noqa: E731
     ybar = (X, X + 1, 0.0)

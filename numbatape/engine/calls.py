@@ -1,27 +1,34 @@
 """Rules written by the user, as sweeps call them.
 
-A ``call`` instruction's kernel calls a function pointer of ctypes: no sweep stops for it, so that every
-way of running one (steady closures, bound callables, lanes) serves tapes with rules too. What the
-kernel tells, `Calls` turns into views of cells, once for each place on the plan: a call site, and in
-lanes each lane, has an instance of its rule with memory of its own.
+A ``call`` instruction's kernel calls a function pointer: no sweep stops for it, so that every way of running
+one (steady closures, bound callables, lanes) serves tapes with rules too. The table behind ``CALLS`` has a
+row for each call on the tape:
+
+* a rule compiled by Numba is called as it is, without interpreter and lock; its row has the address of the
+  C function and of the call's ``state`` (`numbatape.jit.rules`);
+* any other is called by ctypes. What the kernel tells, `Calls` turns into views of cells, once for each place
+  on the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
 
 An exception cannot pass through compiled code. It is kept, the sweep returns ``status.CALL`` (a
-reverse sweep goes on, but calls no more rules), and `Workspace` raises it.
+reverse sweep goes on, but calls no more rules), and `Workspace` raises it. Of a compiled rule only the fact
+is known: the call is made again in Python, where it raises.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
-from ..ops import status
-from ..tape.tape import FAMILY_DTYPE
+from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
+from ..ops import OPCODE, status
+from ..tape.tape import FAMILY_DTYPE, GUARD
 from .frame import WORD
 
-OPERANDS = 8  # words that a kernel writes into CALL
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+CACHE_LINE = 64
 
 
 class Instance(Protocol):
@@ -42,6 +49,12 @@ class Call(Protocol):
         Adjoints are None where there are none.
         """
 
+    def native(self, reverse: bool) -> Native | None:
+        """Return how to call the rule without Python, with ``reverse`` also back; None: not so."""
+
+    def explain(self, error: BaseException) -> None:
+        """Say whose error it is."""
+
 
 class Calls:
     """One workspace's instances of the rules on its tape.
@@ -52,67 +65,144 @@ class Calls:
         Whose tape has calls.
     v, g
         Value and adjoint cells by family.
+    native
+        Whether compiled rules are called as they are; else by Python.
     """
 
-    def __init__(self, plan, v, g):
+    def __init__(self, plan, v, g, native: bool = True):
         self._calls = plan.tape.calls
         self._cells = v, g
         self._active = plan.active
         self._instances: dict[tuple[int, int], Instance] = {}
-        self.words = np.zeros(OPERANDS, np.int64)
+        self.words = np.zeros(WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
         # These refer to this object, and it to them: the garbage collector's.
         self._pointers = POINTER(self.forward), POINTER(self.reverse), POINTER(self.reverse_all)
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
-        self._table = np.array(addresses, np.int64)
+        self._table = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
+        self._alive: list = []
+        if native:
+            for number, instruction in self._instructions(plan, v):
+                self._make_native(plan, number, instruction)
+
+    def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
+        """Yield (number of a call, its instruction) of calls that one instruction makes."""
+        code = plan.tape.code
+        found: dict[int, list[int]] = {}
+        calls = (code["op"] != GUARD) & (code["op"] >> 1 == OPCODE["call"])
+        for k in np.flatnonzero(calls).tolist():
+            family, cell = plan.cell(int(code["c"][k]))
+            found.setdefault(int(v[family][cell]), []).append(k)
+        for number, places in found.items():
+            if len(places) == 1:
+                yield number, places[0]
+
+    def _make_native(self, plan, number: int, instruction: int) -> None:
+        """Let a call go to compiled code where its rule is compiled."""
+        call, row = self._calls[number], plan.tape.code[instruction]
+        native = call.native(bool(row["active"] & 1))
+        operands = [int(row[name]) for name in "ab"]
+        if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
+            return
+        *batch, m = plan.shape(int(row["out"]))
+        family, first = plan.cell(int(row["out"]))
+        itemsize = FAMILY_DTYPE[family].itemsize
+        lanes = int(np.prod(batch)) if m else 1
+        start, _ = self._active[family]
+        v, g = (cells[family].ctypes.data for cells in self._cells)
+        state = {"v": v, "g": g - itemsize * start, "first": first, "size": m, **native.fields}
+        offset = 0
+        for name, shape, dtype in native.memory:
+            state[f"{name}_at"] = offset
+            offset += -(-int(np.prod(shape)) * dtype.itemsize // CACHE_LINE) * CACHE_LINE
+        state |= {"lane": offset, "memory": self._memory(offset * lanes)}
+        state |= {f"{name}_buffer": self._memory(size) for name, size in native.buffers}
+        words = np.array([state.get(name, 0) for name in native.names], np.int64)
+        self._alive += [words, native.alive]
+        self._table[number, 3] = words.ctypes.data
+        for column, address in enumerate((native.forward, native.reverse)):
+            if address:
+                self._table[number, column] = address
+
+    def _memory(self, size: int) -> int:
+        """Return the address of zeros that live as long as this object, on a cache line."""
+        memory = np.zeros(size + CACHE_LINE, np.uint8)
+        self._alive.append(memory)
+        return memory.ctypes.data + -memory.ctypes.data % CACHE_LINE
 
     def into(self, frame: np.ndarray) -> Calls:
         """Write the frame's words about calls."""
         frame[WORD["CALLS"]] = self._table.ctypes.data
         frame[WORD["CALL"]] = self.words.ctypes.data
         self.raised = frame[WORD["RAISED"] : WORD["RAISED"] + 1]
+        self.words[RAISED], self.words[STATUS] = self.raised.ctypes.data, status.CALL
         return self
 
     def begin(self) -> None:
         """Forget what an earlier sweep raised, but no interrupt that a steady call swallowed."""
         error, self.error = self.error, None
-        self.raised[0] = status.DONE
+        self.raised[0], self.words[FAILED] = status.DONE, 0
         if error is not None and not isinstance(error, Exception):
             raise error
 
     def end(self) -> None:
         """Raise what a rule raised in the sweep that has ended."""
-        if self.error is not None:
-            error, self.error = self.error, None
-            self.raised[0] = status.DONE
-            raise error
+        failed = int(self.words[FAILED])
+        if self.error is None and not failed:
+            return
+        error, self.error = self.error, None
+        self.raised[0], self.words[FAILED] = status.DONE, 0
+        if error is None:
+            error = self._again(failed > 1)
+        raise error
 
-    def forward(self, number: int, out: int) -> int:
-        """Compute the result of a call, at its first cell; return a status."""
+    def _again(self, back: bool) -> BaseException:
+        """Make the call of a compiled rule that failed again, in Python; return what it raises."""
+        self.words[: NUMBER + 1] = self.words[COPY : COPY + NUMBER + 1]
+        number = int(self.words[NUMBER])
+        try:
+            instance = self._place(number, int(self.words[0]))
+            instance.forward()  # for what it leaves in its memory
+            if back:
+                instance.reverse(False)
+        except BaseException as error:
+            self._calls[number].explain(error)
+            return error
+        return RuntimeError(f"{self._calls[number]!r} raised when it was compiled, and did not in Python")
+
+    def forward(self, _words=0, _state=0) -> int:
+        """Compute the result of the call that the words tell; return a status."""
         if self.error is not None:
             return status.CALL
         try:
-            (self._instances.get((number, out)) or self._place(number, out)).forward()
+            self._instance().forward()
         except BaseException as error:
             return self._failed(error)
         return status.DONE
 
-    def reverse(self, number: int, out: int, rest_needed: bool = False) -> int:
+    def reverse(self, _words=0, _state=0, rest_needed: bool = False) -> int:
         """Add to the adjoints of a call's arguments; return a status."""
         if self.error is not None:
             return status.CALL
         try:
-            (self._instances.get((number, out)) or self._place(number, out)).reverse(rest_needed)
+            self._instance().reverse(rest_needed)
         except BaseException as error:
             return self._failed(error)
         return status.DONE
 
-    def reverse_all(self, number: int, out: int) -> int:
+    def reverse_all(self, _words=0, _state=0) -> int:
         """Do the same where the arguments that a rule's pullback is not for take an adjoint too."""
-        return self.reverse(number, out, True)
+        return self.reverse(rest_needed=True)
+
+    def _instance(self) -> Instance:
+        """Return the instance of the call that the words tell."""
+        words = self.words
+        number, out = words.item(NUMBER), words.item(0)
+        return self._instances.get((number, out)) or self._place(number, out)
 
     def _failed(self, error: BaseException) -> int:
+        self._calls[self.words.item(NUMBER)].explain(error)
         self.error = error
         self.raised[0] = status.CALL
         return status.CALL
@@ -120,7 +210,7 @@ class Calls:
     def _place(self, number: int, out: int) -> Instance:
         """Make the instance of a call whose kernel has just said where its operands are."""
         call = self._calls[number]
-        _, m, a, n, step_a, b, p, step_b = self.words.tolist()
+        _, m, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
         instance = self._instances[number, out] = call.place(
             self._view(call.family, out, m, 1),
             self._view(call.family, a, n, step_a),

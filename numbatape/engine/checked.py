@@ -14,6 +14,7 @@ import re
 import numpy as np
 
 from ..jit import language, symbols
+from ..ops.calls import ENTRIES
 from ..tape.tape import F32, F64, FAMILY_DTYPE
 from .calls import Calls
 from .chain import sweep_source
@@ -110,6 +111,19 @@ def module(source: str) -> dict:
     return names
 
 
+class _CallTable:
+    """The table behind ``CALLS``, where every rule is called by Python."""
+
+    def __init__(self, calls: Calls):
+        self._sweeps = calls.forward, calls.reverse, calls.reverse_all
+
+    def __call__(self, entry: int):
+        return self._sweeps[entry % ENTRIES]
+
+    def __getitem__(self, entry: int) -> int:
+        return 0
+
+
 class CheckedWorkspace:
     """A workspace whose sweeps are interpreted with every cell access checked.
 
@@ -127,7 +141,7 @@ class CheckedWorkspace:
         self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
         self._sweeps = module(sweep_source())
-        self._calls = Calls(plan, self.v, self.g) if plan.tape.calls else None
+        self._calls = Calls(plan, self.v, self.g, native=False) if plan.tape.calls else None
         self.words = self._frame()
 
     def _frame(self) -> list:
@@ -147,8 +161,7 @@ class CheckedWorkspace:
             "SEED_COUNT": len(plan.tape.outputs),
         }
         if self._calls is not None:
-            sweeps = self._calls.forward, self._calls.reverse, self._calls.reverse_all
-            values |= {"CALLS": lambda direction: sweeps[direction], "CALL": Cells(self._calls.words)}
+            values |= {"CALLS": _CallTable(self._calls), "CALL": Cells(self._calls.words)}
         return [values.get(name, 0) for name in WORDS]
 
     def _kernel(self, number: int, direction: str):

@@ -87,14 +87,15 @@ def write(name: str, key: str, compiled: ObjectFile, source: str) -> bool:
     directory = cache_directory()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _replace(directory / f"{name}-{key}.py", source.encode())
-        _replace(directory / f"{name}-{key}.nto", json.dumps(fields).encode() + b"\n" + compiled.code)
+        replace(directory / f"{name}-{key}.py", source.encode())
+        replace(directory / f"{name}-{key}.nto", json.dumps(fields).encode() + b"\n" + compiled.code)
     except OSError:
         return False
     return True
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace(path: Path, content: bytes) -> None:
+    """Write a file so that readers see all of it or nothing."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
     try:
         with os.fdopen(handle, "wb") as file:

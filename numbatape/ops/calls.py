@@ -1,14 +1,17 @@
-"""The call of a rule that the user has written: Python (or what Python calls), by function pointer.
+"""The call of a rule that the user has written, by function pointer.
 
 Operands are the rule's arguments, flattened one after the other: those that its pullback is for, and
-those that it is not for. The kernel writes where they are into the ``CALL`` words, and calls what
-`numbatape.engine.calls` has put into the frame, with the call's number and the result's cell.
+those that it is not for. The kernel writes where they are, and the call's number, into the ``CALL``
+words, and calls what `numbatape.engine.calls` has put into the frame for this number: Python, or a rule
+compiled by Numba (`numbatape.jit.rules`), which takes no interpreter lock.
 """
 
 from .table import array_op
 
+ENTRIES = 4  # of the table behind CALLS, a call: forward, reverse, reverse where b takes an adjoint, state
 
-def place(call_q, o, m, a, n, sa0, b, p, sb0):
+
+def place(call_q, o, m, a, n, sa0, b, p, sb0, number):
     """Write where a call's result and its operands are."""
     call_q[0] = o
     call_q[1] = m
@@ -18,6 +21,7 @@ def place(call_q, o, m, a, n, sa0, b, p, sb0):
     call_q[5] = b
     call_q[6] = p
     call_q[7] = sb0
+    call_q[8] = number
 
 
 @array_op("call", "(n),(p),()->(m)", index="c")
@@ -25,9 +29,14 @@ class Call:
     """Result m of arguments n and p; c is the number of the call on its tape."""
 
     def forward(w, d, o, a, b, c, n, p, m, sa0, sb0):
-        place(w[CALL], o, m, a, n, sa0, b, p, sb0)  # noqa: F821  (a word of the frame)
-        return invoke(w[CALLS], 0, int(d[c]), o)  # noqa: F821
+        number = int(d[c])
+        place(w[CALL], o, m, a, n, sa0, b, p, sb0, number)  # noqa: F821  (a word of the frame)
+        table_q = w[CALLS]  # noqa: F821
+        return invoke(table_q, ENTRIES * number, w[CALL], table_q[ENTRIES * number + 3])  # noqa: F821
 
     def reverse(w, d, o, a, b, c, n, p, m, sa0, sb0, need_b):
-        place(w[CALL], o, m, a, n, sa0, b, p, sb0)  # noqa: F821  (a word of the frame)
-        invoke(w[CALLS], 1 + need_b, int(d[c]), o)  # noqa: F821
+        number = int(d[c])
+        place(w[CALL], o, m, a, n, sa0, b, p, sb0, number)  # noqa: F821  (a word of the frame)
+        table_q = w[CALLS]  # noqa: F821
+        at = ENTRIES * number
+        invoke(table_q, at + 1 + need_b, w[CALL], table_q[at + 3])  # noqa: F821

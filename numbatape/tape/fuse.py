@@ -71,13 +71,14 @@ class Fusion:
         op, reader = columns["op"][at], columns["op"][k]
         if (columns["out"][at] != value and not seen_flat) or (op ^ reader) & 1:
             return None
-        if columns["stage"][at] != columns["stage"][k]:
+        name = self.builder.names[op >> 1]
+        if columns["stage"][at] != columns["stage"][k] or (name != "neg" and name not in FUSED):
             return None
-        for name in "ab":
-            operand = columns[name][at]
+        for place in "ab":
+            operand = columns[place][at]
             if operand != NONE and self.last[self.group[operand]] > at:
                 return None
-        return at, self.builder.names[op >> 1]
+        return at, name
 
     def _rewrite(self, k: int, name: str, a: int, b: int, c: int, active: int) -> None:
         columns = self.columns

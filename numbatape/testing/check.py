@@ -20,7 +20,7 @@ from ..config import Config
 from ..trace import pytrees
 from .differences import extrapolated
 from .failures import DerivativeError, compare
-from .memory import check_growth
+from .memory import check_growth, peak_of
 from .point import Point, contents, copied, float_leaves, is_active, unmarked, weighed
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
@@ -39,6 +39,8 @@ def check_derivatives(
     points: int = 2,
     float32: bool = True,
     forward: bool = True,
+    reference: Callable | None = None,
+    max_bytes: int | None = None,
     seed: int = 0,
 ) -> None:
     """Check a function's derivatives, at some arguments and near them.
@@ -70,6 +72,10 @@ def check_derivatives(
         Whether to check float32 arguments too, for dtypes alone.
     forward
         Whether to check forward mode, which a rule without a pushforward may not have.
+    reference
+        Another function of the same arguments, which is right: value and gradient are compared with its.
+    max_bytes
+        How many bytes a steady call may allocate at most (the float that it returns not counted); None: any.
     seed
         Of the random numbers.
 
@@ -95,6 +101,10 @@ def check_derivatives(
             value = f(*unmarked(copied(moved.args)))
         if all(np.isfinite(leaf).all() for leaf in float_leaves(value)):
             _Check(f, moved, options, rng).run()
+    if reference is not None:
+        _check_reference(f, reference, point, options[2], rng)
+    if max_bytes is not None:
+        _check_allocations(f, point, max_bytes)
     _check_sharing(f, point, rng)
     if float32:
         _check_dtypes(f, point, np.dtype(np.float32))
@@ -189,29 +199,25 @@ class _Check:
         count = min(COORDINATES, x.size)
         chosen = np.sort(self.rng.permutation(x.size)[:count])
         value = abs(at(x))
+        rows = []
         for k in chosen:
             unit = np.zeros(x.size)
             unit[k] = 1.0
-            self._one(
-                what,
-                self.point.labels[k],
-                gradient[k],
-                lambda h, u=unit: at(x + h * u),
-                STEP * max(1.0, abs(x[k])),
-                scale,
-                value,
-            )
+            step = STEP * max(1.0, abs(x[k]))
+            row = self._one(gradient[k], lambda h, u=unit: at(x + h * u), step, scale, value)
+            rows.append((self.point.labels[k], *row))
         for _ in range(DIRECTIONS if x.size > count else 0):
             v = self.rng.normal(size=x.size)
             v /= np.linalg.norm(v)
-            self._one(
-                what, "a random direction", gradient @ v, lambda h, v=v: at(x + h * v), STEP, scale, value
-            )
+            row = self._one(gradient @ v, lambda h, v=v: at(x + h * v), STEP, scale, value)
+            rows.append(("a random direction", *row))
+        _settled(what, rows)
 
-    def _one(self, what, where, got, f, step, scale, value) -> None:
+    def _one(self, got, f, step, scale, value) -> tuple:
+        """Return (computed, by differences, error of that, tolerance)."""
         wanted, error = extrapolated(f, step)
         tolerance = self.atol + self.rtol * max(scale, abs(float(wanted))) + 1e-10 * value
-        _settled(what, where, got, wanted, error, tolerance)
+        return got, wanted, error, tolerance
 
     # ---- second order
 
@@ -256,11 +262,11 @@ class _Check:
         size = max(1.0, float(np.max(np.abs(v))))
         wanted, error = extrapolated(gradient_at, STEP / size)
         noise = 1e-10 * np.max(np.abs(gradient), initial=0.0)
+        rows = []
         for k in range(v.size):
             tolerance = self.atol + self.rtol * max(scale, abs(float(wanted[k]))) + noise
-            _settled(
-                "a Hessian-vector product", point.labels[k], products[0][k], wanted[k], error[k], tolerance
-            )
+            rows.append((point.labels[k], products[0][k], wanted[k], error[k], tolerance))
+        _settled("a Hessian-vector product", rows)
 
     def _joined(self, parts, args, alone: bool) -> np.ndarray:
         """Return a gradient of the differentiated arguments as one vector."""
@@ -268,20 +274,61 @@ class _Check:
         return self.point.flat([None if isinstance(x, (Constant, Static)) else next(rows) for x in args])
 
 
-def _settled(what, where, got, wanted, error, tolerance) -> None:
-    """Compare with a difference; raise too where the differences do not agree with one another."""
-    got, wanted, error = float(got), float(wanted), float(error)
-    if abs(got - wanted) > tolerance + min(error, tolerance):
-        raise DerivativeError(
-            f"{what} at {where}: {got!r} computed, {wanted!r} by extrapolated differences (whose error is "
-            f"about {error:.1e})"
-        )
-    if not (np.isfinite(wanted) and error <= 10.0 * tolerance):
-        raise DerivativeError(
-            f"{what} at {where}: {got!r} computed, but differences do not settle (about {wanted!r}, error "
-            f"about {error:.1e}): the function is not smooth there, not finite nearby, or not a function of "
-            "its arguments"
-        )
+def _settled(what: str, rows) -> None:
+    """Compare with differences; raise too where the differences do not agree with one another.
+
+    Parameters
+    ----------
+    rows
+        ``(coordinate, computed, by differences, error of that, tolerance)``; the worst is reported.
+    """
+    worst, text = 0.0, ""
+    for where, *numbers in rows:
+        got, wanted, error, tolerance = map(float, numbers)
+        head = f"{what} at {where}: {got!r} computed"
+        excess = abs(got - wanted) / (tolerance + min(error, tolerance))
+        if not excess <= 1.0:
+            found = f"{head}, {wanted!r} by extrapolated differences (whose error is about {error:.1e})"
+        elif not (np.isfinite(wanted) and error <= 10.0 * tolerance):
+            excess = 1.0  # less than any that differs
+            found = (
+                f"{head}, but differences do not settle (about {wanted!r}, error about {error:.1e}): the "
+                "function is not smooth there, not finite nearby, or not a function of its arguments"
+            )
+        else:
+            continue
+        if not excess < worst:
+            worst, text = (excess if excess == excess else np.inf), found
+    if text:
+        raise DerivativeError(text)
+
+
+def _check_reference(f: Callable, reference: Callable, point: Point, tolerances, rng) -> None:
+    """Compare value and gradient with those of another function."""
+    leaves = [float_leaves(g(*unmarked(copied(point.args)))) for g in (f, reference)]
+    if list(map(np.shape, leaves[0])) != list(map(np.shape, leaves[1])):
+        shapes = [list(map(np.shape, part)) for part in leaves]
+        raise DerivativeError(f"the results have shapes {shapes[0]}, those of the reference {shapes[1]}")
+    weights = [rng.uniform(0.5, 1.5, np.shape(x)) for x in leaves[0]]
+    found = []
+    for g in (f, reference):
+        args = copied(point.args)
+        value, grads = value_and_gradient(prepare_gradient_cache(weighed(g, weights), *args), *args)
+        found.append(np.append(point.flat(grads), float(value)))
+    within = tolerances[0] * np.max(np.abs(found[1]), initial=0.0) + tolerances[1]
+    names = "here", "of the reference"
+    compare("the value", found[0][-1], names, found[1][-1], within)
+    compare("the gradient", found[0][:-1], names, found[1][:-1], within, "entry ")
+
+
+def _check_allocations(f: Callable, point: Point, max_bytes: int) -> None:
+    """Check what a steady call allocates: bound to its buffers, so that results are none of it."""
+    args = copied(point.args)
+    leaves = float_leaves(f(*unmarked(copied(point.args))))
+    weights = [np.ones(np.shape(x)) for x in leaves]
+    peak = peak_of(prepare_gradient_cache(weighed(f, weights), *args).bind(*args))
+    if peak > max_bytes:
+        raise DerivativeError(f"a steady call allocates {peak} bytes, more than {max_bytes}")
 
 
 def _check_sharing(f: Callable, point: Point, rng) -> None:

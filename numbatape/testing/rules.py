@@ -28,7 +28,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     *args
         Arrays and floats, which are differentiated, and what else the rule takes, as it is.
     order : {1, 2}, optional
-        Of derivatives; by default 2 where the pullback can be traced, else 1.
+        Of derivatives; by default 2 where the pullback or the pushforward can be traced, else 1.
     **options
         As for `check_derivatives`.
 
@@ -49,7 +49,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     numbatape.testing.failures.DerivativeError: the gradient at argument 0[0]: ...
     """
     if order is None:
-        order = 2 if not isinstance(f, Primitive) or f._rule.traceable else 1
+        order = 2 if not isinstance(f, Primitive) or f._rule.has_formula else 1
     chosen = [k for k, arg in enumerate(args) if is_active(arg)]
 
     def of_floats(*floats):
@@ -61,7 +61,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     floats = [args[k] for k in chosen]
     if isinstance(f, Primitive):
         _alone(f._rule, args, chosen, np.random.default_rng(options.get("seed", 0)))
-        if order == 1 and f._rule.pushforward is None and not f._rule.traceable:
+        if f._rule.pushforward is None and not f._rule.has_formula:
             options["forward"] = False
     check_derivatives(of_floats, *floats, order=order, **options)
 

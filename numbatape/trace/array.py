@@ -318,13 +318,17 @@ class TracedArray(Methods, Reads):
     def __delitem__(self, key):
         raise ValueError("cannot delete array elements")
 
+    # As NumPy writes it: the program may read it.
     def __repr__(self):
-        return f"TracedArray({self._value!r})"
+        self._trace.note_text(self._level)
+        return repr(self._value)
 
     def __str__(self):
+        self._trace.note_text(self._level)
         return str(self._value)
 
     def __format__(self, spec):
+        self._trace.note_text(self._level)
         return format(self._value, spec)
 
     def __copy__(self):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import io
 import random
 import sys
 import sysconfig
@@ -67,6 +68,8 @@ class Environment:
         self._attributes: list[tuple] = []  # (owner, name, value)
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
+        self._absent: list[tuple] = []  # (mapping, key that it does not have)
+        self._iterates = False
         self._generators: list = []
         self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
         self._package = _top(getattr(function, "__module__", None))
@@ -75,10 +78,13 @@ class Environment:
     @property
     def empty(self) -> bool:
         """Whether there is no binding that `rebound` would look at."""
-        return not (self._cells or self._bindings or self._attributes or self._sequences or self._sets)
+        named = self._cells or self._bindings or self._attributes or self._absent
+        return not (named or self._sequences or self._sets or self._iterates)
 
     def rebound(self) -> bool:
         """Whether a name stands for another value than before (contents of arrays aside)."""
+        if self._iterates:
+            return True
         try:
             for cell, value in self._cells:
                 now = cell.cell_contents
@@ -97,6 +103,8 @@ class Environment:
         for container, entries in self._sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True
+        if any(key in mapping for mapping, key in self._absent):
+            return True
         return any(container != entries for container, entries in self._sets)
 
     def rewritten(self) -> bool:
@@ -145,6 +153,9 @@ class Environment:
         if isinstance(value, _GENERATORS):
             self._generators.append(value)
             return ()
+        if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):
+            self._iterates = True  # what it gives next cannot be looked at
+            return ()
         if isinstance(value, types.ModuleType):
             return ()  # only the attributes that code names are read: see _module
         if isinstance(value, type):
@@ -182,11 +193,16 @@ class Environment:
             self._attributes.append((function, "__defaults__", function.__defaults__))
             yield function.__defaults__
         yield function.__kwdefaults__
-        fields = vars(function)
-        for name, part in fields.items():
-            if isinstance(part, (*NUMBERS, np.ndarray, *_SEQUENCES, dict)):
-                self._bindings.append((fields, name, part))
-                yield part
+        attributes = vars(function)
+        for name, value in list(attributes.items()):
+            if name == "__wrapped__":
+                yield value
+            elif not name.startswith("__"):
+                self._bindings.append((attributes, name, value))
+                yield value
+        code = function.__code__
+        if code.co_name in (*code.co_names, *code.co_freevars):  # it may make attributes of its own
+            self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
         names = _names(function.__code__)
         yield from self._bound(function.__globals__, names, names)
 

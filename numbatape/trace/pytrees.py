@@ -80,3 +80,10 @@ def _register(leaf) -> bool:
     optree.register_pytree_node(cls, apart, together, namespace=NAMESPACE)
     _registered.add(cls)
     return True
+
+
+def forget(cls) -> None:
+    """Let go of a dataclass that was made for one trace."""
+    if cls in _registered:
+        _registered.discard(cls)
+        optree.unregister_pytree_node(cls, namespace=NAMESPACE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
-from . import pytrees, randomness, scipy_bridge
+from . import copies, pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .plain import strip
 from .primitives import contiguous, family_of
@@ -85,6 +85,7 @@ def record(
     """
     trace = Trace()
     trace.strong = strong
+    trace.swept = transform is None
     traced = []
     for leaf in leaves:
         value = leaf.value
@@ -101,8 +102,9 @@ def record(
     try:
         args, kwargs = rebuild(traced)
         with np.errstate(all="ignore"), randomness.forbidden():
-            run = scipy_bridge.rebind(function)
+            run = scipy_bridge.rebind(function, (args, kwargs))
             result = (run if transform is None else transform(run))(*args, **kwargs)
+            copies.restore(trace)
             return _finish(trace, result, passes)
     except (TypeError, ValueError) as error:
         # NumPy reports what float(x) raised in ``a[0] = x`` as the cause of an error of its own.
@@ -111,6 +113,7 @@ def record(
         raise
     finally:
         CURRENT.reset(token)
+        copies.restore(trace)
         trace.closed = True
 
 

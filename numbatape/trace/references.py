@@ -1,17 +1,31 @@
-"""What the user's code refers to: names, helpers, methods; and whether it writes to arrays."""
+"""What the user's code refers to: names, helpers, classes, objects; and whether it writes to arrays."""
 
 from __future__ import annotations
 
 import contextlib
 import dis
+import enum
 import functools
 import types
 
 import numpy as np
 
-from .capture import is_user_file, is_users_class
+from .capture import NUMBERS, is_user_file, is_users_class
 
+ATOMS = (
+    *NUMBERS,
+    type(None),
+    np.ndarray,
+    types.CodeType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
+CACHED = type(functools.lru_cache(len))
+CONTAINERS = frozenset((list, tuple, dict))
+SHORT = 100  # entries of a container that are looked at
+_OF_CLASSES = frozenset(("__dict__", "__weakref__", "__class__", "__annotations__", "__dataclass_fields__"))
 STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 STORE_ATTR = dis.opmap["STORE_ATTR"]
 PARTS = frozenset(("real", "imag", "flat"))  # attributes of arrays that may be assigned to
@@ -26,12 +40,6 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     """Return the global and attribute names of code and of the functions inside it."""
     inner = (names_of(c) for c in code.co_consts if isinstance(c, types.CodeType))
     return frozenset(code.co_names).union(*inner)
-
-
-@functools.lru_cache(maxsize=10_000)
-def assigns_globals(code: types.CodeType) -> bool:
-    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return STORE_GLOBAL in code.co_code[::2] or any(map(assigns_globals, inner))
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -54,102 +62,186 @@ def is_users(code: types.CodeType) -> bool:
 
 
 def python_function(value) -> types.FunctionType | None:
-    """Return the user's Python function behind a value: itself, or a Numba dispatcher's."""
+    """Return the user's Python function behind a value: itself, or a Numba dispatcher's.
+
+    A library's function that has one of the user's in its closure, as decorators make them, counts too.
+    """
     if value.__class__ is not types.FunctionType:
         if not type(value).__module__.startswith("numba."):
             return None
         value = getattr(value, "py_func", None)
         if value.__class__ is not types.FunctionType:
             return None
-    return value if is_users(value.__code__) else None
+    if is_users(value.__code__):
+        return value
+    return value if any(map(_is_users_function, contents(value))) else None
+
+
+def _is_users_function(value) -> bool:
+    return value.__class__ is types.FunctionType and is_users(value.__code__)
+
+
+def contents(function: types.FunctionType):
+    """Yield what stands in a function's closure."""
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that is filled later
+            yield cell.cell_contents
 
 
 @functools.lru_cache(maxsize=1_000)
 def users_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases, in the order of lookup.
 
-    None where nothing can stand in for an object.
+    None where nothing can stand in for an object: exceptions are caught, and members of enumerations
+    compared, by class.
     """
+    if issubclass(cls, (BaseException, enum.Enum, type)):
+        return ()
     own = tuple(base for base in cls.__mro__ if is_users_class(base))
     return () if any("__init_subclass__" in vars(base) for base in own) else own
 
 
-def own_methods(cls: type) -> dict[str, types.FunctionType]:
-    """Return the methods that a class of the user's defines, as they are now."""
-    members = vars(cls).items()
-    return {k: v for k, v in members if v.__class__ is types.FunctionType and is_users(v.__code__)}
+def members_of(cls: type) -> dict[str, object]:
+    """Return what a class of the user's defines itself: functions in any wrapping, and what code may use."""
+    return {k: v for k, v in vars(cls).items() if not isinstance(v, ATOMS) and k not in _OF_CLASSES}
 
 
-def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """Return the user's own methods of a class; those of bases too, also where they are overridden."""
-    classes = users_classes(cls)
-    found = {f"{base.__qualname__}.{k}": v for base in classes for k, v in own_methods(base).items()}
-    call = next((own_methods(base)["__call__"] for base in classes if "__call__" in own_methods(base)), None)
-    return found if call is None else {**found, "__call__": call}
+def functions_in(value) -> tuple:
+    """Return the functions inside of a method or a descriptor, and of what wraps one."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return (value.__func__,)
+    if isinstance(value, property):
+        return value.fget, value.fset, value.fdel
+    if isinstance(value, functools.cached_property):
+        return (value.func,)
+    if type(value) is np.vectorize:
+        return (value.pyfunc,)
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
+    if isinstance(value, functools.partial):
+        return value.func, *value.args, *value.keywords.values()
+    if isinstance(value, CACHED) and value.__wrapped__.__code__.co_argcount:
+        return (value.__wrapped__,)
+    return ()
+
+
+def small(value):
+    """Return the entries of a short list, tuple or dictionary, which may be functions."""
+    if value.__class__ in CONTAINERS and len(value) <= SHORT:
+        return value.values() if value.__class__ is dict else value
+    return ()
+
+
+def fields_of(value) -> dict[str, object]:
+    """Return the attributes of an object of the user's that lead to something else."""
+    fields = getattr(value, "__dict__", None)
+    if fields.__class__ is not dict:
+        return {}
+    return {k: v for k, v in fields.items() if not isinstance(v, ATOMS)}
 
 
 def referents(function: types.FunctionType):
     """Yield the values that a function refers to: globals by name, cells, defaults."""
-    for value in _referred(function):
-        yield value
-        if type(value) is np.vectorize:
-            yield value.pyfunc
+    if is_users(function.__code__):
+        scope = function.__globals__
+        for name in names_of(function.__code__):
+            if name in scope:
+                yield scope[name]
+        yield from function.__defaults__ or ()
+        yield from (function.__kwdefaults__ or {}).values()
+    yield from contents(function)
 
 
-def _referred(function: types.FunctionType):
-    scope = function.__globals__
-    for name in names_of(function.__code__):
-        if name in scope:
-            yield scope[name]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is filled later
-            yield cell.cell_contents
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
+class Reach:
+    """Everything of the user's that some values lead to.
 
+    Attributes
+    ----------
+    functions
+        The user's functions.
+    others
+        ``(value, names)`` of what else was met: the names are those that the code which refers to it uses,
+        None where no code does directly.
+    """
 
-def reached(*functions: types.FunctionType):
-    """Yield the user's functions that some functions can reach, these first."""
-    seen, waiting = set(map(id, functions)), list(functions)
-    while waiting:
-        current = waiting.pop()
-        yield current
-        names = names_of(current.__code__)
-        for value in referents(current):
+    def __init__(self, *values):
+        self.functions: list[types.FunctionType] = []
+        self.others: list[tuple] = []
+        seen: set = set()
+        waiting = [(value, None) for value in values]
+        while waiting:
+            value, names = waiting.pop()
+            if isinstance(value, ATOMS):
+                continue
             is_module = value.__class__ is types.ModuleType
-            parts = helpers_of(value, names) if is_module else {**methods_of(type(value)), "": value}
-            for part in parts.values():
-                helper = python_function(part)
-                if helper is not None and id(helper) not in seen:
+            key = (id(value), names) if is_module else id(value)
+            if key in seen:
+                continue
+            seen.add(key)
+            helper = python_function(value)
+            if helper is not None:
+                if helper is not value:
+                    self.others.append((value, names))
+                    if id(helper) in seen:
+                        continue
                     seen.add(id(helper))
-                    waiting.append(helper)
+                self.functions.append(helper)
+                used = names_of(helper.__code__)
+                waiting += [(part, used) for part in referents(helper)]
+                continue
+            self.others.append((value, names))
+            if is_module:
+                waiting += [(part, names) for part in helpers_of(value, names).values()]
+                continue
+            parts = [*functions_in(value), *small(value)]
+            if isinstance(value, type):
+                parts += [part for cls in users_classes(value) for part in members_of(cls).values()]
+            elif users_classes(type(value)):
+                parts += [type(value), *fields_of(value).values()]
+            waiting += [(part, None) for part in parts]
 
-
-def needs(functions: list[types.FunctionType], known) -> bool:
-    """Whether one of some functions refers to something replaced."""
-    for function in functions:
-        names = names_of(function.__code__)
-        if not names.isdisjoint(known.builtins):
-            return True
-        for value in referents(function):
-            if known.stand_in(value) is not None:
+    def needs(self, known) -> bool:
+        """Whether something of it is replaced."""
+        for function in self.functions:
+            if imports(function.__code__) or not names_of(function.__code__).isdisjoint(known.builtins):
+                return True
+        for value, names in self.others:
+            if known.stand_in(value) is not None or python_function(value) is not None:
+                return True
+            if type(value) is np.vectorize:
                 return True
             if value.__class__ is types.ModuleType:
                 replaced, _ = known.modules.get(id(value), (frozenset(), None))
-                if not replaced.isdisjoint(names):
+                if replaced and (names is None or not replaced.isdisjoint(names)):
                     return True
-                parts = helpers_of(value, names).values()
-            else:
-                parts = (value,)
-            # A Numba dispatcher: its Python function is what can be traced.
-            if any(python_function(part) not in (None, part) for part in parts):
-                return True
-    return False
+        return False
+
+
+@functools.lru_cache(maxsize=10_000)
+def imports(code: types.CodeType) -> bool:
+    """Whether code imports something when it runs."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return IMPORT_NAME in code.co_code[::2] or any(map(imports, inner))
+
+
+@functools.lru_cache(maxsize=10_000)
+def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
+    """Return the names of the globals that code assigns to."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    return tuple(found.union(*(globals_assigned(c) for c in code.co_consts if isinstance(c, types.CodeType))))
+
+
+@functools.lru_cache(maxsize=10_000)
+def assigns_attributes(code: types.CodeType) -> bool:
+    """Whether code may assign to attributes of itself, a function of that name."""
+    names = (*code.co_names, *code.co_freevars)
+    return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))
 
 
 def helpers_of(module: types.ModuleType, names) -> dict:
-    """Return the functions of a user's module that code may call."""
+    """Return what of a user's module code may use: functions, classes, objects, modules."""
     file = getattr(module, "__file__", None)
-    if file is None or not is_user_file(file):
+    if file is None or names is None or not is_user_file(file):
         return {}
-    return {n: v for n, v in vars(module).items() if n in names and python_function(v) is not None}
+    found = vars(module)
+    return {n: found[n] for n in names if n in found and not isinstance(found[n], ATOMS)}

@@ -42,6 +42,14 @@ def user_frame():
     return sys._getframe(1)
 
 
+def _asked_by(modules: tuple[str, ...]) -> bool:
+    """Whether code of some module of the standard library is between here and the user's code."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("numbatape"):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in modules
+
+
 def where_in_user_code() -> str:
     """Return ``file:line in function`` of the user's code, for error messages."""
     frame = user_frame()
@@ -97,12 +105,16 @@ class Trace:
     failed
         Whether an operation raised. If the function went on, no guard says for which inputs it
         raises, and the tape holds for these inputs only.
+    swept
+        Whether a reverse sweep may run over the tape; derivatives of a function are tapes of their own,
+        which run forward only.
     """
 
     def __init__(self):
         self.tape = TapeBuilder(OP_NAMES)
         self.pinned = False
         self.failed = False
+        self.swept = False
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self.differentiating: int | None = None  # the line whose reverse rule is being recorded
@@ -113,6 +125,7 @@ class Trace:
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.captured: set[int] = set()  # whose memory literals were made of, by id
+        self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
@@ -239,6 +252,18 @@ class Trace:
             self.kept[array._id] = array._value
             self.kept[out] = np.asarray(array._value).astype(FAMILY_DTYPE[family])[()]
         return out
+
+    def note_text(self, level: int = ACTIVE) -> None:
+        """Note that a value became text: where it goes nobody sees, so the tape holds for this value only.
+
+        What is written to a log goes nowhere else.
+        """
+        if self.closed or _asked_by(("logging", "warnings", "traceback", "reprlib")):
+            return
+        if level == CONSTANT:
+            self.pin_constants()
+        else:
+            self.failed = True
 
     def pin_constants(self) -> None:
         """Note that constants' contents decided what is recorded."""

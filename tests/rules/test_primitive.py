@@ -314,30 +314,33 @@ def test_a_pullback_in_numpy_differentiates_again(mode):
     np.testing.assert_allclose(*products, rtol=1e-11, atol=1e-12)
 
 
-def test_second_order_through_a_pushforward_in_numpy():
-    """The Hessian of a compiled rule, by the gradient of its pushforward."""
+@pytest.mark.parametrize("mode", ["forward_over_reverse", "reverse_over_forward"])
+@pytest.mark.parametrize("rule", [norm, pushed_norm])
+def test_second_order_through_a_compiled_rule(rule, mode):
+    """By the pushforward, or by the Python behind the compiled pullback."""
     x, v = np.array([1.0, 2.0, 2.0]), np.array([0.5, -1.0, 0.0])
-    config = nt.Config(second_order_mode="forward_over_reverse")
-    with pytest.raises(UnsupportedOperationError, match="_norm has no derivative of this order"):
-        nt.value_and_hvp(nt.prepare_hvp_cache(lambda x: pushed_norm(x), x, config=config), v, x)
-    config = nt.Config(second_order_mode="reverse_over_forward")
-    cache = nt.prepare_hvp_cache(lambda x: pushed_norm(x), x, config=config)
-    with pytest.raises(UnsupportedOperationError, match="_norm has no pushforward"):
-        nt.value_and_hvp(nt.prepare_hvp_cache(lambda x: norm(x), x, config=config), v, x)
-    want = nt.prepare_hvp_cache(lambda x: np.sqrt(np.sum(x**2)), x)
-    np.testing.assert_allclose(
-        nt.value_and_hvp(cache, v, x)[2], nt.value_and_hvp(want, v, x)[2], rtol=1e-12, atol=1e-14
+    config = nt.Config(second_order_mode=mode)
+    got, want = (
+        nt.value_and_hvp(nt.prepare_hvp_cache(f, x, config=config), v, x)[2]
+        for f in (lambda x: rule(x), lambda x: np.sqrt(np.sum(x**2)))
     )
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
 
 
-def test_an_outer_gradient_through_an_opaque_pullback_raises():
-    """Never a silent zero: the inner gradient depends on x through the pullback's arguments."""
-
-    def f(x):
-        return np.sum(nt.grad(norm)(x) ** 3)
-
-    with pytest.raises(UnsupportedOperationError, match="_norm has no derivative of this order"):
-        nt.grad(f)(np.array([1.0, 2.0]))
+def test_second_order_without_any_formula_raises():
+    """Never a silent zero: the inner gradient depends on the argument through the pullback's arguments."""
+    x = RNG.normal(size=(3, 4))
+    for mode, message in (
+        ("reverse_over_forward", "_mul has no pushforward"),
+        ("forward_over_reverse", "_mul has no derivative of this order"),
+    ):
+        config = nt.Config(second_order_mode=mode)
+        with pytest.raises(UnsupportedOperationError, match=message):
+            nt.value_and_hvp(
+                nt.prepare_hvp_cache(lambda a: np.sum(bare_mul(a, a.T) ** 2), x, config=config), x, x
+            )
+    with pytest.raises(UnsupportedOperationError, match="_mul has no derivative of this order"):
+        nt.grad(lambda a: np.sum(nt.grad(lambda a: np.sum(bare_mul(a, a.T)))(a) ** 2))(x)
 
 
 # ---- memory

@@ -110,10 +110,54 @@ def test_wrong_pullbacks(name):
         check_rule(rule(pullback), X)
 
 
+def test_the_worst_coordinate_is_named():
+    factors = np.array([1.0, 1.01, 5.0, 1.1])
+    wrong = rule(lambda ybar, y, x: (3.0 * ybar * x**2 * factors,))
+    with pytest.raises(DerivativeError, match=r"the gradient at argument 0\[2\]: "):
+        check_rule(wrong, np.ones(4), order=1)
+
+
+def test_against_a_reference():
+    check_rule(mul_rule, X, Y, reference=np.matmul)
+    with pytest.raises(
+        DerivativeError, match=r"the gradient at entry \[\d+\]: \S+ here, \S+ of the reference"
+    ):
+        check_rule(
+            rule(lambda ybar, y, x: (3.0 * ybar * x**2,)),
+            X,
+            reference=lambda x: x**3 + x - nt.stop_gradient(x),
+        )
+    with pytest.raises(DerivativeError, match="the value"):
+        check_derivatives(lambda x: np.sum(x), X, reference=lambda x: np.sum(x) + 1e-4)
+    with pytest.raises(DerivativeError, match="shapes"):
+        check_derivatives(lambda x: x, X, reference=lambda x: np.sum(x))
+
+
+def test_allocations():
+    def value(x, workspace):
+        return np.power(x, 3.0, out=workspace.y)
+
+    def pullback(ybar, y, x, workspace):
+        np.multiply(x, x, out=workspace.dx)
+        np.multiply(workspace.dx, ybar, out=workspace.dx)
+        return (np.multiply(workspace.dx, 3.0, out=workspace.dx),)
+
+    def sizes(x):
+        return {"y": (x.shape, x.dtype), "dx": (x.shape, x.dtype)}
+
+    x = RNG.normal(size=500)
+    check_rule(nt.primitive(value, pullback=pullback, workspace=sizes), x, order=1, points=0, max_bytes=2000)
+    with pytest.raises(DerivativeError, match=r"a steady call allocates \d+ bytes, more than 2000"):
+        check_rule(rule(lambda ybar, y, x: (3.0 * ybar * x**2,)), x, order=1, points=0, max_bytes=2000)
+
+
+mul_rule = nt.primitive(lambda a, b: a @ b, pullback=lambda ybar, y, a, b: (ybar @ b.T, a.T @ ybar))
+
+
 def test_transposed():
     wrong = nt.primitive(lambda a, b: a @ b, pullback=lambda ybar, y, a, b: (ybar @ b, a.T @ ybar))
     square = X[:, :3], X[:, 1:]
-    with pytest.raises(DerivativeError, match=r"the gradient at argument 0\[0, 0\]"):
+    with pytest.raises(DerivativeError, match=r"the gradient at argument 0\[0, 2\]"):
         check_rule(wrong, *square)
 
 

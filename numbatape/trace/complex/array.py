@@ -136,12 +136,15 @@ class TracedComplex(Methods):
         raise ValueError("cannot delete array elements")
 
     def __repr__(self):
-        return f"TracedComplex({self._value!r})"
+        self._trace.note_text()
+        return repr(self._value)
 
     def __str__(self):
+        self._trace.note_text()
         return str(self._value)
 
     def __format__(self, spec):
+        self._trace.note_text()
         return format(self._value, spec)
 
     def __copy__(self):

@@ -1,12 +1,21 @@
-"""The reverse rule of a call of a rule that the user has written: the user's own, recorded."""
+"""The reverse rule of a call of a rule that the user has written: the user's own, recorded.
+
+A pullback that is compiled, or has a workspace, stands on the tape as a call itself (`Pulled`), and so does
+the pushforward, which is its transpose (`Pushed`). Both are linear in their first arguments. For what they
+are not linear in, they are recorded by a formula: the pullback, or the transpose of the pushforward, in
+plain Python.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...tape.tape import FAMILY_DTYPE
+from ...tape.tape import ACTIVE, FAMILY_DTYPE
+from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
 from ..rules.emit import flattened
+from ..rules.linear import Linear, Pulled
+from . import transforms  # which imports this module by way of `adjoint`
 from .pullbacks import pulls
 
 
@@ -15,18 +24,38 @@ def call(ct, z, operands, need):
     trace = z._trace
     number = int(value_of(operands[2]))
     site = trace.tape.calls[number]
+    rule, (args, results) = site.rule, trace.sites[number]
+    cotangents = [_part(ct, port) for port in site.results]
     if need[1]:
-        raise site.rule.no_further_derivative()
-    args, results = trace.sites[number]
-    parts = site.rule.nested(site, [_part(ct, port) for port in site.results], results, args)
+        parts = _of_everything(trace, site, args, cotangents)
+    elif isinstance(rule, Linear):
+        if rule.rule.pushforward is None and rule.rule.has_formula:
+            parts = _recorded(trace, rule.transpose(), [*cotangents, *rule.split(site.filled(args))[1]])
+        else:
+            parts = rule.nested(site, cotangents, results, args)
+    # A reverse sweep will come through here, and it calls no pullback of a pullback.
+    elif not rule.traceable and rule.has_formula and trace.swept and any(x._level == ACTIVE for x in args):
+        parts = _recorded(trace, Pulled(rule, site), [*cotangents, *results, *args])
+    else:
+        parts = rule.nested(site, cotangents, results, args)
+    first = len(site.first)
+    return (
+        _joined(trace, site, parts[:first], site.first),
+        _joined(trace, site, parts[first:], site.rest) if need[1] else None,
+        None,
+    )
+
+
+def _joined(trace, site, parts, ports):
+    """Return cotangents as the one of an operand; None for zero."""
     if all(part is None for part in parts):
-        return None, None, None
+        return None
     dtype = FAMILY_DTYPE[site.family]
     filled = [
         np.zeros(port.shape, dtype) if part is None else part
-        for part, port in zip(parts, site.first, strict=False)
+        for part, port in zip(parts, ports, strict=False)
     ]
-    return flattened(trace, filled, dtype), None, None
+    return flattened(trace, filled, dtype)
 
 
 def _part(ct, port):
@@ -34,3 +63,44 @@ def _part(ct, port):
     part = ct[port.start] if port.shape == () else ct[port.start : port.stop].reshape(port.shape)
     narrow = port.dtype == FLOAT32 and value_of(part).dtype != FLOAT32
     return np.astype(part, np.float32) if narrow else part
+
+
+# ---- formulas
+
+
+def _of_everything(trace, site, args, cotangents) -> list:
+    """Return the cotangents of all traced arguments of a pullback or a pushforward, recorded by a formula."""
+    linear = site.rule
+    if not isinstance(linear, Linear) or not linear.rule.has_formula:
+        raise linear.no_further_derivative()
+    chosen = [k for k, x in enumerate(args) if transforms.is_float(x)]
+
+    def function(leaves):
+        given = list(args)
+        for k, leaf in zip(chosen, leaves, strict=True):
+            given[k] = leaf
+        return tuple(_recorded(trace, linear, site.filled(given)))
+
+    run = transforms.Linearised(trace, function, [args[k] for k in chosen])
+    parts: list = [None] * len(args)
+    for k, part in zip(chosen, run.pull(_of_outputs(run, cotangents)), strict=True):
+        parts[k] = part
+    return parts
+
+
+def _of_outputs(run, cotangents) -> list:
+    """Return the cotangents of the parts of a result that are traced."""
+    pairs = zip(run.parts, cotangents, strict=True)
+    return [ct for part, ct in pairs if part.__class__ is TracedArray and transforms.is_float(part)]
+
+
+def _recorded(trace, linear: Linear, flat) -> list:
+    """Record a pullback or a pushforward by its formula, or as the transpose of the other's."""
+    if linear.formula is not None:
+        return linear.direct(flat)
+    other = linear.transpose()
+    first, rest = linear.split(flat)
+    zeros = [np.zeros(shape, dtype)[()] for shape, dtype in linear.kinds()]
+    run = transforms.Linearised(trace, lambda ghosts: tuple(other.direct([*ghosts, *rest])), zeros)
+    pulled = run.pull(_of_outputs(run, first))
+    return [transforms.or_zeros(part, zero) for part, zero in zip(pulled, zeros, strict=True)]

@@ -18,7 +18,7 @@ from ..primitives import (
     view,
 )
 from ..trace import CURRENT, Trace, where_in_user_code
-from .site import ArgumentSpec, Port, Site, allocated, plain_result, ports_of
+from .site import ArgumentSpec, Port, Site, allocated, explain, plain_result, ports_of
 
 
 def emit(rule, args: list, rest: tuple[int, ...] = ()):
@@ -56,9 +56,11 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     trace.tape.calls.append(site)
     dtype = np.float32 if exact else np.float64
     flat = np.concatenate([np.ravel(part).astype(dtype) for part in results])
+    # Compiled code reads its arguments where they stand: one after the other.
+    dense = rule.is_compiled
     operands = (
-        flattened(trace, [args[k] for k in first], dtype),
-        flattened(trace, [args[k] for k in others], dtype),
+        flattened(trace, [args[k] for k in first], dtype, dense),
+        flattened(trace, [args[k] for k in others], dtype, dense),
         np.float64(site.number),
     )
     out = array_instruction("call", operands, flat)
@@ -74,11 +76,16 @@ def _again(x: TracedArray, value) -> TracedArray:
     return new_traced(x._trace, value, x._id, x._level, x._family)
 
 
-def flattened(trace: Trace, parts: list, dtype):
-    """Return arrays and numbers, traced or not, one after the other in one vector."""
+def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
+    """Return arrays and numbers, traced or not, one after the other in one vector.
+
+    With ``dense`` its cells follow one another too; a view with steps is copied.
+    """
     lines = [_line(x) for x in parts]
     if len(lines) == 1 and lines[0].__class__ is TracedArray and lines[0].ndim:
-        return lines[0]
+        layout = trace.tape.layouts[trace.tape.values[lines[0]._id][2]]
+        if not dense or lines[0].size < 2 or layout.strides == (1,):
+            return lines[0]
     pieces, start = [], 0
     for line in lines:
         stop = start + np.size(value_of(line))
@@ -117,6 +124,9 @@ def _value(rule, values: list, specs) -> tuple[list, bool]:
     token = CURRENT.set(None)  # verbs in the rule are not those of this trace
     try:
         result = rule.value(*given, **allocated(rule.workspace, specs))
+    except Exception as error:
+        explain(rule, error)
+        raise
     finally:
         CURRENT.reset(token)
     for k, (now, before) in enumerate(zip(given, values, strict=True)):

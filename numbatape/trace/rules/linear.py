@@ -6,11 +6,16 @@ to these alone; ``y`` and the arguments of the rule are the rest.
 
 from __future__ import annotations
 
+import dis
+import inspect
+
 import numpy as np
 
 from ...errors import OutputError, UnsupportedOperationError
+from ...jit.rules import is_dispatcher
 from .. import scipy_bridge
 from .emit import emit
+from .native import Entry
 
 
 def is_jitted(function) -> bool:
@@ -21,9 +26,26 @@ def is_jitted(function) -> bool:
 def no_further_derivative(name: str) -> UnsupportedOperationError:
     """Return the error for a derivative that would need the derivative of an opaque pullback."""
     return UnsupportedOperationError(
-        f"the rule {name} has no derivative of this order: its pullback (and its pushforward, if it has one) "
-        "is compiled or has a workspace, so it cannot be traced; write it in plain NumPy, without a workspace"
+        f"the rule {name} has no derivative of this order: its pullback has a workspace, and so has its "
+        "pushforward, if it has one, so neither can be traced; give a pushforward= that does without the "
+        "workspace to nt.primitive"
     )
+
+
+def python_of(function):
+    """Return what can be traced in place of a function: the Python behind what Numba compiled."""
+    return getattr(function, "py_func", function)
+
+
+def touches(function, name: str) -> bool:
+    """Whether a function's code reads a parameter."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    read = {
+        i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD") or "DEREF" in i.opname
+    }
+    return name in read
 
 
 def emit_linear(rule, first, results, args):
@@ -45,9 +67,43 @@ class Linear:
 
     def __init__(self, rule, site):
         self.rule, self.site = rule, site
+        self.compiled = rule.compiled
+        self.first_value = rule.value
         # Memory of its own: what `value` leaves in it is computed again.
         own = rule.workspace
         self.workspace = None if own is None else lambda *_: own(*site.specs)
+
+    @property
+    def is_compiled(self) -> bool:
+        return is_dispatcher(self.rule.pullback) or is_dispatcher(self.rule.pushforward)
+
+    def _entries(self, linear, y, given, state, produced) -> tuple[Entry, Entry]:
+        """Return what compiled code calls: the pullback and the pushforward.
+
+        Parameters
+        ----------
+        linear
+            Names of cotangents, of tangents.
+        y, given
+            Names of the rule's results and of its traced arguments.
+        produced
+            Names of the pushforward's results, of the pullback's.
+        """
+        site, rule = self.site, self.rule
+        args = [None if k in site.traced else state.constant(f"c{k}", x) for k, x in enumerate(site.args)]
+        for position, name in zip(site.traced, given, strict=True):
+            args[position] = name
+        cotangents, tangents = linear
+        full = ["None"] * len(args)
+        wanted: list[str | None] = [None] * len(args)
+        for position, tangent, name in zip(site.traced, tangents, produced[1], strict=True):
+            full[position], wanted[position] = tangent, name
+        results = site.packed(y)
+        before = tuple(args)
+        return (
+            Entry(rule.pullback, (site.packed(cotangents), results, *args), tuple(wanted), False, before),
+            Entry(rule.pushforward, (tuple(full), results, *args), tuple(produced[0]), site.single, before),
+        )
 
     def no_further_derivative(self) -> UnsupportedOperationError:
         return no_further_derivative(self.rule.name)
@@ -58,6 +114,18 @@ class Linear:
         rest = len(self.site.results) + count
         return flat[:-rest], flat[-rest:-count], flat[-count:]
 
+    def split(self, flat):
+        """Return (what it is linear in, the rest)."""
+        count = len(flat) - len(self.site.results) - len(self.site.traced)
+        return list(flat[:count]), list(flat[count:])
+
+    def _call(self, function, *args):
+        """Call a formula, whose operations are recorded; it does without the workspace."""
+        keywords = {}
+        if self.rule.workspace is not None and "workspace" in inspect.signature(function).parameters:
+            keywords["workspace"] = None
+        return scipy_bridge.rebind(function)(*args, **keywords)
+
     def _pull(self, flat, memory) -> tuple:
         """Return the cotangents of the traced arguments."""
         site, rule = self.site, self.rule
@@ -65,14 +133,18 @@ class Linear:
         args = site.filled(given)
         if memory:
             rule.value(*args, **memory)
-        parts = rule.pullback(site.packed(ybar), site.packed(y), *args, **memory)
-        specs = [site.specs[k] for k in site.traced]
+        return self._pulled(rule.pullback(site.packed(ybar), site.packed(y), *args, **memory))
+
+    def _pulled(self, parts) -> tuple:
+        kinds = self._cotangent_kinds()
         return tuple(
-            np.zeros(spec.shape, spec.dtype if spec.dtype.kind == "f" else float)[()]
-            if part is None
-            else part
-            for part, spec in zip(site.checked_cotangents(parts), specs, strict=True)
+            np.zeros(shape, dtype)[()] if part is None else part
+            for part, (shape, dtype) in zip(self.site.checked_cotangents(parts), kinds, strict=True)
         )
+
+    def _cotangent_kinds(self) -> list[tuple]:
+        specs = [self.site.specs[k] for k in self.site.traced]
+        return [(spec.shape, spec.dtype if spec.dtype.kind == "f" else np.dtype(float)) for spec in specs]
 
     def _push(self, flat, memory) -> tuple:
         """Return the tangents of the results."""
@@ -103,9 +175,9 @@ class Linear:
 
     def _no_pushforward(self) -> UnsupportedOperationError:
         return UnsupportedOperationError(
-            f"the rule {self.rule.name} has no pushforward, which forward mode needs here: its pullback is "
-            "compiled or has a workspace, so it cannot be traced and transposed; give pushforward= to "
-            "nt.primitive, or use reverse mode"
+            f"the rule {self.rule.name} has no pushforward, which forward mode needs here: its pullback has "
+            "a workspace, so it cannot be traced and transposed; give pushforward= to nt.primitive, or use "
+            "reverse mode"
         )
 
 
@@ -113,6 +185,29 @@ class Pulled(Linear):
     """The pullback as a rule, of ``(*ybar, *y, *args)``."""
 
     name = property(lambda self: f"pullback of {self.rule.name}")
+
+    def entries(self, site, names, results, state) -> list[Entry]:
+        ybar, y, given = self._split(names)
+        tangents = [f"bar_{name}" for name in results]
+        back, push = self._entries((ybar, tangents), y, given, state, (ybar, results))
+        return [back, push]
+
+    @property
+    def formula(self):
+        return self.rule.formula
+
+    def transpose(self) -> Linear:
+        return Pushed(self.rule, self.site)
+
+    def kinds(self) -> list[tuple]:
+        """Return (shape, dtype) of each result."""
+        return self._cotangent_kinds()
+
+    def direct(self, flat) -> list:
+        """Record the pullback's own formula; return its results."""
+        site, (ybar, y, given) = self.site, self._split(flat)
+        parts = self._call(self.rule.formula, site.packed(ybar), site.packed(y), *site.filled(given))
+        return list(self._pulled(parts))
 
     def value(self, *flat, **memory):
         return self._pull(flat, memory)
@@ -126,16 +221,45 @@ class Pulled(Linear):
         if rule.pushforward is None:
             raise self._no_pushforward()
         _, y, given = self._split(args)
+        pushed = Pushed(rule, mine)
         if rule.workspace is not None or is_jitted(rule.pushforward):
-            return list(emit_linear(Pushed(rule, mine), tangents, y, given))
-        push = scipy_bridge.rebind(rule.pushforward)
-        return list(self._pushed(push(self._tangents(tangents), mine.packed(y), *mine.filled(given))))
+            return list(emit_linear(pushed, tangents, y, given))
+        return pushed.direct([*tangents, *y, *given])
 
 
 class Pushed(Linear):
     """The pushforward as a rule, of ``(*tangents, *y, *args)``."""
 
     name = property(lambda self: f"pushforward of {self.rule.name}")
+
+    def entries(self, site, names, results, state) -> list[Entry]:
+        tangents, y, given = self._split(names)
+        cotangents = [f"bar_{name}" for name in results]
+        back, push = self._entries((cotangents, tangents), y, given, state, (results, tangents))
+        return [push, back]
+
+    @property
+    def formula(self):
+        return self.rule.push_formula
+
+    def transpose(self) -> Linear:
+        return Pulled(self.rule, self.site)
+
+    def kinds(self) -> list[tuple]:
+        """Return (shape, dtype) of each result."""
+        ports = self.site.results
+        return [(port.shape, port.dtype if port.dtype.kind == "f" else np.dtype(float)) for port in ports]
+
+    def direct(self, flat) -> list:
+        """Record the pushforward's own formula; return its results."""
+        site, (tangents, y, given) = self.site, self._split(flat)
+        return list(
+            self._pushed(
+                self._call(
+                    self.rule.push_formula, self._tangents(tangents), site.packed(y), *site.filled(given)
+                )
+            )
+        )
 
     def value(self, *flat, **memory):
         return self._push(flat, memory)

@@ -7,13 +7,15 @@ from collections.abc import Callable
 import optree
 
 from ...errors import UnsupportedOperationError
+from ...jit.rules import is_dispatcher
 from .. import pytrees, scipy_bridge
 from ..array import TracedArray
 from ..plain import strip
 from ..primitives import stop_gradient, trace_of
 from ..trace import CURRENT, current
 from .emit import emit
-from .linear import Pulled, emit_linear, is_jitted, no_further_derivative
+from .linear import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
+from .native import Entry
 from .site import ArgumentSpec, allocated
 
 
@@ -23,16 +25,46 @@ class Rule:
     Attributes
     ----------
     traceable
-        Whether the pullback is plain NumPy, so that it can be traced, and differentiated again.
+        Whether the pullback is plain NumPy, so that it is traced wherever its result is on a tape.
+    formula, push_formula
+        The pullback and the pushforward as Python that can be traced, for derivatives of them; None where
+        there is none.
     """
 
-    __slots__ = ("name", "pullback", "pushforward", "traceable", "value", "workspace")
+    __slots__ = (
+        *("compiled", "formula", "name", "pullback", "push_formula", "pushforward"),
+        *("traceable", "value", "workspace"),
+    )
 
     def __init__(self, value, pullback, pushforward, workspace):
         self.value, self.pullback, self.pushforward = value, pullback, pushforward
         self.workspace = workspace
+        self.compiled: dict = {}  # by signature; see `numbatape.jit.rules`
         self.name = getattr(value, "__qualname__", None) or repr(value)
         self.traceable = workspace is None and not is_jitted(pullback)
+        self.formula = python_of(pullback) if workspace is None else None
+        push = None if pushforward is None else python_of(pushforward)
+        self.push_formula = None if workspace is not None and touches(push, "workspace") else push
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether the pullback can be differentiated again."""
+        return self.formula is not None or self.push_formula is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether one of its functions in the sweep is compiled by Numba."""
+        return is_dispatcher(self.value) or is_dispatcher(self.pullback)
+
+    def entries(self, site, names, results, state) -> list[Entry]:
+        """Return what compiled code calls, forward and back; see `numbatape.trace.rules.native`."""
+        first = site.traced[: len(site.first)]
+        bars = site.packed([f"bar_{name}" for name in results])
+        wanted = tuple(names[k] if k in first else None for k in range(len(names)))
+        return [
+            Entry(self.value, tuple(names), tuple(results), site.single),
+            Entry(self.pullback, (bars, site.packed(results), *names), wanted, False),
+        ]
 
     def no_further_derivative(self) -> UnsupportedOperationError:
         return no_further_derivative(self.name)
@@ -52,7 +84,7 @@ class Primitive:
     def __init__(self, rule: Rule):
         self._rule = rule
         # Where the pullback is traced, what it captures is on tapes: these are watched for changes.
-        self._traced = [f for f in (rule.pullback, rule.pushforward) if rule.traceable and f is not None]
+        self._traced = [f for f in (rule.formula, rule.push_formula) if f is not None]
         self.__name__ = getattr(rule.value, "__name__", rule.name)
         self.__qualname__ = rule.name
         self.__doc__ = getattr(rule.value, "__doc__", None)
@@ -103,8 +135,8 @@ def primitive(
         differentiated again where derivatives are nested, and forward mode is its transpose.
     pushforward : callable, optional
         ``pushforward(tangents, y, *args)`` → tangent of the result, for a tuple with one tangent an argument
-        (None for arguments that are not traced). Needed for forward mode, and for Hessian-vector
-        products, where the pullback is compiled or has a workspace.
+        (None for arguments that are not traced). Needed for forward mode and for higher derivatives
+        where there is a workspace, which it does not use then.
     workspace : callable, optional
         ``workspace(*specs)`` → ``{name: (shape, dtype)}``: memory that the rule needs, for arguments of
         the given `shape` and `dtype`. It is allocated once a cache and call site, and all functions of the
@@ -123,8 +155,8 @@ def primitive(
 
     Notes
     -----
-    No function of a rule may write to its arguments. Each is called in every sweep, by Python: about
-    4 µs on top of its own time.
+    No function of a rule may write to its arguments. Each is called in every sweep: by Python, some 7 µs
+    on top of its own time, or by pointer where Numba has compiled it, 0.05 µs.
 
     Examples
     --------

@@ -6,7 +6,6 @@ a `Port` says where, and as what the rule gets them.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import OutputError, UnsupportedOperationError
+from .native import native, workspace_class
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
     wanted = {} if workspace is None else workspace(*specs)
     if not wanted:
         return {}
-    names = namedtuple("Workspace", wanted)  # type: ignore[misc]  # (Numba takes named tuples)
-    return {"workspace": names(*(np.zeros(shape, dtype) for shape, dtype in wanted.values()))}
+    arrays = (np.zeros(shape, dtype) for shape, dtype in wanted.values())
+    return {"workspace": workspace_class(tuple(wanted))(*arrays)}
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,21 @@ class Site:
     def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance on cells; see `numbatape.engine.calls`."""
         return Instance(self, out, first, rest, out_adjoint, first_adjoint)
+
+    def native(self, reverse: bool):
+        """Return how to call the rule without Python; see `numbatape.engine.calls`."""
+        return native(self, reverse)
+
+    def explain(self, error: BaseException) -> None:
+        """Say whose error it is."""
+        explain(self.rule, error)
+
+
+def explain(rule, error: BaseException) -> None:
+    """Add a rule's name to an error, once."""
+    note = f"(raised by the rule {rule.name})"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 class Instance:

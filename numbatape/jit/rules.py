@@ -1,0 +1,372 @@
+"""Rules compiled by Numba, as function pointers that a sweep calls: no interpreter, no lock.
+
+A rule's function is called by a C function ``int64 call(int64 words, int64 state)``. ``words`` is what a
+``call`` instruction's kernel says (`numbatape.ops.calls`): where its operands are. ``state`` is what
+stays, an array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of
+arguments and results, addresses of memory. Sizes are data, so one C function serves all sizes; it is
+compiled once for a rule and a signature, and kept on disk where Numba keeps the rule's own functions.
+
+An exception cannot pass. The C function notes which call failed, and `numbatape.engine.calls` makes that call
+again in Python, where it raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import store
+
+# Of the words: what a kernel writes, the number of the call last; then the address of the frame's word about
+# failures, what to write there, and (out) the direction and the words of a call that failed.
+NUMBER, RAISED, STATUS, FAILED, COPY, WORDS = 8, 9, 10, 15, 16, 32
+HEAD = ("v", "g", "first", "size", "lane", "memory")  # of the state
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array or a number, but for its sizes.
+
+    Attributes
+    ----------
+    name
+        In the generated text.
+    place
+        Where it stands: "first" or "rest" among the operands, "result", "constant" or "memory".
+    ndim
+        None for a number.
+    dtype
+        NumPy's name of it.
+    """
+
+    name: str
+    place: str
+    ndim: int | None
+    dtype: str
+
+    @property
+    def sizes(self) -> list[str]:
+        return [f"{self.name}_n{k}" for k in range(self.ndim or 0)]
+
+    @property
+    def shape(self) -> str:
+        return "(" + "".join(f"{size}, " for size in self.sizes) + ")"
+
+    @property
+    def count(self) -> str:
+        return " * ".join(self.sizes) or "1"
+
+    @property
+    def numpy(self) -> str:
+        return f"np.{'bool_' if self.dtype == 'bool' else self.dtype}"
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a C function is compiled for.
+
+    Attributes
+    ----------
+    leaves
+        All arguments, results and arrays of a workspace.
+    arguments
+        Of the functions that are called one after the other: names, and tuples of names.
+    produced
+        What each part of the last one's result is: the name of a result (forward), of an argument that it is
+        a cotangent of (reverse), or None for a part that nobody wants.
+    single
+        Whether that is one part, not a tuple.
+    reverse
+        Whether parts are added to adjoints.
+    cells
+        The dtype of the cells.
+    """
+
+    leaves: tuple[Leaf, ...]
+    arguments: tuple[tuple, ...]
+    produced: tuple[str | None, ...]
+    single: bool
+    reverse: bool
+    cells: str
+    fields: tuple[str, ...] = field(init=False, compare=False)
+
+    def __post_init__(self):
+        names = list(HEAD)
+        for leaf in self.leaves:
+            names += [f"{leaf.name}_at", f"{leaf.name}_buffer", *leaf.sizes]
+        object.__setattr__(self, "fields", tuple(names))
+
+    def leaf(self, name: str) -> Leaf:
+        """Return the leaf of a name, or of what a name is the cotangent of."""
+        return next(leaf for leaf in self.leaves if leaf.name == name.removeprefix("bar_"))
+
+
+@dataclass
+class Native:
+    """A call of a compiled rule, as the engine makes it.
+
+    Attributes
+    ----------
+    forward, reverse
+        Addresses; 0 where Python is called.
+    names
+        Of the words of the state, in order.
+    fields
+        Words of the state by name, but for those that the engine knows.
+    memory
+        ``(name, shape, dtype)`` of arrays that each lane has.
+    buffers
+        ``(name, bytes)`` of memory that the call needs.
+    alive
+        What must live as long.
+    """
+
+    forward: int
+    reverse: int
+    names: tuple[str, ...]
+    fields: dict[str, int]
+    memory: list[tuple[str, tuple[int, ...], np.dtype]]
+    buffers: list[tuple[str, int]]
+    alive: tuple
+
+
+def is_dispatcher(function) -> bool:
+    """Whether a function is Numba's, compiled without the interpreter."""
+    options = getattr(function, "targetoptions", None)
+    return hasattr(function, "py_func") and isinstance(options, dict) and not options.get("forceobj")
+
+
+def compiled(signature: Signature, functions: tuple, workspace: type | None = None):
+    """Return (address, what keeps it alive); None where Numba cannot type it, as Python will say.
+
+    Parameters
+    ----------
+    signature
+        How to call it.
+    functions
+        What Numba made; called one after the other.
+    workspace
+        The named tuple of the arrays in memory, which is their last argument.
+    """
+    import numba
+    from numba.core.errors import NumbaError
+
+    from . import rule_helpers
+
+    def kind_of(name):
+        if isinstance(name, tuple):
+            return numba.types.Tuple(tuple(map(kind_of, name)))
+        if name == "None":
+            return numba.types.none
+        if name == "workspace":
+            arrays = [kind_of(leaf.name) for leaf in signature.leaves if leaf.place == "memory"]
+            uniform = len(set(arrays)) == 1
+            kind = numba.types.NamedUniTuple if uniform else numba.types.NamedTuple
+            return kind(arrays[0], len(arrays), workspace) if uniform else kind(arrays, workspace)
+        leaf = signature.leaf(name)
+        return rule_helpers.kind_of(leaf.ndim, leaf.dtype)
+
+    try:
+        for function, arguments in zip(functions, signature.arguments, strict=True):
+            result = rule_helpers.result_of(function, map(kind_of, arguments))
+        stores = _stores(signature, result)
+        if stores is None:
+            return None
+        text = _TEXT.format(body="\n".join("    " + line for line in (*_loads(signature), *stores)))
+        path = _file(text, functions)
+        filename = str(path or f"<numbatape rule {hashlib.sha256(text.encode()).hexdigest()[:16]}>")
+        if path is None:
+            linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+        scope = {**rule_helpers.NAMES, "Workspace": workspace}
+        scope |= {f"function{k}": function for k, function in enumerate(functions)}
+        scope["__name__"] = rule_helpers.__name__  # what Numba keeps must name a module that can be imported
+        exec(compile(text, filename, "exec"), scope)
+        kind = numba.types.int64(numba.types.int64, numba.types.int64)
+        entry = numba.cfunc(kind, cache=path is not None)(scope["call"])
+    except NumbaError:
+        return None
+    return entry.address, entry
+
+
+def _file(text: str, functions) -> Path | None:
+    """Return a file for a text, beside which Numba keeps what it compiles; None where it should not.
+
+    It does where the rule's functions are kept (``cache=True``), by Numba's own criterion: the file that they
+    stand in is as it was.
+    """
+    try:
+        parts = [text, (Path(__file__).parent / "rule_helpers.py").read_text()]
+        for function in functions:
+            plain = function.py_func
+            if type(getattr(function, "_cache", None)).__name__ != "FunctionCache" or plain.__closure__:
+                return None
+            code = plain.__code__
+            stamp = Path(code.co_filename).stat()
+            options = sorted(map(str, function.targetoptions.items()))
+            where = code.co_filename, code.co_qualname, code.co_firstlineno, stamp.st_mtime_ns, stamp.st_size
+            parts += [repr(where), repr(options)]
+        directory = store.cache_directory() / "rules"
+        path = directory / f"rule_{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.py"
+        directory.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            store.replace(path, text.encode())
+    except OSError:
+        return None
+    return path
+
+
+# ---- text
+
+_TEXT = '''"""Written by numbatape: calls a function of a rule that Numba has compiled."""
+
+
+def call(words, state):
+    o = load_i64(words, 0)
+    a = load_i64(words, 2)
+    b = load_i64(words, 5)
+{body}
+    return 0
+'''
+
+
+def _loads(signature: Signature) -> list[str]:
+    """Return the lines that make the arguments."""
+    lines = [f"{name} = load_i64(state, {k})" for k, name in enumerate(HEAD)]
+    lines.append("turn = (o - first) // size if size > 0 else 0")
+    wanted = set()
+    for arguments in signature.arguments:
+        for name in arguments:
+            wanted.update(name if isinstance(name, tuple) else (name,))
+    for leaf in signature.leaves:
+        lines += [f"{size} = load_i64(state, {signature.fields.index(size)})" for size in leaf.sizes]
+        lines += _load(signature, leaf, wanted)
+    if "workspace" in wanted:
+        arrays = ", ".join(leaf.name for leaf in signature.leaves if leaf.place == "memory")
+        lines.append(f"workspace = Workspace({arrays})")
+    return lines
+
+
+def _load(signature: Signature, leaf: Leaf, wanted: set[str]) -> list[str]:
+    """Return the lines that make a leaf, and its cotangent, where they are wanted."""
+    name, at = leaf.name, signature.fields.index(f"{leaf.name}_at")
+    if leaf.place == "memory":
+        address = f"memory + lane * turn + load_i64(state, {at})"
+        return [f"{name} = array_at({address}, {leaf.shape}, {leaf.numpy})"]
+    if leaf.place == "constant":
+        if leaf.ndim is not None:
+            return [f"{name} = array_at(load_i64(state, {at}), {leaf.shape}, {leaf.numpy})"]
+        load = "load_f64" if leaf.dtype.startswith("float") else "load_i64"
+        return [f"{name} = {leaf.numpy}({load}(state, {at}))"]
+    start = {"first": "a", "rest": "b", "result": "o"}[leaf.place]
+    first = f"({start} + load_i64(state, {at})) * {np.dtype(signature.cells).itemsize}"
+    lines = [f"{name}_v = v + {first}", f"{name}_g = g + {first}"]
+    for half, (whose, cells) in enumerate(((name, f"{name}_v"), (f"bar_{name}", f"{name}_g"))):
+        if whose in wanted:
+            lines += _read(signature, leaf, whose, cells, half)
+    return lines
+
+
+def _read(signature: Signature, leaf: Leaf, name: str, cells: str, half: int) -> list[str]:
+    """Return the lines that make a number or an array of what stands in cells."""
+    load = "load_f64" if signature.cells == "float64" else "load_f32"
+    number = f"{leaf.numpy}({load}({cells}, {{}}))"
+    if leaf.ndim is None:
+        return [f"{name} = {number.format(0)}"]
+    if leaf.dtype == signature.cells:
+        return [f"{name} = array_at({cells}, {leaf.shape}, {leaf.numpy})"]
+    buffer = f"load_i64(state, {signature.fields.index(f'{leaf.name}_buffer')})"
+    address = f"{buffer} + {half * leaf.itemsize} * {leaf.count}"
+    return [
+        f"{name}_line = array_at({address}, ({leaf.count},), {leaf.numpy})",
+        f"for k in range({leaf.count}):",
+        f"    {name}_line[k] = {number.format('k')}",
+        f"{name} = array_at(address_of({name}_line), {leaf.shape}, {leaf.numpy})",
+    ]
+
+
+def _stores(signature: Signature, result) -> list[str] | None:
+    """Return the lines that call the function, look at what it returned and store it; None for a surprise."""
+    from numba import types
+
+    failed = _FAILED.format(direction=1 + signature.reverse).split("\n")
+    lines, last = [], len(signature.arguments) - 1
+    for k, arguments in enumerate(signature.arguments):
+        names = [x if isinstance(x, str) else f"({', '.join(x)},)" for x in arguments]
+        lines += [
+            f"raised, {'parts' if k == last else '_'} = attempt(function{k}, ({', '.join(names)},))",
+            "if raised != 0:",
+            *failed,
+        ]
+    if signature.single:
+        kinds, texts = [result], ["parts"]
+    elif isinstance(result, types.BaseTuple) and len(result) == len(signature.produced):
+        kinds, texts = list(result), [f"parts[{k}]" for k in range(len(result))]
+    else:
+        return None
+    checks, stores = [], []
+    for name, kind, part in zip(signature.produced, kinds, texts, strict=True):
+        if name is None:
+            continue
+        leaf = signature.leaf(name)
+        if isinstance(kind, types.NoneType):  # a cotangent that is zero
+            stores += [] if signature.reverse else _zeros(signature, leaf)
+            continue
+        ndim = kind.ndim if isinstance(kind, types.Array) else None
+        number = isinstance(kind, (types.Integer, types.Float, types.Boolean))
+        if not (number or ndim is not None) or (ndim or 0) != (leaf.ndim or 0):
+            return None
+        if ndim is not None and not isinstance(kind.dtype, (types.Integer, types.Float, types.Boolean)):
+            return None
+        checks += [f"{part}.shape[{k}] != {size}" for k, size in enumerate(leaf.sizes)]
+        stores += _store(signature, leaf, part, kind)
+    if checks:
+        lines += [f"if {' or '.join(checks)}:", *failed]
+    return lines + stores
+
+
+def _zeros(signature: Signature, leaf: Leaf) -> list[str]:
+    """Return the lines that write zeros to a result."""
+    suffix = "f64" if signature.cells == "float64" else "f32"
+    return [f"for k in range({leaf.count}):", f"    store_{suffix}({leaf.name}_v, k, 0.0)"]
+
+
+_FAILED = f"""\
+    raised_at = load_i64(words, {RAISED})
+    if load_i64(raised_at, 0) == 0:
+        store_i64(raised_at, 0, load_i64(words, {STATUS}))
+        store_i64(words, {FAILED}, {{direction}})
+        copy_bytes(words + {8 * COPY}, words, {8 * (NUMBER + 1)})
+    return load_i64(words, {STATUS})"""
+
+
+def _store(signature: Signature, leaf: Leaf, part: str, kind) -> list[str]:
+    """Return the lines that write a part of a result to cells, or add it to adjoints."""
+    from numba import types
+
+    suffix = "f64" if signature.cells == "float64" else "f32"
+    cells = f"{leaf.name}_g" if signature.reverse else f"{leaf.name}_v"
+    old = f"load_{suffix}({cells}, {{0}}) + " if signature.reverse else ""
+    store = f"store_{suffix}({cells}, {{0}}, {old}np.float64({{1}}))"
+    if not isinstance(kind, types.Array):
+        return [store.format(0, part)]
+    if kind.ndim == 0:
+        return [store.format(0, f"{part}[()]")]
+    if kind.layout == "C" and kind.dtype.name == signature.cells:
+        if not signature.reverse:
+            return [f"copy_bytes({cells}, address_of({part}), {leaf.count} * {leaf.itemsize})"]
+        entry = f"load_{suffix}(address_of({part}), k)"
+        return [f"for k in range({leaf.count}):", "    " + store.format("k", entry)]
+    return [
+        "k = 0",
+        f"for entry in {part}.flat:",
+        "    " + store.format("k", "entry"),
+        "    k += 1",
+    ]
