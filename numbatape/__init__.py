@@ -41,6 +41,7 @@ from .errors import (
     UnsupportedOperationError,
     VerificationError,
 )
+from .integrations import sparse_solve as _sparse_solve
 from .jit import kernel_info
 from .trace.rules import ArgumentSpec, primitive, zero_derivative
 from .verbs import (

@@ -35,7 +35,7 @@ from .references import (
     writes,
 )
 
-PACKAGES = ("scipy",)  # modules that lead to modules with stand-ins
+PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")  # that lead to modules with stand-ins; inner ones first
 
 
 class Table:
@@ -66,8 +66,10 @@ class Table:
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
         for package in PACKAGES:
             if package in sys.modules:
-                inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
-                self._add(package, inner)
+                inner = {
+                    n.rpartition(".")[2]: p for n, p in proxies.items() if n.rpartition(".")[0] == package
+                }
+                proxies[package] = self._add(package, inner)
 
     def stand_in(self, value):
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""

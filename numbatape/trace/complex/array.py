@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from operator import index
 
 import numpy as np
@@ -14,9 +15,13 @@ from ..trace import where_in_user_code
 
 def _operator(ufunc):
     def forward(self, other):
+        if sparse_operands.is_sparse(other):
+            return sparse_operands.operate(ufunc, self, other)
         return ufunc(self, other) if _acceptable(other) else NotImplemented
 
     def reflected(self, other):
+        if sparse_operands.is_sparse(other):
+            return sparse_operands.operate(ufunc, other, self)
         return ufunc(other, self) if _acceptable(other) else NotImplemented
 
     return forward, reflected
@@ -187,6 +192,9 @@ class TracedComplex(Methods):
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):
+        answer = sparse_operands.answer_to_sparse_product(sys._getframe(1), self._value)
+        if answer is not None:
+            return answer
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return np.array(self._value, dtype)
@@ -283,7 +291,7 @@ def meets(args) -> bool:
 
 
 class _Late:
-    """A module of this folder that needs this one: imported when first used."""
+    """A module that needs this one: imported when first used."""
 
     def __init__(self, name: str):
         self._name = name
@@ -291,9 +299,10 @@ class _Late:
     def __getattr__(self, name):
         import importlib
 
-        module = importlib.import_module(f"{__package__}.{self._name}")
-        globals()[self._name] = module
+        module = importlib.import_module(self._name, __package__)
+        globals()[self._name.rpartition(".")[2]] = module
         return getattr(module, name)
 
 
-arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")
+arrays, ufuncs, functions = _Late(".arrays"), _Late(".ufuncs"), _Late(".functions")
+sparse_operands = _Late("..sparse_operands")
