@@ -252,6 +252,8 @@ class _Widened:
                     yield row, position, False
                 continue
             if self._of(out) not in self.laned:
+                if self._of(out) in self.steady:  # the prologue's instructions may read it
+                    row = (op, active, PROLOGUE, out, a, b, c, aux)
                 yield row, position, False
                 continue
             rule = OPS[op >> 1]

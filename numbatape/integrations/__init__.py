@@ -4,6 +4,6 @@ Importing this registers their stand-ins (`numbatape.trace.functions.stand_ins`)
 are imported by who uses them.
 """
 
-from . import sparse_solve
+from . import ode, sparse_solve
 
-__all__ = ["sparse_solve"]
+__all__ = ["ode", "sparse_solve"]
