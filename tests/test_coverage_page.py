@@ -14,12 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.fft
+import scipy.integrate
 import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+import scipy.sparse.linalg
+import scipy.spatial.distance
 import scipy.special
 import scipy.stats
 
 from numbatape.ops import Elementwise, find
-from numbatape.trace.functions.registry import HANDLED
+from numbatape.trace.functions.registry import HANDLED, WRITERS
 from numbatape.trace.functions.stand_ins import PENDING
 from numbatape.trace.ufuncs import COMPOSED
 
@@ -31,6 +37,12 @@ MODULES = {
     "scipy.special": scipy.special,
     "scipy.linalg": scipy.linalg,
     "scipy.stats": scipy.stats,
+    "scipy.fft": scipy.fft,
+    "scipy.integrate": scipy.integrate,
+    "scipy.signal": scipy.signal,
+    "scipy.ndimage": scipy.ndimage,
+    "scipy.spatial.distance": scipy.spatial.distance,
+    "scipy.sparse.linalg": scipy.sparse.linalg,
 }
 
 RULE = "A rule of its own"
@@ -144,6 +156,8 @@ def status(module: str, name: str, function) -> str:
         return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
     if handled is not None and handled.__name__ == "refuse":
         return MISSING
+    if function in WRITERS:
+        return COMPOSED_OF
     if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
         return FLAT if name in FLAT_NAMES else COMPOSED_OF
     if name in NOTHING_NAMES or re.search("^roots_|_roots$|_zeros$", name):

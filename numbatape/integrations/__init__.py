@@ -4,6 +4,6 @@ Importing this registers their stand-ins (`numbatape.trace.functions.stand_ins`)
 are imported by who uses them.
 """
 
-from . import ode, sparse_solve
+from . import filters, ode, quadrature, sparse_solve
 
-__all__ = ["ode", "sparse_solve"]
+__all__ = ["filters", "ode", "quadrature", "sparse_solve"]
