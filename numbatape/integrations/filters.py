@@ -116,7 +116,9 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=N
     import scipy.signal
 
     if method != "pad" or find_trace(b, a) is not None:
-        raise unsupported_argument("scipy.signal.filtfilt", "method='gust', or traced coefficients,", "the signal is")
+        raise unsupported_argument(
+            "scipy.signal.filtfilt", "method='gust', or traced coefficients,", "the signal is"
+        )
     trace = find_trace(x)
     x = _atleast_1d(x, trace)
     axis = one_axis(x, axis)
@@ -130,5 +132,3 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=N
     result, _ = lfilter(b, a, back, axis, states * sliced(back, axis, 0, 1))
     result = np.flip(result, axis)
     return sliced(result, axis, width, result.shape[axis] - width) if width else result
-
-

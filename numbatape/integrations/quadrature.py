@@ -74,7 +74,9 @@ class Integral:
         weight = ybar[0]
         slopes = []
         for k, x in enumerate(p):
-            parts = [weight * self._slope(k, place).integrate(a, b, *p)[0] for place in np.ndindex(*np.shape(x))]
+            parts = [
+                weight * self._slope(k, place).integrate(a, b, *p)[0] for place in np.ndindex(*np.shape(x))
+            ]
             slopes.append(np.reshape(np.stack(parts), np.shape(x)) if parts else np.zeros(np.shape(x)))
         return (-self._at(a, p) * weight, self._at(b, p) * weight, *slopes)
 

@@ -1,5 +1,7 @@
 """SciPy's functions of arrays: integrals of samples, signals, images, distances, Fourier transforms."""
 
+# ruff: noqa: E501, B008, E741  (a table; functions as defaults, which the tracer replaces)
+
 from __future__ import annotations
 
 import math
@@ -98,7 +100,9 @@ def test_values_and_derivatives(name):
     for x in nt.vjp(f, *args)[:1]:
         want = np.asarray(f(*args))
         assert np.shape(x) == want.shape and np.asarray(x).dtype == want.dtype
-    check_derivatives(lambda *a: np.sum(np.sin(f(*a))), *args, float32=False, order=2 if len(args) > 1 else 1, points=1)
+    check_derivatives(
+        lambda *a: np.sum(np.sin(f(*a))), *args, float32=False, order=2 if len(args) > 1 else 1, points=1
+    )
 
 
 def test_distances_from_itself_have_no_slope():

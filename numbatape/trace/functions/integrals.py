@@ -104,5 +104,3 @@ def fixed_quad(func, a, b, args=(), n=5):
     points, weights = np.polynomial.legendre.leggauss(n)
     at = (b - a) * (points + 1.0) / 2.0 + a
     return (b - a) / 2.0 * np.sum(weights * func(at, *args), axis=-1), None
-
-

@@ -240,7 +240,9 @@ def _gaussian(sigma: float, truncate: float):
 def gaussian_filter1d(input, sigma, axis=-1, output=None, mode="reflect", cval=0.0, truncate=4.0):
     _refuse_output("gaussian_filter1d", output)
     if find_trace(sigma) is not None:
-        raise unsupported_argument("scipy.ndimage.gaussian_filter1d", "sigma", "it decides the number of weights")
+        raise unsupported_argument(
+            "scipy.ndimage.gaussian_filter1d", "sigma", "it decides the number of weights"
+        )
     return _correlated(lift_first(input), _gaussian(sigma, truncate), axis, mode, cval, 0, False)
 
 
@@ -248,7 +250,9 @@ def gaussian_filter1d(input, sigma, axis=-1, output=None, mode="reflect", cval=0
 def gaussian_filter(input, sigma, output=None, mode="reflect", cval=0.0, truncate=4.0):
     _refuse_output("gaussian_filter", output)
     if find_trace(sigma) is not None:
-        raise unsupported_argument("scipy.ndimage.gaussian_filter", "sigma", "it decides the number of weights")
+        raise unsupported_argument(
+            "scipy.ndimage.gaussian_filter", "sigma", "it decides the number of weights"
+        )
     x = lift_first(input)
     for axis, width in enumerate(np.broadcast_to(sigma, x.ndim)):
         if width > 1e-15:
@@ -270,5 +274,3 @@ def uniform_filter(input, size=3, output=None, mode="reflect", cval=0.0):
         if width > 1:
             x = _correlated(x, np.full(int(width), 1.0 / int(width)), axis, mode, cval, 0, False)
     return x
-
-

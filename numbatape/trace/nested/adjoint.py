@@ -12,6 +12,7 @@ first operand. Of that operand they take no adjoint: the buffer's own cells carr
 from __future__ import annotations
 
 import functools
+import math
 import re
 
 import numpy as np
@@ -243,19 +244,29 @@ class Adjoint:
         dims, strides = self.tape.layouts[layout].dims, self.tape.layouts[layout].strides
         family = self.tape.storages[storage][1] if storage >= len(POOLS) else POOLS[storage][1]
         ct = self._in_family(ct, family)
+        size = self.tape.sizes.value
+        repeated = [
+            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
+        ]  # a broadcast view: its entries are one cell
+        if repeated:
+            ct = self._in_each(ct, dims, repeated, family)
         if storage < len(POOLS):
             key = self._key(value)
             known = self._scalars.get(key)
             ct = self._fit(ct, ())
             self._scalars[key] = ct if known is None else known + ct
             return
-        size = self.tape.sizes.value
-        repeated = [
-            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # a broadcast view: its entries are one cell
         dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
         buffer = self._buffers.setdefault(storage, Buffer())
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
+
+    def _in_each(self, ct, dims, repeated, family: int):
+        """Return the cotangent of a broadcast view as one of each entry: a cell gets it as often."""
+        if ct.__class__ is not TracedArray:
+            if np.ndim(ct) == 0:  # a number: the same in every entry
+                return ct * math.prod(self.tape.sizes.pin(dims[axis]) for axis in repeated)
+            ct = self._lifted(ct, family)
+        return self._fit(ct, dims)
 
     def _in_family(self, ct, family: int):
         if ct.__class__ is TracedArray and ct._family != family:
