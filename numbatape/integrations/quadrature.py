@@ -94,8 +94,8 @@ def quad(original, func, a, b, args=(), **options):
     refused = [name for name in options if name not in OPTIONS]
     if refused:
         raise UnsupportedOperationError(
-            f"scipy.integrate.quad({', '.join(refused)}=...) of traced values at {where_in_user_code()} is not "
-            f"supported; {', '.join(OPTIONS)} are"
+            f"scipy.integrate.quad({', '.join(refused)}=...) of traced values at {where_in_user_code()} is "
+            f"not supported; {', '.join(OPTIONS)} are"
         )
     opened = Opened("scipy.integrate.quad", (func, args if isinstance(args, tuple) else (args,)))
 

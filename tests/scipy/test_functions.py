@@ -58,6 +58,8 @@ CASES = {
     "convolve same larger": (lambda a, b: S.convolve(b, a, "same"), V, W),
     "fftconvolve big": (lambda a: S.fftconvolve(a, a[::-1], "same"), RNG.normal(size=70)),
     "fftconvolve axes": (lambda a, b: S.fftconvolve(a, b, axes=1), M, M[:, :2]),
+    **{f"correlate2d {m}": (lambda a, b, m=m: S.correlate2d(a, b, m, "symm"), M, K) for m in ("full", "same", "valid")},
+    "correlate2d": (lambda a, b: S.correlate2d(a, b[:, :2], "same"), M, K),
     "convolve2d symm": (lambda a, b: S.convolve2d(a, b, "same", "symm"), M, K),
     "convolve2d wrap": (lambda a, b: S.convolve2d(a, b, "full", "wrap"), M, K),
     "detrend": (lambda x: S.detrend(x, bp=[4]) ** 2 + S.detrend(x, type="constant"), V),

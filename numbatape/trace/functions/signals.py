@@ -91,7 +91,22 @@ def fftconvolve(in1, in2, mode="full", axes=None):
 
 @stands_for("scipy.signal", "convolve2d")
 def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
+    return _bordered(*lift_all(in1, in2), mode, boundary, fillvalue)
+
+
+@stands_for("scipy.signal", "correlate2d")
+def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
     a, b = lift_all(in1, in2)
+    if mode == "same":
+        full = _bordered(a, _flipped(b), "full", boundary, fillvalue)
+        return full[tuple(slice(k // 2, k // 2 + n) for n, k in zip(a.shape, b.shape, strict=True))]
+    if mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True)):
+        return _flipped(convolved(b, _flipped(a), mode))
+    return _bordered(a, _flipped(b), mode, boundary, fillvalue)
+
+
+def _bordered(a, b, mode, boundary, fillvalue):
+    """Convolve in two dimensions, beyond the borders too."""
     if boundary == "fill" and np.ndim(plain(fillvalue)) == 0 and plain(fillvalue) == 0:
         return convolved(a, b, mode)
     if mode == "valid":
@@ -165,7 +180,8 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
 # ---- scipy.ndimage
 
 BORDERS = {"reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect",
-           "wrap": "wrap", "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant"}  # fmt: skip
+           "wrap": "wrap", "grid-wrap": "wrap", "constant": "constant",
+           "grid-constant": "constant"}  # fmt: skip
 
 
 def _padded(line, before: int, behind: int, mode: str, cval):
