@@ -41,6 +41,7 @@ from .errors import (
     UnsupportedOperationError,
     VerificationError,
 )
+from .integrations import ode as _ode  # noqa: F401  (they register themselves)
 from .jit import kernel_info
 from .trace.rules import ArgumentSpec, primitive, zero_derivative
 from .verbs import (

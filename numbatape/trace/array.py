@@ -153,12 +153,23 @@ def _operator(name: str, ufunc):
 
 
 def _general(ufunc, left, right):
+    if sparse_operands.is_sparse(left) or sparse_operands.is_sparse(right):
+        return _sparse(ufunc, left, right)
     if not _acceptable(left) or not _acceptable(right):
         return NotImplemented
     result = complex_combine(ufunc, left, right)
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
     return result
+
+
+def _sparse(ufunc, left, right):
+    traced = left if left.__class__ is TracedArray else right
+    try:
+        return sparse_operands.operate(ufunc, left, right)
+    except Exception:
+        traced._trace.failed = True  # the function may catch it
+        raise
 
 
 def _acceptable(arg) -> bool:
@@ -226,10 +237,10 @@ class TracedArray(Methods, Reads):
         return _general(np.power, other, self)
 
     def __matmul__(self, other):
-        return np.matmul(self, other)
+        return _general(np.matmul, self, other)
 
     def __rmatmul__(self, other):
-        return np.matmul(other, self)
+        return _general(np.matmul, other, self)
 
     def __and__(self, other):
         return np.bitwise_and(self, other)
@@ -425,7 +436,7 @@ for _name, _ufunc in {
 }.items():
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
 
-from . import boxes, functions, indexing, primitives, ufuncs, writes  # noqa: E402  (they need TracedArray)
+from . import boxes, functions, indexing, primitives, sparse_operands, ufuncs, writes  # noqa: E402  (they need TracedArray)
 from . import matrix as _matrix  # noqa: E402, F401  (it registers itself)
 from .complex import functions as complex_functions  # noqa: E402
 from .complex import pairs as _pairs  # noqa: E402, F401  (complex leaves of pytrees)

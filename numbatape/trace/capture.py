@@ -143,6 +143,8 @@ class Environment:
             return (value.__func__,)
         if isinstance(value, property):
             return value.fget, value.fset
+        if type(value).__module__.startswith("scipy.sparse"):
+            return self._instance(value)  # dok_matrix is a dictionary by name, and iterates without end
         if isinstance(value, (dict, types.MappingProxyType)):
             return (*self._sequence(value), *self._sequence(value.values()))
         if isinstance(value, _SEQUENCES):

@@ -28,7 +28,7 @@ from .functions.stand_ins import PENDING, complete
 from .functions.vectorize import CLASSES
 from .references import ATOMS, Reach, names_of, users_classes, writes
 
-PACKAGES = ("scipy",)  # modules that lead to modules with stand-ins
+PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")  # that lead to modules with stand-ins; inner ones first
 
 
 class Table:
@@ -68,8 +68,10 @@ class Table:
         self.modules[id(np)] = replaced | inner.keys(), proxy
         for package in PACKAGES:
             if package in sys.modules:
-                inner = {n.partition(".")[2]: p for n, p in proxies.items() if n.startswith(package + ".")}
-                self._add(package, inner)
+                inner = {
+                    n.rpartition(".")[2]: p for n, p in proxies.items() if n.rpartition(".")[0] == package
+                }
+                proxies[package] = self._add(package, inner)
 
     def stand_in(self, value):
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""

@@ -263,3 +263,16 @@ def test_clones_are_independent():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_constant_cotangent_is_there_before_the_prologue_needs_it():
+    """The one-hot cotangent of an entry depends on constants alone, and weighs directions in lanes."""
+    rates = np.array([2.0, 3.0])
+    rule = nt.primitive(
+        lambda x: rates * np.exp(-x[0]), pullback=lambda ybar, y, x: (np.array([-np.sum(ybar * y)]),)
+    )
+    x = np.array([1.5])
+    exact = [[3.0 * np.exp(-1.5)]]
+    np.testing.assert_allclose(nt.hessian(lambda x: rule(x)[1])(x), exact, rtol=1e-14)
+    twice = nt.jacobian(nt.jacobian(lambda x: rule(x)[1], mode="reverse"), mode="reverse")
+    np.testing.assert_allclose(twice(x), exact, rtol=1e-14)

@@ -441,3 +441,26 @@ def test_a_jacobian_says_which_mode_it_took():
     rows(np.ones(3))
     assert repr(rows) == "<jacobian of sum: auto, reverse>"
     assert repr(nt.jacobian(np.sin, mode="forward")).endswith(": forward>")
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: np.sum(x * 2.0 + np.sum(y)),
+        lambda x, y: np.sum(np.sin(x) + np.sum(y) * y[0]),
+        lambda x, y: np.sum(np.broadcast_to(y[1], (3, 5)) * 2.0 + x),
+        lambda x, y: np.sum(np.outer(x, y) + np.prod(y) + np.sum(x, keepdims=True)),
+    ],
+)
+def test_forward_through_what_is_broadcast(f):
+    """The transpose of a sum over a broadcast entry: the entry's cotangent, as often as it was repeated."""
+    x, y = np.arange(1.0, 6.0), np.array([0.5, 2.0, -1.0])
+    u, v = np.cos(x), np.sin(y)
+    gx, gy = nt.grad(f, argnums=(0, 1))(x, y)
+    exact = np.sum(gx * u) + np.sum(gy * v)
+    np.testing.assert_allclose(nt.jvp(f, (x, y), (u, v))[1], exact, rtol=1e-13)
+    both = np.concatenate([u, v])
+    joint = lambda z: f(z[:5], z[5:])  # noqa: E731
+    z, h = np.concatenate([x, y]), 1e-4
+    slope = (nt.grad(joint)(z + h * both) - nt.grad(joint)(z - h * both)) / (2 * h)
+    np.testing.assert_allclose(nt.hvp(joint)(z, both), slope, rtol=1e-6, atol=1e-7)

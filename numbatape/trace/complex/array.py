@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from operator import index
 
 import numpy as np
@@ -14,9 +15,13 @@ from ..trace import is_stored, unreachable, where_in_user_code
 
 def _operator(ufunc):
     def forward(self, other):
+        if sparse_operands.is_sparse(other):
+            return sparse_operands.operate(ufunc, self, other)
         return combine(ufunc, self, other) if _acceptable(other) else NotImplemented
 
     def reflected(self, other):
+        if sparse_operands.is_sparse(other):
+            return sparse_operands.operate(ufunc, other, self)
         return combine(ufunc, other, self) if _acceptable(other) else NotImplemented
 
     return forward, reflected
@@ -214,6 +219,9 @@ class TracedComplex(Methods):
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):
+        answer = sparse_operands.answer_to_sparse_product(sys._getframe(1), self._value)
+        if answer is not None:
+            return answer
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return np.array(self._value, dtype)
@@ -324,3 +332,4 @@ class _Late:
 
 arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")
 writes = _Late("writes", __package__.rpartition(".")[0])
+sparse_operands = _Late("sparse_operands", __package__.rpartition(".")[0])

@@ -49,11 +49,17 @@ def rect(r, phi):
 
 
 def _one_axis(function):
-    return lambda x, n=None, axis=-1, norm=None: function(x, n, axis, norm)
+    def transform(x, n=None, axis=-1, norm=None, overwrite_x=False, workers=None):
+        return function(x, n, axis, norm)
+
+    return transform
 
 
 def _several_axes(function, usual):
-    return lambda x, s=None, axes=usual, norm=None: function(x, s, axes, norm)
+    def transform(x, s=None, axes=usual, norm=None, overwrite_x=False, workers=None):
+        return function(x, s, axes if axes is None or np.ndim(axes) else (axes,), norm)
+
+    return transform
 
 
 def _orders(function):

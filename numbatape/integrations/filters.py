@@ -1,0 +1,134 @@
+"""``scipy.signal.lfilter`` and what is made of it.
+
+The recursive part ``y[k] = w[k] - a_1 y[k-1] - a_2 y[k-2] - ...`` is a rule that SciPy computes. It is
+linear in w, and its transpose is the same filter run backwards:
+``wbar = filter(ybar reversed) reversed``, and ``abar_j = -sum_k wbar[k] y[k-j]``. The rest, a convolution,
+is composed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.functions.common import find_trace, lift, one_axis, pinned, unsupported_argument
+from ..trace.functions.numeric import sliced
+from ..trace.functions.stand_ins import stands_for
+from ..trace.rules.primitive import Primitive, Rule
+
+
+def _delayed(y, j: int):
+    """Return ``y[..., k - j]``, zero where k < j."""
+    n = y.shape[-1]
+    return np.concatenate([np.zeros((*y.shape[:-1], min(j, n))), y[..., : max(n - j, 0)]], -1)
+
+
+def _recursive_value(a, w):
+    import scipy.signal
+
+    return scipy.signal.lfilter([1.0], np.concatenate([[1.0], a]), w, axis=-1)
+
+
+def _recursive_pullback(ybar, y, a, w):
+    wbar = np.flip(recursive(a, np.flip(ybar, -1)), -1)
+    abar = [-np.sum(wbar * _delayed(y, j + 1)) for j in range(a.shape[0])]
+    return np.stack(abar), wbar
+
+
+def _recursive_pushforward(tangents, y, a, w):
+    da, dw = tangents
+    total = 0.0 * y if dw is None else dw
+    for j in range(0 if da is None else a.shape[0]):
+        total = total - da[j] * _delayed(y, j + 1)
+    return recursive(a, total)
+
+
+recursive = Primitive(Rule(_recursive_value, _recursive_pullback, _recursive_pushforward, None))
+
+
+@stands_for("scipy.signal", "lfilter")
+def lfilter(b, a, x, axis=-1, zi=None):
+    trace = find_trace(b, a, x, zi)
+    b, a, x = (_atleast_1d(part, trace) for part in (b, a, x))
+    axis = one_axis(x, axis)
+    order = max(b.shape[0], a.shape[0])
+    b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) for part in (b, a))
+    b, a = b / a[0], a[1:] / a[0]
+    line = np.moveaxis(x, axis, -1)
+    n = line.shape[-1]
+    w = b[0] * line
+    for j in range(1, order):
+        w = w + b[j] * _delayed(line, j)
+    if zi is not None:
+        state = np.moveaxis(_atleast_1d(zi, trace), axis, -1)
+        short = min(n, order - 1)
+        state = np.broadcast_to(state, (*line.shape[:-1], order - 1))
+        w = w + np.concatenate([state[..., :short], np.zeros((*line.shape[:-1], n - short))], -1)
+    y = recursive(a, w) if order > 1 else w
+    result = np.moveaxis(y, -1, axis)
+    if zi is None:
+        return result
+    final = []
+    for k in range(order - 1):
+        total = state[..., k + n] if k + n < order - 1 else 0.0
+        for j in range(k + 1, min(order, n + k + 1)):
+            at = n - 1 - (j - k - 1)
+            total = total + b[j] * line[..., at] - a[j - 1] * y[..., at]
+        final.append(total)
+    return result, np.moveaxis(np.stack(final, -1), -1, axis)
+
+
+def _atleast_1d(x, trace):
+    x = np.asarray(x, float) if find_trace(x) is None else lift(trace, x)
+    for k in range(x.ndim):
+        if find_trace(x) is not None:
+            pinned(x, k)
+    return np.atleast_1d(x)
+
+
+@stands_for("scipy.signal", "sosfilt")
+def sosfilt(sos, x, axis=-1, zi=None):
+    if zi is not None:
+        raise unsupported_argument("scipy.signal.sosfilt", "zi", "lfilter takes initial states")
+    sos = _atleast_1d(sos, find_trace(sos, x))
+    for k in range(sos.shape[0]):
+        x = lfilter(sos[k, :3], sos[k, 3:], x, axis)
+    return x
+
+
+def _extended(x, axis: int, padtype, width: int):
+    """Return a signal continued at both ends, as SciPy's filters do."""
+    if width == 0 or padtype is None:
+        return x
+    first, last = sliced(x, axis, 0, 1), sliced(x, axis, -1, None)
+    n = x.shape[axis]
+    if padtype == "constant":
+        ahead, behind = np.repeat(first, width, axis), np.repeat(last, width, axis)
+    else:
+        stop = n - 2 - width
+        ahead, behind = sliced(x, axis, width, 0, -1), sliced(x, axis, n - 2, stop if stop >= 0 else None, -1)
+        if padtype == "odd":
+            ahead, behind = 2.0 * first - ahead, 2.0 * last - behind
+    return np.concatenate([ahead, x, behind], axis)
+
+
+@stands_for("scipy.signal", "filtfilt")
+def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=None):
+    import scipy.signal
+
+    if method != "pad" or find_trace(b, a) is not None:
+        raise unsupported_argument(
+            "scipy.signal.filtfilt", "method='gust', or traced coefficients,", "the signal is"
+        )
+    trace = find_trace(x)
+    x = _atleast_1d(x, trace)
+    axis = one_axis(x, axis)
+    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    count = max(len(a), len(b)) * 3 if padlen is None else padlen
+    width = 0 if padtype is None else count
+    states = np.reshape(scipy.signal.lfilter_zi(b, a), [-1 if k == axis else 1 for k in range(x.ndim)])
+    wide = _extended(x, axis, padtype, width)
+    ahead, _ = lfilter(b, a, wide, axis, states * sliced(wide, axis, 0, 1))
+    back = np.flip(ahead, axis)
+    result, _ = lfilter(b, a, back, axis, states * sliced(back, axis, 0, 1))
+    result = np.flip(result, axis)
+    return sliced(result, axis, width, result.shape[axis] - width) if width else result

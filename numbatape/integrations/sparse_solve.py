@@ -1,0 +1,122 @@
+"""``scipy.sparse.linalg.spsolve``: the pullback solves with the transposed factors.
+
+For ``A x = b``: ``lam = A^-T xbar``, ``bbar = lam``, and an entry of A gets ``-lam[row] x[col]``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+
+from ..trace.array import TracedArray
+from ..trace.functions.common import find_trace
+from ..trace.functions.stand_ins import PENDING
+from ..trace.primitives import value_of
+from ..trace.rules.primitive import Primitive, Rule
+from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse
+
+
+class System:
+    """Systems with matrices of one pattern, and their solution as a rule of ``(entries, b)``.
+
+    Parameters
+    ----------
+    rows, cols, shape
+        The pattern.
+    order : str
+        SciPy's ``permc_spec``.
+    transposed
+        The system of the transposed matrix, if there is one already.
+    """
+
+    def __init__(self, rows, cols, shape, order, transposed: System | None = None):
+        self.rows, self.cols, self.shape, self.order = rows, cols, shape, order
+        self._factored: tuple = (None, None)  # entries and their factors
+        self._way = "N" if transposed is None else "T"
+        self._owner = self if transposed is None else transposed
+        self.solve = Primitive(Rule(self._value, self._pullback, self._pushforward, None))
+        self.transposed = System(rows, cols, shape, order, self) if transposed is None else transposed
+
+    def factors(self, data):
+        """Return the factors of the matrix, those of the last call where it has the same entries."""
+        known, found = self._factored
+        if known is None or not np.array_equal(known, data):
+            from scipy.sparse import csc_array
+            from scipy.sparse.linalg import MatrixRankWarning, splu
+
+            matrix = csc_array((data, (self.rows, self.cols)), self.shape)
+            try:
+                found = splu(matrix, permc_spec=self.order)
+            except RuntimeError:  # as spsolve has it
+                warnings.warn("Matrix is exactly singular", MatrixRankWarning, stacklevel=2)
+                found = None
+            self._factored = np.array(data), found
+        return found
+
+    def _value(self, data, b):
+        dtype = np.result_type(data, b)
+        dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(float)
+        lu = self._owner.factors(np.asarray(data, dtype))
+        if lu is None:
+            return np.full(b.shape, np.nan, dtype)
+        return lu.solve(np.ascontiguousarray(b, dtype), self._way)
+
+    def _at(self):
+        return (self.rows, self.cols) if self._way == "N" else (self.cols, self.rows)
+
+    def _pullback(self, xbar, x, data, b):
+        rows, cols = self._at()
+        lam = self.transposed.solve(data, xbar)
+        products = lam[rows] * x[cols]
+        return -(products if x.ndim == 1 else np.sum(products, 1)), lam
+
+    def _pushforward(self, tangents, x, data, b):
+        ddata, db = tangents
+        if ddata is None:
+            return self.solve(data, db)
+        rows, cols = self._at()
+        total = multiplied(ddata, rows, cols, self.shape[0], x)
+        return self.solve(data, -total if db is None else db - total)
+
+
+def make(original):
+    """Return what runs in place of ``spsolve`` while tracing."""
+
+    def spsolve(A, b, permc_spec=None, use_umfpack=True):
+        trace = A.data._trace if A.__class__ is TracedSparse else find_trace(A, b)
+        if trace is None:
+            return original(A, b, permc_spec, use_umfpack)
+        try:
+            return _spsolve(A, b, permc_spec)
+        except Exception:
+            trace.failed = True  # the function may catch it
+            raise
+
+    return spsolve
+
+
+def _spsolve(matrix, b, order):
+    if find_trace(matrix) is not None:
+        raise refuse("scipy.sparse.linalg.spsolve of a dense traced matrix", "use np.linalg.solve")
+    if is_sparse(b):
+        raise refuse("scipy.sparse.linalg.spsolve with a sparse right-hand side", "use b.toarray()")
+    if not is_sparse(matrix):
+        matrix = sys.modules["scipy.sparse"].csc_array(matrix)
+    data, rows, cols, shape = entries(matrix)
+    b = b if b.__class__ is TracedArray else np.asarray(b)
+    if shape[0] != shape[1]:
+        raise ValueError(f"matrix must be square (has shape {shape})")
+    if np.shape(value_of(b))[:1] != shape[:1]:
+        raise ValueError(
+            f"matrix - rhs dimension mismatch ({shape} - {np.shape(value_of(b))[:1] or 'a number'})"
+        )
+    if "c" in (value_of(data).dtype.kind, np.asarray(value_of(b)).dtype.kind):
+        raise refuse("scipy.sparse.linalg.spsolve of complex numbers", "use real ones")
+    column = b.ndim == 2 and b.shape[1] == 1  # SciPy returns a vector then
+    system = System(rows, cols, shape, order)
+    return system.solve(data, np.reshape(b, (-1,)) if column else b)
+
+
+PENDING.setdefault("scipy.sparse.linalg", {})["spsolve"] = make

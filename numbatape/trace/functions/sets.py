@@ -1,0 +1,132 @@
+"""Arrays as sets, orders of several keys, histograms: positions are data, numbers of entries are guards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .common import (
+    along_axis,
+    composes,
+    find_trace,
+    lift_all,
+    lift_first,
+    merge,
+    plain,
+    records,
+    unsupported_argument,
+)
+from .registry import implements
+
+
+def _flat(x):
+    return merge(x, [x.ndim])
+
+
+@composes(np.isin)
+def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
+    x, tests = lift_all(element, test_elements)
+    found = np.any(np.equal(np.expand_dims(x, -1), _flat(tests)), axis=-1)
+    return np.logical_not(found) if invert else found
+
+
+def _refuse_indices(function, return_indices):
+    if return_indices:
+        raise unsupported_argument(function, "return_indices")
+
+
+@composes(np.union1d)
+def union1d(ar1, ar2):
+    return np.unique(np.concatenate([_flat(x) for x in lift_all(ar1, ar2)]))
+
+
+@composes(np.setdiff1d)
+def setdiff1d(ar1, ar2, assume_unique=False):
+    x, others = lift_all(ar1, ar2)
+    x = _flat(x) if assume_unique else np.unique(x)
+    return x[np.isin(x, others, invert=True)]
+
+
+@composes(np.intersect1d)
+def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
+    _refuse_indices(np.intersect1d, return_indices)
+    x, others = lift_all(ar1, ar2)
+    x = np.sort(_flat(x)) if assume_unique else np.unique(x)
+    return x[np.isin(x, others)]
+
+
+@composes(np.setxor1d)
+def setxor1d(ar1, ar2, assume_unique=False):
+    x, others = lift_all(ar1, ar2)
+    return np.sort(np.concatenate([np.setdiff1d(x, others), np.setdiff1d(others, x)]))
+
+
+@composes(np.unique_values)
+def unique_values(x):
+    # NumPy promises no order: that of the sort.
+    return np.unique(lift_first(x))
+
+
+@implements(np.partition)
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    """Sort: a partition at every place. NumPy leaves the order on both sides of kth open."""
+    np.partition(plain(a), plain(kth), axis)  # NumPy's errors
+    return np.sort(lift_first(a), axis)
+
+
+@implements(np.argpartition)
+def argpartition(a, kth, axis=-1, kind="introselect", order=None):
+    np.argpartition(plain(a), plain(kth), axis)
+    return np.argsort(lift_first(a), axis, kind="stable")
+
+
+@records(np.lexsort)
+def lexsort(value, keys, axis=-1):
+    """Stable sorts by one key after the other, the last one being the first that counts."""
+    x = lift_first(keys)
+    if x.ndim != 2:
+        raise unsupported_argument(np.lexsort, "keys of more than one dimension")
+    order = along_axis("argsort", x[0], -1, _stable)
+    for k in range(1, x.shape[0]):
+        order = order[along_axis("argsort", x[k][order], -1, _stable)]
+    return order
+
+
+def _stable(x, axis):
+    return np.argsort(x, axis, kind="stable")
+
+
+@composes(np.poly)
+def poly(seq_of_zeros):
+    zeros = lift_first(seq_of_zeros)
+    if zeros.ndim != 1:
+        raise unsupported_argument(
+            np.poly, "a matrix", "its eigenvalues are np.linalg.eigvalsh's, if it is symmetric"
+        )
+    result = np.ones(1)
+    for k in range(zeros.shape[0]):
+        result = np.concatenate([result, np.zeros(1)]) - zeros[k] * np.concatenate([np.zeros(1), result])
+    return result
+
+
+@composes(np.histogram)
+def histogram(a, bins=10, range=None, density=None, weights=None):
+    """Sums of weights bin by bin; which bin an entry is in is data."""
+    if find_trace(bins, range) is not None:
+        raise unsupported_argument(np.histogram, "bins or range")
+    x, edges = plain(a), bins
+    if np.ndim(bins) == 0:
+        if range is None and find_trace(a) is not None:
+            raise unsupported_argument(
+                np.histogram, "bins=number without range", "edges that move: pass range"
+            )
+        edges = np.histogram_bin_edges(x, bins, range)
+    edges = np.asarray(edges, float)
+    x = _flat(lift_first(a, weights))
+    inside = [np.logical_and(np.greater_equal(x, low), np.less(x, high))
+              for low, high in zip(edges[:-1], edges[1:], strict=True)]  # fmt: skip
+    inside[-1] = np.logical_and(np.greater_equal(x, edges[-2]), np.less_equal(x, edges[-1]))
+    ones = 1.0 if weights is None else _flat(lift_first(weights, a))
+    sums = np.stack([np.sum(np.where(where, ones, 0.0)) for where in inside])
+    if density:
+        sums = sums / np.diff(edges) / np.sum(sums)
+    return sums, edges

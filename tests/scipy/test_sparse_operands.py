@@ -1,0 +1,223 @@
+"""Sparse matrices of SciPy's among traced operands, and systems with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+from scipy.sparse.linalg import spsolve
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+RNG = np.random.default_rng(7)
+A = sp.random_array((5, 4), density=0.5, rng=RNG, format="csr")
+S = sp.random_array((5, 5), density=0.4, rng=RNG, format="csc") + 5.0 * sp.eye_array(5, format="csc")
+X, Y = RNG.normal(size=4), RNG.normal(size=5)
+M = RNG.normal(size=(4, 3))
+FORMATS = ("csr", "csc", "coo", "dia", "bsr", "lil", "dok")
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize("form", FORMATS)
+def test_products_with_vectors(form, kind):
+    B = kind(A).asformat(form)
+
+    def f(x):
+        return (
+            np.sum(np.sin(B @ x) * Y) + np.sum((Y @ B) * x**2) + np.sum(B.dot(x) ** 2 * (B.T @ (Y * x[0]))[0])
+        )
+
+    check_derivatives(f, X)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_are_scipys(form):
+    B = A.asformat(form)
+    for f, x in (
+        (lambda x: B @ x, X),
+        (lambda x: x @ B, Y),
+        (lambda x: B.T @ x, Y),
+        (lambda x: B @ x, M),
+        (lambda x: x.T @ B.T, M),
+        (lambda x: B @ x, X[:, None]),
+    ):
+        value, _ = nt.vjp(f, x)
+        assert value.shape == f(x).shape
+        np.testing.assert_allclose(value, f(x), rtol=1e-15, atol=1e-16)
+
+
+def test_products_with_matrices():
+    C = sp.csr_matrix(A)
+    check_derivatives(lambda x: np.sum((A @ x) ** 2) + np.sum(x.T @ A.T) ** 2 + np.sum(np.cos(x.T @ C.T)), M)
+
+
+def test_star_of_a_matrix_is_its_product():
+    C = sp.csr_matrix(A)
+    check_derivatives(lambda x: np.sum((C * x) ** 2) + np.sum((x @ (C.T * 2.0)) ** 2), X)
+    check_derivatives(lambda x: np.sum(x * C) ** 2, Y)
+
+
+def test_star_and_slash_of_an_array_are_elementwise():
+    check_derivatives(
+        lambda x: np.sum(((A * x) @ x) ** 2) + np.sum((A / (2.0 + x[0] ** 2)).toarray() ** 3), X
+    )
+    check_derivatives(lambda y: np.sum(((A * y[:, None]).T @ y) ** 2), Y)
+
+
+def test_sums_with_dense_arrays():
+    check_derivatives(lambda x: np.sum((A + np.outer(Y, x)) ** 3) + np.sum((np.outer(Y, x) - A) ** 2), X)
+
+
+def test_entries_that_are_traced():
+    """A conditional autoregression: the precision's entries depend on a parameter."""
+    W = A.T @ A
+
+    def logp(rho, x):
+        Q = sp.eye_array(4) - rho * W
+        return (
+            -0.5 * x @ (Q @ x)
+            + np.sum(np.log(Q.diagonal() ** 2))
+            + np.sum(Q.sum(0) ** 2)
+            + np.sum(Q.T.sum(1))
+        )
+
+    check_derivatives(logp, 0.3, X)
+    dense = -0.5 * X @ (np.eye(4) - 0.3 * W.toarray()) @ X
+    assert nt.vjp(lambda r: -0.5 * X @ ((sp.eye_array(4) - r * W) @ X), 0.3)[0] == pytest.approx(
+        dense, rel=1e-14
+    )
+
+
+def test_repeated_entries_count_as_their_sum():
+    B = sp.coo_array(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), (2, 2))
+    np.testing.assert_array_equal(nt.jacobian(lambda x: B @ x)(np.ones(2)), B.toarray())
+    np.testing.assert_array_equal(nt.jacobian(lambda s: (B * s).toarray())(2.0), B.toarray())
+
+
+def test_matrices_without_entries():
+    B = sp.csr_array((3, 2))
+    np.testing.assert_array_equal(nt.jacobian(lambda x: B @ x)(np.ones(2)), np.zeros((3, 2)))
+    np.testing.assert_array_equal(nt.grad(lambda x: np.sum(B @ x))(np.ones((2, 2))), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("entries", [np.float32, np.float64, np.int32, bool])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtypes(entries, dtype):
+    B = sp.csr_array((A != 0).astype(entries))
+    value, pull = nt.vjp(lambda x: B @ x, X.astype(dtype))
+    assert value.dtype == (B @ X.astype(dtype)).dtype
+    (g,) = pull(np.ones(5, value.dtype))
+    assert g.dtype == dtype
+    np.testing.assert_allclose(g, B.T @ np.ones(5), rtol=1e-6)
+
+
+def test_complex_products():
+    B = A.astype(complex) * (1.0 + 0.5j)
+
+    def f(x):
+        z = x + 1j * x**2
+        return np.sum(np.abs(B @ z) ** 2) + np.sum(np.abs(A @ z) ** 4) + np.sum(np.abs(Y @ B * z))
+
+    check_derivatives(f, X, order=1, float32=False)
+    assert nt.vjp(lambda x: B @ x, X)[0].dtype == complex
+
+
+def test_patterns_are_the_matrix_own():
+    found = nt.sparsity(lambda x: np.sin(A @ x), X).toarray()
+    np.testing.assert_array_equal(found != 0, A.toarray() != 0)
+    second = nt.sparsity(lambda x: np.sum((A @ x) ** 4), X, order=2).toarray()
+    np.testing.assert_array_equal(second != 0, (A.T @ A).toarray() != 0)
+    J = nt.sparse_jacobian(lambda x: A @ np.exp(x))(X)
+    np.testing.assert_allclose(J.toarray(), A.toarray() * np.exp(X), rtol=1e-14)
+
+
+def test_batches_are_the_single_points():
+    points = RNG.normal(size=(3, 4))
+    values, grads = nt.batch(lambda x: np.sum(np.sin(A @ x)))(points)
+    for x, value, g in zip(points, values, grads, strict=True):
+        one = nt.value_and_grad(lambda x: np.sum(np.sin(A @ x)))(x)
+        np.testing.assert_allclose(value, one[0], rtol=1e-14)
+        np.testing.assert_allclose(g, one[1], rtol=1e-13, atol=1e-15)
+
+
+def test_contents_that_change_are_seen():
+    B = A.copy()
+    gradient = nt.grad(lambda x: np.sum(B @ x))
+    before = gradient(X)
+    B.data *= 2.0
+    np.testing.assert_allclose(gradient(X), 2.0 * before, rtol=1e-15)
+
+
+def test_a_matrix_that_would_not_fit_if_it_were_dense():
+    n = 100_000
+    band = sp.diags_array([np.ones(n - 1), np.full(n, 2.0)], offsets=[-1, 0], shape=(n, n), format="csr")
+    cache = nt.prepare_gradient_cache(lambda x: 0.5 * np.sum((band @ x) ** 2), np.ones(n))
+    _, (g,) = nt.value_and_gradient(cache, np.ones(n))
+    np.testing.assert_allclose(g, band.T @ (band @ np.ones(n)), rtol=1e-13)
+
+
+# ---- errors
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match="do not fit"):
+        nt.grad(lambda x: np.sum(A @ x))(Y)
+    with pytest.raises(ValueError, match="do not fit"):
+        nt.grad(lambda x: np.sum(x @ A))(X)
+
+
+@pytest.mark.parametrize(
+    "f, hint",
+    [
+        (lambda x: A.multiply(x).sum(), r"use A \* x"),
+        (lambda x: np.sum((A * x[0]) @ (A.T * x[0])), "multiply them with a vector"),
+        (lambda x: (A * x[0]).tocsr().sum(), "toarray, diagonal"),
+        (lambda x: np.sum(spsolve(S * (1.0 + 0.0j), x)), "use real ones"),
+        (lambda x: np.sum(spsolve(x[:2, None] * x[:2], np.ones(2))), "np.linalg.solve"),
+    ],
+)
+def test_what_there_is_not(f, hint):
+    with pytest.raises(nt.UnsupportedOperationError, match=hint) as caught:
+        nt.grad(f)(np.arange(1.0, 5.0) if "A" in f.__code__.co_names else Y)
+    assert "test_sparse_operands.py" in str(caught.value)
+
+
+def test_a_number_added_to_a_sparse_matrix():
+    with pytest.raises(NotImplementedError, match="nonzero scalar"):
+        nt.grad(lambda x: np.sum((A + x[0]) @ x))(X)
+
+
+# ---- systems
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.sin(spsolve(S, x))),
+        lambda x: np.sum(np.sin(spl.spsolve(S.T.tocsr(), x, "NATURAL"))),
+        lambda x: np.sum(np.sin(sp.linalg.spsolve(S * np.exp(x[0]) + S.T * x[1], x))),
+        lambda x: np.sum(np.sin(scipy.sparse.linalg.spsolve(sp.csc_matrix(S), x[:, None] * x))),
+        lambda x: np.sum(np.sin(spsolve(S * x[0] ** 2 + S, Y))),
+    ],
+    ids=["vector", "transposed", "entries", "matrix", "entries alone"],
+)
+def test_systems(f):
+    check_derivatives(f, Y)
+
+
+def test_systems_agree_with_dense_ones():
+    inverse = np.linalg.inv(S.toarray())
+    np.testing.assert_allclose(nt.jacobian(lambda b: spsolve(S, b))(Y), inverse, rtol=1e-13, atol=1e-15)
+    value, _ = nt.vjp(lambda b: spsolve(S, b[:, None]), Y)
+    assert value.shape == spsolve(S, Y[:, None]).shape
+    values, _ = nt.batch(lambda b: np.sum(spsolve(S, b) ** 2))(np.stack([Y, 2.0 * Y]))
+    np.testing.assert_allclose(values, [np.sum(spsolve(S, b) ** 2) for b in (Y, 2.0 * Y)], rtol=1e-13)
+
+
+def test_singular_systems_are_nan_as_in_scipy():
+    with pytest.warns(spl.MatrixRankWarning):
+        value, _ = nt.vjp(lambda b: spsolve(sp.csc_array(np.diag([1.0, 0.0])), b), np.ones(2))
+    assert np.isnan(value).all()

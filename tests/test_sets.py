@@ -1,0 +1,60 @@
+"""Sets, partitions, lexicographic orders, polynomials of roots, histograms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+A, B = np.array([3.0, 1.0, 2.0, 1.0, 5.0]), np.array([2.0, 7.0, 5.0])
+EDGES = np.array([0.0, 1.5, 3.0, 6.0])
+
+CASES = {
+    "isin": (lambda x, y: x * np.isin(x, y) + np.sum(y * np.isin(y, x, invert=True)), A, B),
+    "union1d": (lambda x, y: np.union1d(x, y) ** 2, A, B),
+    "setdiff1d": (lambda x, y: np.setdiff1d(x, y) ** 2, A, B),
+    "intersect1d": (lambda x, y: np.intersect1d(x, y) ** 2, A, B),
+    "setxor1d": (lambda x, y: np.setxor1d(x, y) ** 2, A, B),
+    "unique_values": (lambda x: np.sort(np.unique_values(x)) ** 3, B),
+    "partition": (
+        lambda x: np.partition(x, 2)[2] * np.sum(np.partition(x, 2)[:2]),
+        np.array([3.0, 1.0, 2.5, 8.0, 5.0]),
+    ),
+    "argpartition": (lambda x: x[np.argpartition(x, 1)[1]] ** 2, B),
+    "lexsort": (lambda x: x[np.lexsort((B[[0, 1, 2, 0, 1]], np.floor(x)))] * np.arange(5.0), A + 0.5),
+    "poly": (lambda x: np.poly(x), B),
+    "histogram weights": (lambda w: np.histogram(A, EDGES, weights=w)[0] ** 2, A),
+    "histogram density": (lambda w: np.histogram(A, 4, (0.0, 6.0), density=True, weights=w)[0], A),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name):
+    f, *args = CASES[name]
+    value = nt.vjp(f, *args)[0]
+    np.testing.assert_allclose(value, f(*args), rtol=1e-14)
+    if name in ("isin", "setdiff1d", "intersect1d", "setxor1d", "union1d"):
+        return check_at_ties(f, *args)
+    check_derivatives(lambda *a: np.sum(np.sin(f(*a))), *args, float32=False, points=0)
+
+
+def check_at_ties(f, x, y):
+    """Equal entries of two arrays do not stay equal where one moves: no differences there."""
+    cache = nt.prepare_gradient_cache(lambda x, y: np.sum(f(x, y)), x, y)
+    for shift in (0.0, 1.0, 0.5):
+        value, grads = nt.value_and_gradient(cache, x + shift, y)
+        assert value == np.sum(f(x + shift, y))
+        other = nt.jvp(lambda x, y: np.sum(f(x, y)), (x + shift, y), (x, y))[1]
+        np.testing.assert_allclose(other, np.sum(grads[0] * x) + np.sum(grads[1] * y), rtol=1e-13)
+
+
+def test_counts_follow_the_entries():
+    counts = nt.jacobian(lambda x: np.histogram(x, EDGES)[0] * np.sum(x))(A)
+    np.testing.assert_array_equal(counts, np.outer(np.histogram(A, EDGES)[0], np.ones(5)))
+
+
+def test_edges_that_move():
+    with pytest.raises(nt.UnsupportedOperationError, match="pass range"):
+        nt.grad(lambda x: np.sum(np.histogram(x, 3)[0] * x[0]))(A)
