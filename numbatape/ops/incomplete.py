@@ -9,6 +9,17 @@ parameter has no closed form: such an operand is opaque, and the tracer refuses 
 
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
 
+
+
+def kolmogorov_derivative(n, x):
+    """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2 or 3."""
+    import numpy as np
+
+    from .scalars import kolmogorov_slope
+
+    return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
+
+
 THREE = (POSITIVE, POSITIVE, PROBABILITY)
 
 # Gamma and Poisson
@@ -52,6 +63,22 @@ binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), opaq
        dy="sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p(y*y/x))/(1.772453850905516*math.sqrt(x))", dyy="-dy*(x + 1.0)*y/(x + y*y)")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), opaque="x", loop="sc.stdtrit",
        dy="1.772453850905516*math.sqrt(x)*math.exp(0.5*(x + 1.0)*math.log1p(z*z/x))/sc.poch(0.5*x, 0.5)", dyy="dy*dy*(x + 1.0)*z/(x + z*z)")
+
+# Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
+def _chi2_density(more):
+    power = f"0.25*y + {0.25 * more - 0.5}"
+    return f"0.5*math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
+
+
+ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+       dx=_chi2_density(0), dw=f"-({_chi2_density(2)})",
+       second={"xx": f"0.5*({_chi2_density(-2)} - dx)", "xw": "-0.5*(dw + dx)", "ww": f"-0.5*({_chi2_density(4)} + dw)"})
+
+# Kolmogorov's limit, by its two theta series
+unary ("kolmogorov", "sc.kolmogorov(x)",  "sc.kolmogorov", (0.3, 2.0), dx="kolmogorov_slope(1.0, x)", dxx="kolmogorov_slope(2.0, x)", loop="sc.kolmogorov")
+binary("kolmogorov_slope", "kolmogorov_slope(x, y)", kolmogorov_derivative, ((1.0, 1.0), (0.6, 2.0)), opaque="x",
+       dy="kolmogorov_slope(x + 1.0, y)", dyy="kolmogorov_slope(x + 2.0, y)")
+unary ("kolmogi",   "sc.kolmogi(x)",      "sc.kolmogi",   PROBABILITY, dx="1.0/kolmogorov_slope(1.0, z)", dxx="-dx*dx*dx*kolmogorov_slope(2.0, z)", loop="sc.kolmogi")
 
 # Owen's T: constants 1/(2 sqrt(2 pi)), 1/(2 pi)
 binary("owens_t",   "sc.owens_t(x, y)",   "sc.owens_t",   loop="sc.owens_t",
