@@ -20,6 +20,7 @@ import scipy.stats
 
 from numbatape.ops import Elementwise, find
 from numbatape.trace.functions.registry import HANDLED
+from numbatape.trace.functions.special import UFUNCS
 from numbatape.trace.functions.stand_ins import PENDING
 from numbatape.trace.ufuncs import COMPOSED
 
@@ -144,6 +145,8 @@ def status(module: str, name: str, function) -> str:
         return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
     if handled is not None and handled.__name__ == "refuse":
         return MISSING
+    if module == "scipy.special" and (name in UFUNCS or f"eval_{name}" in UFUNCS or name == "assoc_laguerre"):
+        return COMPOSED_OF
     if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
         return FLAT if name in FLAT_NAMES else COMPOSED_OF
     if name in NOTHING_NAMES or re.search("^roots_|_roots$|_zeros$", name):

@@ -98,5 +98,5 @@ ternary("hyp1f1",   "sc.hyp1f1(x, y, w)", "sc.hyp1f1", (POSITIVE, POSITIVE, POSI
        dw="x/y*sc.hyp1f1(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)/(y*(y + 1.0))*sc.hyp1f1(x + 2.0, y + 2.0, w)"})
 binary("hyp0f1",    "sc.hyp0f1(x, y)", "sc.hyp0f1",   POSITIVES, opaque="x", loop="sc.hyp0f1",
        dy="sc.hyp0f1(x + 1.0, y)/x", dyy="sc.hyp0f1(x + 2.0, y)/(x*(x + 1.0))")
-ternary("hyperu",   "sc.hyperu(x, y, w)", "sc.hyperu", (POSITIVE, (2.2, 2.8), POSITIVE), opaque="xy",
+ternary("hyperu",   "sc.hyperu(x, y, w)", "sc.hyperu", ((0.5, 1.5), (2.2, 2.8), (0.2, 2.0)), opaque="xy",
        dw="-x*sc.hyperu(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)*sc.hyperu(x + 2.0, y + 2.0, w)"})

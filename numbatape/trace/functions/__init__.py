@@ -21,6 +21,7 @@ from . import (  # they register themselves
     scipy_functions,
     select,
     shape,
+    special,
     spectral,
     statistics,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "scipy_functions",
     "select",
     "shape",
+    "special",
     "spectral",
     "statistics",
     "unsupported",

@@ -53,11 +53,13 @@ def softmax(x, axis=None):
 
 @stands_for("scipy.special", "polygamma")
 def polygamma(n, x):
-    orders = {0: "psi", 1: "trigamma"}
     order = int(np.asarray(n)) if np.ndim(n) == 0 else -1
-    if order not in orders:
-        raise unsupported_argument("scipy.special.polygamma", f"n={n!r}", "n=0 and n=1 are")
-    return elementwise(orders[order], lift_first(x))
+    if order < 0:
+        raise unsupported_argument("scipy.special.polygamma", f"n={n!r}", "one whole number is")
+    x = lift_first(x)
+    if order < 2:
+        return elementwise(("psi", "trigamma")[order], x)
+    return (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)  # DLMF 25.11.12
 
 
 @stands_for("scipy.special", "multigammaln")
@@ -114,8 +116,22 @@ def _bessel_derivative(row: str, sign: float):
     return derivative
 
 
-for _row, _sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0)):
-    stands_for("scipy.special", f"{_row}p")(_bessel_derivative(_row, _sign))
+_DERIVATIVES = {
+    f"{row}p": _bessel_derivative(row, sign)
+    for row, sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0))
+}
+for _name, _its in _DERIVATIVES.items():
+    stands_for("scipy.special", _name)(_its)
+
+
+@stands_for("scipy.special", "h1vp")
+def h1vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) + 1j * _DERIVATIVES["yvp"](v, z, n)
+
+
+@stands_for("scipy.special", "h2vp")
+def h2vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) - 1j * _DERIVATIVES["yvp"](v, z, n)
 
 
 # ---- scipy.linalg
