@@ -140,6 +140,8 @@ def _outside(law: Law, x, low, high):
         infinite = _is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
+        if law.far and end.__class__ is TracedArray:  # its value may be infinite
+            bounds.append(at(x, -INF if at is np.less_equal else INF))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
     return any_of(bounds)
@@ -167,11 +169,24 @@ def _density(law, x, shapes, scale, broken):
 
 
 # How each cumulative function follows from the others: the first that the law has.
-ROUTES = {
-    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp)),
-    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp)),
-    "logcdf": (("logcdf", lambda f: f), ("cdf", np.log), ("sf", lambda f: np.log1p(-f))),
-    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f))),
+def _rest(log):
+    return -np.expm1(log)
+
+
+def _log_rest(log):
+    return np.log(-np.expm1(log))
+
+
+ROUTES: dict[str, tuple[tuple[str, Callable], ...]] = {
+    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp), ("logsf", _rest)),
+    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp), ("logcdf", _rest)),
+    "logcdf": (
+        ("logcdf", lambda f: f),
+        ("cdf", np.log),
+        ("sf", lambda f: np.log1p(-f)),
+        ("logsf", _log_rest),
+    ),
+    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f)), ("logcdf", _log_rest)),
 }
 LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
 
@@ -187,7 +202,9 @@ def _cumulative(name):
         ends = law.ends(shapes)
         below = np.less if law.discrete and not _is_infinite(ends[0]) else np.less_equal
         beyond = (below, np.greater_equal)
-        whole_line = not law.discrete and all(map(_is_infinite, ends))  # formulas hold at infinity too
+        whole_line = (
+            not law.discrete and not law.far and all(map(_is_infinite, ends))
+        )  # formulas hold at infinity too
         for end, outside, limit in zip(ends, beyond, LIMITS[name], strict=True):
             if not whole_line:
                 result = np.where(outside(x, end), limit, result)
@@ -230,7 +247,14 @@ def _standard_quantile(name, law, q, shapes):
 
 
 def _place(result, q, loc, scale, broken):
-    bad = any_of([np.less(q, 0.0), np.greater(q, 1.0), np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
+    bad = any_of(
+        [
+            np.less(q, 0.0),
+            np.greater(q, 1.0),
+            np.less_equal(scale, 0.0),
+            *([] if broken is None else [broken]),
+        ]
+    )
     result = result * scale + loc
     return result if bad is None else np.where(bad, np.nan, result)
 
@@ -240,7 +264,9 @@ def _median(distribution, law, args, kwargs):
 
 
 def _interval(distribution, law, confidence, args, kwargs):
-    return tuple(_quantile("ppf")(distribution, law, 0.5 + side * confidence, args, kwargs) for side in (-0.5, 0.5))
+    return tuple(
+        _quantile("ppf")(distribution, law, 0.5 + side * confidence, args, kwargs) for side in (-0.5, 0.5)
+    )
 
 
 def _moment(name):
@@ -264,8 +290,12 @@ def _stats(distribution, law, args, kwargs):
     kwargs = dict(kwargs)
     moments = kwargs.pop("moments", "mv")
     if not set(moments) <= set("mv"):
-        raise unsupported_argument(f"scipy.stats.{distribution.name}.stats", f"moments={moments!r}", "'mv' is")
-    results = tuple(_moment({"m": "mean", "v": "var"}[kind])(distribution, law, args, kwargs) for kind in moments)
+        raise unsupported_argument(
+            f"scipy.stats.{distribution.name}.stats", f"moments={moments!r}", "'mv' is"
+        )
+    results = tuple(
+        _moment({"m": "mean", "v": "var"}[kind])(distribution, law, args, kwargs) for kind in moments
+    )
     return results if len(results) > 1 else results[0]
 
 

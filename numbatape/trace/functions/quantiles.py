@@ -67,6 +67,11 @@ def fatigue(normal, c):
     return 0.25 * np.square(step + np.sqrt(step * step + 4.0))
 
 
+def inner(k, n):
+    """Counts below n: at n itself the sum is one."""
+    return np.maximum(np.minimum(k, n - 1.0), 0.0)
+
+
 # On the whole line
 symmetric("norm",      lambda q: sc.ndtri(q))
 symmetric("cauchy",    cauchy)
@@ -144,7 +149,7 @@ for _name in ("loguniform", "reciprocal"):
 
 # Cumulative functions beside those of the laws themselves
 extend("rice",        cdf=lambda x, b: sc.chndtr(np.square(x), 2.0, np.square(b)))
-extend("exponnorm",   cdf=lambda x, K: sc.ndtr(x) - np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)), sf=lambda x, K: sc.ndtr(-x) + np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)))
+extend("exponnorm",   far=True, cdf=lambda x, K: sc.ndtr(x) - np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)), sf=lambda x, K: sc.ndtr(-x) + np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)))
 extend("skewcauchy",  cdf=lambda x, a: (1.0 - a) / 2.0 + (1.0 + np.sign(x) * a) / PI * np.arctan(x / (1.0 + np.sign(x) * a)))
 extend("laplace_asymmetric", cdf=lambda x, k: np.where(x >= 0, 1.0 - np.exp(-np.maximum(x, 0.0) * k) / (k * k + 1.0), np.exp(np.minimum(x, 0.0) / k) * (k * k / (k * k + 1.0))),
        sf=lambda x, k: np.where(x >= 0, np.exp(-np.maximum(x, 0.0) * k) / (k * k + 1.0), 1.0 - np.exp(np.minimum(x, 0.0) / k) * (k * k / (k * k + 1.0))))
@@ -191,7 +196,7 @@ for _name, _mean, _var, _entropy in (
 
 # Counts: of a whole number k, from the support's low end on
 extend("bernoulli", cdf=lambda k, p: 1.0 - p + 0.0 * k, sf=lambda k, p: p + 0.0 * k)
-extend("binom",     cdf=lambda k, n, p: sc.bdtr(np.clip(k, 0.0, n), n, p), sf=lambda k, n, p: sc.bdtrc(np.clip(k, 0.0, n), n, p))
+extend("binom",     cdf=lambda k, n, p: sc.betaincc(inner(k, n) + 1.0, n - inner(k, n), p), sf=lambda k, n, p: sc.betainc(inner(k, n) + 1.0, n - inner(k, n), p))
 extend("poisson",   cdf=lambda k, mu: sc.pdtr(np.maximum(k, 0.0), mu), sf=lambda k, mu: sc.pdtrc(np.maximum(k, 0.0), mu))
 extend("geom",      cdf=lambda k, p: -np.expm1(k * np.log1p(-p)), logsf=lambda k, p: k * np.log1p(-p))
 extend("nbinom",    cdf=lambda k, n, p: sc.betainc(n, np.maximum(k, 0.0) + 1.0, p), sf=lambda k, n, p: sc.betaincc(n, np.maximum(k, 0.0) + 1.0, p))

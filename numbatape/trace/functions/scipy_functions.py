@@ -59,7 +59,9 @@ def polygamma(n, x):
     x = lift_first(x)
     if order < 2:
         return elementwise(("psi", "trigamma")[order], x)
-    return (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)  # DLMF 25.11.12
+    return (
+        (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)
+    )  # DLMF 25.11.12
 
 
 @stands_for("scipy.special", "multigammaln")

@@ -266,7 +266,7 @@ def _hurwitz(s, q):
     return np.sum(terms, -1) + (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * np.power(t, s - 1.0)
 
 
-def _riemann(s, q):
+def riemann(s, q=1.0):
     """``zeta(s, q)`` for q = 1 or 2, to the left of 1/2 by reflection, 25.4.1."""
     left = np.less(s, 0.5)
 
@@ -283,7 +283,7 @@ def zeta(x, q=None, out=None):
     if out is not None:
         raise unsupported_argument("scipy.special.zeta", "out")
     if q is None:
-        return _riemann(x, 1.0)
+        return riemann(x)
     if isinstance(x, int) and x >= 2:
         return by_row("hurwitz")(float(x), q)
     return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), lambda: np.nan + x * q, lambda: _hurwitz(x, q))
@@ -291,7 +291,7 @@ def zeta(x, q=None, out=None):
 
 @ufunc("zetac")
 def zetac(x):
-    return _riemann(x, 2.0)
+    return riemann(x, 2.0)
 
 
 # ---- spherical Bessel functions, derivatives of Hankel's
@@ -307,7 +307,12 @@ def _spherical(name, sign):
     stands_for("scipy.special", name)(function)
 
 
-for _name, _sign in (("spherical_jn", -1.0), ("spherical_yn", -1.0), ("spherical_in", 1.0), ("spherical_kn", -1.0)):
+for _name, _sign in (
+    ("spherical_jn", -1.0),
+    ("spherical_yn", -1.0),
+    ("spherical_in", 1.0),
+    ("spherical_kn", -1.0),
+):
     _spherical(_name, _sign)
 
 
@@ -363,13 +368,21 @@ def _jacobi_step(n, x, a, b):
 
 
 jacobi = polynomial("eval_jacobi", lambda x, a, b: a + 1.0 + 0.5 * (a + b + 2.0) * (x - 1.0), _jacobi_step)
-polynomial("eval_gegenbauer", lambda x, a: 2.0 * a * x, lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n))
+polynomial(
+    "eval_gegenbauer",
+    lambda x, a: 2.0 * a * x,
+    lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n),
+)
 legendre = polynomial("eval_legendre", lambda x: x, lambda n, x: ((2.0 - 1.0 / n) * x, 1.0 - 1.0 / n))
 first_kind = polynomial("eval_chebyt", lambda x: x, lambda n, x: (2.0 * x, 1.0))
 second_kind = polynomial("eval_chebyu", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 1.0))
 polynomial("eval_chebys", lambda x: x, lambda n, x: (x, 1.0))
 polynomial("eval_laguerre", lambda x: 1.0 - x, lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n))
-polynomial("eval_genlaguerre", lambda x, a: 1.0 + a - x, lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n))
+polynomial(
+    "eval_genlaguerre",
+    lambda x, a: 1.0 + a - x,
+    lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n),
+)
 polynomial("eval_hermite", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 2.0 * n - 2.0))
 polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
 
