@@ -20,14 +20,14 @@ from numbatape.trace.functions.distributions import LAWS
 from numbatape.trace.functions.stand_ins import PENDING
 
 CONTINUOUS = {
-    "": "kstwobign norm cauchy laplace logistic gumbel_r gumbel_l hypsecant moyal expon gibrat halfnorm halfcauchy "
-    "halflogistic rayleigh maxwell wald levy levy_l uniform arcsine semicircular anglit cosine",
+    "": "norm cauchy laplace logistic gumbel_r gumbel_l hypsecant moyal expon gibrat halfnorm halfcauchy "
+    "halflogistic rayleigh maxwell wald levy levy_l uniform arcsine semicircular anglit cosine kstwobign",
     "0.4": "wrapcauchy genpareto skewcauchy",
     "0.3": "triang genextreme pearson3 genhalflogistic",
-    "1.7": "argus kappa3 rel_breitwigner t skewnorm powernorm exponnorm gennorm genlogistic dgamma dweibull loggamma laplace_asymmetric "
+    "1.7": "t skewnorm powernorm exponnorm gennorm genlogistic dgamma dweibull loggamma laplace_asymmetric "
     "vonmises vonmises_line gamma chi2 chi invgamma nakagami lognorm foldnorm foldcauchy halfgennorm "
     "rice weibull_min weibull_max exponpow invweibull gompertz lomax fisk loglaplace alpha invgauss "
-    "recipinvgauss fatiguelife pareto powerlaw bradford rdist truncexpon",
+    "recipinvgauss fatiguelife pareto powerlaw bradford rdist truncexpon argus kappa3 rel_breitwigner",
     "0.4 1.3": "johnsonsu johnsonsb loguniform reciprocal",
     "1.6 1.9": "gengamma exponweib burr burr12 mielke powerlognorm betaprime",
     "1.5 0.4": "norminvgauss geninvgauss",
@@ -59,7 +59,10 @@ DISCRETE = {
     "2 9": "randint",
     "1.9 2.6": "skellam",
 }
-MULTIVARIATE = "dirichlet_multinomial matrix_normal matrix_t vonmises_fisher normal_inverse_gamma multivariate_normal multivariate_t dirichlet multinomial wishart invwishart"
+MULTIVARIATE = (
+    "multivariate_normal multivariate_t dirichlet multinomial wishart invwishart dirichlet_multinomial "
+    "matrix_normal matrix_t vonmises_fisher normal_inverse_gamma"
+)
 LOC, SCALE = 0.3, 1.7
 
 

@@ -12,7 +12,6 @@ from .parameters import beta_text, gamma_text
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
 
 
-
 def kolmogorov_derivative(n, x):
     """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2 or 3."""
     import numpy as np

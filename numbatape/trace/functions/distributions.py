@@ -76,7 +76,7 @@ class Law:
     cdf, sf, logcdf, logsf
         Cumulative functions inside of the support; derived from one another where None.
     ppf, isf
-        Quantiles, as a function of the probability below, and of that above; the second follows from the first.
+        Quantiles, as functions of the probability below, and of that above; one follows from the other.
     mean, var, entropy
         Moments, as functions of the shapes; NaN or infinite where there are none.
     far

@@ -10,7 +10,7 @@ import numpy as np
 from ..nested.formulas import by_row
 from .continuous import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete import count, log_choose, mass
-from .distributions import INF, Law, extend, pick, register, sc
+from .distributions import INF, Law, pick, register, sc
 from .reductions import logsumexp
 from .special import riemann, whole
 
