@@ -6,6 +6,7 @@ and NaN. Derivatives: of SciPy's own function, by extrapolated differences.
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -77,7 +78,8 @@ def rows(table):
 
 def test_every_law_has_a_case():
     texts = [*CONTINUOUS.values(), *DISCRETE.values(), MULTIVARIATE]
-    assert {name for text in texts for name in text.split()} == set(PENDING["scipy.stats"])
+    laws = {name for name in PENDING["scipy.stats"] if not inspect.isfunction(getattr(stats, name, None))}
+    assert {name for text in texts for name in text.split()} == laws
 
 
 def agree(got, want, rtol=5e-12, atol=1e-13):
