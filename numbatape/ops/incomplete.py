@@ -71,10 +71,19 @@ for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
                     "xy": f"-{beta_text(1, 1, 'x', 'y', 'z')}*{_inverse} - dx*{_LOGS[1]} - dy*{_LOGS[0]} - dx*dy*{_BEND}",
                     "yy": f"-{beta_text(0, 2, 'x', 'y', 'z')}*{_inverse} - 2.0*dy*{_LOGS[1]} - dy*dy*{_BEND}",
                     "xw": f"-dw*({_LOGS[0]} + dx*{_BEND})", "yw": f"-dw*({_LOGS[1]} + dy*{_BEND})", "ww": f"-dw*dw*{_BEND}"})
-ternary("fdtr",     "sc.fdtr(x, y, w)",   "sc.fdtr",      (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
-       dw="math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
-ternary("fdtrc",    "sc.fdtrc(x, y, w)",  "sc.fdtrc",     (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
-       dw="-math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
+# F: the cdf is a betainc of x/2 and y/2 at x*w/(y + x*w)
+_Z, _REST = "x*w/(y + x*w)", "y/(y + x*w)"
+_PSI = "sc.psi(0.5*(x + y))"
+_LOG_A, _LOG_B = f"(math.log({_Z}) - sc.psi(0.5*x) + {_PSI})", f"(math.log({_REST}) - sc.psi(0.5*y) + {_PSI})"
+_LOG_X, _LOG_Y = f"(0.5*{_LOG_A} + 0.5*{_REST} - 0.5*y/x*{_Z})", f"(0.5*{_LOG_B} + 0.5*{_Z} - 0.5*x/y*{_REST})"  # of the density
+for _name, _sign in (("fdtr", ""), ("fdtrc", "-")):
+    _density = f"{_sign}math.exp(sc.xlogy(0.5*x, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y))/w"
+    _part = {(p, q): _sign + beta_text(p, q, "0.5*x", "0.5*y", _Z, _REST) for p, q in ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))}
+    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", (POSITIVE, POSITIVE, POSITIVE),
+            dx=f"0.5*({_part[1, 0]}) + w/x*({_density})", dy=f"0.5*({_part[0, 1]}) - w/y*({_density})", dw=_density,
+            second={"xx": f"0.25*({_part[2, 0]}) + w/x*dw*(0.5*{_LOG_A} - 1.0/x + {_LOG_X})", "xy": f"0.25*({_part[1, 1]}) - 0.5*w/y*dw*{_LOG_A} + w/x*dw*{_LOG_Y}",
+                    "yy": f"0.25*({_part[0, 2]}) - w/y*dw*(0.5*{_LOG_B} - 1.0/y + {_LOG_Y})", "xw": f"dw*{_LOG_X}", "yw": f"dw*{_LOG_Y}", "ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
+
 
 def _student(t):
     """Return texts at t: the density, the slope for x, its own slope, those of the density's logarithm."""
