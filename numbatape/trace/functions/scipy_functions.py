@@ -18,6 +18,7 @@ from .common import (
     unsupported_argument,
 )
 from .linalg import cholesky_factor, solve_system
+from .special import whole
 from .stand_ins import stands_for
 
 # ---- scipy.special
@@ -53,9 +54,7 @@ def softmax(x, axis=None):
 
 @stands_for("scipy.special", "polygamma")
 def polygamma(n, x):
-    order = int(np.asarray(n)) if np.ndim(n) == 0 else -1
-    if order < 0:
-        raise unsupported_argument("scipy.special.polygamma", f"n={n!r}", "one whole number is")
+    order = whole("polygamma", n)
     x = lift_first(x)
     if order < 2:
         return elementwise(("psi", "trigamma")[order], x)
