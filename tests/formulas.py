@@ -4,8 +4,8 @@ import math
 import types
 
 import numpy as np
-import scipy.special as sc
 
+from numbatape.jit import symbols
 from numbatape.ops import scalars
 
 
@@ -24,8 +24,15 @@ class Math:
         return call
 
 
+class Special:
+    """SciPy's ufuncs, and loops of theirs that are named in full."""
+
+    def __getattr__(self, name):
+        return symbols.scalar_function(name)
+
+
 # The rows' own language: scalar functions are rebuilt so that their `math` does not raise.
-LANGUAGE = {"math": Math(), "sc": sc, "__builtins__": {"int": int, "max": max, "min": min}}
+LANGUAGE = {"math": Math(), "sc": Special(), "__builtins__": {"int": int, "max": max, "min": min}}
 for _name, _function in vars(scalars).items():
     if isinstance(_function, types.FunctionType):
         LANGUAGE[_name] = types.FunctionType(_function.__code__, LANGUAGE)

@@ -25,7 +25,9 @@ import scipy.special
 import scipy.stats
 
 from numbatape.ops import Elementwise, find
+from numbatape.trace.functions.distributions import LAWS
 from numbatape.trace.functions.registry import HANDLED, WRITERS
+from numbatape.trace.functions.special import UFUNCS
 from numbatape.trace.functions.stand_ins import PENDING
 from numbatape.trace.matrix import refusals
 from numbatape.trace.ufuncs import COMPOSED
@@ -85,28 +87,14 @@ INSTEAD = {
     "row_stack": "np.vstack",
     "frexp": "np.log2",
     "sort_complex": "np.sort",
-    "softplus": "np.logaddexp(0, x)",
-    "lambertw": "scipy.special.wrightomega(np.log(x))",
-    "hyp0f1": "scipy.special.iv or jv",
-    "jve": "scipy.special.jv: the same for real numbers",
-    "yve": "scipy.special.yv: the same for real numbers",
-    "inv_boxcox": "np.exp(np.log1p(lmbda * y) / lmbda)",
-    "inv_boxcox1p": "np.expm1(np.log1p(lmbda * y) / lmbda)",
-    "jvp": "scipy.special.jv(v - 1, x) and jv(v + 1, x)",
-    "ivp": "scipy.special.iv(v - 1, x) and iv(v + 1, x)",
-    "kvp": "scipy.special.kv(v - 1, x) and kv(v + 1, x)",
-    "spherical_jn": "scipy.special.jv(n + 0.5, x) * np.sqrt(np.pi / (2 * x))",
-    "spherical_yn": "scipy.special.yv(n + 0.5, x) * np.sqrt(np.pi / (2 * x))",
-    "eval_legendre": "np.polyval of its coefficients",
-    "eval_chebyt": "np.cos(n * np.arccos(x))",
-    "eval_hermite": "np.polyval of its coefficients",
-    "sici": "real and imaginary parts of scipy.special.exp1, outside",
-    "bdtr": "scipy.special.betainc(n - k, k + 1, 1 - p)",
-    "nbdtr": "scipy.special.betainc(n, k + 1, p)",
-    "chdtri": "2 * scipy.special.gammainccinv(v / 2, p)",
-    "fdtri": "scipy.special.betaincinv",
-    "radian": "np.deg2rad",
-    "diric": "np.sin(n * x / 2) / (n * np.sin(x / 2))",
+    "airye": "scipy.special.airy and np.exp(2 / 3 * x**1.5)",
+    "factorial2": "scipy.special.gamma",
+    "factorialk": "scipy.special.gamma",
+    "hyp2f1": "scipy.special.hyp1f1 or betainc, where it is one of them",
+    "legendre_p": "scipy.special.eval_legendre",
+    "log_wright_bessel": "np.log of scipy.special.wright_bessel",
+    "pbdv": "scipy.special.hyperu",
+    "sph_harm_y": "scipy.special.lpmv and np.exp",
     "kron": "np.kron",
     **refusals.INSTEAD,
 }
@@ -120,7 +108,8 @@ def functions(module):
         if name.startswith("_") or value is None or inspect.ismodule(value) or inspect.isclass(value):
             continue
         if module is scipy.stats:
-            if hasattr(value, "logpdf") or hasattr(value, "logpmf"):
+            statistic = name in PENDING["scipy.stats"]
+            if statistic or hasattr(value, "logpdf") or hasattr(value, "logpmf"):
                 yield name, value
         elif callable(value):
             yield name, value
@@ -138,6 +127,8 @@ def status(module: str, name: str, function) -> str:
     if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING
     if function in WRITERS:
+        return COMPOSED_OF
+    if module == "scipy.special" and (name in UFUNCS or f"eval_{name}" in UFUNCS or name == "assoc_laguerre"):
         return COMPOSED_OF
     if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
         return FLAT if name in FLAT_NAMES else COMPOSED_OF
@@ -161,8 +152,9 @@ def page() -> str:
         "|---|---|",
         *(f"| {kind} | {text} |" for kind, text in MEANING.items()),
         "",
-        "Of a distribution of `scipy.stats` it is `logpdf` and `pdf`, or `logpmf` and `pmf`, that are supported, and of "
-        "most continuous ones `cdf`, `sf`, `logcdf` and `logsf`; frozen ones too.",
+        "Of a distribution of `scipy.stats` it is `logpdf` and `pdf`, or `logpmf` and `pmf`, that are supported; frozen "
+        "ones too. The lines below the list say of which `cdf` (with `sf`, `logcdf`, `logsf`), `ppf` (with `isf`, `median`, "
+        "`interval`), `mean` (with `var`, `std`, `stats`) and `entropy` are.",
     ]
     for module, names in table().items():
         lines += ["", f"## {module}"]
@@ -170,6 +162,10 @@ def page() -> str:
             group = [name for name, its in names.items() if its == kind]
             if group:
                 lines += ["", f"**{kind}** ({len(group)}): " + ", ".join(f"`{name}`" for name in group) + "."]
+        if module == "scipy.stats":
+            for what, sources in METHODS.items():
+                known = [name for name in names if _has(name, sources)]
+                lines += ["", f"With `{what}`: " + ", ".join(f"`{name}`" for name in known) + "."]
         hints = [name for name, its in names.items() if its == MISSING and name in INSTEAD]
         if hints:
             lines += [
@@ -179,6 +175,19 @@ def page() -> str:
                 *(f"| `{n}` | `{INSTEAD[n]}` |" for n in hints),
             ]
     return "\n".join(lines) + "\n"
+
+
+METHODS = {
+    "cdf": ("cdf", "sf", "logcdf", "logsf"),
+    "ppf": ("ppf", "isf"),
+    "mean": ("mean",),
+    "entropy": ("entropy",),
+}
+
+
+def _has(name: str, sources) -> bool:
+    law = LAWS.get(name)
+    return law is not None and any(getattr(law, source) for source in sources)
 
 
 def listed() -> dict[str, dict[str, str]]:

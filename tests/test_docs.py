@@ -22,6 +22,7 @@ import scipy.special
 import numbatape as nt
 from numbatape.ops import OPS, Elementwise, resolve
 from numbatape.trace.functions.registry import HANDLED, WRITERS, full_name
+from numbatape.trace.functions.special import UFUNCS
 from numbatape.trace.functions.stand_ins import PENDING
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +67,7 @@ def supported() -> str:
         "Elementwise, with a derivative": [names[f] for f, op in rows if op.differentiable and f in names],
         "Elementwise, without": [names[f] for f, op in rows if not op.differentiable and f in names],
         "NumPy's other functions": [full_name(f) for f in handled if f.__name__ != "trapz"],
+        "SciPy's ufuncs by composition": [f"scipy.special.{name}" for name in UFUNCS],
         "In place": [full_name(f) for f in WRITERS],
         "Through stand-ins": [f"{module}.{name}" for module, entries in PENDING.items() for name in entries],
     }

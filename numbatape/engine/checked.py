@@ -97,7 +97,7 @@ def namespace(source: str) -> dict:
     names = {k: f for k, f in vars(language).items() if not k.startswith("_")}
     names |= {"math": _Math(), "clear": _clear, "invoke": lambda table, op, w, pc: table(op)(w, pc)}
     for name in set(re.findall(r"\bsc_(\w+)\(", source)):
-        names[f"sc_{name}"] = symbols.ufunc(f"sc.{name}")
+        names[f"sc_{name}"] = symbols.scalar_function(name)
     for name in set(re.findall(r"\bloop_(\w+)\(", source)):
         names[f"loop_{name}"] = _loop(name)
     return names

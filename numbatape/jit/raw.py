@@ -151,17 +151,28 @@ def _call_loop(builder, name, signature, pointers, count, steps):
     builder.call(loop, [builder.bitcast(p, BYTE_P) for p in (args, dims, strides, data)])
 
 
-def scalar_function(name, arity):
+def scalar_function(name):
     """Return ``sc.psi`` and the like as a function of scalars: the inner loop at length one."""
-    signature = "d" * (arity + 1)
+    loop, signature, which = symbols.scalar_loop(name)
+    inputs, _, outputs = signature.partition("-")
+    arity = sum(2 if t == "D" else 1 for t in inputs)
 
     def codegen(context, builder, _, args):
+        types_of = inputs + outputs
         with builder.goto_entry_block():
-            cells = [builder.alloca(F64) for _ in signature]
-        for value, cell in zip(args, cells, strict=False):
-            builder.store(value, cell)
-        _call_loop(builder, name, signature, cells, I64(1), [I64(8)] * len(cells))
-        return builder.load(cells[-1])
+            cells = [builder.alloca(F64, 2 if t == "D" else 1) for t in types_of]
+        rest = iter(args)
+        for t, cell in zip(inputs, cells, strict=False):
+            if t == "l":
+                builder.store(_whole(builder, next(rest)), builder.bitcast(cell, I64.as_pointer()))
+                continue
+            for part in range(2 if t == "D" else 1):
+                builder.store(next(rest), builder.gep(cell, [I64(part)]))
+        steps = [I64(16 if t == "D" else 8) for t in types_of]
+        _call_loop(builder, loop, signature, cells, I64(1), steps)
+        results = zip(outputs, cells[len(inputs) :], strict=True)
+        parts = [builder.gep(cell, [I64(k)]) for t, cell in results for k in range(2 if t == "D" else 1)]
+        return builder.load(parts[which])
 
     declared = types.float64(*[types.float64] * arity)
     # An intrinsic's parameters are read off its Python signature, hence one form an arity.
@@ -169,13 +180,23 @@ def scalar_function(name, arity):
         1: lambda tc, x: (declared, codegen),
         2: lambda tc, x, y: (declared, codegen),
         3: lambda tc, x, y, w: (declared, codegen),
+        4: lambda tc, x, y, w, u: (declared, codegen),
     }
     return intrinsic(forms[arity])
 
 
+def _whole(builder, number):
+    """Return a float as an integer; what is none, or too large, as the smallest one."""
+    size = builder.call(builder.module.declare_intrinsic("llvm.fabs", [F64]), [number])
+    fits = builder.fcmp_ordered("<", size, F64(2.0**62))
+    safe = builder.select(fits, number, F64(0.0))
+    return builder.select(fits, builder.fptosi(safe, I64), I64(-(2**63)))
+
+
 def vector_function(name, arity, kind):
     """Return an inner loop as ``(n, v, first, step, ...)``, one triple an operand, result last."""
-    signature = ("d" if kind == "f64" else "f") * (arity + 1)
+    letter = "d" if kind == "f64" else "f"
+    signature = f"{letter * arity}-{letter}"
 
     def codegen(context, builder, _, args):
         count, rest = args[0], args[1:]
@@ -361,7 +382,7 @@ def namespace(kind: str, source: str) -> dict:
         names[f"load_{element}"] = _load(element)
         names[f"store_{element}"] = _store(element)
     for name in set(re.findall(r"\bsc_(\w+)\(", source)):
-        names[f"sc_{name}"] = scalar_function(f"sc.{name}", symbols.ufunc(f"sc.{name}").nin)
+        names[f"sc_{name}"] = scalar_function(name)
     for name in set(re.findall(r"\bloop_(\w+)\(", source)):
         real = re.sub(r"^sc_", "sc.", name)
         names[f"loop_{name}"] = vector_function(real, symbols.ufunc(real).nin, kind)

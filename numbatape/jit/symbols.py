@@ -1,17 +1,22 @@
 """Addresses of what kernels call: NumPy's and SciPy's ufunc inner loops, BLAS and LAPACK.
 
-External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_dd`` is the
+External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_d-d`` is the
 inner loop of ``scipy.special.psi`` for float64, ``nt_data_...`` its data pointer, ``nt_blas_dgemm``
 a function of ``scipy.linalg.cython_blas``. SciPy is imported when the first such symbol is needed.
+
+A formula names a loop as ``sc.psi(x)``; one of several results, or of other types than float64, in
+full: ``sc.airy__d_dddd_1(x)`` is the second result, ``sc.wofz__D_D_1(x, y)`` the imaginary part.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import re
 
 import numpy as np
 
+_TYPED = re.compile(r"(\w+?)__([dlD]+)_([dD]+)(?:_(\d))?")
 _NO_DATA = (ctypes.c_byte * 64)()
 
 
@@ -37,8 +42,45 @@ def ufunc(name: str) -> np.ufunc:
     if name.startswith("sc."):
         import scipy.special
 
-        return getattr(scipy.special, name[3:])
+        # those that SciPy's own functions in Python call have an underscore, and stand apart
+        return getattr(scipy.special if name[3] != "_" else scipy.special._ufuncs, name[3:])
     return getattr(np, name)
+
+
+def scalar_loop(name: str) -> tuple[str, str, int]:
+    """Return what the formula's ``sc.name`` means: ``(ufunc, types, which float64 of the results)``.
+
+    >>> scalar_loop("airy__d_dddd_1")
+    ('sc.airy', 'd-dddd', 1)
+    """
+    found = _TYPED.fullmatch(name)
+    if found is None:
+        return f"sc.{name}", "d" * ufunc(f"sc.{name}").nin + "-d", 0
+    short, inputs, outputs, which = found.groups()
+    return f"sc.{short}", f"{inputs}-{outputs}", int(which or 0)
+
+
+@functools.cache
+def scalar_function(name: str):
+    """Return the formula's ``sc.name`` as a function of Python's numbers."""
+    function, types, which = scalar_loop(name)
+    inputs, _, outputs = types.partition("-")
+    its = ufunc(function)
+    if types == "d" * len(inputs) + "-d":
+        return its
+
+    def call(*operands):
+        rest = iter(operands)
+        given = [complex(next(rest), next(rest)) if t == "D" else _KINDS[t](next(rest)) for t in inputs]
+        results = its(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        parts = [(r.real, r.imag) if t == "D" else (r,) for r, t in zip(results, outputs, strict=True)]
+        return np.float64([part for pair in parts for part in pair][which])
+
+    return call
+
+
+_KINDS = {"d": np.float64, "l": lambda x: int(x) if x == x and abs(x) < 2.0**62 else -(2**63)}
 
 
 @functools.cache
@@ -47,7 +89,9 @@ def _loop(name: str, signature: str) -> tuple[int, int]:
     head = _UFunc.from_address(id(function))
     if head.name != function.__name__.encode() or head.nargs != function.nargs:
         raise ImportError(f"this NumPy lays out ufunc objects in a way that is not known ({name})")
-    index = function.types.index(f"{signature[:-1]}->{signature[-1]}")
+    types = signature.replace("-", "->")
+    # a C long of 64 bits is q where l has 32
+    index = function.types.index(types if types in function.types else types.replace("l", "q"))
     data = head.data[index] if head.data else None
     # A symbol at address 0 counts as unresolved; loops without data do not read it.
     return head.functions[index], data or ctypes.addressof(_NO_DATA)

@@ -1,6 +1,6 @@
 """Bessel functions and their relatives: a row an op, operands x, y and result z.
 
-Derivatives by the recurrences of DLMF 10.6, 10.29, 11.4 and 13.3. That for an order or another
+Derivatives by the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and 16.3. That for an order or another
 parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
 """
 
@@ -9,7 +9,17 @@ parameter has no closed form: such an operand is opaque, and the tracer refuses 
 
 import numpy as np
 
-from .table import BOOLEAN, POSITIVE, POSITIVES, binary, ternary, unary
+from .table import BOOLEAN, POSITIVE, POSITIVES, UNIT, binary, ternary, unary
+
+
+def _spherical(name):
+    def function(n, x):
+        import scipy.special
+
+        return getattr(scipy.special, name)(np.asarray(n).astype(int), x)
+
+    return function
+
 
 # Bessel functions
 unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
@@ -27,9 +37,9 @@ unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x
 unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x", dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x", loop="sc.k1e")
 
 # Of any order x, in y
-binary("jv",        "sc.jv(x, y)",     "sc.jv",       POSITIVES, opaque="x", loop="sc.jv",
+binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaque="x", loop="sc.jv",
        dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
-binary("yv",        "sc.yv(x, y)",     "sc.yv",       POSITIVES, opaque="x", loop="sc.yv",
+binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaque="x", loop="sc.yv",
        dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
 binary("yn",        "sc.yn(x, y)",     "sc.yn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.yn",
        dy="0.5*(sc.yv(x - 1.0, y) - sc.yv(x + 1.0, y))", dyy="0.25*(sc.yv(x - 2.0, y) - 2.0*z + sc.yv(x + 2.0, y))")
@@ -52,6 +62,41 @@ binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x",
        dy="sc.modstruve(x - 1.0, y) - x/y*z",
        dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z")
 
+# Spherical, of whole order x >= 0, in y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
+binary("spherical_jn", "sc._spherical_jn__ld_d(x, y)", _spherical("spherical_jn"), (BOOLEAN, POSITIVE), opaque="x",
+       dy="x/y*z - sc._spherical_jn__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
+       dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy if y != 0.0 else -1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0")
+binary("spherical_yn", "sc._spherical_yn__ld_d(x, y)", _spherical("spherical_yn"), (BOOLEAN, POSITIVE), opaque="x",
+       dy="x/y*z - sc._spherical_yn__ld_d(x + 1.0, y)", dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy")
+binary("spherical_in", "sc._spherical_in__ld_d(x, y)", _spherical("spherical_in"), (BOOLEAN, POSITIVE), opaque="x",
+       dy="x/y*z + sc._spherical_in__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
+       dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy if y != 0.0 else 1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0")
+binary("spherical_kn", "sc._spherical_kn__ld_d(x, y)", _spherical("spherical_kn"), (BOOLEAN, POSITIVE), opaque="x",
+       dy="x/y*z - sc._spherical_kn__ld_d(x + 1.0, y)", dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy")
+
+# Kelvin functions: (ber + i bei)'' + (ber + i bei)'/x = i (ber + i bei), and ker, kei alike
+unary ("ber",       "sc.ber(x)",       "sc.ber",      POSITIVE, dx="sc.berp(x)", dxx="-sc.bei(x) - dx/x if x != 0.0 else 0.0", loop="sc.ber")
+unary ("bei",       "sc.bei(x)",       "sc.bei",      POSITIVE, dx="sc.beip(x)", dxx="sc.ber(x) - dx/x if x != 0.0 else 0.5", loop="sc.bei")
+unary ("berp",      "sc.berp(x)",      "sc.berp",     POSITIVE, dx="-sc.bei(x) - z/x if x != 0.0 else 0.0", dxx="-sc.beip(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.berp")
+unary ("beip",      "sc.beip(x)",      "sc.beip",     POSITIVE, dx="sc.ber(x) - z/x if x != 0.0 else 0.5", dxx="sc.berp(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.beip")
+unary ("ker",       "sc.ker(x)",       "sc.ker",      POSITIVE, dx="sc.kerp(x)", dxx="-sc.kei(x) - dx/x", loop="sc.ker")
+unary ("kei",       "sc.kei(x)",       "sc.kei",      POSITIVE, dx="sc.keip(x)", dxx="sc.ker(x) - dx/x", loop="sc.kei")
+unary ("kerp",      "sc.kerp(x)",      "sc.kerp",     POSITIVE, dx="-sc.kei(x) - z/x", dxx="-sc.keip(x) - dx/x + z/(x*x)", loop="sc.kerp")
+unary ("keip",      "sc.keip(x)",      "sc.keip",     POSITIVE, dx="sc.ker(x) - z/x", dxx="sc.kerp(x) - dx/x + z/(x*x)", loop="sc.keip")
+
+# Associated Legendre functions of degree y and order x, DLMF 14.10.5 and 14.2.2
+ternary("lpmv",     "sc.lpmv(x, y, w)", "sc.lpmv",    (BOOLEAN, (1.0, 3.0), UNIT), opaque="xy",
+       dw="((x + y)*sc.lpmv(x, y - 1.0, w) - y*w*z)/((1.0 - w)*(1.0 + w))",
+       second={"ww": "(2.0*w*dw + (x*x/((1.0 - w)*(1.0 + w)) - y*(y + 1.0))*z)/((1.0 - w)*(1.0 + w))"})
+
+# Wright's generalised Bessel function, DLMF 10.46.1
+ternary("wright_bessel", "sc.wright_bessel(x, y, w)", "sc.wright_bessel", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
+       dw="sc.wright_bessel(x, x + y, w)", second={"ww": "sc.wright_bessel(x, 2.0*x + y, w)"})
+
 # Confluent hypergeometric
 ternary("hyp1f1",   "sc.hyp1f1(x, y, w)", "sc.hyp1f1", (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
        dw="x/y*sc.hyp1f1(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)/(y*(y + 1.0))*sc.hyp1f1(x + 2.0, y + 2.0, w)"})
+binary("hyp0f1",    "sc.hyp0f1(x, y)", "sc.hyp0f1",   POSITIVES, opaque="x", loop="sc.hyp0f1",
+       dy="sc.hyp0f1(x + 1.0, y)/x", dyy="sc.hyp0f1(x + 2.0, y)/(x*(x + 1.0))")
+ternary("hyperu",   "sc.hyperu(x, y, w)", "sc.hyperu", ((0.5, 1.5), (2.2, 2.8), (0.2, 2.0)), opaque="xy",
+       dw="-x*sc.hyperu(x + 1.0, y + 1.0, w)", second={"ww": "x*(x + 1.0)*sc.hyperu(x + 2.0, y + 2.0, w)"})

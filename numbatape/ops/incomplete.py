@@ -1,57 +1,128 @@
 """Incomplete integrals, distribution functions and their inverses: a row an op.
 
-The derivative for the end of the integral is the integrand (DLMF 8.8, 8.17, 19.4); that for a
-parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
+The derivative for the end of the integral is the integrand (DLMF 8.8, 8.17, 19.4); those for
+parameters of gamma, beta and Student's t have series (`parameters`), those for others no closed form:
+such an operand is opaque, and the tracer refuses its derivative.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
 
+from .parameters import beta_text, gamma_text
 from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, ternary, unary
+
+
+def kolmogorov_derivative(n, x):
+    """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2 or 3."""
+    import numpy as np
+
+    from .scalars import kolmogorov_slope
+
+    return np.vectorize(kolmogorov_slope, otypes=[float])(n, x)[()]
+
 
 THREE = (POSITIVE, POSITIVE, PROBABILITY)
 
 # Gamma and Poisson
-binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, opaque="x", loop="sc.gammainc",
+_A, _AA, _LOG = gamma_text(1, "x", "y"), gamma_text(2, "x", "y"), "(math.log(y) - sc.psi(x))"
+binary("gammainc",  "sc.gammainc(x, y)",  "sc.gammainc",  POSITIVES, loop="sc.gammainc", dx=_A, dxx=_AA, dxy=f"dy*{_LOG}",
        dy="math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
-binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, opaque="x", loop="sc.gammaincc",
+binary("gammaincc", "sc.gammaincc(x, y)", "sc.gammaincc", POSITIVES, loop="sc.gammaincc", dx=f"-{_A}", dxx=f"-{_AA}", dxy=f"dy*{_LOG}",
        dy="-math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))", dyy="dy*((x - 1.0)/y - 1.0)")
-binary("gammaincinv", "sc.gammaincinv(x, y)", "sc.gammaincinv", (POSITIVE, PROBABILITY), opaque="x", loop="sc.gammaincinv",
-       dy="math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))", dyy="dy*dy*(1.0 - (x - 1.0)/z)")
-binary("gammainccinv", "sc.gammainccinv(x, y)", "sc.gammainccinv", (POSITIVE, PROBABILITY), opaque="x", loop="sc.gammainccinv",
-       dy="-math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))", dyy="dy*dy*(1.0 - (x - 1.0)/z)")
-binary("chdtr",     "sc.chdtr(x, y)",     "sc.chdtr",     POSITIVES, opaque="x", loop="sc.chdtr",
+# Inverses z of P(x, z) = y: z_x = -P_x/p and z_y = 1/p, with the density p, whose logarithm has the
+# slopes log(z) - psi(x) for x and (x - 1)/z - 1 for z
+_A, _AA, _LOG, _BEND = gamma_text(1, "x", "z"), gamma_text(2, "x", "z"), "(math.log(z) - sc.psi(x))", "((x - 1.0)/z - 1.0)"
+for _name, _sign in (("gammaincinv", ""), ("gammainccinv", "-")):
+    _inverse = "math.exp(z + sc.gammaln(x) - sc.xlogy(x - 1.0, z))"
+    binary(_name, f"sc.{_name}(x, y)", f"sc.{_name}", (POSITIVE, PROBABILITY), loop=f"sc.{_name}", dx=f"-{_A}*{_inverse}", dy=f"{_sign}{_inverse}",
+           dxx=f"-{_AA}*{_inverse} - 2.0*dx*{_LOG} - dx*dx*{_BEND}", dxy=f"-dy*({_LOG} + dx*{_BEND})", dyy=f"-dy*dy*{_BEND}")
+_A, _AA, _LOG = gamma_text(1, "0.5*x", "0.5*y"), gamma_text(2, "0.5*x", "0.5*y"), "0.5*(math.log(0.5*y) - sc.psi(0.5*x))"
+binary("chdtr",     "sc.chdtr(x, y)",     "sc.chdtr",     POSITIVES, loop="sc.chdtr", dx=f"0.5*{_A}", dxx=f"0.25*{_AA}", dxy=f"dy*{_LOG}",
        dy="0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
-binary("chdtrc",    "sc.chdtrc(x, y)",    "sc.chdtrc",    POSITIVES, opaque="x", loop="sc.chdtrc",
+binary("chdtrc",    "sc.chdtrc(x, y)",    "sc.chdtrc",    POSITIVES, loop="sc.chdtrc", dx=f"-0.5*{_A}", dxx=f"-0.25*{_AA}", dxy=f"dy*{_LOG}",
        dy="-0.5*math.exp(sc.xlogy(0.5*x - 1.0, 0.5*y) - 0.5*y - sc.gammaln(0.5*x))", dyy="dy*((0.5*x - 1.0)/y - 0.5)")
 binary("pdtr",      "sc.pdtr(x, y)",      "sc.pdtr",      POSITIVES, loop="sc.pdtr",
        dy="-math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
 binary("pdtrc",     "sc.pdtrc(x, y)",     "sc.pdtrc",     POSITIVES, loop="sc.pdtrc",
        dy="math.exp(sc.xlogy(floor(x), y) - y - sc.gammaln(floor(x) + 1.0))", dyy="dy*(floor(x)/y - 1.0)")
-ternary("gdtr",     "sc.gdtr(x, y, w)",   "sc.gdtr",      (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+_A, _AA, _LOG = gamma_text(1, "y", "x*w"), gamma_text(2, "y", "x*w"), "(math.log(x*w) - sc.psi(y))"
+ternary("gdtr",     "sc.gdtr(x, y, w)",   "sc.gdtr",      (POSITIVE, POSITIVE, POSITIVE), dy=_A,
        dx="w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
-       second={"xx": "dx*((y - 1.0)/x - w)", "xw": "dx/w*(y - x*w)", "ww": "dw*((y - 1.0)/w - x)"})
-ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+       second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": _AA, "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
+ternary("gdtrc",    "sc.gdtrc(x, y, w)",  "sc.gdtrc",     (POSITIVE, POSITIVE, POSITIVE), dy=f"-{_A}",
        dx="-w*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))", dw="-x*math.exp(sc.xlogy(y - 1.0, x*w) - x*w - sc.gammaln(y))",
-       second={"xx": "dx*((y - 1.0)/x - w)", "xw": "dx/w*(y - x*w)", "ww": "dw*((y - 1.0)/w - x)"})
+       second={"xx": "dx*((y - 1.0)/x - w)", "xy": f"dx*{_LOG}", "xw": "dx/w*(y - x*w)", "yy": f"-{_AA}", "yw": f"dw*{_LOG}", "ww": "dw*((y - 1.0)/w - x)"})
 
 # Beta, F and Student's t: constant sqrt(pi)
-ternary("betainc",  "sc.betainc(x, y, w)", "sc.betainc",  THREE, opaque="xy",
-       dw="math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))", second={"ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
-ternary("betaincc", "sc.betaincc(x, y, w)", "sc.betaincc", THREE, opaque="xy",
-       dw="-math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))", second={"ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
-ternary("betaincinv", "sc.betaincinv(x, y, w)", "sc.betaincinv", THREE, opaque="xy",
-       dw="math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))", second={"ww": "dw*dw*((y - 1.0)/(1.0 - z) - (x - 1.0)/z)"})
-ternary("betainccinv", "sc.betainccinv(x, y, w)", "sc.betainccinv", THREE, opaque="xy",
-       dw="-math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))", second={"ww": "dw*dw*((y - 1.0)/(1.0 - z) - (x - 1.0)/z)"})
-ternary("fdtr",     "sc.fdtr(x, y, w)",   "sc.fdtr",      (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
-       dw="math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
-ternary("fdtrc",    "sc.fdtrc(x, y, w)",  "sc.fdtrc",     (POSITIVE, POSITIVE, POSITIVE), opaque="xy",
-       dw="-math.exp(sc.xlogy(0.5*x, x*w/(y + x*w)) + 0.5*y*math.log(y/(y + x*w)) - sc.betaln(0.5*x, 0.5*y))/w", second={"ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
-binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), opaque="x", loop="sc.stdtr",
-       dy="sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p(y*y/x))/(1.772453850905516*math.sqrt(x))", dyy="-dy*(x + 1.0)*y/(x + y*y)")
-binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), opaque="x", loop="sc.stdtrit",
-       dy="1.772453850905516*math.sqrt(x)*math.exp(0.5*(x + 1.0)*math.log1p(z*z/x))/sc.poch(0.5*x, 0.5)", dyy="dy*dy*(x + 1.0)*z/(x + z*z)")
+_LOGS = ("(math.log(w) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))")
+for _name, _sign in (("betainc", ""), ("betaincc", "-")):
+    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dx=_sign + beta_text(1, 0, "x", "y", "w"), dy=_sign + beta_text(0, 1, "x", "y", "w"),
+            dw=f"{_sign}math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))",
+            second={"xx": _sign + beta_text(2, 0, "x", "y", "w"), "xy": _sign + beta_text(1, 1, "x", "y", "w"), "yy": _sign + beta_text(0, 2, "x", "y", "w"),
+                    "xw": f"dw*{_LOGS[0]}", "yw": f"dw*{_LOGS[1]}", "ww": "dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w))"})
+# Inverses z of I(x, y, z) = w, as for gamma
+_LOGS = ("(math.log(z) - sc.psi(x) + sc.psi(x + y))", "(math.log1p(-z) - sc.psi(y) + sc.psi(x + y))")
+_BEND = "((x - 1.0)/z - (y - 1.0)/(1.0 - z))"
+for _name, _sign in (("betaincinv", ""), ("betainccinv", "-")):
+    _inverse = "math.exp(sc.betaln(x, y) - sc.xlogy(x - 1.0, z) - sc.xlog1py(y - 1.0, -z))"
+    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", THREE, dw=f"{_sign}{_inverse}",
+            dx=f"-{beta_text(1, 0, 'x', 'y', 'z')}*{_inverse}", dy=f"-{beta_text(0, 1, 'x', 'y', 'z')}*{_inverse}",
+            second={"xx": f"-{beta_text(2, 0, 'x', 'y', 'z')}*{_inverse} - 2.0*dx*{_LOGS[0]} - dx*dx*{_BEND}",
+                    "xy": f"-{beta_text(1, 1, 'x', 'y', 'z')}*{_inverse} - dx*{_LOGS[1]} - dy*{_LOGS[0]} - dx*dy*{_BEND}",
+                    "yy": f"-{beta_text(0, 2, 'x', 'y', 'z')}*{_inverse} - 2.0*dy*{_LOGS[1]} - dy*dy*{_BEND}",
+                    "xw": f"-dw*({_LOGS[0]} + dx*{_BEND})", "yw": f"-dw*({_LOGS[1]} + dy*{_BEND})", "ww": f"-dw*dw*{_BEND}"})
+# F: the cdf is a betainc of x/2 and y/2 at x*w/(y + x*w)
+_Z, _REST = "x*w/(y + x*w)", "y/(y + x*w)"
+_PSI = "sc.psi(0.5*(x + y))"
+_LOG_A, _LOG_B = f"(math.log({_Z}) - sc.psi(0.5*x) + {_PSI})", f"(math.log({_REST}) - sc.psi(0.5*y) + {_PSI})"
+_LOG_X, _LOG_Y = f"(0.5*{_LOG_A} + 0.5*{_REST} - 0.5*y/x*{_Z})", f"(0.5*{_LOG_B} + 0.5*{_Z} - 0.5*x/y*{_REST})"  # of the density
+for _name, _sign in (("fdtr", ""), ("fdtrc", "-")):
+    _density = f"{_sign}math.exp(sc.xlogy(0.5*x, {_Z}) + 0.5*y*math.log({_REST}) - sc.betaln(0.5*x, 0.5*y))/w"
+    _part = {(p, q): _sign + beta_text(p, q, "0.5*x", "0.5*y", _Z, _REST) for p, q in ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))}
+    ternary(_name, f"sc.{_name}(x, y, w)", f"sc.{_name}", (POSITIVE, POSITIVE, POSITIVE),
+            dx=f"0.5*({_part[1, 0]}) + w/x*({_density})", dy=f"0.5*({_part[0, 1]}) - w/y*({_density})", dw=_density,
+            second={"xx": f"0.25*({_part[2, 0]}) + w/x*dw*(0.5*{_LOG_A} - 1.0/x + {_LOG_X})", "xy": f"0.25*({_part[1, 1]}) - 0.5*w/y*dw*{_LOG_A} + w/x*dw*{_LOG_Y}",
+                    "yy": f"0.25*({_part[0, 2]}) - w/y*dw*(0.5*{_LOG_B} - 1.0/y + {_LOG_Y})", "xw": f"dw*{_LOG_X}", "yw": f"dw*{_LOG_Y}", "ww": "dw*((0.5*x - 1.0)/w - 0.5*(x + y)*x/(y + x*w))"})
+
+
+def _student(t):
+    """Return texts at t: the density, the slope for x, its own slope, those of the density's logarithm."""
+    density = f"sc.poch(0.5*x, 0.5)*math.exp(-0.5*(x + 1.0)*math.log1p({t}*{t}/x))/(1.772453850905516*math.sqrt(x))"
+    share, rest = f"x/(x + {t}*{t})", f"{t}*{t}/(x + {t}*{t})"  # the cdf is half a betainc of x/2 and 1/2 at the share
+
+    def part(n):
+        tail, middle = beta_text(n, 0, "0.5*x", "0.5", share, rest), beta_text(0, n, "0.5", "0.5*x", rest, share)
+        return f"({tail} if {t}*{t} > x else -{middle})"
+
+    slope = f"(-0.25*sign({t})*{part(1)} - 0.5*{t}/x*{density})"
+    log_x = f"(0.5*sc.psi(0.5*(x + 1.0)) - 0.5*sc.psi(0.5*x) - 0.5/x - 0.5*math.log1p({t}*{t}/x) + 0.5*(x + 1.0)*{t}*{t}/(x*(x + {t}*{t})))"
+    log_w = f"(-math.log1p({t}*{t}/x) - sc.psi(0.5*x) + sc.psi(0.5*(x + 1.0)))"
+    bend = f"(-0.125*sign({t})*{part(2)} + {t}/x*{density}*(0.5/x - 0.25*{log_w} - 0.5*{log_x}))"
+    log_t = f"(-(x + 1.0)*{t}/(x + {t}*{t}))"
+    return density, slope, bend, log_x, log_t
+
+
+_density, _slope, _bend, _log_x, _log_t = _student("y")
+binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", dx=_slope, dxx=_bend, dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}")
+_density, _slope, _bend, _log_x, _log_t = _student("z")
+binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=f"-{_slope}/({_density})", dy=f"1.0/({_density})",
+       dxx=f"-{_bend}/({_density}) - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}")
+
+# Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
+def _chi2_density(more):
+    power = f"0.25*y + {0.25 * more - 0.5}"
+    return f"0.5*math.exp(-0.5*(math.sqrt(x) - math.sqrt(w))*(math.sqrt(x) - math.sqrt(w)))*math.pow(x/w, {power})*sc.ive(0.5*y + {0.5 * more - 1.0}, math.sqrt(x*w))"
+
+
+ternary("chndtr",   "sc.chndtr(x, y, w)", "sc.chndtr",    (POSITIVE, POSITIVE, POSITIVE), opaque="y",
+       dx=_chi2_density(0), dw=f"-({_chi2_density(2)})",
+       second={"xx": f"0.5*({_chi2_density(-2)} - dx)", "xw": "-0.5*(dw + dx)", "ww": f"-0.5*({_chi2_density(4)} + dw)"})
+
+# Kolmogorov's limit, by its two theta series
+unary ("kolmogorov", "sc.kolmogorov(x)",  "sc.kolmogorov", (0.3, 2.0), dx="kolmogorov_slope(1.0, x)", dxx="kolmogorov_slope(2.0, x)", loop="sc.kolmogorov")
+binary("kolmogorov_slope", "kolmogorov_slope(x, y)", kolmogorov_derivative, ((1.0, 1.0), (0.6, 2.0)), opaque="x",
+       dy="kolmogorov_slope(x + 1.0, y)", dyy="kolmogorov_slope(x + 2.0, y)")
+unary ("kolmogi",   "sc.kolmogi(x)",      "sc.kolmogi",   PROBABILITY, dx="1.0/kolmogorov_slope(1.0, z)", dxx="-dx*dx*dx*kolmogorov_slope(2.0, z)", loop="sc.kolmogi")
 
 # Owen's T: constants 1/(2 sqrt(2 pi)), 1/(2 pi)
 binary("owens_t",   "sc.owens_t(x, y)",   "sc.owens_t",   loop="sc.owens_t",

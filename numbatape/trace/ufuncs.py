@@ -121,6 +121,9 @@ def call(ufunc, inputs, kwargs):
         return function(*inputs)
     op = find(ufunc)
     if op is None:
+        composed_of = functions.special.composition(ufunc, inputs, kwargs)
+        if composed_of is not None:
+            return composed_of
         if functions.constant_only(inputs):
             return functions.on_constants(ufunc, inputs, kwargs)
         raise functions.unsupported(_name(ufunc))

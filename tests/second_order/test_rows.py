@@ -17,7 +17,9 @@ from numbatape.trace.nested.pullbacks import PULLBACKS
 from numbatape.trace.primitives import array_instruction, elementwise, value_of
 from tests.formulas import evaluate
 
-ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.differentiable and op.name != "cast"]
+# "cast" has other cells; the others' second derivatives would be third ones for parameters.
+LAST = "cast gammainc_a gammainc_aa betainc_a betainc_b betainc_aa betainc_ab betainc_bb".split()  # noqa: SIM905
+ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.differentiable and op.name not in LAST]
 ARRAY_OPS = [op for op in OPS if not isinstance(op, Elementwise) and op.differentiable]
 MODES = ("reverse_over_forward", "forward_over_reverse")
 

@@ -9,14 +9,14 @@ cumulative functions where they are elementary or functions of the op table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ..array import TracedArray
 from ..trace import where_in_user_code
-from .common import find_trace, lift, run_composition
+from .common import adopt, find_trace, lift, plain, run_composition, unsupported_argument
 from .stand_ins import PENDING, stand_in
 
 
@@ -75,6 +75,10 @@ class Law:
         Conditions on the shapes, where SciPy gives NaN otherwise.
     cdf, sf, logcdf, logsf
         Cumulative functions inside of the support; derived from one another where None.
+    ppf, isf
+        Quantiles, as functions of the probability below, and of that above; one follows from the other.
+    mean, var, entropy
+        Moments, as functions of the shapes; NaN or infinite where there are none.
     far
         Whether infinite ends are outside: where the formula gives NaN there.
     discrete
@@ -90,6 +94,11 @@ class Law:
     sf: Callable | None = None
     logcdf: Callable | None = None
     logsf: Callable | None = None
+    ppf: Callable | None = None
+    isf: Callable | None = None
+    mean: Callable | None = None
+    var: Callable | None = None
+    entropy: Callable | None = None
     far: bool = False
     discrete: bool = False
 
@@ -106,18 +115,22 @@ def _operand(trace, x):
     return np.asarray(x, np.float64)[()]
 
 
-def _standard(distribution, law: Law, x, args, kwargs):
-    """Return ``(x standardised, shapes, scale, where the parameters are not valid)``."""
+def _parameters(distribution, law: Law, x, args, kwargs):
+    """Return ``(x, shapes, loc, scale, where the parameters are not valid)``, as float64."""
     shapes, loc, scale = distribution._parse_args(*args, **kwargs)
     trace = find_trace(x, shapes, loc, scale)
     x, loc, scale = (_operand(trace, part) for part in (x, loc, scale))
     shapes = tuple(_operand(trace, shape) for shape in shapes)
+    broken = any_of([np.logical_not(condition) for condition in law.valid(*shapes)])
+    return x, shapes, loc, scale, broken
+
+
+def _standardised(x, loc, scale):
     if loc.__class__ is TracedArray or np.any(loc != 0.0):
         x = x - loc
     if scale.__class__ is TracedArray or np.any(scale != 1.0):
         x = x / scale
-    broken = any_of([np.logical_not(condition) for condition in law.valid(*shapes)])
-    return x, shapes, scale, broken
+    return x
 
 
 def _outside(law: Law, x, low, high):
@@ -127,6 +140,8 @@ def _outside(law: Law, x, low, high):
         infinite = _is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
+        if law.far and end.__class__ is TracedArray:  # its value may be infinite
+            bounds.append(at(x, -INF if at is np.less_equal else INF))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
     return any_of(bounds)
@@ -154,11 +169,24 @@ def _density(law, x, shapes, scale, broken):
 
 
 # How each cumulative function follows from the others: the first that the law has.
-ROUTES = {
-    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp)),
-    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp)),
-    "logcdf": (("logcdf", lambda f: f), ("cdf", np.log), ("sf", lambda f: np.log1p(-f))),
-    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f))),
+def _rest(log):
+    return -np.expm1(log)
+
+
+def _log_rest(log):
+    return np.log(-np.expm1(log))
+
+
+ROUTES: dict[str, tuple[tuple[str, Callable], ...]] = {
+    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp), ("logsf", _rest)),
+    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp), ("logcdf", _rest)),
+    "logcdf": (
+        ("logcdf", lambda f: f),
+        ("cdf", np.log),
+        ("sf", lambda f: np.log1p(-f)),
+        ("logsf", _log_rest),
+    ),
+    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f)), ("logcdf", _log_rest)),
 }
 LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
 
@@ -166,33 +194,179 @@ LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (
 def _cumulative(name):
     def evaluate(law, x, shapes, scale, broken):
         source, derive = next((s, d) for s, d in ROUTES[name] if getattr(law, s) is not None)
-        result = derive(getattr(law, source)(x, *shapes))
+        whole = x
+        if law.discrete:
+            x = np.floor(x)
+            whole = np.where(np.isfinite(x), x, 0.0)
+        result = derive(getattr(law, source)(whole, *shapes))
         ends = law.ends(shapes)
-        whole_line = all(map(_is_infinite, ends))  # where the formulas hold at infinity too
-        for end, beyond, limit in zip(ends, (np.less_equal, np.greater_equal), LIMITS[name], strict=True):
+        below = np.less if law.discrete and not _is_infinite(ends[0]) else np.less_equal
+        beyond = (below, np.greater_equal)
+        whole_line = (
+            not law.discrete and not law.far and all(map(_is_infinite, ends))
+        )  # formulas hold at infinity too
+        for end, outside, limit in zip(ends, beyond, LIMITS[name], strict=True):
             if not whole_line:
-                result = np.where(beyond(x, end), limit, result)
+                result = np.where(outside(x, end), limit, result)
+        if law.discrete:
+            result = np.where(np.isnan(x), np.nan, result)
         broken = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
         return result if broken is None else np.where(broken, np.nan, result)
 
     return evaluate
 
 
-CONTINUOUS = {"logpdf": _log_density, "pdf": _density, **{name: _cumulative(name) for name in ROUTES}}
-DISCRETE = {"logpmf": _log_density, "pmf": _density}
+def _at(evaluate):
+    """Return a method that standardises its argument."""
+
+    def method(distribution, law, x, args, kwargs):
+        x, shapes, loc, scale, broken = _parameters(distribution, law, x, args, kwargs)
+        return evaluate(law, _standardised(x, loc, scale), shapes, scale, broken)
+
+    return method
+
+
+# ---- quantiles and moments
+
+
+def _quantile(name):
+    def method(distribution, law, q, args, kwargs):
+        q, shapes, loc, scale, broken = _parameters(distribution, law, q, args, kwargs)
+        return _place(_standard_quantile(name, law, q, shapes), q, loc, scale, broken)
+
+    return method
+
+
+def _standard_quantile(name, law, q, shapes):
+    if getattr(law, name) is not None:
+        result = getattr(law, name)(q, *shapes)
+    else:
+        result = (law.isf if name == "ppf" else law.ppf)(1.0 - q, *shapes)
+    low, high = law.ends(shapes) if name == "ppf" else reversed(law.ends(shapes))
+    return np.where(np.equal(q, 0.0), low, np.where(np.equal(q, 1.0), high, result))
+
+
+def _place(result, q, loc, scale, broken):
+    bad = any_of(
+        [
+            np.less(q, 0.0),
+            np.greater(q, 1.0),
+            np.less_equal(scale, 0.0),
+            *([] if broken is None else [broken]),
+        ]
+    )
+    result = result * scale + loc
+    return result if bad is None else np.where(bad, np.nan, result)
+
+
+def _median(distribution, law, args, kwargs):
+    return _quantile("ppf")(distribution, law, 0.5, args, kwargs)
+
+
+def _interval(distribution, law, confidence, args, kwargs):
+    return tuple(
+        _quantile("ppf")(distribution, law, 0.5 + side * confidence, args, kwargs) for side in (-0.5, 0.5)
+    )
+
+
+def _moment(name):
+    def method(distribution, law, args, kwargs):
+        _, shapes, loc, scale, broken = _parameters(distribution, law, 0.0, args, kwargs)
+        result = getattr(law, {"std": "var"}.get(name, name))(*shapes)
+        if name == "mean":
+            result = loc + scale * result
+        elif name == "entropy":
+            result = result + np.log(scale)
+        else:
+            result = np.square(scale) * result
+        bad = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
+        result = result if bad is None else np.where(bad, np.nan, result)
+        return np.sqrt(result) if name == "std" else result
+
+    return method
+
+
+def _stats(distribution, law, args, kwargs):
+    kwargs = dict(kwargs)
+    moments = kwargs.pop("moments", "mv")
+    if not set(moments) <= set("mv"):
+        raise unsupported_argument(
+            f"scipy.stats.{distribution.name}.stats", f"moments={moments!r}", "'mv' is"
+        )
+    results = tuple(
+        _moment({"m": "mean", "v": "var"}[kind])(distribution, law, args, kwargs) for kind in moments
+    )
+    return results if len(results) > 1 else results[0]
+
+
+CUMULATIVE = {name: _at(_cumulative(name)) for name in ROUTES}
+QUANTILES = {name: _quantile(name) for name in ("ppf", "isf")}
+CONTINUOUS = {"logpdf": _at(_log_density), "pdf": _at(_density), **CUMULATIVE, **QUANTILES}
+DISCRETE = {"logpmf": _at(_log_density), "pmf": _at(_density), **CUMULATIVE}
+OF_PARAMETERS = {
+    "median": _median,
+    "interval": _interval,
+    "stats": _stats,
+    **{name: _moment(name) for name in ("mean", "var", "std", "entropy")},
+}
+NEEDS = {
+    **{name: [source for source, _ in ROUTES[name]] for name in ROUTES},
+    **dict.fromkeys(("ppf", "isf", "median", "interval"), ("ppf", "isf")),
+    **{"mean": ("mean",), "var": ("var",), "std": ("var",), "entropy": ("entropy",), "stats": ("mean",)},
+}
 
 
 def _method(distribution, name: str, law: Law, evaluate):
-    def implementation(x, *args, **kwargs):
-        if name in ROUTES and not any(getattr(law, source) for source, _ in ROUTES[name]):
+    """Return a method for traced arguments; what it needs and the law lacks raises."""
+    if not any(getattr(law, source) for source in NEEDS.get(name, ("log",))):
+
+        def implementation(*args, **kwargs):
             raise UnsupportedOperationError(
                 f"scipy.stats.{distribution.name}.{name} of a traced array at {where_in_user_code()} is "
-                "not supported; logpdf and pdf are"
+                f"not supported; {'logpmf and pmf' if law.discrete else 'logpdf and pdf'} are"
             )
-        with np.errstate(all="ignore"):  # outside of the support
-            return evaluate(law, *_standard(distribution, law, x, args, kwargs))
 
-    return stand_in(getattr(distribution, name), implementation, run_composition)
+        return stand_in(getattr(distribution, name), implementation, run_composition)
+
+    def run(*leading, args, kwargs):
+        with np.errstate(all="ignore"):  # outside of the support
+            return evaluate(distribution, law, *leading, args, kwargs)
+
+    if name in ("ppf", "isf"):
+
+        def implementation(q, *args, **kwargs):
+            return run(q, args=args, kwargs=kwargs)
+
+    elif name == "interval":
+
+        def implementation(confidence, *args, **kwargs):
+            return run(confidence, args=args, kwargs=kwargs)
+
+    elif name in OF_PARAMETERS:
+
+        def implementation(*args, **kwargs):
+            return run(args=args, kwargs=kwargs)
+
+    else:
+
+        def implementation(x, *args, **kwargs):
+            return run(x, args=args, kwargs=kwargs)
+
+    return stand_in(getattr(distribution, name), implementation, _run_broadcast)
+
+
+def _run_broadcast(implementation, value, args, kwargs):
+    """A moment may not depend on what its shape is that of: the variance on ``loc``."""
+    result = implementation(*args, **kwargs)
+    if isinstance(result, tuple):
+        return tuple(map(_adopted, result, value))
+    return _adopted(result, value)
+
+
+def _adopted(result, value):
+    if np.shape(plain(result)) != np.shape(value):
+        result = np.broadcast_to(result, np.shape(value))
+    return adopt(result, value)
 
 
 class StandIn:
@@ -230,18 +404,31 @@ class Frozen:
         if distribution._make(distribution._original, name) is None:
             return getattr(distribution._original(*self._args, **self._kwargs), name)
         method = getattr(distribution, name)
-        return lambda x: method(x, *self._args, **self._kwargs)
+
+        def call(*args, **kwargs):
+            return method(*args, *self._args, **self._kwargs, **kwargs)
+
+        return call
+
+
+LAWS: dict[str, Law] = {}
 
 
 def register(name: str, law: Law) -> None:
     """Let a law serve the distribution of that name."""
-    methods = DISCRETE if law.discrete else CONTINUOUS
+    LAWS[name] = law
+    methods = (DISCRETE if law.discrete else CONTINUOUS) | OF_PARAMETERS
 
     def make(distribution, method):
         evaluate = methods.get(method)
         return None if evaluate is None else _method(distribution, method, law, evaluate)
 
     PENDING.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
+
+
+def extend(name: str, **functions) -> None:
+    """Add functions to a law that is registered."""
+    register(name, replace(LAWS[name], **functions))
 
 
 def thaw(value, distributions):

@@ -162,7 +162,67 @@ def _each(function, x, dim: int):
     return results[0] if len(results) == 1 else np.stack(results)
 
 
+def dirichlet_multinomial(x, alpha, n):
+    x, alpha = _lifted(x, alpha)
+    n = np.asarray(plain(n), float)
+    total = np.sum(alpha, -1)
+    inside = np.sum(sc.gammaln(x + alpha) - sc.gammaln(alpha) - sc.gammaln(x + 1.0), -1)
+    log = sc.gammaln(total) + sc.gammaln(n + 1.0) - sc.gammaln(n + total) + inside
+    return np.where(np.not_equal(np.sum(x, -1), n), -np.inf, log)
+
+
+def _whitened(X, mean, row, column):
+    """Return deviations without their covariances, transposed, and those covariances' factors."""
+    X, mean, row, column = _lifted(X, mean, row, column)
+    rows, columns = np.shape(plain(X))[-2:]
+    row_factor, column_factor = _factor(_spread(row, rows)), _factor(_spread(column, columns))
+    deviations = X if mean is None else X - mean
+    half = _solve_lower(row_factor, deviations)
+    return _solve_lower(column_factor, np.swapaxes(half, -1, -2)), row_factor, column_factor, rows, columns
+
+
+def _without_ones(result):
+    return np.squeeze(result) if 1 in np.shape(plain(result)) else result
+
+
+def matrix_normal(X, mean=None, rowcov=1, colcov=1):
+    white, row, column, m, n = _whitened(X, mean, rowcov, colcov)
+    distances = np.sum(np.square(white), (-1, -2))
+    return _without_ones(-0.5 * (m * n * LOG_2PI + n * _log_det(row) + m * _log_det(column) + distances))
+
+
+def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
+    white, row, column, m, n = _whitened(X, mean, row_spread, col_spread)
+    factor = _factor(np.eye(n) + white @ np.swapaxes(white, -1, -2))
+    log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), -1)
+    whole = 0.5 * (df + m + n - 1.0)
+    constant = _multigammaln(whole, n) - _multigammaln(0.5 * (df + n - 1.0), n) - 0.5 * m * n * np.log(np.pi)
+    return _without_ones(constant - 0.5 * n * _log_det(row) - 0.5 * m * _log_det(column) - whole * log_det)
+
+
+def vonmises_fisher(x, mu=None, kappa=1):
+    x, mu = _lifted(x, mu)
+    dim = np.shape(plain(mu))[0]
+    order = 0.5 * dim - 1.0
+    norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa
+    return norm + kappa * (x @ mu)
+
+
+def normal_inverse_gamma(x, s2, mu=0, lmbda=1, a=1, b=1):
+    x, s2, mu, lmbda, a, b = _lifted(x, s2, mu, lmbda, a, b)
+    log = (
+        0.5 * (np.log(lmbda) - LOG_2PI - np.log(s2)) + a * np.log(b) - sc.gammaln(a) - (a + 1.0) * np.log(s2)
+    )
+    log = log - (2.0 * b + lmbda * np.square(x - mu)) / (2.0 * s2)
+    return np.where(s2 <= 0, -np.inf, log)
+
+
 LAWS = {
+    "dirichlet_multinomial": (dirichlet_multinomial, "logpmf", "pmf"),
+    "matrix_normal": (matrix_normal, "logpdf", "pdf"),
+    "matrix_t": (matrix_t, "logpdf", "pdf"),
+    "vonmises_fisher": (vonmises_fisher, "logpdf", "pdf"),
+    "normal_inverse_gamma": (normal_inverse_gamma, "logpdf", "pdf"),
     "multivariate_normal": (multivariate_normal, "logpdf", "pdf"),
     "multivariate_t": (multivariate_t, "logpdf", "pdf"),
     "dirichlet": (dirichlet, "logpdf", "pdf"),

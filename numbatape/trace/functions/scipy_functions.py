@@ -18,6 +18,7 @@ from .common import (
     unsupported_argument,
 )
 from .linalg import cholesky_factor, solve_system
+from .special import whole
 from .stand_ins import stands_for
 
 # ---- scipy.special
@@ -56,11 +57,13 @@ def softmax(x, axis=None):
 
 @stands_for("scipy.special", "polygamma")
 def polygamma(n, x):
-    orders = {0: "psi", 1: "trigamma"}
-    order = int(np.asarray(n)) if np.ndim(n) == 0 else -1
-    if order not in orders:
-        raise unsupported_argument("scipy.special.polygamma", f"n={n!r}", "n=0 and n=1 are")
-    return elementwise(orders[order], lift_first(x))
+    order = whole("polygamma", n)
+    x = lift_first(x)
+    if order < 2:
+        return elementwise(("psi", "trigamma")[order], x)
+    return (
+        (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)
+    )  # DLMF 25.11.12
 
 
 @stands_for("scipy.special", "multigammaln")
@@ -117,8 +120,22 @@ def _bessel_derivative(row: str, sign: float):
     return derivative
 
 
-for _row, _sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0)):
-    stands_for("scipy.special", f"{_row}p")(_bessel_derivative(_row, _sign))
+_DERIVATIVES = {
+    f"{row}p": _bessel_derivative(row, sign)
+    for row, sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0))
+}
+for _name, _its in _DERIVATIVES.items():
+    stands_for("scipy.special", _name)(_its)
+
+
+@stands_for("scipy.special", "h1vp")
+def h1vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) + 1j * _DERIVATIVES["yvp"](v, z, n)
+
+
+@stands_for("scipy.special", "h2vp")
+def h2vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) - 1j * _DERIVATIVES["yvp"](v, z, n)
 
 
 # ---- scipy.linalg

@@ -12,12 +12,13 @@ import ast
 import dis
 import functools
 import inspect
+import re
 import textwrap
 
 import numpy as np
 
 from ...errors import UnsupportedOperationError
-from ...ops import BY_FUNCTION, OPCODE, Elementwise, resolve, scalars
+from ...ops import BY_FUNCTION, OPCODE, OPS, Elementwise, resolve, scalars
 from ...ops.table import OPERANDS
 from ..array import TracedArray
 from ..primitives import elementwise, row
@@ -59,6 +60,9 @@ SPECIAL = {
     "logistic": by_row("expit"),
     "zeta": by_row("hurwitz"),
     "erfc_ratio": by_row("erfc_ratio"),
+    "kolmogorov_slope": by_row("kolmogorov_slope"),
+    "gamma_slope": lambda n, a, x, *_: by_row("gammainc_a" if n == 1.0 else "gammainc_aa")(a, x),
+    "beta_slope": lambda p, q, a, b, x, *_: by_row("betainc_" + "a" * int(p) + "b" * int(q))(a, b, x),
 }
 
 
@@ -85,10 +89,23 @@ def _math(name: str):
     return by_row(name) if name in OPCODE else getattr(np, name)
 
 
+@functools.cache
+def _by_value() -> dict[str, Elementwise]:
+    """Return rows by the loop of SciPy's that their value is: one of several results, say."""
+    pairs = (
+        (re.fullmatch(r"sc\.(\w+)\(x(?:, y)?(?:, w)?\)", op.value), op)
+        for op in OPS
+        if isinstance(op, Elementwise)
+    )
+    return {found[1]: op for found, op in pairs if found}
+
+
 def _scipy(name: str):
-    op = BY_FUNCTION.get(f"sc.{name}")
+    op = BY_FUNCTION.get(f"sc.{name}") or _by_value().get(name)
     if op is not None:
         return by_row(op.name)
+    if name == "_igam_fac":  # an operand of gamma_slope, whose row computes it anew
+        return lambda a, x: 0.0
 
     def refuse(*args):
         raise UnsupportedOperationError(

@@ -1,0 +1,76 @@
+"""Derivatives of regularised gamma and beta functions for their parameters: helpers, rows, texts.
+
+There is no closed form; series and continued fractions are differentiated term by term, to about
+1e-13 (relative) wherever the derivative itself does not cancel. Third derivatives are NaN: nothing has
+them, and the second ones may stand where they could be asked for.
+"""
+
+# ruff: noqa: E501  (a row is read as a line)
+# fmt: off
+
+import numpy as np
+
+from .table import POSITIVE, POSITIVES, PROBABILITY, binary, ternary
+
+
+def gamma_text(n, a, x):
+    """Text of the n-th derivative of gammainc(a, x) for a."""
+    factor = f"(sc._igam_fac({a}, {x}) if {a} > 10.0 else {a}*math.exp(sc.xlogy({a}, {x}) - {x} - sc.gammaln({a} + 1.0)))"
+    return f"gamma_slope({n}.0, {a}, {x}, sc.psi({a} + 1.0), {factor})"
+
+
+def beta_text(p, q, a, b, x, rest=None):
+    """Text of the derivative of betainc(a, b, x), p times for a and q times for b; rest is 1 - x."""
+    digammas = f"sc.psi({a} + 1.0), sc.psi({b} + 1.0), sc.psi({a} + {b})"
+    rest = rest or f"1.0 - {x}"
+    factor = f"math.exp(sc.xlogy({a}, {x}) + sc.xlogy({b}, {rest}) - sc.betaln({a}, {b}))" if rest != f"1.0 - {x}" else f"math.exp(sc.xlogy({a}, {x}) + sc.xlog1py({b}, -{x}) - sc.betaln({a}, {b}))"
+    return f"beta_slope({p}.0, {q}.0, {a}, {b}, {x}, {rest}, {digammas}, {factor})"
+
+
+def _vectorised(text, names):
+    """Return a formula as a function of arrays: what the rows' own values are compared with."""
+    def function(*args):
+        import math
+        import types
+
+        import scipy.special
+
+        from . import scalars
+
+        special = types.SimpleNamespace(_igam_fac=scipy.special._ufuncs._igam_fac, **{name: getattr(scipy.special, name) for name in ("psi", "xlogy", "xlog1py", "gammaln", "betaln")})
+        scope = {**vars(scalars), "math": math, "sc": special}
+
+        def one(*values):
+            try:
+                return eval(text, scope, dict(zip(names, map(np.float64, values), strict=True)))
+            except (ArithmeticError, ValueError):  # of `math`, where compiled code gives inf or NaN
+                return np.nan
+
+        with np.errstate(all="ignore"):
+            return np.vectorize(one, otypes=[float])(*args)[()]
+
+    return function
+
+
+def _row(name, text, **options):
+    names = "xy" if "gamma" in name else "xyw"
+    register = binary if len(names) == 2 else ternary
+    domains = POSITIVES if len(names) == 2 else (POSITIVE, POSITIVE, PROBABILITY)
+    register(name, text, _vectorised(text, names), domains, **options)
+
+
+_GAMMA_DENSITY = "math.exp(sc.xlogy(x - 1.0, y) - y - sc.gammaln(x))"
+_BETA_DENSITY = "math.exp(sc.xlogy(x - 1.0, w) + sc.xlog1py(y - 1.0, -w) - sc.betaln(x, y))"
+_FOR_A = "(math.log(w) - sc.psi(x) + sc.psi(x + y))"
+_FOR_B = "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))"
+
+_row("gammainc_a",  gamma_text(1, "x", "y"), dx=gamma_text(2, "x", "y"), dy=f"{_GAMMA_DENSITY}*(math.log(y) - sc.psi(x))",
+     dxy="dy*(math.log(y) - sc.psi(x)) - dy/(math.log(y) - sc.psi(x))*zeta(2.0, x)", dyy=f"dy*((x - 1.0)/y - 1.0) + {_GAMMA_DENSITY}/y")
+_row("gammainc_aa", gamma_text(2, "x", "y"), dx="math.nan", dy="math.nan")
+_row("betainc_a",   beta_text(1, 0, "x", "y", "w"), dx=beta_text(2, 0, "x", "y", "w"), dy=beta_text(1, 1, "x", "y", "w"), dw=f"{_BETA_DENSITY}*{_FOR_A}",
+     second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, x))", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*zeta(2.0, x + y)", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) + {_BETA_DENSITY}/w"})
+_row("betainc_b",   beta_text(0, 1, "x", "y", "w"), dx=beta_text(1, 1, "x", "y", "w"), dy=beta_text(0, 2, "x", "y", "w"), dw=f"{_BETA_DENSITY}*{_FOR_B}",
+     second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*zeta(2.0, x + y)", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, y))", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) - {_BETA_DENSITY}/(1.0 - w)"})
+_row("betainc_aa",  beta_text(2, 0, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")
+_row("betainc_ab",  beta_text(1, 1, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")
+_row("betainc_bb",  beta_text(0, 2, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")

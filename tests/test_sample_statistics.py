@@ -1,0 +1,48 @@
+"""Statistics of samples in ``scipy.stats``: values against SciPy, derivatives of two orders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import numbatape as nt
+
+X = np.array([[0.8, 1.9, 0.4], [1.1, 0.3, 2.2], [2.7, 1.4, 0.9], [0.5, 2.4, 1.6], [1.7, 0.6, 3.1]])
+WEIGHTS = np.array([0.2, 0.5, 1.3, 0.4, 0.9])
+
+CASES = {
+    "zscore": lambda x: stats.zscore(x, axis=1, ddof=1),
+    "zmap": lambda x: stats.zmap(x[0], x[:, 1]),
+    "gzscore": lambda x: stats.gzscore(x),
+    "gmean": lambda x: stats.gmean(x) + stats.gmean(x[:, 0], weights=WEIGHTS),
+    "hmean": lambda x: stats.hmean(x, axis=None) + stats.hmean(x[:, 0], weights=WEIGHTS),
+    "pmean": lambda x: stats.pmean(x, 2.5) + stats.pmean(x, 0),
+    "gstd": lambda x: stats.gstd(x),
+    "moment": lambda x: stats.moment(x, 3) + stats.moment(x, 2, center=1.0),
+    "skew": lambda x: stats.skew(x) * stats.skew(x, axis=None, bias=False),
+    "kurtosis": lambda x: stats.kurtosis(x) * stats.kurtosis(x, axis=None, bias=False, fisher=False),
+    "sem": lambda x: stats.sem(x),
+    "variation": lambda x: stats.variation(x, ddof=1),
+    "trim_mean": lambda x: stats.trim_mean(x, 0.25),
+    "iqr": lambda x: stats.iqr(x, axis=0) + stats.iqr(x, scale="normal"),
+    "median_abs_deviation": lambda x: stats.median_abs_deviation(x[:, 1], scale="normal"),
+    "entropy": lambda x: stats.entropy(x) + stats.entropy(x, WEIGHTS[:, None], base=2.0),
+    "boxcox_llf": lambda x: stats.boxcox_llf(x[0, 0] - 0.5, x[:, 1]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_statistic(name):
+    f = CASES[name]
+    cache = nt.prepare_pullback_cache(f, X)
+    want = f(X)
+    for point in (X, X + 0.01):
+        value, _ = nt.value_and_pullback(cache, np.ones(np.shape(want)), point)
+        np.testing.assert_allclose(value, f(point), rtol=1e-13)
+    nt.testing.check_derivatives(f, X, order=2)
+
+
+def test_policies_that_drop_entries_raise():
+    with pytest.raises(nt.UnsupportedOperationError, match="nan_policy='omit'"):
+        nt.grad(lambda x: stats.skew(x, nan_policy="omit"))(X[:, 0])

@@ -1,0 +1,99 @@
+"""Functions of ``scipy.special`` that are compositions: values against SciPy, derivatives of two orders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special as sc
+
+import numbatape as nt
+
+X = np.array([0.15, 0.4, 0.7])
+
+CASES = {
+    "bdtr": (lambda x: sc.bdtr(2, 5, x), X),
+    "bdtrc": (lambda x: sc.bdtrc(np.array([-1.0, 2.0, 4.0]), 5, x), X),
+    "bdtri": (lambda x: sc.bdtri(2, 5, x), X),
+    "nbdtr": (lambda x: sc.nbdtr(2, 5, x), X),
+    "nbdtrc": (lambda x: sc.nbdtrc(2, 5, x), X),
+    "nbdtri": (lambda x: sc.nbdtri(2, 5, x), X),
+    "pdtri": (lambda x: sc.pdtri(2, x), X),
+    "chdtri": (lambda x: sc.chdtri(3.3, x), X),
+    "fdtri": (lambda x: sc.fdtri(2.5, 4.0, x), X),
+    "gdtrix": (lambda x: sc.gdtrix(x[0], 2.0, x), X),
+    "gdtria": (lambda x: sc.gdtria(x, 2.0, x + 1.0), X),
+    "nrdtrimn": (lambda x: sc.nrdtrimn(x, x + 1.0, 3.0 * x), X),
+    "nrdtrisd": (lambda x: sc.nrdtrisd(x, 0.6 + x / 3, 3.0 * x), X),
+    "smirnov": (lambda x: sc.smirnov(7, x), X),
+    "airy": (lambda x: sum(sc.airy(x)), X),
+    "itairy": (lambda x: sum(sc.itairy(x)), X),
+    "sici": (lambda x: sc.sici(x)[0] * sc.sici(x)[1], X),
+    "shichi": (lambda x: sc.shichi(x)[0] * sc.shichi(x)[1], X),
+    "fresnel": (lambda x: sc.fresnel(x)[0] * sc.fresnel(x)[1], X),
+    "ellipj": (lambda x: sum(sc.ellipj(x * 3.0, 0.6)), X),
+    "hankel1": (lambda x: np.abs(sc.hankel1(1.5, x) + sc.hankel1e(0.5, x)), X),
+    "hankel2": (lambda x: np.abs(sc.hankel2(1.5, x) + sc.hankel2e(0.5, x)), X),
+    "h1vp": (lambda x: np.abs(sc.h1vp(1.5, x) + sc.h2vp(0.5, x, 2)), X),
+    "wofz": (lambda x: np.abs(sc.wofz(x)), X),
+    "lambertw": (lambda x: sc.lambertw(x - 0.3).real, X),
+    "lambertw-minus": (lambda x: np.real(sc.lambertw(-0.4 * x, -1)), X),
+    "radian": (lambda x: sc.radian(x, 2.0 * x, x * x), X),
+    "inv_boxcox": (lambda x: sc.inv_boxcox(x, x[:2][0] - 0.2), X),
+    "inv_boxcox-zero": (lambda x: sc.inv_boxcox(0.7, x - 0.4), X),
+    "inv_boxcox1p": (lambda x: sc.inv_boxcox1p(x, 0.3), X),
+    "agm": (lambda x: sc.agm(x, 1.0 + x * x), X),
+    "voigt_profile": (lambda x: sc.voigt_profile(x, 0.4 + x, 2.0 * x), X),
+    "voigt_profile-cauchy": (lambda x: sc.voigt_profile(x, 0.0, 2.0 * x), X),
+    "diric": (lambda x: sc.diric(x - 0.4, 4) + sc.diric(x, 7), X),
+    "zeta": (lambda x: sc.zeta(1.1 + x), X),
+    "zeta-left": (lambda x: sc.zeta(x - 3.0) if hasattr(sc, "_riemann_zeta") else x, X),
+    "zeta-hurwitz": (lambda x: sc.zeta(1.1 + x, x[0]) + sc.zeta(3, x), X),
+    "zetac": (lambda x: sc.zetac(10.0 * x), X),
+    "polygamma": (lambda x: sc.polygamma(3, x), X),
+    "spherical_jn": (lambda x: sc.spherical_jn(2, x) + sc.spherical_jn(1, x, derivative=True), X),
+    "spherical_yn": (lambda x: sc.spherical_yn(2, x) + sc.spherical_yn(1, x, derivative=True), X),
+    "spherical_in": (lambda x: sc.spherical_in(2, x) + sc.spherical_in(1, x, derivative=True), X),
+    "spherical_kn": (lambda x: sc.spherical_kn(2, x) + sc.spherical_kn(1, x, derivative=True), X),
+    "eval_jacobi": (lambda x: sc.eval_jacobi(4, x, 0.5, x), X),
+    "eval_gegenbauer": (lambda x: sc.eval_gegenbauer(5, x[0], x), X),
+    "eval_legendre": (lambda x: sc.eval_legendre(np.arange(5), x[:, None]), X),
+    "eval_chebyt": (lambda x: sc.eval_chebyt(6, x), X),
+    "eval_chebyu": (lambda x: sc.eval_chebyu(6, x), X),
+    "eval_chebyc": (lambda x: sc.eval_chebyc(6, x), X),
+    "eval_chebys": (lambda x: sc.eval_chebys(6, x), X),
+    "eval_laguerre": (lambda x: sc.eval_laguerre(5, x), X),
+    "eval_genlaguerre": (lambda x: sc.eval_genlaguerre(5, x, x), X),
+    "assoc_laguerre": (lambda x: sc.assoc_laguerre(x, 3, 0.5), X),
+    "eval_hermite": (lambda x: sc.eval_hermite(5, x), X),
+    "eval_hermitenorm": (lambda x: sc.eval_hermitenorm(0, x) + sc.eval_hermitenorm(5, x), X),
+    "eval_sh_legendre": (lambda x: sc.eval_sh_legendre(4, x), X),
+    "eval_sh_chebyt": (lambda x: sc.eval_sh_chebyt(4, x), X),
+    "eval_sh_chebyu": (lambda x: sc.eval_sh_chebyu(4, x), X),
+    "eval_sh_jacobi": (lambda x: sc.eval_sh_jacobi(3, 2.5, 1.5, x), X),
+    "legendre": (lambda x: sc.legendre(3)(x) + sc.hermite(2)(x) + sc.genlaguerre(3, 0.5)(x), X),
+}
+
+
+@pytest.mark.filterwarnings("ignore:non-integer arg n")  # of SciPy, in float32
+@pytest.mark.parametrize("name", CASES)
+def test_composition(name):
+    f, x = CASES[name]
+    cache = nt.prepare_pullback_cache(f, x)
+    want = f(x)
+    for point in (x, x + 0.01):
+        value, _ = nt.value_and_pullback(cache, np.ones(np.shape(want)), point)
+        np.testing.assert_allclose(value, f(point), rtol=5e-14, atol=1e-15)
+    nt.testing.check_derivatives(f, x, order=2)
+
+
+def test_which_of_lambert_s_branches_is_decided_anew():
+    gradient = nt.grad(lambda x: np.sum(sc.lambertw(x).real))
+    assert gradient(np.array([0.0]))[0] == 1.0
+    with pytest.raises(nt.UnsupportedOperationError, match="where the branch is real"):
+        gradient(np.array([-0.5]))
+
+
+@pytest.mark.parametrize("n", [2.5, -1])
+def test_degrees_that_are_not_whole_raise(n):
+    with pytest.raises(nt.UnsupportedOperationError, match="one whole number is"):
+        nt.grad(lambda x: sc.eval_legendre(n, x))(0.3)
