@@ -32,8 +32,8 @@ class Config:
     reuse_buffers : bool
         Return the cache's own gradient buffers, which the next call overwrites.
     strong_zero : bool
-        A zero tangent or cotangent adds nothing, whatever the partial (0 * inf = 0): in forward mode, second
-        order and products of matrices. Zero cotangents never do in elementwise rules.
+        A zero tangent, cotangent or partial adds nothing, whatever the other factor (0 * inf = 0): in forward
+        mode, second order and products of matrices. Zero cotangents never do in elementwise rules.
     values : {"fast", "numpy"}
         "numpy": elementwise results have the bits of NumPy's (SciPy's) own function, whose inner loop
         computes them. "fast": within 1.5 ulp of exact.

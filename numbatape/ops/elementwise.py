@@ -77,7 +77,7 @@ binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), 
        dxy="0.0 if x == 0.0 and y > 1.0 else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
        dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)",
        edges=((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0)))
-unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/math.fabs(z)", dxx="-2.0*dx*dx*dx", hot=True)
+unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True)
 unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="sc.cbrt")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
        dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0",

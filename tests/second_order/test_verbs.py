@@ -247,6 +247,29 @@ def test_forward_follows_ieee_and_reverse_does_not():
 
 
 @pytest.mark.parametrize(
+    "f, x, plain, strong",
+    [
+        (lambda x: np.log(0 * x[0] + x[1]), [1.0, 0.0], [np.nan, np.inf], [0.0, np.inf]),
+        (lambda x: x[0] * np.exp(-x[1]), [1.0, -1000.0], [np.nan, np.nan], [np.inf, -np.inf]),
+        (lambda x: np.minimum(1.0, 1.0 / x[0]), [0.0], [np.nan], [0.0]),
+    ],
+)
+def test_a_zero_tangent_or_a_zero_partial(f, x, plain, strong):
+    """Known cases of ForwardDiff's tests and of Enzyme's questions and answers."""
+    x = np.array(x)
+    for expected, config in ((plain, nt.Config()), (strong, nt.Config(strong_zero=True))):
+        cache = nt.prepare_derivative_cache(f, x, config=config)
+        slopes = [nt.value_and_derivative(cache, (x, unit))[1] for unit in np.eye(len(x))]
+        np.testing.assert_array_equal(slopes, expected)
+
+
+def test_the_second_derivative_of_a_root_at_zero():
+    for root in (np.sqrt, lambda x: x**0.5):
+        assert nt.derivative(nt.derivative(root))(0.0) == -np.inf
+    np.testing.assert_array_equal(nt.hessian(lambda x: np.sqrt(x[0]))(np.array([-0.0])), [[-np.inf]])
+
+
+@pytest.mark.parametrize(
     "product",
     [
         lambda a, b: a @ b,

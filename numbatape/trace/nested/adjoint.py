@@ -65,12 +65,15 @@ class Adjoint:
         Whose tape is walked and written to.
     strong
         Whether a zero cotangent adds nothing whatever the partial is (0 * inf = 0).
+    either
+        Whether a zero partial adds nothing either, whatever the cotangent is.
     """
 
-    def __init__(self, trace: Trace, strong: bool = True):
+    def __init__(self, trace: Trace, strong: bool = True, either: bool = False):
         self.trace = trace
         self.tape = trace.tape
         self.strong = strong
+        self.either = either
         self._scalars: dict[int, object] = {}
         self._buffers: dict[int, Buffer] = {}
 
@@ -216,6 +219,8 @@ class Adjoint:
             return slope
         if slope.__class__ is not TracedArray and np.ndim(slope) == 0:
             return ct * float(slope)
+        if self.either:
+            return select(condition_function("x != 0.0")(slope, None, None, None), weigh(ct, slope), 0.0)
         if self.strong or op.name == "weigh":
             return weigh(ct, slope)
         return ct * slope

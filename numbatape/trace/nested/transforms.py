@@ -87,7 +87,8 @@ class Linearised:
             for ct, t in zip(pulled, tangents, strict=True)
             if ct.__class__ is TracedArray and t is not None
         ]
-        return Adjoint(trace, strong).run(start, stop, [ghost._id for ghost in ghosts], seeds)
+        transposed = Adjoint(trace, strong, either=strong)  # its partials are those of the function
+        return transposed.run(start, stop, [ghost._id for ghost in ghosts], seeds)
 
     def scalar(self, result=None, what: str = "gradient") -> TracedArray | None:
         """Return the one real scalar of the result, None for a plain number; else raise."""
