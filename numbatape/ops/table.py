@@ -144,6 +144,11 @@ class ArrayOp:
         Tuples of operand shapes for tests.
     make
         Optional: ``make(rng, shapes) -> operands`` for ops that need special input.
+    across
+        Optional (``forward_across`` and ``reverse_across`` of the class): kernels for ``turns`` batch
+        elements side by side, in the result and in an operand whose core is strided.
+    reach
+        The largest core size n for which ``across`` serves.
     """
 
     name: str
@@ -157,6 +162,8 @@ class ArrayOp:
     bilinear: bool = False
     cases: tuple = ()
     make: Callable | None = None
+    across: tuple[Callable, Callable] | None = None
+    reach: int = 0
 
     @property
     def operands(self) -> tuple[tuple[str, ...], ...]:
@@ -228,6 +235,7 @@ def array_op(name, signature, numpy=(), **options):
                 _functions(numpy),
                 block.forward,
                 getattr(block, "reverse", None),
+                across=(block.forward_across, block.reverse_across) if "reach" in options else None,
                 **options,
             )
         )

@@ -175,12 +175,15 @@ class TapeBuilder:
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
         positions = np.array([row[8] for row in rows], np.int32)
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
-        unneeded = Fusion(self, code, group, ends).unneeded if fuse else np.zeros(0, int)
-        live[group[code["out"][unneeded]]] = False
+        dropped = np.zeros(0, int)
+        if fuse:
+            fusion = Fusion(self, code, group, ends)
+            live[group[code["out"][fusion.unneeded]]] = False
+            dropped = fusion.dropped
         if len(self.values) > len(values):  # fusing has made views
             values = np.array(self.values, VALUE).reshape(-1)
             group, _ = self._groups(values)
-        code, positions = (np.delete(array, unneeded) for array in (code, positions))
+        code, positions = (np.delete(array, dropped) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)
         for name in ("out", "a", "b", "c"):
             code[name] = remap[code[name]]

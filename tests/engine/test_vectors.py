@@ -266,6 +266,9 @@ def written_later(x, y):
         (lambda x, y: x[0] * y[0] + x[1] * y[1] + x[2] * y[2], ["mul", "addmul", "addmul"]),
         (lambda x, y: x[0] * y[0] - x[1], ["mul", "sub"]),
         (lambda x, y: np.sum(x[:2] * y[:2] + x[2]), ["mul", "add", "sum"]),
+        (lambda x, y: np.sum(x * y + x), ["addmul", "sum"]),
+        (lambda x, y: np.sum(x * y[0] + x), ["mul", "add", "sum"]),
+        (lambda x, y: np.sum(x[::2] * y[1:] + x[1:]), ["mul", "add", "sum"]),
         (twice_read, ["mul", "addmul"]),
         (written_later, ["mul", "addmul"]),
     ],
@@ -298,3 +301,39 @@ def test_an_addend_that_is_constant_takes_no_adjoint():
         nt.grad(recurrence)(x + h, nt.Constant(y)) - nt.grad(recurrence)(x - h, nt.Constant(y)) for h in step
     ]
     np.testing.assert_allclose(hessian, np.array(slopes) / 2e-5, rtol=1e-7, atol=1e-8)
+
+
+def test_what_is_added_first_to_all_of_a_buffer_is_copied():
+    def f(x):
+        y = np.sin(x)
+        return np.sum(y[:3] * y[1:]) + np.sum(y * y[::-1]) + np.sum(np.broadcast_to(y, (2, 4)).T ** 3)
+
+    x = np.array([0.3, -1.7, 0.9, 0.4])
+    cache = nt.prepare_hessian_cache(f, x)
+    value, gradient, hessian = nt.value_gradient_and_hessian(cache, x)
+    plain = nt.prepare_hessian_cache(f, x, config=nt.Config(passes="none"))
+    for ours, its in zip((value, gradient, hessian), nt.value_gradient_and_hessian(plain, x), strict=True):
+        np.testing.assert_allclose(ours, its, rtol=1e-13, atol=1e-15)
+    step = 1e-5 * np.eye(4)
+    slopes = [(nt.grad(f)(x + h) - nt.grad(f)(x - h)) / 2e-5 for h in step]
+    np.testing.assert_allclose(hessian, slopes, rtol=1e-7, atol=1e-8)
+
+    def count(cache, name):
+        (variant,) = cache._wide.program.snapshot()
+        return [variant.tape.name_of(k) for k in range(len(variant.tape))].count(name)
+
+    assert count(cache, "fill") < count(plain, "fill")
+
+
+@pytest.mark.parametrize("n", [2, 5, 40, 1100])
+@pytest.mark.parametrize("columns", [2, 4, 9])
+def test_columns_are_summed_row_by_row(n, columns):
+    rng = np.random.default_rng(n)
+    x, w = rng.normal(size=(n, columns)), rng.normal(size=columns)
+    value, gradient = nt.value_and_grad(lambda x: np.sum(np.sum(x, axis=0) * w))(x)
+    np.testing.assert_allclose(value, np.sum(x, axis=0) @ w, rtol=1e-12)
+    np.testing.assert_array_equal(gradient, np.broadcast_to(w, x.shape))
+    stack = rng.normal(size=(3, n, columns))
+    total = nt.value_and_grad(lambda x: np.sum(np.sum(np.sin(x), axis=1)[:, ::-1] * w))(stack)
+    np.testing.assert_allclose(total[0], np.sum(np.sin(stack).sum(axis=1)[:, ::-1] * w), rtol=1e-12)
+    np.testing.assert_allclose(total[1], np.cos(stack) * w[::-1], rtol=1e-12)
