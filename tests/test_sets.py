@@ -25,6 +25,11 @@ CASES = {
     "argpartition": (lambda x: x[np.argpartition(x, 1)[1]] ** 2, B),
     "lexsort": (lambda x: x[np.lexsort((B[[0, 1, 2, 0, 1]], np.floor(x)))] * np.arange(5.0), A + 0.5),
     "poly": (lambda x: np.poly(x), B),
+    "roots": (lambda p: np.abs(np.roots(p) - 0.3), np.array([2.0, 1.0, 5.0, 3.0])),
+    "roots of a line": (lambda p: np.roots(p), np.array([2.0, 3.0])),
+    "roots and zeros": (lambda x: np.roots(np.concatenate([np.zeros(1), x, np.zeros(2)])).real, B[:3] + 5.0),
+    "polydiv": (lambda u, v: np.concatenate(np.polydiv(u, v)), A, np.array([2.0, 1.0, 3.0])),
+    "polydiv of a shorter one": (lambda u, v: np.concatenate(np.polydiv(u, v)), A[:2], A + 1.0),
     "histogram weights": (lambda w: np.histogram(A, EDGES, weights=w)[0] ** 2, A),
     "histogram density": (lambda w: np.histogram(A, 4, (0.0, 6.0), density=True, weights=w)[0], A),
 }

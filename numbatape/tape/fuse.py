@@ -1,9 +1,10 @@
 """Two instructions as one: a product that only a sum reads need not be written and read again.
 
 ``sum(x*y)`` becomes one ``dot``, ``a + x*y`` one ``addmul`` (a third of the instructions of an
-autoregression), ``a + -b`` a subtraction, a buffer of zeros to which something is added a copy of it. Done when the tape is frozen, when
-it is known what else reads the product. Every result keeps its bits (a dot adds up in blocks as a
-sum does); the reverse sweep saves the product's adjoint.
+autoregression), ``a + -b`` a subtraction, a buffer of zeros to which something is added a copy of it.
+Done when the tape is frozen, when it is known what else reads the product. Every result keeps its bits
+(a dot adds up in blocks as a sum does, and a copied -0.0 is not 0.0); the reverse sweep saves the
+product's adjoint.
 """
 
 from __future__ import annotations

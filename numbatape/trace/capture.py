@@ -41,6 +41,12 @@ def immutable(array: np.ndarray) -> bool:
     return array is None or isinstance(array, bytes)
 
 
+def module_of(value) -> str:
+    """Return the name of the module of a value's class; with some metaclasses it is no text."""
+    name = type(value).__module__
+    return name if isinstance(name, str) else ""
+
+
 def is_user_file(filename: str) -> bool:
     """Whether code in a file is the user's own: not a library's, not ours."""
     return not filename.startswith((*_LIBRARIES, _PACKAGE, "<frozen"))
@@ -143,7 +149,7 @@ class Environment:
             return (value.__func__,)
         if isinstance(value, property):
             return value.fget, value.fset
-        if type(value).__module__.startswith("scipy.sparse"):
+        if module_of(value).startswith("scipy.sparse"):
             return self._instance(value)  # dok_matrix is a dictionary by name, and iterates without end
         if isinstance(value, (dict, types.MappingProxyType)):
             return (*self._sequence(value), *self._sequence(value.values()))

@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 
-from .capture import NUMBERS, is_user_file, is_users_class
+from .capture import NUMBERS, is_user_file, is_users_class, module_of
 
 ATOMS = (
     *NUMBERS,
@@ -67,7 +67,7 @@ def python_function(value) -> types.FunctionType | None:
     A library's function that has one of the user's in its closure, as decorators make them, counts too.
     """
     if value.__class__ is not types.FunctionType:
-        if not type(value).__module__.startswith("numba."):
+        if not module_of(value).startswith("numba."):
             return None
         value = getattr(value, "py_func", None)
         if value.__class__ is not types.FunctionType:

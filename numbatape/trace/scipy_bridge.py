@@ -18,6 +18,7 @@ import types
 import numpy as np
 
 from . import pytrees
+from .capture import module_of
 from .copies import Copies, copy_module
 from .functions import outside, type_tests
 from .functions.array_functions import JOINERS
@@ -76,7 +77,7 @@ class Table:
     def stand_in(self, value):
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
         found = self.functions.get(id(value))
-        if found is None and type(value).__module__.startswith("scipy.stats."):
+        if found is None and module_of(value).startswith("scipy.stats."):
             found = thaw(value, self._distributions)
         return found
 

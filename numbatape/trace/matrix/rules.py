@@ -80,8 +80,9 @@ def _tuple(result) -> tuple:
 class Split:
     """A rule on real arrays, two of them for a complex one; made anew for each call site."""
 
-    workspace = pushforward = None
-    traceable = True
+    workspace = pushforward = push_formula = None
+    traceable = has_formula = True
+    is_compiled = False
 
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
         self.rule, self.kinds, self.name = rule, kinds, rule.name
