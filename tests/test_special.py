@@ -26,7 +26,6 @@ CASES = {
     "nrdtrisd": (lambda x: sc.nrdtrisd(x, 0.6 + x / 3, 3.0 * x), X),
     "smirnov": (lambda x: sc.smirnov(7, x), X),
     "airy": (lambda x: sum(sc.airy(x)), X),
-    "itairy": (lambda x: sum(sc.itairy(x)), X),
     "sici": (lambda x: sc.sici(x)[0] * sc.sici(x)[1], X),
     "shichi": (lambda x: sc.shichi(x)[0] * sc.shichi(x)[1], X),
     "fresnel": (lambda x: sc.fresnel(x)[0] * sc.fresnel(x)[1], X),

@@ -250,7 +250,7 @@ class _Widened:
                 yield (row if stage == MAIN else (op, active, stage, *row[3:])), position, False
                 continue
             rule = OPS[op >> 1]
-            if op >> 1 in PARTS and active and not self.hoist:
+            if op >> 1 in PARTS and active and not self.hoist and not self._rank(out):
                 yield from ((part, position, True) for part in self._apart(row))
                 continue
             cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4

@@ -386,7 +386,7 @@ def test_bytes_per_scalar_instruction():
         a, b = x[0], x[1]
         total = a
         for _ in range(n):
-            total = total * a + b
+            total = total * a - b
         return total
 
     x = np.ones(2)

@@ -337,3 +337,10 @@ def test_columns_are_summed_row_by_row(n, columns):
     total = nt.value_and_grad(lambda x: np.sum(np.sum(np.sin(x), axis=1)[:, ::-1] * w))(stack)
     np.testing.assert_allclose(total[0], np.sum(np.sin(stack).sum(axis=1)[:, ::-1] * w), rtol=1e-12)
     np.testing.assert_allclose(total[1], np.cos(stack) * w[::-1], rtol=1e-12)
+
+
+def test_float32_rounds_after_the_product():
+    x, y, z = (np.array(v, np.float32) for v in ([1.0 + 2.0**-12], [1.0 + 2.0**-12], [-1.0 - 2.0**-11]))
+    f = lambda x, y, z: (x * y + z)[0]  # noqa: E731
+    assert nt.value_and_grad(f)(x, y, z)[0] == f(x, y, z) == 0.0
+    assert nt.value_and_grad(f)(*(v.astype(float) for v in (x, y, z)))[0] == 2.0**-24

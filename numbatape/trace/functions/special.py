@@ -145,7 +145,6 @@ def results(*rows):
 
 
 UFUNCS["airy"] = results("airy_ai", "airy_aip", "airy_bi", "airy_bip")
-UFUNCS["itairy"] = results("itairy_ai", "itairy_bi", "itairy_ai_minus", "itairy_bi_minus")
 UFUNCS["sici"] = results("sine_integral", "cosine_integral")
 UFUNCS["shichi"] = results("sinh_integral", "cosh_integral")
 UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")
