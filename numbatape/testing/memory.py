@@ -16,6 +16,22 @@ GROWTH = 4096  # bytes in CALLS steady calls: what a garbage collector may leave
 
 def check_growth(call: Callable) -> None:
     """Raise if steady calls keep memory."""
+    # What is there already need not be searched for garbage a dozen times: seconds, in a process that
+    # has compiled a thousand kernels.
+    frozen = gc.get_freeze_count() == 0
+    if frozen:
+        gc.freeze()
+    try:
+        grown = _growth(call)
+    finally:
+        if frozen:
+            gc.unfreeze()
+    if min(grown) > GROWTH:
+        raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")
+
+
+def _growth(call: Callable) -> list[int]:
+    """Return the bytes kept in each window of calls, up to the first one that keeps next to none."""
     grown: list[int] = []
     # A leak grows in every window; caches that fill up and other threads do not.
     while len(grown) < WINDOWS and not (grown and grown[-1] <= GROWTH):
@@ -32,8 +48,7 @@ def check_growth(call: Callable) -> None:
         grown.append(tracemalloc.get_traced_memory()[0] - before)
         if not tracing:
             tracemalloc.stop()
-    if min(grown) > GROWTH:
-        raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")
+    return grown
 
 
 def peak_of(call: Callable) -> int:
