@@ -26,6 +26,8 @@ def check_growth(call: Callable) -> None:
     finally:
         if frozen:
             gc.unfreeze()
+    if frozen and min(grown) > GROWTH:  # garbage that hangs on what was frozen: look again, at everything
+        grown = _growth(call)
     if min(grown) > GROWTH:
         raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")
 
