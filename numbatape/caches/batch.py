@@ -18,10 +18,10 @@ from ..trace import pytrees
 from .arguments import Flattened
 from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, failure
 
-NARROWEST = 8
-# (cells, points): as many points as fit into a core's second cache; up to 256 of bigger tapes, whose
-# instructions then cost less to dispatch than their cells to load (arK: 2.8 us a point, with 41 points 4.5).
-BUDGETS = ((1 << 17, 1024), (1 << 20, 256))
+NARROWEST, WIDEST = 8, 1024
+# 2 MB. Fewer cells would stay closer to the core but be dispatched in smaller parts (garch11: 2.4 us a point,
+# with a quarter of them 3.1, with an eighth 4.1; with four times as many 2.4).
+CELLS = 1 << 18
 AGREE = OPCODE["agree"]
 
 
@@ -53,6 +53,7 @@ class Batch:
         self.inner = () if inner is None else (inner[1],)
         self.evaluator = Evaluator(program, (outer,) if inner is None else (inner[0], outer))
         self.slots = slots
+        self.reverse = reverse
 
     def run(self, flat_at: Callable[[int], Flattened], points: list[np.ndarray], visit: Callable, fill=None):
         """Sweep over all points.
@@ -91,7 +92,7 @@ class Batch:
     def _width(self, variant: Variant, flat: Flattened) -> int:
         """Return how many points' cells fit into a core's cache."""
         cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
-        return max(NARROWEST, *(min(most, budget // cells) for budget, most in BUDGETS))
+        return max(NARROWEST, min(WIDEST, CELLS // cells))
 
     def _sweep(self, variant, flat, chosen, points, width, visit, fill, fresh) -> Iterator[tuple]:
         """Sweep points with one variant; yield (points, stop) for those that take another path."""

@@ -13,7 +13,7 @@ from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes, with_lanes
-from ..engine.placement import placed_cells
+from ..engine.placement import LINE_CELLS, placed_cells
 from ..errors import UnsupportedOperationError
 from ..ops import status
 from ..tape import Tape
@@ -75,8 +75,10 @@ class Variant:
         """Return how many cells one lane more of the outermost level takes."""
         key = (dimensions, levels, inner)
         if key not in self._cells:
-            one, two = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in (1, 2))
-            self._cells[key] = max(1, two - one)
+            # Arrays start on cache lines: what less than a line of lanes takes would be rounding.
+            widths = LINE_CELLS, 2 * LINE_CELLS
+            few, many = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in widths)
+            self._cells[key] = max(1, (many - few) // LINE_CELLS)
         return self._cells[key]
 
     def plan(self, dimensions: tuple) -> Plan | None:

@@ -58,6 +58,18 @@ def pullback(function):
     return derived
 
 
+def gradients(function):
+    """Record ``(result, gradients of the differentiated leaves)``: zeros if the result is no real scalar."""
+
+    def derived(*args, **kwargs):
+        leaves = _active(args)
+        run = Linearised(current(), lambda _: function(*args, **kwargs), leaves, marked=True)
+        scalar = run.structure.is_leaf() and run.outputs and run.outputs[0].ndim == 0
+        return run.result, _all_or_zeros(run.gradient(run.outputs[0] if scalar else None), run.inputs)
+
+    return derived
+
+
 def hessian_vector(mode: str, strong: bool):
     """Record ``(result, gradients, Hessian times directions)`` of a scalar function."""
 
