@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .broadcasts import narrow_broadcasts, sum_first
+from .buffers import start_buffers
 from .fuse import Fusion
 from .merge import merge_common
 from .sizes import Sizes
@@ -74,6 +76,12 @@ class TapeBuilder:
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
+        self.values.append((storage, offset, SCALAR_LAYOUT))
+        self.move(len(self.values) - 1, storage, offset, dims, strides)
+        return len(self.values) - 1
+
+    def move(self, value: int, storage: int, offset: int, dims, strides) -> None:
+        """Make a value another address."""
         if storage < len(POOLS):
             self._viewed.add((storage, offset))
         layout = Layout(tuple(dims), tuple(strides))
@@ -81,8 +89,7 @@ class TapeBuilder:
         if number is None:
             number = self._layout_index[layout] = len(self.layouts)
             self.layouts.append(layout)
-        self.values.append((storage, offset, number))
-        return len(self.values) - 1
+        self.values[value] = (storage, offset, number)
 
     def rehome(self, number: int, storage: int, offset: int) -> bool:
         """Let a scalar live in a storage's cell, which nothing writes; False where it cannot move.
@@ -159,18 +166,21 @@ class TapeBuilder:
     def freeze(self, outputs: tuple[int, ...], merge: bool = False, fuse: bool = True) -> Tape:
         """Return the tape that computes ``outputs``.
 
-        ``merge`` drops repeated instructions, ``fuse`` makes one of a product and a sum that reads it.
+        ``fuse`` makes one of a product and a sum that reads it; ``merge`` drops repeated instructions and
+        takes derivatives by what is broadcast where they are narrow.
         """
+        live = self._drop_dead(outputs)
+        if fuse:
+            start_buffers(self, outputs)
         if merge:
+            narrow_broadcasts(self, outputs)
+            while sum_first(self, outputs):
+                self._drop_dead(outputs)
             merge_common(self)
+            live = self._drop_dead(outputs)
         values = np.array(self.values, VALUE).reshape(-1)
-        group, groups = self._groups(values)
-        live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
-        live[group[list(outputs)]] = True
-        for slot in self.inputs:
-            live[group[slot.value]] = True
-        kept = self._mark(group, live)
-        rows = [self.code[k] for k in kept]
+        group, _ = self._groups(values)
+        rows = self.code
         rows.sort(key=lambda row: row[2])  # stable: the prologue first, program order within
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
         positions = np.array([row[8] for row in rows], np.int32)
@@ -178,7 +188,7 @@ class TapeBuilder:
         dropped = np.zeros(0, int)
         if fuse:
             fusion = Fusion(self, code, group, ends)
-            live[group[code["out"][fusion.unneeded]]] = False
+            live[group[code["out"][fusion.dropped]]] = False
             dropped = fusion.dropped
         if len(self.values) > len(values):  # fusing has made views
             values = np.array(self.values, VALUE).reshape(-1)
@@ -226,6 +236,17 @@ class TapeBuilder:
         )
         groups = int(bases[-1]) + len(self.storages)
         return np.append(group, groups), groups  # group[-1]: operand NONE
+
+    def _drop_dead(self, outputs) -> np.ndarray:
+        """Drop instructions that no output and no guard needs; return which groups are needed."""
+        group, groups = self._groups(np.array(self.values, VALUE).reshape(-1))
+        live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
+        live[group[list(outputs)]] = True
+        for slot in self.inputs:
+            live[group[slot.value]] = True
+        kept = self._mark(group, live)
+        self.code = [self.code[k] for k in kept]
+        return live
 
     def _mark(self, group, live) -> list[int]:
         alive, of = live.tolist(), group.tolist()

@@ -1,10 +1,9 @@
 """Two instructions as one: a product that only a sum reads need not be written and read again.
 
 ``sum(x*y)`` becomes one ``dot``, ``a + x*y`` one ``addmul`` (a third of the instructions of an
-autoregression), ``a + -b`` a subtraction, a buffer of zeros to which something is added a copy of it.
+autoregression), ``a + -b`` a subtraction.
 Done when the tape is frozen, when it is known what else reads the product. Every result keeps its bits
-(a dot adds up in blocks as a sum does, and a copied -0.0 is not 0.0); the reverse sweep saves the
-product's adjoint.
+(a dot adds up in blocks as a sum does); the reverse sweep saves the product's adjoint.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ class Fusion:
 
     Attributes
     ----------
-    unneeded
-        Rows whose results nothing needs any more.
     dropped
-        These, and fills of what is written anyway.
+        Rows whose results nothing needs any more.
 
     Parameters
     ----------
@@ -51,23 +48,20 @@ class Fusion:
         last[written] = np.arange(len(code))  # the last assignment to an index wins
         self.rows_of = {
             name: np.flatnonzero(arrays & (code["op"] >> 1 == self.number[name])).tolist()
-            for name in ("fill", "neg", "add", "sub", "sum")
+            for name in ("neg", "add", "sub", "sum")
             if name in self.number
         }
         # Lists: an entry of a structured array takes ten times as long to read.
         self.single, self.last, self.group = single.tolist(), last.tolist(), group.tolist()
         self.columns = {name: code[name].tolist() for name in ("op", "stage", "active", "out", "a", "b", "c")}
         self.gone: list[int] = []
-        self.unfilled: list[int] = []  # fills of what is written next
-        self._first_parts(code, group)
         self._negations()
         self._sums()
         self._additions()
-        if self.gone or self.unfilled:
+        if self.gone:
             for name in ("op", "active", "a", "b", "c"):
                 code[name] = self.columns[name]
-        self.unneeded = np.array(self.gone, int)
-        self.dropped = np.array(self.gone + self.unfilled, int)
+        self.dropped = np.array(self.gone, int)
 
     def _sole(self, k: int, value: int, seen_flat: bool = False) -> tuple[int, str] | None:
         """Return (row number, op's name) of what makes a value for row k alone, from what stays as it is.
@@ -115,56 +109,6 @@ class Fusion:
             len(its.dims) == len(dims) and its.strides[-1] == 1 and list(map(size, its.dims)) == shape
             for its in (layouts[values[x][2]] for x in (result, *operands))
         )
-
-    def _first_parts(self, code, group) -> None:
-        """Turn what is added to a buffer of zeros first, if it is all of it, into a copy."""
-        fills = self.rows_of.get("fill")
-        if not fills or not {"copy", "neg", "add", "sub"} <= self.number.keys():
-            return
-        columns, values = self.columns, self.builder.values
-        buffers = {self.group[columns["out"][k]]: k for k in fills}
-        first: dict[int, int] = {}  # the row that touches a buffer after it was filled
-        for name in ("out", "a", "b", "c"):
-            groups = group[code[name]]
-            for k in np.flatnonzero(np.isin(groups, list(buffers))).tolist():
-                own = int(groups[k])
-                if k > buffers[own]:
-                    first[own] = min(k, first.get(own, k))
-        for own, fill in buffers.items():
-            k = first.get(own)
-            if k is None or columns["op"][k] == GUARD:
-                continue
-            storage = values[columns["out"][fill]][0]
-            kind = self.builder.names[columns["op"][k] >> 1]
-            out, a, b = (columns[name][k] for name in ("out", "a", "b"))
-            if (
-                kind in ("add", "sub")
-                and out == a
-                and values[b][0] != storage
-                and (columns["op"][k] ^ columns["op"][fill]) & 1 == 0
-                and columns["stage"][k] == columns["stage"][fill]
-                and self._is_zero(columns["a"][fill])
-                and self._covers(out, storage)
-            ):
-                name = "copy" if kind == "add" else "neg"
-                self._rewrite(k, name, b, NONE, NONE, columns["active"][k] >> 1)
-                self.unfilled.append(fill)
-                self.rows_of[kind] = [row for row in self.rows_of[kind] if row != k]
-
-    def _is_zero(self, value: int) -> bool:
-        storage, offset, _ = self.builder.values[value]
-        places = ((item.storage, item.offset, item.data) for item in self.builder.literals)
-        return any((s, o) == (storage, offset) and data[0] == 0.0 for s, o, data in places)
-
-    def _covers(self, value: int, storage: int) -> bool:
-        """Whether a view has every cell of a storage once, whatever the sizes."""
-        _, offset, layout = self.builder.values[value]
-        dims, strides = self.builder.layouts[layout].dims, self.builder.layouts[layout].strides
-        size = self.builder.sizes.value
-        axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -size(strides[k]))
-        expected, cells = self.builder.contiguous_strides([dims[k] for k in axes])
-        whole = self.builder.storages[storage][0]
-        return offset == 0 and cells == whole and tuple(strides[k] for k in axes) == expected
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""

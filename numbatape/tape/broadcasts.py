@@ -1,0 +1,170 @@
+"""Derivatives by broadcast arguments stay narrow, and sums are taken before factors and signs.
+
+A parameter that is broadcast over data has a tangent that is the same for all of them. Computed at full
+width, every rule it passes through costs a pass over the data, for each direction again. So an instruction
+whose operands do not change along an axis is computed without that axis, and
+
+- ``sum(-x)`` is ``-sum(x)``,
+- ``sum(c*x)`` is ``c*sum(x)`` where ``c`` does not change along what is summed,
+
+in the products that derivatives consist of (``weigh``) alone: the last bit of a value stays NumPy's. With
+directions in lanes, sums that lose their tangent are no longer part of the lanes at all.
+"""
+
+from __future__ import annotations
+
+from .tape import GUARD, NONE, POOLS
+from .uses import Uses, axes_of, covers, layout_of
+
+NARROWED = ("copy", "neg", "add", "sub", "mul", "div", "weigh")
+READ_BY = (*NARROWED, "sum", "dot", "where")
+
+
+def narrow_broadcasts(builder, outputs) -> None:
+    """Compute what does not change along an axis without that axis."""
+    names, code = builder.names, builder.code
+    uses = Uses(builder, outputs)
+    for k, row in enumerate(code):
+        op, active, stage, out, a, b, c, aux, line = row
+        if op == GUARD or names[op >> 1] not in NARROWED or builder.values[out][0] < len(POOLS):
+            continue
+        use = uses.of[uses.key(out)]
+        if len(use.writers) > 1 or uses.key(out) in uses.fixed or not covers(builder, out):
+            continue
+        if any(code[r][0] == GUARD or names[code[r][0] >> 1] not in READ_BY for r in use.readers):
+            continue
+        operands = [x for x in (a, b, c) if x != NONE]
+        steady = _steady_axes(builder, out, operands)
+        if not steady:
+            continue
+        views = {v: axes_of(builder, v, out) for v in use.values}
+        dims = layout_of(builder, out).dims
+        left = [k for k in range(len(dims)) if k not in steady]
+        if any(axes is None for axes in views.values()):
+            if any(dims[k] != 1 for k in left) or any(builder.values[v][1] != 0 for v in views):
+                continue
+            views = {v: [None] * len(layout_of(builder, v).dims) for v in views}  # the same cell everywhere
+        _, family, level = builder.storages[builder.values[out][0]]
+        made = builder.array(tuple(dims[k] for k in left), family, level)
+        strides = dict(zip(left, layout_of(builder, made).strides, strict=True))
+        storage, offset, _ = builder.values[made]
+        for value, axes in views.items():
+            assert axes is not None
+            shape = layout_of(builder, value).dims
+            its = tuple(0 if axis is None else strides.get(axis, 0) for axis in axes)
+            builder.move(value, storage, offset, shape, its)
+        thin = [NONE if x == NONE else _without(builder, x, steady, len(dims)) for x in (a, b, c)]
+        code[k] = (op, active, stage, made, *thin, aux, line)
+
+
+def _steady_axes(builder, out: int, operands) -> set[int]:
+    """Return the axes of a result along which no operand changes."""
+    dims = layout_of(builder, out).dims
+    found = set()
+    for k in range(len(dims)):
+        if dims[k] != 1 and all(_steady_along(builder, x, len(dims) - k) for x in operands):
+            found.add(k)
+    return found
+
+
+def _steady_along(builder, value: int, place: int) -> bool:
+    """Whether a value does not change along an axis, counted from the last one, which is 1."""
+    its = layout_of(builder, value)
+    return place > len(its.dims) or its.dims[-place] == 1 or its.strides[-place] == 0
+
+
+def _without(builder, value: int, axes: set[int], rank: int) -> int:
+    """Return a view of an operand without some axes of the result."""
+    its = layout_of(builder, value)
+    missing = rank - len(its.dims)
+    left = [k for k in range(len(its.dims)) if k + missing not in axes]
+    if len(left) == len(its.dims):
+        return value
+    storage, offset, _ = builder.values[value]
+    return builder.view(storage, offset, [its.dims[k] for k in left], [its.strides[k] for k in left])
+
+
+def sum_first(builder, outputs) -> bool:
+    """Take sums before the negations and the products with what does not change along what is summed.
+
+    Returns
+    -------
+    bool
+        Whether there were any. With the dead rows dropped, there may be more behind them.
+    """
+    number = {name: k for k, name in enumerate(builder.names)}
+    if not {"sum", "neg", "weigh"} <= number.keys():
+        return False
+    uses, rows = Uses(builder, outputs), []
+    for row in builder.code:
+        is_sum = row[0] != GUARD and row[0] >> 1 == number["sum"]
+        rows += (_factored(builder, uses, row) if is_sum else None) or (row,)
+    found = len(rows) > len(builder.code)
+    builder.code = rows
+    return found
+
+
+def _factored(builder, uses, row) -> tuple[tuple, tuple] | None:
+    """Return (a sum of what stands behind a sum's operand, what makes the first sum of it), or None."""
+    op, active, stage, out, summed, _, _, aux, line = row
+    use = uses.of[uses.key(summed)]
+    if uses.key(summed) in uses.fixed or len(use.writers) != 1:
+        return None
+    at = use.writers[0]
+    its_op, its_active, its_stage, product, a, b, *_ = builder.code[at]
+    if its_op == GUARD or its_stage != stage or (its_op ^ op) & 1 or not covers(builder, product):
+        return None
+    if builder.names[its_op >> 1] not in ("neg", "weigh"):
+        return None
+    if any(builder.code[r][0] >> 1 != op >> 1 for r in use.readers):
+        return None  # it is needed as it is
+    axes = axes_of(builder, summed, product)
+    alike = b == NONE and layout_of(builder, a) == layout_of(builder, product)
+    if axes is None and not alike:
+        return None
+    rank = len(layout_of(builder, product).dims)
+    for operand, factor, bit in ((a, b, 0), (b, a, 1)):
+        if operand == NONE or not uses.settled(operand, at):
+            continue
+        if factor != NONE:
+            steady = axes[-1] is not None and _steady_along(builder, factor, rank - axes[-1])
+            if not steady or not uses.settled(factor, at):
+                continue
+        _, family, level = builder.storages[builder.values[out][0]]
+        total = builder.array(layout_of(builder, out).dims, family, level)
+        takes = active & its_active >> bit & 1
+        behind = (
+            _beside(builder, operand, summed) if alike else _along(builder, operand, summed, axes, rank)
+        )
+        first = (op, takes, stage, total, behind, NONE, NONE, aux, line)
+        if factor == NONE:
+            return first, (its_op, takes, stage, out, total, NONE, NONE, aux, line)
+        thin = _along(builder, factor, summed, axes, rank, last=False)
+        parts = (total, thin) if bit == 0 else (thin, total)
+        flags = takes << bit | (active & its_active >> (1 - bit) & 1) << (1 - bit)
+        return first, (its_op, flags, stage, out, *parts, NONE, aux, line)
+    return None
+
+
+def _beside(builder, operand: int, view: int) -> int:
+    """Return the cells of an operand that lie as a view of a result of the same layout does."""
+    storage, offset, _ = builder.values[operand]
+    its = layout_of(builder, view)
+    return builder.view(storage, builder.sizes.add(offset, builder.values[view][1]), its.dims, its.strides)
+
+
+def _along(builder, operand: int, view: int, axes, rank: int, last: bool = True) -> int:
+    """Return the view of a product's operand that lies along the product as ``view`` does."""
+    its, dims = layout_of(builder, operand), layout_of(builder, view).dims
+    missing = rank - len(its.dims)
+
+    def stride(axis) -> int:
+        if axis is None or axis < missing or its.dims[axis - missing] == 1:
+            return 0
+        return its.strides[axis - missing]
+
+    strides = [stride(axis) for axis in axes]
+    if not last:
+        dims, strides = dims[:-1], strides[:-1]
+    storage, offset, _ = builder.values[operand]
+    return builder.view(storage, offset, dims, strides)
