@@ -12,6 +12,7 @@ from ..config import Config
 from ..engine.lanes import Lanes
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
+from ..trace.nested.derived import in_lanes
 from ..trace.record import Output
 from .arguments import Flattened
 from .program import Evaluator, Program, VariantWorkspace
@@ -34,7 +35,7 @@ class Derived:
     """
 
     def __init__(self, function, config: Config, transform, lanes: bool):
-        self.program = Program(function, config, transform)
+        self.program = Program(function, config, in_lanes(transform) if lanes else transform)
         self.lanes = lanes
         self._evaluators: dict[bool, Evaluator] = {}
         self.last: VariantWorkspace | None = None

@@ -13,8 +13,8 @@ directions in lanes, sums that lose their tangent are no longer part of the lane
 
 from __future__ import annotations
 
-from .tape import GUARD, NONE, POOLS
-from .uses import Uses, axes_of, covers, layout_of
+from .tape import GUARD, NONE
+from .uses import Uses, array_rows, axes_of, covers, layout_of
 
 NARROWED = ("copy", "neg", "add", "sub", "mul", "div", "weigh")
 READ_BY = (*NARROWED, "sum", "dot", "where")
@@ -24,10 +24,8 @@ def narrow_broadcasts(builder, outputs) -> None:
     """Compute what does not change along an axis without that axis."""
     names, code = builder.names, builder.code
     uses = Uses(builder, outputs)
-    for k, row in enumerate(code):
-        op, active, stage, out, a, b, c, aux, line = row
-        if op == GUARD or names[op >> 1] not in NARROWED or builder.values[out][0] < len(POOLS):
-            continue
+    for k in array_rows(builder, NARROWED):
+        op, active, stage, out, a, b, c, aux, line = code[k]
         use = uses.of[uses.key(out)]
         if len(use.writers) > 1 or uses.key(out) in uses.fixed or not covers(builder, out):
             continue
@@ -92,12 +90,9 @@ def sum_first(builder, outputs) -> bool:
     bool
         Whether there were any. With the dead rows dropped, there may be more behind them.
     """
-    number = {name: k for k, name in enumerate(builder.names)}
-    if not {"sum", "neg", "weigh"} <= number.keys():
-        return False
     uses, rows = Uses(builder, outputs), []
     for row in builder.code:
-        is_sum = row[0] != GUARD and row[0] >> 1 == number["sum"]
+        is_sum = row[0] != GUARD and builder.names[row[0] >> 1] == "sum"
         rows += (_factored(builder, uses, row) if is_sum else None) or (row,)
     found = len(rows) > len(builder.code)
     builder.code = rows
@@ -133,9 +128,7 @@ def _factored(builder, uses, row) -> tuple[tuple, tuple] | None:
         _, family, level = builder.storages[builder.values[out][0]]
         total = builder.array(layout_of(builder, out).dims, family, level)
         takes = active & its_active >> bit & 1
-        behind = (
-            _beside(builder, operand, summed) if alike else _along(builder, operand, summed, axes, rank)
-        )
+        behind = _beside(builder, operand, summed) if alike else _along(builder, operand, summed, axes, rank)
         first = (op, takes, stage, total, behind, NONE, NONE, aux, line)
         if factor == NONE:
             return first, (its_op, takes, stage, out, total, NONE, NONE, aux, line)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .tape import GUARD, NONE
-from .uses import Uses, covers
+from .uses import Uses, array_rows, covers
 
 # (first, second) of what is done to a buffer: the op on the two operands, and whether they change places
 BOTH = {
@@ -21,11 +21,13 @@ ALONE = {"add": "copy", "sub": "neg"}
 def start_buffers(builder, outputs) -> None:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
     number = {name: k for k, name in enumerate(builder.names)}
-    if not {"fill", "copy", "neg", "add", "sub"} <= number.keys():
-        return
-    fill = number["fill"]
-    fills = [k for k, row in enumerate(builder.code) if row[0] >> 1 == fill and row[0] != GUARD]
-    fills = [k for k in fills if _is_zero(builder, builder.code[k][4])]
+    values = builder.values
+    added = {values[builder.code[k][3]][0] for k in array_rows(builder, ALONE)}
+    fills = [
+        k
+        for k in array_rows(builder, ("fill",))
+        if values[builder.code[k][3]][0] in added and _is_zero(builder, builder.code[k][4])
+    ]
     if not fills:
         return
     uses = Uses(builder, outputs)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .broadcasts import narrow_broadcasts, sum_first
+from .broadcasts import NARROWED, narrow_broadcasts, sum_first
 from .buffers import start_buffers
 from .fuse import Fusion
+from .linear import contract
 from .merge import merge_common
 from .sizes import Sizes
 from .tape import (
@@ -163,19 +164,36 @@ class TapeBuilder:
 
     # ---- freezing
 
-    def freeze(self, outputs: tuple[int, ...], merge: bool = False, fuse: bool = True) -> Tape:
+    def freeze(
+        self,
+        outputs: tuple[int, ...],
+        merge: bool = False,
+        fuse: bool = True,
+        directions: tuple[int, ...] = (),
+    ) -> Tape:
         """Return the tape that computes ``outputs``.
 
-        ``fuse`` makes one of a product and a sum that reads it; ``merge`` drops repeated instructions and
-        takes derivatives by what is broadcast where they are narrow.
+        Parameters
+        ----------
+        merge
+            Whether repeated instructions are dropped, and derivatives by what is broadcast taken where they
+            are narrow.
+        fuse
+            Whether a product and a sum that reads it become one instruction.
+        directions
+            Inputs that will have lanes, if all that depends on them is linear in them.
         """
         live = self._drop_dead(outputs)
-        if fuse:
+        arrays = self._array_ops()
+        if fuse and "fill" in arrays:
             start_buffers(self, outputs)
         if merge:
-            narrow_broadcasts(self, outputs)
-            while sum_first(self, outputs):
-                self._drop_dead(outputs)
+            if not arrays.isdisjoint(NARROWED):
+                narrow_broadcasts(self, outputs)
+                while sum_first(self, outputs):
+                    self._drop_dead(outputs)
+                if directions:
+                    contract(self, outputs, directions)
             merge_common(self)
             live = self._drop_dead(outputs)
         values = np.array(self.values, VALUE).reshape(-1)
@@ -236,6 +254,12 @@ class TapeBuilder:
         )
         groups = int(bases[-1]) + len(self.storages)
         return np.append(group, groups), groups  # group[-1]: operand NONE
+
+    def _array_ops(self) -> set[str]:
+        """Return the ops that make arrays: the longest tapes, of loops over scalars, have hardly any."""
+        values = self.values
+        numbers = {row[0] >> 1 for row in self.code if row[0] != GUARD and values[row[3]][2]}
+        return {self.names[k] for k in numbers}
 
     def _drop_dead(self, outputs) -> np.ndarray:
         """Drop instructions that no output and no guard needs; return which groups are needed."""

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from .tape import GUARD, NONE, POOLS
 
 
+def array_rows(builder, names) -> list[int]:
+    """Return the numbers of the rows that make arrays by one of some ops."""
+    wanted = {k for k, name in enumerate(builder.names) if name in names}
+    values = builder.values
+    return [k for k, row in enumerate(builder.code) if row[0] >> 1 in wanted and values[row[3]][2]]
+
+
 @dataclass
 class Use:
     """Rows (by number) that write a storage and that read it, and the values they name it by."""
@@ -74,8 +81,10 @@ def covers(builder, value: int) -> bool:
     size = builder.sizes.value
     axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -size(strides[k]))
     expected, cells = builder.contiguous_strides([dims[k] for k in axes])
-    return offset == 0 and cells == builder.storages[storage][0] and (
-        tuple(strides[k] for k in axes) == expected
+    return (
+        offset == 0
+        and cells == builder.storages[storage][0]
+        and (tuple(strides[k] for k in axes) == expected)
     )
 
 

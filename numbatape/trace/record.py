@@ -136,7 +136,8 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
         values.append(leaf._value)
         levels.append(leaf._level)
     # Derivatives repeat themselves: what one rule computes another may need.
-    tape = trace.tape.freeze(tuple(outputs), merge=passes and trace.kept is not None, fuse=passes)
+    merge = passes and trace.kept is not None
+    tape = trace.tape.freeze(tuple(outputs), merge=merge, fuse=passes, directions=trace.directions)
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs

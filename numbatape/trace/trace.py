@@ -123,6 +123,7 @@ class Trace:
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
         self.strong = False  # Config.strong_zero: products of matrices pass over zeros too
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
+        self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.captured: set[int] = set()  # whose memory literals were made of, by id
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in

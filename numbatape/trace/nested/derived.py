@@ -58,6 +58,23 @@ def pullback(function):
     return derived
 
 
+def in_lanes(transform):
+    """Record the same for directions that will come in lanes: all that depends on them is linear in them."""
+
+    def with_lanes(function):
+        run = transform(function)
+
+        def derived(*args, **kwargs):
+            trace = current()
+            assert trace is not None
+            trace.directions = tuple(x._id for x in pytrees.leaves(args[-1]) if x.__class__ is TracedArray)
+            return run(*args, **kwargs)
+
+        return derived
+
+    return with_lanes
+
+
 def gradients(function):
     """Record ``(result, gradients of the differentiated leaves)``: zeros if the result is no real scalar."""
 

@@ -1,0 +1,239 @@
+"""Chains of linear instructions along many directions: their coefficients are multiplied first.
+
+What depends on a direction depends on it linearly. With directions in lanes, ``((t*a)*b + t*c)*d`` costs
+four passes over all lanes; ``t*((a*b + c)*d)`` costs one, and three over coefficients, which have no lanes.
+That is the accumulation of partials along the edges of the linearised graph (Griewank and Walther,
+Evaluating Derivatives, ch. 9: cross-country elimination), of edges alone, so that no pass is ever added: a
+result is carried on to its readers as a sum of products where it has one reader, or is one product of few.
+
+Rules of ``weigh`` hold for products of coefficients too: what is zero stays so beside an infinite partial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .tape import CONSTANT, F64, GUARD, MAIN, NONE, PROLOGUE
+from .uses import Uses, covers, layout_of
+
+LINEAR = ("copy", "neg", "add", "sub", "mul", "weigh")
+READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
+TERMS = 4  # of a sum that is carried on
+
+
+@dataclass(frozen=True)
+class Term:
+    """A coefficient times a value with lanes.
+
+    Attributes
+    ----------
+    base
+        The value.
+    factors
+        Coefficients in the order in which they are applied, with the op that applies each: "mul", "weigh"
+        (zero where what it is applied to is zero), or "weighed" (zero where it is zero itself).
+    sign
+        1 or -1.
+    more
+        Other coefficients of the same base, to be added up: ``(factors, sign)`` each.
+    """
+
+    base: int
+    factors: tuple[tuple[int, str], ...] = ()
+    sign: int = 1
+    more: tuple[tuple[tuple, int], ...] = ()
+
+
+def contract(builder, outputs, directions) -> None:
+    """Rewrite what depends on the given inputs linearly, in as few passes over arrays as there are."""
+    _Contraction(builder, outputs, directions).run()
+
+
+class _Contraction:
+    def __init__(self, builder, outputs, directions):
+        self.builder = builder
+        self.number = {name: k for k, name in enumerate(builder.names)}
+        self.uses = Uses(builder, outputs)
+        self.laned = self._depending(directions)
+        self.linear = [self._is_linear(k) for k in range(len(builder.code))]
+        self.forms: dict[int, list[Term]] = {}  # by the key of what is carried on
+        self.rows: list[tuple] = []
+
+    def run(self) -> None:
+        for k, row in enumerate(self.builder.code):
+            if not self.linear[k]:
+                self.rows.append(row)
+                continue
+            form = self._form(k)
+            if form is not None and self._carried(k, form):
+                self.forms[self.uses.key(row[3])] = form
+            elif form is None or (len(form) == 1 and form[0].base in row[4:6] and not form[0].more):
+                self.rows.append(row)  # as it was
+            else:
+                self._write(row, form)
+        self.builder.code = self.rows
+
+    def _depending(self, directions) -> set[int]:
+        key, laned, grown = self.uses.key, {self.uses.key(value) for value in directions}, -1
+        while grown != len(laned):
+            grown = len(laned)
+            for op, _, _, out, a, b, c, aux, _ in self.builder.code:
+                if op != GUARD and any(x != NONE and key(x) in laned for x in (a, b, c)):
+                    laned.add(key(out))
+                    if aux != NONE:
+                        laned.add(key(aux))
+        return laned
+
+    def _is_linear(self, k: int) -> bool:
+        """Whether a row makes an array of what has lanes, by sums and by products with the rest."""
+        op, _, stage, out, a, b, *_ = self.builder.code[k]
+        if op == GUARD or self.builder.names[op >> 1] not in LINEAR or op & 1 != F64 or stage != MAIN:
+            return False
+        key = self.uses.key(out)
+        alone = len(self.uses.of[key].writers) == 1
+        if key not in self.laned or not alone or not self._shape(out):
+            return False
+        operands = [x for x in (a, b) if x != NONE]
+        with_lanes = sum(self.uses.key(x) in self.laned for x in operands)
+        product = self.builder.names[op >> 1] in ("mul", "weigh")
+        return (
+            with_lanes == (1 if product else len(operands))
+            and covers(self.builder, out)
+            and all(self.uses.settled(x, k) for x in operands)
+        )
+
+    # ---- forms
+
+    def _form(self, k: int) -> list[Term] | None:
+        """Return a row's result as a sum of products."""
+        op, _, _, out, a, b, *_ = self.builder.code[k]
+        name = self.builder.names[op >> 1]
+        if name == "copy":
+            return self._terms(a)
+        if name == "neg":
+            return [_negated(term) for term in self._terms(a)]
+        if name == "add":
+            return self._merged(self._terms(a) + self._terms(b))
+        if name == "sub":
+            return self._merged(self._terms(a) + [_negated(term) for term in self._terms(b)])
+        first = self.uses.key(a) in self.laned
+        value, coefficient = (a, b) if first else (b, a)
+        applied = name if name == "mul" or first else "weighed"
+        terms = self._terms(value)
+        if any(term.more for term in terms):
+            terms = [self._settled(term, out) for term in terms]
+        return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
+
+    def _terms(self, value: int) -> list[Term]:
+        return self.forms.get(self.uses.key(value)) or [Term(value)]
+
+    def _merged(self, terms: list[Term]) -> list[Term]:
+        """Return the sum with one term a base."""
+        found: dict[tuple, Term] = {}
+        for term in terms:
+            its = self.builder.values[term.base]
+            known = found.get(its)
+            if known is None:
+                found[its] = term
+            elif known.factors and term.factors:
+                found[its] = replace(known, more=(*known.more, (term.factors, term.sign), *term.more))
+            else:
+                return terms  # once and once more: no coefficient that could be added to
+        return list(found.values())
+
+    def _carried(self, k: int, form: list[Term]) -> bool:
+        """Whether nothing needs a result by itself."""
+        out = self.builder.code[k][3]
+        use = self.uses.of[self.uses.key(out)]
+        place = self.builder.values[out]
+        few = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
+        return (
+            0 < len(use.readers) <= few
+            and self.uses.key(out) not in self.uses.fixed
+            and all(self.linear[r] for r in use.readers)
+            and all(self._shape(self.builder.code[r][3]) == self._shape(out) for r in use.readers)
+            and all(self.builder.values[v] == place for v in use.values)
+        )
+
+    # ---- instructions
+
+    def _write(self, row: tuple, form: list[Term]) -> None:
+        """Emit a sum of products into a row's result."""
+        _, _, _, out, _, _, _, _, line = row
+        terms = [self._settled(term, out, line) for term in form]
+        terms.sort(key=lambda term: term.sign, reverse=True)  # stable: what is subtracted comes last
+        total, *rest = terms
+        done = not rest
+        sum_so_far = self._product(total, out if done else None, out, line)
+        for k, term in enumerate(rest):
+            last = k == len(rest) - 1
+            part = term.base if not term.factors else self._product(replace(term, sign=1), None, out, line)
+            made = out if last else self._like(out)
+            self._emit("sub" if term.sign < 0 else "add", made, sum_so_far, part, line)
+            sum_so_far = made
+
+    def _product(self, term: Term, into: int | None, like: int, line: int) -> int:
+        """Emit a term; return its value, which is its base where nothing is done to that."""
+        if not term.factors and term.sign > 0 and into is None:
+            return term.base
+        out = self._like(like) if into is None else into
+        if term.factors:
+            ((coefficient, applied),) = term.factors
+            operands = (coefficient, term.base) if applied == "weighed" else (term.base, coefficient)
+            self._emit("mul" if applied == "mul" else "weigh", out, *operands, line)
+        else:
+            self._emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
+        return out
+
+    def _settled(self, term: Term, like: int, line: int = NONE) -> Term:
+        """Return a term with a single coefficient, which is computed here; a sign is part of it."""
+        if not term.factors or (len(term.factors) == 1 and not term.more and term.sign > 0):
+            return term
+        total, how = self._coefficient(term.factors, term.sign, line)
+        for factors, sign in term.more:
+            other, its = self._coefficient(factors, 1, line)
+            total = self._joined("add" if sign > 0 else "sub", total, other, line)
+            how = min(how, its, key=("weigh", "weighed", "mul").index)
+        return Term(term.base, ((total, how),))
+
+    def _coefficient(self, factors, sign: int, line: int) -> tuple[int, str]:
+        """Emit a product of coefficients; return it and how it is applied to what has lanes."""
+        (total, how), *rest = factors
+        for factor, applied in rest:
+            if applied == "mul":
+                total = self._joined("mul", total, factor, line)
+            else:
+                operands = (total, factor) if applied == "weigh" else (factor, total)
+                total = self._joined("weigh", *operands, line)
+            how = min(how, applied, key=("weigh", "weighed", "mul").index)
+        return (total if sign > 0 else self._joined("neg", total, NONE, line)), how
+
+    def _joined(self, name: str, a: int, b: int, line: int) -> int:
+        """Emit an instruction on coefficients into an array of their common shape."""
+        shapes = [self._shape(x) for x in (a, b) if x != NONE]
+        rank = max(map(len, shapes))
+        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+        dims = tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
+        level = max(self._level(x) for x in (a, b) if x != NONE)
+        out = self.builder.array(dims, F64, level)
+        stage = PROLOGUE if level == CONSTANT else MAIN
+        self.rows.append((2 * self.number[name] + F64, 0, stage, out, a, b, NONE, NONE, line))
+        return out
+
+    def _emit(self, name: str, out: int, a: int, b: int, line: int) -> None:
+        self.rows.append((2 * self.number[name] + F64, 0, MAIN, out, a, b, NONE, NONE, line))
+
+    def _like(self, value: int) -> int:
+        _, family, level = self.builder.storages[self.builder.values[value][0]]
+        return self.builder.array(self._shape(value), family, level)
+
+    def _shape(self, value: int) -> tuple:
+        return layout_of(self.builder, value).dims
+
+    def _level(self, value: int) -> int:
+        return self.builder.storages[self.builder.values[value][0]][2]
+
+
+def _negated(term: Term) -> Term:
+    more = tuple((factors, -sign) for factors, sign in term.more)
+    return replace(term, sign=-term.sign, more=more)

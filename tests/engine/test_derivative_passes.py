@@ -1,0 +1,162 @@
+"""Passes over derivatives' tapes: what they save, and that no derivative changes by them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import numbatape as nt
+
+RNG = np.random.default_rng(5)
+DATA, ROWS, WEIGHTS = RNG.normal(size=60), RNG.normal(size=(20, 3)), RNG.uniform(0.5, 2.0, size=(20, 3))
+X = np.array([0.4, -0.3, 0.7])
+
+
+def normal(x):
+    """Parameters that are broadcast over data."""
+    z = (DATA - x[0]) / np.exp(x[1])
+    return np.sum(-0.5 * z * z - x[1]) + x[2] ** 2
+
+
+def columns(x):
+    """Sums over rows of products with what all rows share, of both signs."""
+    return np.sum(np.exp(-np.sum((ROWS * x - x**2) * WEIGHTS, axis=0)) * x)
+
+
+def chained(x):
+    """Products and sums of one argument, several times over."""
+    t = np.tile(x, (20, 1)) * WEIGHTS
+    u = (t * ROWS + t * 0.3 - t) * WEIGHTS
+    return np.sum(np.sin(u) * u - t * u)
+
+
+def transposed(x):
+    """Views of what is narrow: transposed, reshaped, in part."""
+    wide = np.broadcast_to(x, (4, 3)) * 2.0
+    return np.sum(wide.T @ ROWS[:4]) ** 2 + np.sum(np.exp(wide.reshape(-1))) + np.sum(wide[1:, :2] ** 3)
+
+
+def masked(x):
+    """An infinite partial beside a zero cotangent."""
+    root = np.sqrt(np.maximum(DATA, 0.0) * x[0])
+    return np.sum(np.where(DATA > 0, root * x[1] + x[2] * root**2, 0.0))
+
+
+def nested(x):
+    """The derivative of a function that takes one."""
+    return np.sum(nt.grad(normal)(x) * np.exp(x)) + nt.hessian(columns)(x)[0, 1]
+
+
+FUNCTIONS = [normal, columns, chained, transposed, masked, nested]
+
+
+def lanes_of(cache) -> tuple:
+    """Return (tape, plan) of the latest sweep in lanes."""
+    (evaluator,) = cache._wide._evaluators.values()
+    space = list(evaluator._workspaces.values())[-1]
+    return space.plan.tape, space.plan
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
+def test_passes_change_no_derivative(function, mode):
+    results = []
+    for passes in ("all", "none"):
+        config = nt.Config(passes=passes, second_order_mode=mode)
+        cache = nt.prepare_hessian_cache(function, X, config=config)
+        results.append(nt.value_gradient_and_hessian(cache, X))
+        again = nt.value_gradient_and_hessian(cache, X)
+        for first, second in zip(results[-1], again, strict=True):
+            np.testing.assert_array_equal(first, second)
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_columns_agree_with_products(function):
+    hessian = nt.hessian(function)(X)
+    for k, unit in enumerate(np.eye(3)):
+        np.testing.assert_allclose(nt.hvp(function)(X, unit), hessian[k], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", [chained, columns])
+def test_jacobians_agree_with_products(function):
+    def vector(x):
+        return np.tile(x, (20, 1)) * WEIGHTS * ROWS - np.exp(x) * 0.5 + function(x)
+
+    jacobian = nt.jacobian(vector, mode="forward")(X)
+    for k, unit in enumerate(np.eye(3)):
+        np.testing.assert_allclose(jacobian[..., k], nt.jvp(vector, (X,), (unit,))[1], rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(nt.jacobian(vector, mode="reverse")(X), jacobian, rtol=1e-12, atol=1e-13)
+
+
+def test_tangents_of_broadcast_parameters_stay_narrow():
+    def cells(passes: str) -> int:
+        config = nt.Config(passes=passes)
+        cache = nt.prepare_hessian_cache(normal, X, config=config)
+        nt.value_gradient_and_hessian(cache, X)
+        tape, plan = lanes_of(cache)
+        sizes = np.array(tape.sizes.evaluate(plan.dimensions))
+        cells = 0
+        for row in tape.code[tape.uniform :]:
+            dims = tape.layouts[tape.values[row["out"]]["layout"]].dims
+            cells += int(np.prod([d if d >= 0 else sizes[-d - 1] for d in dims]))
+        return cells
+
+    assert cells("all") < cells("none") / 2
+
+
+def test_linear_chains_become_one_product():
+    # cos(x)*t, times w, times r and 0.3 and -1, times w: one product a lane, of a coefficient without lanes.
+    def chain(x):
+        t = np.sin(np.tile(x, (20, 1))) * WEIGHTS
+        return (t * ROWS + t * 0.3 - t) * WEIGHTS
+
+    cache = nt.prepare_derivative_cache(chain, X)
+    nt.value_and_jacobian(cache, X)
+    tape, _ = lanes_of(cache)
+    wide = [
+        tape.name_of(k)
+        for k in range(tape.uniform, len(tape))
+        if len(tape.layouts[tape.values[tape.code[k]["out"]]["layout"]].dims) == 3
+    ]
+    assert wide.count("mul") + wide.count("weigh") == 1 and "add" not in wide and "addmul" not in wide, wide
+
+
+def test_infinite_partials_beside_zeros_stay_out():
+    hessian = nt.hessian(masked)(X + 1.0)
+    assert np.isfinite(hessian).all() and hessian[0, 1] != 0.0
+
+
+terms = st.sampled_from(["+", "-", "*", "n", "w", "t", "m"])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(terms, min_size=1, max_size=12))
+def test_random_chains(steps):
+    def f(x):
+        a, b = np.tile(x, (20, 1)), x * ROWS
+        for step in steps:
+            if step == "+":
+                a = a + b
+            elif step == "-":
+                b = a - b
+            elif step == "*":
+                a = a * WEIGHTS
+            elif step == "n":
+                b = -b
+            elif step == "w":
+                b = b * 0.5 + a
+            elif step == "t":
+                a, b = b, a
+            else:
+                a = a + np.mean(b, axis=0)
+        return np.stack([np.sum(a * b), np.sum(np.sin(a)), np.sum(b)])
+
+    forward = nt.jacobian(f, mode="forward")(X)
+    np.testing.assert_allclose(forward, nt.jacobian(f, mode="reverse")(X), rtol=1e-10, atol=1e-11)
+    hessian = nt.hessian(lambda x: np.sum(f(x) ** 2))(X)
+    products = [nt.hvp(lambda x: np.sum(f(x) ** 2))(X, unit) for unit in np.eye(3)]
+    np.testing.assert_allclose(hessian, products, rtol=1e-9, atol=1e-9 * np.max(np.abs(hessian)))
