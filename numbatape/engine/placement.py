@@ -15,6 +15,7 @@ import numpy as np
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.tape import ACTIVE, FAMILIES, GUARD, LEVELS, NONE, POOLS, VARYING
+from .verifier import storage_sizes
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 
@@ -30,9 +31,7 @@ def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tu
     bases, cells, active
         First cells by storage; number of cells, and ``(first, number)`` of the active ones, by family.
     """
-    codes = tape.storages["size"]
-    room = np.where(codes < 0, np.append(sizes, 0)[np.where(codes < 0, -codes - 1, -1)], codes)
-    room = -(-room.astype(np.int64) // LINE_CELLS) * LINE_CELLS
+    room = -(-storage_sizes(tape, sizes).astype(np.int64) // LINE_CELLS) * LINE_CELLS
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
     lender = _lenders(tape, kind, room) if tape.forward else np.arange(len(room))
     own = lender == np.arange(len(room))

@@ -10,7 +10,7 @@ from ..errors import UnsupportedOperationError
 from ..trace.functions.common import find_trace, lift
 from ..trace.functions.stand_ins import PENDING
 from ..trace.primitives import stop_gradient
-from ..trace.trace import where_in_user_code
+from ..trace.trace import failing, where_in_user_code
 from .closures import Opened
 from .flow import Flow, vector
 
@@ -30,11 +30,8 @@ def guarded(implementation):
             if not opened.found:
                 args, kwargs = opened.filled([])
                 return original(*args, **kwargs)
-            try:
+            with failing(opened.found[0]._trace):
                 return implementation(original, *args, **kwargs)
-            except Exception:
-                opened.found[0]._trace.failed = True  # the function may catch it
-                raise
 
         call.__name__ = call.__qualname__ = original.__name__
         call.__doc__ = original.__doc__

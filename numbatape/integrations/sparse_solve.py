@@ -16,6 +16,7 @@ from ..trace.functions.stand_ins import PENDING
 from ..trace.primitives import value_of
 from ..trace.rules.primitive import Primitive, Rule
 from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse
+from ..trace.trace import failing
 
 
 class System:
@@ -88,11 +89,8 @@ def make(original):
         trace = A.data._trace if A.__class__ is TracedSparse else find_trace(A, b)
         if trace is None:
             return original(A, b, permc_spec, use_umfpack)
-        try:
+        with failing(trace):
             return _spsolve(A, b, permc_spec)
-        except Exception:
-            trace.failed = True  # the function may catch it
-            raise
 
     return spsolve
 

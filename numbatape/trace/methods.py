@@ -41,6 +41,26 @@ class Methods:
 
     __slots__ = ()
 
+    # ---- containers
+
+    def __len__(self):
+        if self.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self):
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(len(self)))
+
+    def __contains__(self, item):
+        return bool(np.any(self == item))
+
+    def __delitem__(self, key):
+        raise ValueError("cannot delete array elements")
+
+    # ---- properties
+
     @property
     def size(self) -> int:
         result = 1

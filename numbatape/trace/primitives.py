@@ -297,29 +297,6 @@ def expand(x: TracedArray, axes) -> TracedArray:
     return view(x, value, [d for d, _ in pairs], [s for _, s in pairs])
 
 
-def move_last(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
-    """Return ``x`` with the given axes (normalised) moved to the end, in order."""
-    kept = [a for a in range(x.ndim) if a not in axes]
-    return transpose(x, [*kept, *axes])
-
-
-def merge_last(x: TracedArray, count: int) -> TracedArray:
-    """Return ``x`` with its last ``count`` axes merged into one."""
-    if count == 1:
-        return x
-    dims = dims_of(x)
-    sizes = x._trace.tape.sizes
-    lead = len(dims) - count
-    source = contiguous(x)
-    target = (*dims[:lead], sizes.product(dims[lead:]))
-    value = (
-        source._value.reshape(*source._value.shape[:lead], -1)
-        if source._value.size
-        else (np.zeros(tuple(map(sizes.value, target)), source._value.dtype))
-    )
-    return view(source, value, target, x._trace.tape.contiguous_strides(target)[0])
-
-
 # ---- results put together from pieces
 
 

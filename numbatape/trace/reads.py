@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
-from .trace import is_stored, unreachable, where_in_user_code
+from .trace import failing, is_stored, unreachable, where_in_user_code
 
 
 class Reads:
@@ -22,11 +22,8 @@ class Reads:
     __slots__ = ()
 
     def _python(self, kind):
-        try:
+        with failing(self._trace):
             return kind(self._value)
-        except Exception:
-            self._trace.failed = True
-            raise
 
     def __round__(self, digits=None):
         if isinstance(self._value, np.ndarray):

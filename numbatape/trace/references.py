@@ -24,7 +24,6 @@ CACHED = type(functools.lru_cache(len))
 CONTAINERS = frozenset((list, tuple, dict))
 SHORT = 100  # entries of a container that are looked at
 _OF_CLASSES = frozenset(("__dict__", "__weakref__", "__class__", "__annotations__", "__dataclass_fields__"))
-STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 STORE_ATTR = dis.opmap["STORE_ATTR"]

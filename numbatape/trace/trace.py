@@ -92,6 +92,25 @@ def current() -> Trace | None:
     return CURRENT.get()
 
 
+class failing:
+    """``with failing(trace):`` marks the trace if the body raises.
+
+    The function may catch it and go on: a path that no guard describes, for these inputs only.
+    """
+
+    __slots__ = ("trace",)
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind, error, traceback) -> None:
+        if kind is not None and issubclass(kind, Exception):
+            self.trace.failed = True
+
+
 class Trace:
     """The state of one trace.
 

@@ -354,21 +354,6 @@ def test_what_compiled_code_raises_surfaces_with_the_rules_name():
         assert run() == 3.0
 
 
-def test_the_function_may_catch_what_compiled_code_raises():
-    def f(x):
-        try:
-            return np.sum(root(x))
-        except ValueError:
-            return np.sum(x**2)
-
-    cache = nt.prepare_gradient_cache(f, np.ones(2))
-    for _ in range(2):
-        for x, want in ((np.array([4.0, 1.0]), [0.25, 0.5]), (np.array([-1.0, 3.0]), [-2.0, 6.0])):
-            value, (grad,) = nt.value_and_gradient(cache, x)
-            assert value == f(x)
-            np.testing.assert_allclose(grad, want)
-
-
 def test_a_lane_that_raises():
     points = np.array([[4.0, 1.0], [4.0, -1.0]])
     with pytest.raises(ValueError, match="negative"):

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import LeakError, UnsupportedOperationError
 from ...tape.tape import ACTIVE, CONSTANT
 from ..methods import Methods
-from ..trace import is_stored, unreachable, where_in_user_code
+from ..trace import failing, is_stored, unreachable, where_in_user_code
 
 
 def _operator(ufunc):
@@ -114,31 +114,12 @@ class TracedComplex(Methods):
 
     # ---- containers
 
-    def __len__(self):
-        if self.ndim == 0:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
-    def __iter__(self):
-        if self.ndim == 0:
-            raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(len(self)))
-
-    def __contains__(self, item):
-        return bool(np.any(self == item))
-
     def __getitem__(self, key):
         return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
 
     def __setitem__(self, key, value):
-        try:
+        with failing(self._trace):
             writes.assign(self, key, value)
-        except Exception:
-            self._trace.failed = True
-            raise
-
-    def __delitem__(self, key):
-        raise ValueError("cannot delete array elements")
 
     def __repr__(self):
         self._trace.note_text()
@@ -161,27 +142,18 @@ class TracedComplex(Methods):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        try:
+        with failing(self._trace):
             return ufuncs.dispatch(ufunc, method, inputs, kwargs)
-        except Exception:
-            self._trace.failed = True
-            raise
 
     def __array_function__(self, function, types, args, kwargs):
-        try:
+        with failing(self._trace):
             return functions.dispatch(function, args, kwargs)
-        except Exception:
-            self._trace.failed = True
-            raise
 
     # ---- what Python asks of a number
 
     def __bool__(self):
-        try:
+        with failing(self._trace):
             bool(self._value)  # NumPy's own error where the truth value is ambiguous
-        except Exception:
-            self._trace.failed = True
-            raise
         return bool(np.not_equal(self, 0.0).reshape(()))
 
     def __complex__(self):
@@ -211,11 +183,8 @@ class TracedComplex(Methods):
         return self._as_real(index)
 
     def _as_real(self, kind):
-        try:
+        with failing(self._trace):
             kind(self._value)  # Python's TypeError, or NumPy's warning that the imaginary part is dropped
-        except Exception:
-            self._trace.failed = True
-            raise
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):

@@ -17,17 +17,7 @@ from .array import TracedComplex, meets
 from .ufuncs import unsupported
 
 HANDLED: dict = {}
-
-
-def implements(*functions):
-    """Register an implementation for NumPy functions."""
-
-    def register(implementation):
-        for function in functions:
-            HANDLED[function] = implementation
-        return implementation
-
-    return register
+implements = registry.registering(HANDLED)
 
 
 def dispatch(function, args, kwargs):

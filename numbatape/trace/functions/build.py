@@ -7,8 +7,8 @@ import numpy as np
 from ...tape.tape import F32, F64
 from ..array import TracedArray
 from ..plain import wrap
-from ..primitives import array_instruction, broadcast_to, contiguous, elementwise, expand, layout_of
-from .common import adopt, composes, find_trace, lift, lift_all, pinned, plain, unsupported_argument
+from ..primitives import array_instruction, broadcast_to, elementwise, expand, layout_of
+from .common import adopt, composes, find_trace, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 
 
@@ -153,9 +153,3 @@ def ix_(*args):
     count = len(args)
     vectors = lift_all(*args)
     return tuple(expand(v, tuple(j for j in range(count) if j != k)) for k, v in enumerate(vectors))
-
-
-def array_of(trace, entries, dtype=None):
-    """Return what ``np.array`` makes of nested lists with traced entries."""
-    result = contiguous(lift(trace, entries))
-    return result if dtype is None else np.astype(result, np.dtype(dtype))

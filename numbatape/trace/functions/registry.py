@@ -20,26 +20,21 @@ HANDLED: dict[Callable, Callable] = {}
 WRITERS: dict[Callable, Callable] = {}
 
 
-def implements(*functions):
-    """Register an implementation for NumPy functions."""
+def registering(table: dict[Callable, Callable]):
+    """Return a decorator that puts an implementation into a table, for some NumPy functions."""
 
-    def register(implementation):
-        for function in functions:
-            HANDLED[function] = implementation
-        return implementation
+    def implements(*functions):
+        def register(implementation):
+            table.update(dict.fromkeys(functions, implementation))
+            return implementation
 
-    return register
+        return register
+
+    return implements
 
 
-def in_place(*functions):
-    """Register an implementation that writes into its first argument and gets plain arrays too."""
-
-    def register(implementation):
-        for function in functions:
-            WRITERS[function] = implementation
-        return implementation
-
-    return register
+implements = registering(HANDLED)
+in_place = registering(WRITERS)  # these write into their first argument, and get plain arrays too
 
 
 def dispatch(function, args, kwargs):

@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable
 
 from ..plain import strip
+from ..trace import failing
 from .common import evaluated, find_trace, run_composition
 
 PENDING: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in
@@ -52,12 +53,8 @@ def stand_in(original, implementation, run=run_composition):
             return original(*args, **kwargs)
         # A plain array is an ndarray to all but what writes into it.
         args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}
-        try:
+        with failing(trace):
             return traced(*args, **kwargs)
-        except Exception:
-            # The function may catch this and go on: a path that no guard describes.
-            trace.failed = True
-            raise
 
     call.__name__ = call.__qualname__ = original.__name__
     call.__doc__ = original.__doc__

@@ -17,6 +17,7 @@ from ..complex.array import TracedComplex
 from ..complex.pairs import join
 from ..functions.common import plain
 from ..rules.emit import emit
+from ..rules.site import Callee
 
 
 class MatrixRule:
@@ -77,12 +78,8 @@ def _tuple(result) -> tuple:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-class Split:
+class Split(Callee):
     """A rule on real arrays, two of them for a complex one; made anew for each call site."""
-
-    workspace = pushforward = push_formula = None
-    traceable = has_formula = True
-    is_compiled = False
 
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
         self.rule, self.kinds, self.name = rule, kinds, rule.name
@@ -126,9 +123,6 @@ class Split:
     def nested(self, site, cotangents, results, args) -> list:
         parts = self.pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
         return site.checked_cotangents(parts)
-
-    def no_further_derivative(self):
-        raise AssertionError("every traced argument of these rules has a cotangent")
 
 
 def summed(ct, shape: tuple[int, ...]):

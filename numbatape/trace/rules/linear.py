@@ -16,6 +16,7 @@ from ...jit.rules import is_dispatcher
 from .. import scipy_bridge
 from .emit import emit
 from .native import Entry
+from .site import Callee
 
 
 def is_jitted(function) -> bool:
@@ -54,7 +55,7 @@ def emit_linear(rule, first, results, args):
     return emit(rule, everything, rest=tuple(range(len(first), len(everything))))
 
 
-class Linear:
+class Linear(Callee):
     """What `Pulled` and `Pushed` share.
 
     Parameters

@@ -12,14 +12,14 @@ from .. import pytrees, scipy_bridge
 from ..array import TracedArray
 from ..plain import strip
 from ..primitives import stop_gradient, trace_of
-from ..trace import CURRENT, current
+from ..trace import CURRENT, current, failing
 from .emit import emit
 from .linear import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 from .native import Entry
-from .site import ArgumentSpec, allocated
+from .site import ArgumentSpec, Callee, allocated
 
 
-class Rule:
+class Rule(Callee):
     """A function with hand-written rules; see `primitive`.
 
     Attributes
@@ -93,11 +93,8 @@ class Primitive:
         rule = self._rule
         args = strip(list(args))
         if any(arg.__class__ is TracedArray for arg in args):
-            try:
+            with failing(trace_of(args)):
                 return emit(rule, args)
-            except Exception:
-                trace_of(args).failed = True  # the function may catch it
-                raise
         for arg in args:
             leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
             if any(leaf.__class__ is TracedArray for leaf in leaves):

@@ -6,13 +6,13 @@ a `Port` says where, and as what the rule gets them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...errors import OutputError, UnsupportedOperationError
+from ...errors import OutputError, SpecError, UnsupportedOperationError
 from .native import native, workspace_class
 
 
@@ -35,9 +35,54 @@ class ArgumentSpec:
         return cls(value.shape, value.dtype)
 
 
+class Callee:
+    """What the instruction of a call calls; the base of all that has a value and a pullback.
+
+    Attributes
+    ----------
+    name
+        In error messages.
+    workspace
+        Memory it declares, as a function of `ArgumentSpec`; None for none.
+    traceable, has_formula
+        Whether its pullback is traced where its result is on a tape; whether it can be, or the pushforward.
+    pushforward, push_formula
+        Its pushforward, and that as Python that can be traced; None where there is none.
+    is_compiled
+        Whether the sweep calls compiled code.
+    """
+
+    name: str
+    workspace: Callable | None = None
+    pushforward: Callable | None = None
+    push_formula: Callable | None = None
+    traceable = has_formula = True
+    is_compiled = False
+
+    def value(self, *args):
+        """Return one result, or a tuple of them."""
+        raise NotImplementedError
+
+    def pullback(self, ybar, y, *args):
+        """Return one cotangent an argument, None for none."""
+        raise NotImplementedError
+
+    def nested(self, site: Site, cotangents, results, args) -> list:
+        """Record the pullback; return one cotangent an argument that it is for."""
+        raise NotImplementedError
+
+    def no_further_derivative(self) -> Exception:
+        """Return the error for a derivative of a pullback that there is no formula for."""
+        raise NotImplementedError
+
+
 def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
     """Return the keyword with a rule's memory: a named tuple of arrays; nothing if it declares none."""
     wanted = {} if workspace is None else workspace(*specs)
+    if not isinstance(wanted, Mapping) or not all(
+        isinstance(item, tuple) and len(item) == 2 for item in wanted.values()
+    ):
+        raise SpecError(f"workspace= must return a dict of name: (shape, dtype), got {wanted!r}")
     if not wanted:
         return {}
     arrays = (np.zeros(shape, dtype) for shape, dtype in wanted.values())
@@ -110,7 +155,7 @@ class Site:
     Attributes
     ----------
     rule
-        What is called: has ``name``, ``value``, ``pullback``, ``workspace``.
+        What is called.
     args
         The arguments; None in the place of traced ones.
     traced
@@ -123,7 +168,7 @@ class Site:
         Of all arguments.
     """
 
-    rule: Any
+    rule: Callee
     args: list
     traced: list[int]
     first: list[Port]
