@@ -8,7 +8,8 @@ difference are left out.
 import numpy as np
 
 from ..jit.language import geqrf, gesdd, orgqr, syevd, trsm
-from .linalg import copy_matrix, multiply
+from .linalg import copy_matrix
+from .products import multiply
 from .status import DONE, FACTOR
 from .table import array_op
 

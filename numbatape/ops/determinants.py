@@ -1,0 +1,193 @@
+"""Determinants: with sign, in logarithms, and of singular matrices."""
+
+import math
+
+import numpy as np
+
+from ..jit.language import getrf, getrs, lu_sign, trsm
+from .linalg import SQUARES, add_matrix, copy_matrix, put_identity, well_conditioned
+from .status import DONE
+from .table import array_op
+
+BIG = 2.0**256
+SMALL = 2.0**-256
+DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint takes the rank-revealing way
+
+
+@array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
+class Logabsdet:
+    """``log(abs(det(A)))``; ``Abar += zbar A^-T``. Of a singular matrix: -inf and NaN."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        total = 0.0
+        if n > 0:
+            if getrf(v, s, n, s + n * n) != 0:
+                total = -math.inf
+            else:
+                for i in range(n):
+                    total += math.log(abs(v[s + i * (n + 1)]))
+        v[o] = total
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        if n > 0:
+            gz = g[o]
+            t = s + n * n + n
+            put_identity(v, t, n)
+            if v[o] == -math.inf:
+                gz = math.nan
+            else:
+                getrs(v, s, n, s + n * n, v, t, n, n, 1)
+            add_matrix(g, a, sa0, sa1, v, t, n, n, gz)
+
+
+@array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
+class Detsign:
+    """Sign of the determinant; 0 of a singular matrix."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        sign = 1.0
+        if n > 0:
+            if getrf(v, s, n, s + n * n) != 0:
+                sign = 0.0
+            else:
+                sign = lu_sign(v, s, n, s + n * n)
+                for i in range(n):
+                    if v[s + i * (n + 1)] < 0.0:
+                        sign = -sign
+        v[o] = sign
+        return DONE
+
+
+def scaled_product(v, a, n, sign):
+    """The product of a diagonal, which neither overflows nor underflows before its end."""
+    product = sign
+    shift = 0
+    for i in range(n):
+        x = v[a + i * (n + 1)]
+        if abs(x) > BIG:
+            x *= SMALL
+            shift += 1
+        elif abs(x) < SMALL:
+            x *= BIG
+            shift -= 1
+        product *= x
+        if abs(product) > BIG:
+            product *= SMALL
+            shift += 1
+        elif abs(product) < SMALL:
+            product *= BIG
+            shift -= 1
+    while shift > 0:
+        product *= BIG
+        shift -= 1
+    while shift < 0:
+        product *= SMALL
+        shift += 1
+    return product
+
+
+def exchange(v, a, b, n, stride):
+    for i in range(n):
+        x = v[a + i * stride]
+        v[a + i * stride] = v[b + i * stride]
+        v[b + i * stride] = x
+
+
+def factor_completely(v, u, n, p, q):
+    """LU with complete pivoting, in place; p and q take the row and column orders.
+
+    Returns the sign of the exchanges. What is left when the pivots run out is zero.
+    """
+    sign = 1.0
+    for i in range(n):
+        v[p + i] = float(i)
+        v[q + i] = float(i)
+    for step in range(n):
+        largest = 0.0
+        row = step
+        column = step
+        for i in range(step, n):
+            for j in range(step, n):
+                x = abs(v[u + i * n + j])
+                if x > largest:
+                    largest = x
+                    row = i
+                    column = j
+        if row != step:
+            exchange(v, u + step * n, u + row * n, n, 1)
+            exchange(v, p + step, p + row, 1, 1)
+            sign = -sign
+        if column != step:
+            exchange(v, u + step, u + column, n, n)
+            exchange(v, q + step, q + column, 1, 1)
+            sign = -sign
+        if largest > 0.0:
+            for i in range(step + 1, n):
+                ratio = v[u + i * n + step] / v[u + step * n + step]
+                v[u + i * n + step] = ratio
+                for j in range(step + 1, n):
+                    v[u + i * n + j] -= ratio * v[u + step * n + j]
+    return sign
+
+
+@array_op("det", "(n,n)->()", np.linalg.det, scratch="2*n*n+2*n+1", cases=SQUARES, make=well_conditioned)
+class Det:
+    """``Abar += zbar * cofactors(A)``, singular or not.
+
+    Usually det(A) A^-T. Where pivots are small: ``P A Q = L D U`` by complete pivoting, whose L and
+    U are well conditioned, so that ``U^-1 adj(D) L^-1`` is accurate at any rank (Stewart 1998, "On
+    the adjugate matrix"). Scratch: factor, n*n to work in, pivots, column order, which way.
+    """
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        p = s + 2 * n * n
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        v[o] = 1.0
+        if n > 0:
+            getrf(v, s, n, p)
+            z = scaled_product(v, s, n, lu_sign(v, s, n, p))
+            largest = 0.0
+            smallest = math.inf
+            for i in range(n):
+                x = abs(v[s + i * (n + 1)])
+                largest = max(largest, x)
+                smallest = min(smallest, x)
+            v[o] = z
+            v[p + 2 * n] = 1.0 if z == 0.0 or smallest < DEFICIENT * largest else 0.0
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, sa1, s):
+        if n > 0:
+            t = s + n * n
+            p = t + n * n
+            q = p + n
+            put_identity(v, t, n)
+            if v[q + n] == 0.0:
+                getrs(v, s, n, p, v, t, n, n, 1)
+                add_matrix(g, a, sa0, sa1, v, t, n, n, g[o] * v[o])
+            else:
+                copy_matrix(v, s, v, a, sa0, sa1, n, n)
+                scale = g[o] * factor_completely(v, s, n, p, q)
+                trsm(v, s, n, 1, 0, 1, v, t, n, n, n)
+                # Rows times the product of the other pivots, from both ends.
+                before = 1.0
+                behind = 1.0
+                for i in range(n):
+                    last = n - 1 - i
+                    for j in range(n):
+                        v[t + i * n + j] *= before
+                        v[t + last * n + j] *= behind
+                    before *= v[s + i * (n + 1)]
+                    behind *= v[s + last * (n + 1)]
+                for i in range(n):
+                    for j in range(i + 1, n):
+                        if v[s + i * (n + 1)] != 0.0:
+                            v[s + i * n + j] /= v[s + i * (n + 1)]
+                trsm(v, s, n, 0, 0, 1, v, t, n, n, n)
+                for i in range(n):
+                    for j in range(n):
+                        cell = a + int(v[p + i]) * sa0 + int(v[q + j]) * sa1
+                        g[cell] += scale * v[t + j * n + i]

@@ -1,0 +1,130 @@
+"""Products of matrices: the loops and the calls of BLAS that all linear algebra is made of."""
+
+import numpy as np
+
+from ..jit.language import gemm, radd
+from .status import DONE
+from .table import array_op
+
+PRODUCTS = (
+    ((2, 3), (3, 4)),
+    ((1, 1), (1, 1)),
+    ((5, 9), (9, 1)),
+    ((1, 9), (9, 6)),
+    ((3, 1), (1, 5)),
+    ((7, 8), (8, 6)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+    ((3, 2), (2, 0)),
+)
+
+TINY_PRODUCT = 200  # multiplications; below, loops beat the call of gemm (70 ns)
+
+
+def distinct(m, n, stride0, stride1):
+    """Whether the cells of an m*n view are certainly distinct: not broadcast, no overlap."""
+    step0 = abs(stride0)
+    step1 = abs(stride1)
+    if m <= 1:
+        return n <= 1 or step1 > 0
+    if n <= 1:
+        return step0 > 0
+    return (step0 > 0 and step1 > step0 * (m - 1)) or (step1 > 0 and step0 > step1 * (n - 1))
+
+
+def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
+    """``C += alpha*A@B`` by rows of C, where C and B have unit column stride."""
+    for i in range(m):
+        first = c + i * sc0
+        row = a + i * sa0
+        q = 0
+        while q + 4 <= k:  # four rows of B a pass, to load and store C a quarter as often
+            x0 = alpha * av[row + q * sa1]
+            x1 = alpha * av[row + (q + 1) * sa1]
+            x2 = alpha * av[row + (q + 2) * sa1]
+            x3 = alpha * av[row + (q + 3) * sa1]
+            b0 = b + q * sb0
+            b1 = b0 + sb0
+            b2 = b1 + sb0
+            b3 = b2 + sb0
+            for j in range(n):
+                cv[first + j] += (x0 * bv[b0 + j] + x1 * bv[b1 + j]) + (x2 * bv[b2 + j] + x3 * bv[b3 + j])
+            q += 4
+        while q < k:
+            x = alpha * av[row + q * sa1]
+            b0 = b + q * sb0
+            for j in range(n):
+                cv[first + j] += x * bv[b0 + j]
+            q += 1
+
+
+def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
+    """``C += alpha*A@B`` entry by entry."""
+    for i in range(m):
+        row = a + i * sa0
+        for j in range(n):
+            column = b + j * sb1
+            total = 0.0
+            if sa1 == 1 and sb0 == 1:
+                for q in range(k):
+                    total = radd(total, av[row + q] * bv[column + q])
+            else:
+                for q in range(k):
+                    total = radd(total, av[row + q * sa1] * bv[column + q * sb0])
+            cv[c + i * sc0 + j * sc1] += alpha * total
+
+
+def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
+    """``C = alpha*A@B + beta*C``, beta 0.0 or 1.0, for any strides.
+
+    Loops serve products with a vector (gemm takes 3 to 5 times as long), tiny ones, and a C whose
+    cells coincide (the adjoint of a broadcast operand), each of whose terms must be added.
+    """
+    if sc0 == 1 and (sc1 != 1 or (sa0 == 1 and m > n)):
+        # By columns: C^T = B^T A^T, whose rows have unit stride.
+        held = av
+        av = bv
+        bv = held
+        first = a
+        a = b
+        b = first
+        step = sc0
+        sc0 = sc1
+        sc1 = step
+        step = sa0
+        sa0 = sb1
+        sb1 = step
+        step = sa1
+        sa1 = sb0
+        sb0 = step
+        size = m
+        m = n
+        n = size
+    thin = m == 1 or n == 1 or k == 1 or m * n * k <= TINY_PRODUCT
+    if not thin and distinct(m, n, sc0, sc1):
+        gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta)
+    else:
+        if beta == 0.0:
+            for i in range(m):
+                for j in range(n):
+                    cv[c + i * sc0 + j * sc1] = 0.0
+        dots = sa1 == 1 and sb0 == 1 and k > n
+        if sc1 == 1 and sb1 == 1 and n > 1 and not dots:
+            add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha)
+        else:
+            add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha)
+
+
+@array_op("matmul", "(m,k),(k,n)->(m,n)", np.matmul, bilinear=True, cases=PRODUCTS)
+class Matmul:
+    """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""
+
+    def forward(v, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1):
+        multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
+        return DONE
+
+    def reverse(v, g, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1, need_a, need_b):
+        if need_a:
+            multiply(g, a, sa0, sa1, g, o, so0, so1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
+        if need_b:
+            multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, so0, so1, k, n, m, 1.0, 1.0)
