@@ -14,7 +14,7 @@ def main(names: list[str]) -> None:
     for name in names:
         if name not in OPCODE:
             sys.exit(f"no op is called {name!r}; there are {', '.join(OPCODE)}")
-        print(kernel_source(OPCODE[name], 0))
+        print(kernel_source(OPCODE[name], 0), kernel_source(OPCODE[name], 0, "reverse"), sep="\n")
 
 
 if __name__ == "__main__":

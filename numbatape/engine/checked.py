@@ -165,7 +165,8 @@ class CheckedWorkspace:
         return [values.get(name, 0) for name in WORDS]
 
     def _kernel(self, number: int, direction: str):
-        return module(kernel_source(int(number) >> 1, int(number) & 1, self.plan.values))[direction]
+        row, family = int(number) >> 1, int(number) & 1
+        return module(kernel_source(row, family, direction, self.plan.values))[direction]
 
     @property
     def stopped(self) -> int:

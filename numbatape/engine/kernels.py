@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from .. import jit
-from ..ops import OPS
+from ..ops import OPS, Elementwise
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 
@@ -21,17 +21,29 @@ def forward_table(values: str) -> np.ndarray:
     return FORWARD_NUMPY if values == "numpy" else FORWARD
 
 
-def ensure(kernels, values: str = "fast") -> None:
-    """Load the kernels with the given numbers (2 * row + family) into the tables."""
+def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
+    """Load the kernels with the given numbers (2 * row + family) into the tables.
+
+    Parameters
+    ----------
+    reverse
+        Whether the reverse kernels are needed too.
+    """
     forward = forward_table(values)
     for number in kernels:
-        if forward[number]:
-            continue
-        row, family = number >> 1, number & 1
-        name = f"{OPS[row].name}-{('f64', 'f32')[family]}"
-        loaded = jit.load(name, kernel_source(row, family, values))
-        REVERSE[number] = loaded.address.get("reverse", 0)
-        forward[number] = loaded.address["forward"]
+        op = OPS[number >> 1]
+        if not forward[number]:
+            forward[number] = _loaded(number, "forward", values)
+        differentiable = op.differentiable if isinstance(op, Elementwise) else op.reverse is not None
+        if reverse and differentiable and not REVERSE[number]:
+            REVERSE[number] = _loaded(number, "reverse", values)
+
+
+def _loaded(number: int, direction: str, values: str) -> int:
+    """Return the address of a kernel."""
+    row, family = number >> 1, number & 1
+    name = f"{OPS[row].name}-{('f64', 'f32')[family]}" + "-reverse" * (direction == "reverse")
+    return jit.load(name, kernel_source(row, family, direction, values)).address[direction]
 
 
 @functools.cache

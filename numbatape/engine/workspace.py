@@ -55,7 +55,7 @@ class Workspace:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        kernels.ensure(plan.kernels, plan.values)
+        kernels.ensure(plan.kernels, plan.values, reverse=not plan.tape.forward)
         self.v = (aligned(plan.cells[F64], FAMILY_DTYPE[F64]), aligned(plan.cells[F32], FAMILY_DTYPE[F32]))
         self.g = tuple(aligned(n, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
         plan.write_literals(self.v)
@@ -163,6 +163,7 @@ class Workspace:
 
     def reverse(self) -> None:
         """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
+        assert not self.plan.tape.forward  # cells have served again, and no reverse kernel need be there
         self._sweep("pullback")
 
     def guard_value(self, instruction: int) -> float:

@@ -170,6 +170,7 @@ class TapeBuilder:
         merge: bool = False,
         fuse: bool = True,
         directions: tuple[int, ...] = (),
+        forward: bool = False,
     ) -> Tape:
         """Return the tape that computes ``outputs``.
 
@@ -182,6 +183,8 @@ class TapeBuilder:
             Whether a product and a sum that reads it become one instruction.
         directions
             Inputs that will have lanes, if all that depends on them is linear in them.
+        forward
+            Whether the tape will never be swept back.
         """
         live = self._drop_dead(outputs)
         arrays = self._array_ops()
@@ -241,6 +244,7 @@ class TapeBuilder:
             sizes=self.sizes.freeze(),
             names=self.names,
             calls=tuple(self.calls),
+            forward=forward,
         )
 
     def _groups(self, values):

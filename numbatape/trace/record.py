@@ -137,7 +137,9 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
         levels.append(leaf._level)
     # Derivatives repeat themselves: what one rule computes another may need.
     merge = passes and trace.kept is not None
-    tape = trace.tape.freeze(tuple(outputs), merge=merge, fuse=passes, directions=trace.directions)
+    tape = trace.tape.freeze(
+        tuple(outputs), merge=merge, fuse=passes, directions=trace.directions, forward=not trace.swept
+    )
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs
