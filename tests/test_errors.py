@@ -168,11 +168,6 @@ INPUTS = {
     "None": (None, nt.DtypeError, r"is NoneType"),
     "empty dict": ({}, nt.DtypeError, "empty"),
     "clongdouble": (np.ones(2, np.clongdouble), nt.DtypeError, "is not supported; use float64 or float32"),
-    "float16": (
-        np.ones(2, np.float16),
-        nt.DtypeError,
-        "dtype float16 is not supported; use float64 or float32",
-    ),
     "longdouble": (np.ones(2, np.longdouble), nt.DtypeError, "is not supported; use float64 or float32"),
     "objects": (np.array([1.0, None]), nt.DtypeError, "dtype object is not supported"),
     "strings": (np.array(["a"]), nt.DtypeError, "dtype <U1 is not supported"),

@@ -291,7 +291,7 @@ def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
 def _require_supported(dtype: np.dtype, path: str) -> None:
     if dtype in (np.complex128, np.complex64):
         return
-    if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise DtypeError(f"{path}: dtype {dtype} is not supported; use float64 or float32")
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..engine import kernels
 from ..engine.frame import WORD
-from ..errors import SpecError
+from ..errors import DtypeError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace.record import Output
 from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
 from .program import VariantWorkspace
-from .results import buffers_of, per_argument, scalar_output, value_of
+from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
 
 
 class Bound:
@@ -42,7 +42,7 @@ def bind(cache, args, out) -> Bound:
     cache = cache.clone()  # other calls of the cache do not disturb these cells
     flat = cache._flatten(args)
     space = cache._sweep(flat)
-    if flat.is_complex:
+    if flat.is_complex or any(spec.dtype == np.float16 for spec in flat.active):
         return _bind_parts(cache, flat, space, out)
     if out is None:
         buffers = [None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients]
@@ -75,10 +75,13 @@ def bind(cache, args, out) -> Bound:
 
 
 def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
-    """Return the bound callable of complex arguments, whose parts stand apart in the cells."""
+    """Return the bound callable of complex arguments, whose parts stand apart, and of float16 ones."""
     if out is None:
-        parts = (None if view is None else np.empty(view.shape, view.dtype) for view in space.gradients)
-        out = per_argument(flat, [None if spec.kind == "static" else next(parts) for spec in flat.specs])
+        parts = [
+            None if view is None else np.empty(view.shape, spec.dtype)
+            for view, spec in zip(gradient_leaves(flat, space), flat.specs, strict=True)
+        ]
+        out = per_argument(flat, parts)
     inputs = []
     for (leaf, spec, _), cells in zip(flat.traced(), space.inputs, strict=True):
         if spec.level == ACTIVE:
@@ -138,6 +141,8 @@ def _copies_out(flat: Flattened, space: VariantWorkspace, buffers) -> np.ndarray
 
 def _buffers(x, out) -> tuple:
     """Return (gradient, Hessian) to write to, checked."""
+    if x.dtype == np.float16:
+        raise DtypeError("bind: derivatives of float16 arrays have no bound form; bind float32 ones")
     if out is None:
         out = np.empty(x.shape, x.dtype), np.empty(x.shape + x.shape, x.dtype)
     gradient, hessian = out

@@ -11,7 +11,7 @@ from ..trace.complex.pairs import halves_of
 from ..trace.record import Output
 from .arguments import Flattened, is_mark
 from .program import VariantWorkspace
-from .results import per_argument, value_of
+from .results import in_dtype, per_argument, value_of
 
 
 def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[np.ndarray]:
@@ -72,7 +72,7 @@ def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
             part = next(found)
             if lanes and np.ndim(part) == np.ndim(value):  # the same in every lane
                 part = np.broadcast_to(part, (lanes, *np.shape(part))).copy()
-            filled.append(part)
+            filled.append(in_dtype(part, np.asarray(value).dtype))
         else:
             own = space.outputs[leaf.number].shape if leaf.__class__ is Output else np.shape(value)
             shape = (lanes, *own) if lanes else own
@@ -94,4 +94,6 @@ def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]
 def like_arguments(flat: Flattened, parts) -> tuple:
     """Return one tree an argument, given one part a differentiated leaf."""
     found = iter(parts)
-    return per_argument(flat, [next(found) if spec.level == ACTIVE else None for spec in flat.specs])
+    return per_argument(
+        flat, [in_dtype(next(found), spec.dtype) if spec.level == ACTIVE else None for spec in flat.specs]
+    )

@@ -12,7 +12,7 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .program import VariantWorkspace
-from .results import per_argument, require_derivative, value_of
+from .results import in_dtype, per_argument, require_derivative, value_of
 
 MODES = ("auto", "forward", "reverse")
 
@@ -126,7 +126,7 @@ def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
             pieces = [np.zeros((int(np.prod(shape)), int(np.size(x)))) for x, _ in leaves]
         # Contiguous copies: no block keeps the others alive.
         shaped = iter(
-            np.ascontiguousarray(piece).reshape(shape + np.shape(x))[()]
+            in_dtype(np.ascontiguousarray(piece).reshape(shape + np.shape(x))[()], np.asarray(value).dtype)
             for piece, (x, _) in zip(pieces, leaves, strict=True)
         )
         return per_argument(flat, [next(shaped) if s in active else None for s in flat.specs])

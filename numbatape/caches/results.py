@@ -47,10 +47,17 @@ def gradient_leaves(flat: Flattened, space: VariantWorkspace) -> list:
 def gradients_of(flat: Flattened, space: VariantWorkspace, copy: bool = True) -> tuple:
     """Return one gradient an argument, of the argument's structure, None for one that has none."""
     parts = [
-        None if view is None else view[()] if spec.kind != "array" else view.copy() if copy else view
+        None
+        if view is None
+        else in_dtype(view[()] if spec.kind != "array" else view.copy() if copy else view, spec.dtype)
         for view, spec in zip(gradient_leaves(flat, space), flat.specs, strict=True)
     ]
     return per_argument(flat, parts)
+
+
+def in_dtype(part, dtype):
+    """Return a derivative of float16 numbers, whose cells are float32, as float16; others as they are."""
+    return np.asarray(part).astype(dtype)[()] if dtype == np.float16 else part
 
 
 def per_argument(flat: Flattened, parts) -> tuple:
@@ -152,7 +159,7 @@ def buffers_of(flat: Flattened, space: VariantWorkspace, out) -> list:
     for given, view, spec in rows:
         if given is not None:
             good = isinstance(given, np.ndarray) and given.flags.writeable and view is not None
-            if not good or given.dtype != view.dtype or given.shape != view.shape:
+            if not good or given.dtype != spec.dtype or given.shape != view.shape:
                 wanted = (
                     f"a writable array of {spec.dtype}, shape {view.shape}" if view is not None else "None"
                 )

@@ -35,6 +35,7 @@ def is_regular(cache, flat: Flattened) -> bool:
         and all(was is leaf for was, leaf in zip(given, flat.marks, strict=True) if is_mark(was))
         and all(is_mark(was) or s.level == ACTIVE for was, s in zip(given, leaves, strict=True))
         and all(spec.kind in ("array", "float") for spec in flat.active)
+        and not any(spec.dtype == np.float16 for spec in flat.specs)  # whose cells are float32
     )
 
 

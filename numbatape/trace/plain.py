@@ -203,11 +203,11 @@ def wrap(trace, result):
         whole._trace, whole._value = trace, result
         note(trace, whole, result)
         return whole
-    if result.dtype.kind not in "fiub" or result.dtype.itemsize > 8 or result.dtype == np.float16:
+    if result.dtype.kind not in "fiub" or result.dtype.itemsize > 8:
         return result
     self = PlainArray.__new__(PlainArray)
     self._trace, self._value = trace, result
-    self._family = F32 if result.dtype == np.float32 else F64
+    self._family = F32 if result.dtype in (np.float32, np.float16) else F64
     note(trace, self, result)
     return self
 

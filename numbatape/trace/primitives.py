@@ -15,7 +15,8 @@ from .array import TracedArray, new_traced
 from .trace import Trace, where_in_user_code
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
-FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
+NARROW = (FLOAT32, FLOAT16)  # in float32 cells; float16 numbers are rounded to it after every op
 
 
 def row(name: str):
@@ -48,13 +49,18 @@ def trace_of(args) -> Trace:
 def family_of(value) -> int:
     """Return the family whose cells hold a value; raise for dtypes that numbatape lacks."""
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
-    if dtype == FLOAT32:
+    if dtype in NARROW:
         return F32
     if dtype == FLOAT64 or dtype.kind in "biu":
         return F64
     raise UnsupportedOperationError(
         f"a traced operation gives dtype {dtype} at {where_in_user_code()}; use float64 or float32"
     )
+
+
+def family_of_dtype(dtype) -> int:
+    """Return the family whose cells hold numbers of a supported dtype."""
+    return F32 if dtype in NARROW else F64
 
 
 def dims_of(array: TracedArray) -> tuple[int, ...]:
@@ -116,7 +122,10 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
     family = family_of(value)
-    if value.dtype.kind == "b" and all(_is_single(a) for a in args):
+    half = family == F32 and value.dtype == FLOAT16
+    if half:
+        args = tuple(map(_half_operand, args))
+    elif value.dtype.kind == "b" and all(_is_single(a) for a in args):
         family = F32  # comparisons of float32 compare float32
     numbers, shapes, level, active = [], [], CONSTANT, 0
     for k, arg in enumerate(args):
@@ -136,7 +145,8 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     stage = PROLOGUE if level == CONSTANT else MAIN
     code = 2 * OPCODE[op.name] + family
     trace.tape.emit(code, active, stage, out, *numbers, *[NONE] * (4 - len(numbers)), line=trace.line())
-    return new_traced(trace, value, out, level, family)
+    result = new_traced(trace, value, out, level, family)
+    return rounded(result) if half and op.name != "copy" else result
 
 
 def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
@@ -150,7 +160,7 @@ def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
 def _is_single(arg) -> bool:
     if arg.__class__ is TracedArray:
         return arg._family == F32
-    return arg.__class__ in (float, int, bool) or getattr(arg, "dtype", None) == FLOAT32
+    return arg.__class__ in (float, int, bool) or getattr(arg, "dtype", None) in NARROW
 
 
 def array_instruction(
@@ -166,9 +176,8 @@ def array_instruction(
     trace = trace_of(args)
     sizes = trace.tape.sizes
     value = np.asarray(value) if not hasattr(value, "dtype") else value
-    family = F32 if any(_has_dtype(a, FLOAT32) for a in args) and value.dtype != FLOAT64 else F64
-    if value.dtype == FLOAT32:
-        family = F32
+    narrow = value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)
+    family = F32 if narrow and value.dtype != FLOAT64 else F64
     groups = CORES[op.name]
     letters: dict[str, int] = dict(dims or {})
     numbers, batches, level, active = [], [], CONSTANT, 0
@@ -200,11 +209,49 @@ def array_instruction(
     code = 2 * OPCODE[op.name] + family
     numbers += [NONE] * (3 - len(numbers))
     trace.tape.emit(code, active, stage, out, *numbers, aux, trace.line())
-    return new_traced(trace, value if value.ndim else value[()], out, level, family)
+    result = new_traced(trace, value if value.ndim else value[()], out, level, family)
+    return rounded(result) if value.dtype == FLOAT16 and op.name not in MOVING else result
 
 
-def _has_dtype(arg, dtype) -> bool:
-    return getattr(value_of(arg), "dtype", None) == dtype
+def _has_dtype(arg, dtypes) -> bool:
+    return getattr(value_of(arg), "dtype", None) in dtypes
+
+
+# ---- float16
+
+MOVING = ("gather", "fill")  # what they give is rounded already
+
+
+def rounded(x: TracedArray) -> TracedArray:
+    """Return float32 or float64 cells rounded to float16, ties to even; to the derivative it is a copy.
+
+    Adding a number whose last place is that of float16 does it, in float64: ``(|x| + m) - m``.
+    """
+    value = x._value
+    number = x._trace.cast(x, F64) if x._family == F32 else x._id
+    given = new_traced(x._trace, np.asarray(value, np.float64)[()], number, x._level, F64)
+    still = stop_gradient(given)
+    sign = np.copysign(1.0, still)
+    with np.errstate(all="ignore"):
+        exponent = np.fmin(np.fmax(np.floor(np.log2(np.abs(still))), -14.0), 15.0)
+        m = elementwise("ldexp", 1.5, exponent + 42.0, value=np.ldexp(1.5, 42 + _plain_exponent(exponent)))
+        size = (sign * given + m) - m
+        size = np.where(size > float(np.finfo(np.float16).max), np.inf, size)
+        result = sign * size
+    number = x._trace.cast(result, F32)
+    return new_traced(x._trace, value, number, result._level, F32)
+
+
+def _plain_exponent(exponent: TracedArray):
+    return np.asarray(exponent._value).astype(int)[()]
+
+
+def _half_operand(arg):
+    """Return an operand of an op whose result is float16 as NumPy converts it first."""
+    if arg.__class__ is not TracedArray:
+        return np.asarray(arg).astype(np.float16)[()]
+    narrow = arg.dtype == FLOAT16 or arg.dtype.kind in "biu"
+    return arg if narrow else np.astype(arg, np.float16)
 
 
 def _scratch_cells(trace, op, letters, value) -> int:
@@ -311,7 +358,7 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
     dims
         Size codes of the shape where they are symbolic.
     """
-    family = F32 if np.dtype(dtype) == FLOAT32 else F64
+    family = family_of_dtype(np.dtype(dtype))
     level = max((p._level for _, p in pieces if p.__class__ is TracedArray), default=CONSTANT)
     builder = like.tape
     result_value = np.empty(shape, dtype)

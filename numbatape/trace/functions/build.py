@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...tape.tape import F32, F64
-from ..array import TracedArray
+from ..array import TracedArray, new_traced
 from ..plain import wrap
-from ..primitives import array_instruction, broadcast_to, elementwise, expand, layout_of
+from ..primitives import (
+    array_instruction,
+    broadcast_to,
+    elementwise,
+    expand,
+    family_of_dtype,
+    layout_of,
+    rounded,
+)
 from .common import adopt, composes, find_trace, lift_all, pinned, plain, unsupported_argument
 from .registry import implements
 
@@ -94,10 +101,13 @@ def _converted(x, dtype):
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
         return elementwise("trunc", x) if x.dtype.kind == "f" else x[...]
+    if dtype == np.float16:
+        return rounded(
+            new_traced(x._trace, np.asarray(x._value).astype(dtype)[()], x._id, x._level, x._family)
+        )
     if dtype not in (np.float64, np.float32):
-        raise unsupported_argument(np.astype, f"dtype={dtype}", "float64 and float32 are")
-    family = F32 if dtype == np.float32 else F64
-    if x._family == family:
+        raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
+    if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
     return x[...]  # the cast comes with NumPy's value
 

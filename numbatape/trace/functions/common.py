@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...errors import UnsupportedOperationError
-from ...tape.tape import CONSTANT, F32, F64
+from ...tape.tape import CONSTANT, F32
 from ..array import TracedArray, new_traced
 from ..complex.array import TracedComplex, arrays
 from ..primitives import (
@@ -18,7 +18,9 @@ from ..primitives import (
     contiguous,
     expand,
     family_of,
+    family_of_dtype,
     layout_of,
+    rounded,
     trace_of,
     transpose,
     view,
@@ -83,19 +85,21 @@ def records(*functions: Callable):
 
 def run_composition(implementation, value, args, kwargs):
     if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
-        args, kwargs = widened(args), widened(kwargs)
+        args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
+    # What NumPy makes of float16 it computes in float32, and rounds at the end.
+    args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
     return adopt(implementation(*args, **kwargs), value)
 
 
-def widened(tree):
-    """Return arguments with float32 numbers as float64, in which NumPy computed the result."""
+def converted(tree, old, new):
+    """Return arguments with traced numbers of one dtype as another, in which NumPy computes the result."""
     kind = tree.__class__
     if kind is TracedArray:
-        return np.astype(tree, np.float64) if tree._family == F32 and tree.dtype == np.float32 else tree
+        return np.astype(tree, new) if tree._family == F32 and tree.dtype == old else tree
     if kind is list or kind is tuple:
-        return kind([widened(item) for item in tree])
+        return kind([converted(item, old, new) for item in tree])
     if kind is dict:
-        return {key: widened(item) for key, item in tree.items()}
+        return {key: converted(item, old, new) for key, item in tree.items()}
     return tree
 
 
@@ -146,7 +150,10 @@ def adopt(result, value):
                 )
             result = drop_axes(result, (0,))
         family, number = result._family, result._id
-        if np.asarray(value).dtype.kind == "f" and family != family_of(value):
+        dtype = np.asarray(value).dtype
+        if dtype == np.float16 and result.dtype != dtype:
+            return rounded(new_traced(result._trace, value, number, result._level, family))
+        if dtype.kind == "f" and family != family_of(value):
             family = family_of(value)
             number = result._trace.cast(result, family)
         return new_traced(result._trace, value, number, result._level, family)
@@ -169,7 +176,7 @@ def lift(trace: Trace, x) -> TracedArray:
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
     if value.dtype.kind == "c":
         return arrays.constant(trace, value)
-    family = F32 if value.dtype == np.float32 else F64
+    family = family_of_dtype(value.dtype)
     number = trace.literal(value, family)
     return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)
 

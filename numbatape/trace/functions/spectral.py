@@ -15,13 +15,13 @@ from .common import (
     adopt,
     axes_of,
     composes,
+    converted,
     lift_all,
     lift_first,
     pinned,
     records,
     run_record,
     unsupported_argument,
-    widened,
 )
 from .stand_ins import stands_for
 
@@ -157,7 +157,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 
 @records(np.linalg.lstsq)
 def lstsq(value, a, b, rcond=None):
-    a, b = lift_all(*(widened([a, b]) if value[0].dtype == np.float64 else (a, b)))
+    a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
