@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .tape import GUARD, NONE, Layout
+from .uses import layout_of
 
 FUSED = {"mul": "addmul", "square": "addmul", "weigh": "addweigh"}
 
@@ -100,15 +101,11 @@ class Fusion:
 
         A fused kernel has a loop for those alone: one over operands that broadcast is slower than two.
         """
-        values, layouts, size = self.builder.values, self.builder.layouts, self.builder.sizes.value
-        dims = layouts[values[result][2]].dims
-        if not dims:
-            return not any(layouts[values[x][2]].dims for x in operands)
-        shape = list(map(size, dims))
-        return all(
-            len(its.dims) == len(dims) and its.strides[-1] == 1 and list(map(size, its.dims)) == shape
-            for its in (layouts[values[x][2]] for x in (result, *operands))
-        )
+        layouts = [layout_of(self.builder, x) for x in (result, *operands)]
+        if not layouts[0].dims:
+            return not any(its.dims for its in layouts)
+        shapes = [list(map(self.builder.sizes.value, its.dims)) for its in layouts]
+        return all(shape == shapes[0] for shape in shapes) and all(its.strides[-1] == 1 for its in layouts)
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
@@ -183,7 +180,7 @@ class Fusion:
 
 def _same_length(builder, factor: int, product: int) -> bool:
     """Whether the last axis of a factor is the product's, and not one that broadcasts to it."""
-    mine, its = (builder.layouts[builder.values[x][2]].dims[-1:] for x in (factor, product))
+    mine, its = (layout_of(builder, x).dims[-1:] for x in (factor, product))
     value = builder.sizes.value
     # Lengths that agreed do so by a size guard; one may have been broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
@@ -191,19 +188,18 @@ def _same_length(builder, factor: int, product: int) -> bool:
 
 def _is_flat(builder, value: int, product: int) -> bool:
     """Whether a value is all of a contiguous product, seen as one vector."""
-    storage, offset, layout = builder.values[value]
-    its_storage, its_offset, its_layout = builder.values[product]
-    strides, size = builder.contiguous_strides(builder.layouts[its_layout].dims)
+    its = layout_of(builder, product)
+    strides, size = builder.contiguous_strides(its.dims)
     return (
-        (storage, offset) == (its_storage, its_offset)
-        and builder.layouts[its_layout].strides == strides
-        and builder.layouts[layout] == Layout((size,), (1,))
+        builder.values[value][:2] == builder.values[product][:2]
+        and its.strides == strides
+        and layout_of(builder, value) == Layout((size,), (1,))
     )
 
 
 def _same_cells(builder, factor: int, product: int) -> bool:
     """Whether a factor is contiguous, of the product's size in each axis, and broadcast in none."""
-    mine, its = (builder.layouts[builder.values[x][2]] for x in (factor, product))
+    mine, its = (layout_of(builder, x) for x in (factor, product))
     value = builder.sizes.value
     return (
         len(mine.dims) == len(its.dims)
@@ -214,6 +210,6 @@ def _same_cells(builder, factor: int, product: int) -> bool:
 
 def _flat(builder, factor: int) -> int:
     """Return a contiguous value as one vector."""
-    storage, offset, layout = builder.values[factor]
-    size = builder.contiguous_strides(builder.layouts[layout].dims)[1]
+    storage, offset, _ = builder.values[factor]
+    size = builder.contiguous_strides(layout_of(builder, factor).dims)[1]
     return builder.view(storage, offset, (size,), (1,))
