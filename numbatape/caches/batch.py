@@ -65,8 +65,8 @@ class Batch:
         points
             One array a slot, in order, with the points as first axis.
         visit
-            Called as ``visit(space, chosen)`` after each forward sweep: the points numbered ``chosen``
-            are in the first lanes.
+            Called as ``visit(space, chosen, count)`` after each forward sweep: the points that
+            ``chosen`` (a slice or an array of numbers) picks are in the first ``count`` lanes.
         fill
             Writes the inner lanes into a workspace.
         """
@@ -101,17 +101,21 @@ class Batch:
         if fill is not None:
             fill(space)
         while len(chosen):
-            lanes = np.append(chosen, np.full(width - len(chosen), chosen[0]))  # spare lanes repeat a point
+            count = len(chosen)
+            rising = chosen[-1] - chosen[0] == count - 1  # they are in order
+            place = slice(int(chosen[0]), int(chosen[-1]) + 1) if rising else chosen
+            # Spare lanes repeat a point.
+            lanes = place if count == width else np.append(chosen, np.full(width - count, chosen[0]))
             for slot, array in zip(sorted(self.slots), points, strict=True):
                 space.inputs[slot][...] = array[lanes]
             outcome = space.forward()
             if outcome == status.DONE:
-                variant.hits += len(chosen)
-                visit(space, chosen)
+                variant.hits += count
+                visit(space, place, count)
                 return
             if outcome != status.GUARD:
                 raise failure(space, outcome)
-            holds, stop = self._parted(space, len(chosen))
+            holds, stop = self._parted(space, count)
             if fresh and not holds[0]:
                 raise UnsupportedOperationError(
                     "a branch hangs on the last bit of a number: NumPy's value and the kernel's differ there"

@@ -168,8 +168,8 @@ class _Call:
         grads = [np.empty((self.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
         active = [k for k, (_, spec, _) in enumerate(flat.traced()) if spec.level == ACTIVE]
 
-        def visit(space, chosen):
-            recording, n = space.variant.recording, len(chosen)
+        def visit(space, chosen, n):
+            recording = space.variant.recording
             (view,) = outputs_of(space, _primal(recording, batch))
             values[chosen] = view[:n] if view.ndim else view
             if batch.reverse:
@@ -221,8 +221,7 @@ class _Call:
                     [space.inputs[slot] for slot in directions], 0
                 )
 
-            def visit(space, chosen):
-                n = len(chosen)
+            def visit(space, chosen, n):
                 result, parts = space.variant.recording.result
                 view = space.outputs[result.number]
                 values[chosen] = view[:n] if view.ndim > len(shape) else view
