@@ -19,6 +19,7 @@ from .uses import Uses, covers, layout_of
 LINEAR = ("copy", "neg", "add", "sub", "mul", "weigh")
 READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
 TERMS = 4  # of a sum that is carried on
+FACTORS = 8  # of a coefficient, before it is computed
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class _Contraction:
         value, coefficient = (a, b) if first else (b, a)
         applied = name if name == "mul" or first else "weighed"
         terms = self._terms(value)
-        if any(term.more for term in terms):
+        # A product that grows with every row of a long loop would take memory by the square of its length.
+        if any(term.more or len(term.factors) >= FACTORS for term in terms):
             terms = [self._settled(term, out) for term in terms]
         return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
 

@@ -125,6 +125,22 @@ def test_linear_chains_become_one_product():
     assert wide.count("mul") + wide.count("weigh") == 1 and "add" not in wide and "addmul" not in wide, wide
 
 
+def test_long_chains():
+    # Of arrays, in a loop: coefficients are computed as they grow.
+    def loop(x):
+        u, total = np.tile(x, (2, 1)), 0.0
+        for k in range(60):
+            u = np.sin(u) * WEIGHTS[k % 19 : k % 19 + 2] + x * 0.1
+            total = total + np.sum(u) * 0.01
+        return total * np.sum(u**2)
+
+    cache = nt.prepare_hessian_cache(loop, X)
+    _, _, hessian = nt.value_gradient_and_hessian(cache, X)
+    plain = nt.prepare_hessian_cache(loop, X, config=nt.Config(passes="none"))
+    expected = nt.value_gradient_and_hessian(plain, X)[2]
+    np.testing.assert_allclose(hessian, expected, rtol=1e-11, atol=1e-12 * np.max(np.abs(expected)))
+
+
 def test_infinite_partials_beside_zeros_stay_out():
     hessian = nt.hessian(masked)(X + 1.0)
     assert np.isfinite(hessian).all() and hessian[0, 1] != 0.0
