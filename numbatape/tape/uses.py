@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from .tape import GUARD, NONE, POOLS
 
@@ -15,17 +14,19 @@ def array_rows(builder, names) -> list[int]:
     return [k for k, row in enumerate(builder.code) if row[0] >> 1 in wanted and values[row[3]][2]]
 
 
-@dataclass
 class Use:
     """Rows (by number) that write a storage and that read it, and the values they name it by."""
 
-    writers: list[int] = field(default_factory=list)
-    readers: list[int] = field(default_factory=list)
-    values: set[int] = field(default_factory=set)
+    __slots__ = ("readers", "values", "writers")
+
+    def __init__(self):
+        self.writers: list[int] = []
+        self.readers: list[int] = []
+        self.values: set[int] = set()
 
 
 class Uses:
-    """The use of each storage, and of each cell of the pools, by `Uses.key`.
+    """The use of each storage, and of each cell of the pools, by `Uses.key`: of the rows there are now.
 
     Parameters
     ----------
@@ -36,37 +37,35 @@ class Uses:
     """
 
     def __init__(self, builder, outputs):
-        self.builder = builder
+        pools = len(POOLS)
+        self._keys = keys = [s if s >= pools else -1 - (o * pools + s) for s, o, _ in builder.values]
         self.of: defaultdict[int, Use] = defaultdict(Use)
-        ends = (*outputs, *(slot.value for slot in builder.inputs))
-        self.fixed = {self.key(value) for value in ends}
+        self.fixed = {keys[value] for value in (*outputs, *(slot.value for slot in builder.inputs))}
         self.fixed |= {item.storage for item in builder.literals}
+        of = self.of
         for k, (op, _, _, out, a, b, c, aux, _) in enumerate(builder.code):
-            if op == GUARD:
-                self._read(a, k)
-                continue
-            use = self.of[self.key(out)]
-            use.writers.append(k)
-            use.values.add(out)
-            for value in (a, b, c, aux):
-                self._read(value, k)
-            if aux != NONE:
-                self.fixed.add(self.key(aux))
-
-    def _read(self, value: int, k: int) -> None:
-        if value != NONE:
-            use = self.of[self.key(value)]
-            use.readers.append(k)
-            use.values.add(value)
+            read: tuple[int, ...] = (a,)
+            if op != GUARD:
+                use = of[keys[out]]
+                use.writers.append(k)
+                use.values.add(out)
+                read = (a, b, c, aux)
+                if aux != NONE:
+                    self.fixed.add(keys[aux])
+            for value in read:
+                if value != NONE:
+                    use = of[keys[value]]
+                    use.readers.append(k)
+                    use.values.add(value)
 
     def key(self, value: int) -> int:
-        """Name what holds a value: its storage, or (negative) its cell of a pool."""
-        storage, offset, _ = self.builder.values[value]
-        return storage if storage >= len(POOLS) else -1 - (offset * len(POOLS) + storage)
+        """Name what held a value then: its storage, or (negative) its cell of a pool."""
+        return self._keys[value]
 
     def settled(self, value: int, k: int) -> bool:
         """Whether nothing writes a value's cells from row ``k`` on."""
-        return not any(row >= k for row in self.of[self.key(value)].writers)
+        writers = self.of[self.key(value)].writers
+        return not writers or writers[-1] < k
 
 
 def layout_of(builder, value: int):
