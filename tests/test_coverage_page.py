@@ -76,7 +76,7 @@ indices info is_busday isdtype isfortran isscalar issubdtype iterable kaiser loa
 may_share_memory mintypecode nested_iters ones printoptions promote_types ravel_multi_index save savetxt savez
 savez_compressed set_printoptions setbufsize seterr seterrcall shares_memory show_config show_runtime test tri
 tril_indices triu_indices typename unravel_index zeros isnat fftfreq rfftfreq packbits unpackbits bmat
-bitwise_count gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift require asarray_chkfinite
+bitwise_count gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift require
 asfortranarray errstate hadamard hilbert invhilbert pascal invpascal helmert dft leslie companion fiedler
 fiedler_companion get_blas_funcs get_lapack_funcs find_best_blas_type bernoulli euler erf_zeros
 rvs_ratio_uniforms""".split()

@@ -743,3 +743,20 @@ def test_domains_of_math_functions_are_guards():
             value, (gradient,) = nt.value_and_gradient(cache, outside)
             assert value == f(outside)
             np.testing.assert_array_equal(gradient, [3.0, 0.0])
+
+
+def test_where_zeros_are_trimmed_is_a_guard():
+    def f(x):
+        return np.sum(np.trim_zeros(x) ** 2) * x[2]
+
+    cache = nt.prepare_gradient_cache(f, np.array([0.0, 1.0, 2.0, 0.0]))
+    for x in ([1.0, 1.0, 3.0, 0.0], [0.0, 0.0, 5.0, 0.0], [0.0] * 4, [0.0, 1.0, 2.0, 0.0]):
+        x = np.array(x)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        expected = 2.0 * x * x[2]
+        expected[2] += np.sum(x**2)
+        assert value == f(x)
+        np.testing.assert_array_equal(gradient, expected)
+    checked = nt.prepare_gradient_cache(lambda x: np.sum(np.asarray_chkfinite(x) ** 2), np.ones(2))
+    with pytest.raises(ValueError, match="must not contain infs or NaNs"):
+        nt.value_and_gradient(checked, np.array([1.0, np.inf]))

@@ -25,6 +25,14 @@ def asarray(a, dtype=None, order=None, *, copy=None):
     return _filled_in(a, dtype)
 
 
+@stands_for("numpy", "asarray_chkfinite")
+def asarray_chkfinite(a, dtype=None, order=None):
+    x = _filled_in(a, dtype)
+    if not np.all(np.isfinite(x)):  # a guard
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
 @stands_for("numpy", "ascontiguousarray")
 def ascontiguousarray(a, dtype=None):
     return _filled_in(a, dtype, ndmin=1)

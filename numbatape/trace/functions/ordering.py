@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...errors import UnsupportedOperationError
 from ..indexing import mask_positions
@@ -39,6 +40,22 @@ def flatnonzero(a):
 @composes(np.argwhere)
 def argwhere(a):
     return np.stack(np.nonzero(a), -1)
+
+
+@composes(np.trim_zeros)
+def trim_zeros(filt, trim="fb", axis=None):
+    x = lift_first(filt)
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    filled = np.not_equal(x, 0)
+    empty = not np.any(filled)  # where the first and the last entry stand are guards
+    places = [slice(None)] * x.ndim
+    for k in axes:
+        along = np.any(filled, axis=tuple(j for j in range(x.ndim) if j != k))
+        first = 0 if empty else int(np.argmax(along))
+        last = 0 if empty else along.shape[0] - int(np.argmax(along[::-1]))
+        front, back = (empty or letter in trim.lower() for letter in "fb")
+        places[k] = slice(first if front else None, last if back else None)
+    return x[tuple(places)]
 
 
 @composes(np.searchsorted)
