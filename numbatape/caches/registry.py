@@ -46,12 +46,12 @@ class Shelf:
     def __reduce__(self):
         return Shelf, ()  # functions may be pickled with their attributes; shelves stay at home
 
-    def program(self, function, flat: Flattened) -> Program:
-        """Return the program that serves arguments of this signature."""
+    def program(self, function, flat: Flattened, transform=None) -> Program:
+        """Return the program of the function, or of its derivative, for arguments of this signature."""
         with self._lock:
-            key = flat.signature
+            key = (flat.signature, transform)
             if key not in self._programs:
-                self._programs[key] = Program(function, Config())
+                self._programs[key] = Program(function, Config(), transform)
             return self._programs[key]
 
     def borrow(self, function, flat: Flattened) -> tuple[Evaluator, list[Evaluator]]:

@@ -12,7 +12,6 @@ from ..caches.base import parameter_names, python_function
 from ..caches.batch import Batch, at_point, common_length
 from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
-from ..caches.program import Program
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative
 from ..config import Config
@@ -138,8 +137,7 @@ class _Call:
         The first is the faster, because cells serve again and stay in a cache (1 024 draws, a draw: arK
         0.9 us and 3.2, garch11 2.4 and 4.5, functions of matrices 0.8 to 1.1 of the time).
         """
-        taped = Program(self.function, Config(), gradients)
-        swept = self.shelf.program(self.function, flat)
+        taped, swept = (self.shelf.program(self.function, flat, how) for how in (gradients, None))
         return [Batch(taped, self.slots, reverse=False), Batch(swept, self.slots, reverse=True)]
 
     def _result(self, batch: Batch, flat: Flattened):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches.program import Program
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
@@ -130,3 +131,51 @@ def test_linear_algebra_in_lanes():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_point_that_fails_costs_no_new_trace(monkeypatch):
+    traces, trace = [], Program.trace
+    monkeypatch.setattr(Program, "trace", lambda self, flat: traces.append(1) or trace(self, flat))
+
+    def f(m):
+        return np.sum(np.log(np.diag(np.linalg.cholesky(m))))
+
+    points = np.stack([np.eye(3)] * 9)
+    batched = nt.batch(f)
+    values, _ = batched(points)
+    assert np.all(values == 0.0)
+    assert len(traces) == 1
+    points[4] = -points[4]
+    for _ in range(3):
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            batched(points)
+        batched(points[:3])
+    assert len(traces) == 1
+
+
+def test_rules_whose_pullback_cannot_be_traced():
+    def value(x, workspace):
+        workspace.c[...] = np.cos(x)
+        return np.sin(x)
+
+    rule = nt.primitive(
+        value,
+        pullback=lambda ybar, y, x, workspace: (ybar * workspace.c,),
+        workspace=lambda x: {"c": (x.shape, x.dtype)},
+    )
+    values, gradients = nt.batch(lambda x: np.sum(rule(x) ** 2))(X[:20])
+    np.testing.assert_allclose(values, np.sum(np.sin(X[:20]) ** 2, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(gradients, 2 * np.sin(X[:20]) * np.cos(X[:20]), rtol=1e-13, atol=1e-15)
+    with pytest.raises(nt.UnsupportedOperationError, match="histogram2d"):
+        nt.batch(lambda x: np.sum(np.histogram2d(x, x)[0]))(X[:20])
+
+
+def test_branches_that_return_a_constant():
+    def f(x):
+        return np.sum(x**2) if x[0] > 0 else 3.0
+
+    points = X[:40].copy()
+    points[0, 0] = 1.0
+    values, gradients = nt.batch(f)(points)
+    np.testing.assert_allclose(values, [f(x) for x in points], rtol=1e-15)
+    np.testing.assert_allclose(gradients, np.where(points[:, :1] > 0, 2 * points, 0.0), rtol=1e-15)
