@@ -38,7 +38,8 @@ def batch(f, in_axes=0):
         complex).
     in_axes : int or None or tuple of them
         Which axis of each argument numbers the points; None for an argument shared by all. An int stands
-        for the first argument alone: the others are shared.
+        for the first argument alone: the others are shared. Data of each point that takes no gradient comes
+        as a batched `Constant`.
 
     Returns
     -------
@@ -87,9 +88,15 @@ class _Call:
             raise SpecError(
                 f"in_axes={in_axes!r} does not fit {len(args)} arguments, or batches none of them"
             )
+        for k, (arg, axis) in enumerate(zip(args, axes, strict=True)):
+            if axis is not None and is_mark(arg) and arg.__class__ is not Constant:
+                raise SpecError(
+                    f"argument {k} is a {type(arg).__name__}, which all points share: in_axes None"
+                )
         self.function, self.names, self.shelf = function, names, shelf
         self.args, self.axes = args, tuple(axes)
-        self.count = common_length(args, axes)
+        trees = [_bare(arg) for arg in args]
+        self.count = common_length(trees, axes)
         self._shared = [
             a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
         ]
@@ -105,7 +112,7 @@ class _Call:
         )
         self.points = [
             np.moveaxis(np.asarray(leaf), axis, 0)
-            for tree, axis in zip(args, axes, strict=True)
+            for tree, axis in zip(trees, axes, strict=True)
             if axis is not None
             for leaf in pytrees.leaves(opened(tree))
         ]
@@ -114,15 +121,21 @@ class _Call:
         """Return the arguments at one point."""
         if self._kept is None or self._kept[0] != k:
             args = [
-                arg if axis is None else at_point(arg, axis, k)
+                arg if axis is None else self._at_point(arg, axis, k)
                 for arg, axis in zip(self._shared, self.axes, strict=True)
             ]
             self._kept = k, Flattened(tuple(args), {}, self.names)
         return self._kept[1]
 
+    @staticmethod
+    def _at_point(arg, axis: int, k: int):
+        if arg.__class__ is Constant:
+            return Constant(at_point(arg.value, axis, k))
+        return at_point(arg, axis, k)
+
     def result(self):
         flat = self.at(0)
-        with self.shelf.lent(("batch", flat.signature), lambda: self._batches(flat)) as batches:
+        with self.shelf.lent(("batch", flat.signature, self.slots), lambda: self._batches(flat)) as batches:
             while True:
                 try:
                     return self._result(batches[0], flat)
@@ -198,7 +211,7 @@ class _Call:
         transform = second if first is None else lambda function: second(first(function))
         samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
         width = sum(sizes) if forward else size
-        key = (f"batch {kind}", first, flat.signature, shape, tuple(sizes))
+        key = (f"batch {kind}", first, flat.signature, self.slots, shape, tuple(sizes))
         with self.shelf.lent(key, lambda: self._derived_batch(flat, transform, samples, width)) as (
             derived,
             batch,
@@ -242,6 +255,10 @@ class _Call:
         derived = Derived(self.function, Config(), transform, lanes=True)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
         return derived, Batch(derived.program, self.slots, reverse=False, inner=(inner, width))
+
+
+def _bare(arg):
+    return arg.value if arg.__class__ is Constant else arg
 
 
 def _primal(recording: Recording, batch: Batch):

@@ -96,6 +96,25 @@ def test_data_of_each_point_may_be_integers():
     np.testing.assert_allclose(gradients[:, 0], 2 * X[:5, 0] * np.arange(5), rtol=1e-15)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_constants_of_each_point(axis):
+    def f(x, k):
+        return np.sum(np.exp(x * 0.1) * k) * np.log(k[0])
+
+    k = RNG.uniform(1.0, 2.0, size=(6, 3))
+    data = nt.Constant(k if axis == 0 else k.T)
+    for points in (X[:6], X[6:12]):  # what would be prologue depends on lanes
+        values, gradients = nt.batch(f, in_axes=(0, axis))(points, data)
+        np.testing.assert_allclose(values, [f(x, y) for x, y in zip(points, k, strict=True)], rtol=1e-14)
+        np.testing.assert_allclose(gradients, 0.1 * np.exp(points * 0.1) * k * np.log(k[:, :1]), rtol=1e-13)
+    shared, _ = nt.batch(f)(X[:6], nt.Constant(k[0]))  # the same signature at a point
+    np.testing.assert_allclose(shared, [f(x, k[0]) for x in X[:6]], rtol=1e-14)
+    rows = nt.batch(lambda x, k: x * k, in_axes=(0, axis))(X[:6], data)
+    np.testing.assert_allclose(rows[1], [np.diag(y) for y in k], rtol=1e-15)
+    with pytest.raises(nt.SpecError, match="argument 1 is a Static, which all points share"):
+        nt.batch(f, in_axes=(0, 0))(X, nt.Static(2))
+
+
 def test_linear_algebra_in_lanes():
     a = RNG.normal(size=(20, 4, 4))
     spd = a @ a.swapaxes(1, 2) + 4 * np.eye(4)
