@@ -70,11 +70,12 @@ def make(
 
     def call(*arrays):
         if len(arrays) == count and (rebound is None or not rebound()):
-            for x, (cells, kind, dtype, shape) in zip(arrays, rows, strict=True):
-                if kind == "array":
-                    if x.__class__ is not ndarray or x.dtype != dtype or x.shape != shape:
+            for x, (cells, kind, dtype, shape) in zip(arrays, rows):  # noqa: B905 (0.1 us; they are as many)
+                if x.__class__ is ndarray:
+                    # NumPy's own dtypes are single objects; another of the same meaning goes the general way.
+                    if kind != "array" or x.dtype is not dtype or x.shape != shape:
                         break
-                elif x.__class__ is not float and x.__class__ is not np.float64:
+                elif kind == "array" or (x.__class__ is not float and x.__class__ is not np.float64):
                     break
                 cells[...] = x
             else:
@@ -159,6 +160,8 @@ def number_of(space: VariantWorkspace, leaf) -> Callable | None:
     flat = cells.reshape(-1)
     if type(kept) is float:
         return lambda: float(flat[0])
+    if kept.dtype == flat.dtype:
+        return lambda: flat[0]
     make_number = kept.dtype.type
     return lambda: make_number(flat[0])
 

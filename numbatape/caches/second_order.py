@@ -49,17 +49,12 @@ class HvpCache(PreparedCache):
             flat,
             self._plain,
             space,
-            lambda x, v: self._multiply(v, (x,)),
+            lambda x, v: self.multiply(v, (x,)),
             lambda: (number(), gradient.copy(), product.copy()),
         )
 
     def multiply(self, vectors, args):
         """Return (value, gradient, Hessian-vector product)."""
-        if self._quick is not None and len(args) == 1:
-            return self._quick(args[0], vectors)
-        return self._multiply(vectors, args)
-
-    def _multiply(self, vectors, args):
         self._quick = None
         flat = self._flatten(args)
         several = len([k for k in flat.differentiated if k >= 0]) > 1
@@ -264,6 +259,8 @@ def value_and_hvp(cache: HvpCache, v, *args):
     """
     if not isinstance(cache, HvpCache):
         raise TypeError(f"value_and_hvp needs a cache of prepare_hvp_cache, got {type(cache).__name__}")
+    if cache._quick is not None and len(args) == 1:  # the steady call
+        return cache._quick(args[0], v)
     return cache.multiply(v, args)
 
 
