@@ -384,7 +384,7 @@ RAISES = {
     "float": (lambda x: float(x[0]) * x[0], r"float\(x\)"),
     "complex": (lambda x: complex(x[0]).real * x[0], r"complex\(x\)"),
     "Generator.normal": (lambda x: GENERATOR.normal(x).sum(), r"np\.asarray|float\(x\)"),
-    "np.asarray_chkfinite": (lambda x: np.asarray_chkfinite(x).sum(), r"np\.asarray"),
+    "np.ma.asarray": (lambda x: np.ma.asarray(x).sum(), r"np\.asarray"),
     "ndarray.dot(T)": (lambda x: W4.dot(x), r"np\.asarray"),
     "returns objects": (lambda x: objects(x), "object"),
     "np.matrix": (lambda x: (x * np.ones((1, 4)).view(np.matrix)).sum(), "matrix"),
