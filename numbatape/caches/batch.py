@@ -15,7 +15,7 @@ from ..errors import SpecError, UnsupportedOperationError
 from ..ops import OPCODE, status
 from ..tape.tape import F64
 from ..trace import pytrees
-from .arguments import Flattened
+from .arguments import Constant, Flattened
 from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, failure
 
 NARROWEST, WIDEST = 8, 1024
@@ -151,6 +151,8 @@ def common_length(trees, axes) -> int:
 
 
 def at_point(tree, axis: int, k: int):
-    """Return a batched argument at one point."""
+    """Return a batched argument at one point, in its role."""
+    if tree.__class__ is Constant:
+        return Constant(at_point(tree.value, axis, k))
     leaves, structure = pytrees.flatten(tree)
     return pytrees.unflatten(structure, [np.take(leaf, k, axis) for leaf in leaves])

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from .. import jit
-from ..ops import OPS, Elementwise
+from ..ops import OPS
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 
@@ -31,11 +31,9 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
     """
     forward = forward_table(values)
     for number in kernels:
-        op = OPS[number >> 1]
         if not forward[number]:
             forward[number] = _loaded(number, "forward", values)
-        differentiable = op.differentiable if isinstance(op, Elementwise) else op.reverse is not None
-        if reverse and differentiable and not REVERSE[number]:
+        if reverse and OPS[number >> 1].differentiable and not REVERSE[number]:
             REVERSE[number] = _loaded(number, "reverse", values)
 
 

@@ -35,6 +35,7 @@ from ..tape.tape import (
     Layout,
     Literal,
 )
+from ..tape.uses import cell_of, dependents, keys_of
 
 ADD, AGREE, COPY, FILL = (OPCODE[name] for name in ("add", "agree", "copy", "fill"))
 PARTS = {OPCODE["addmul"]: OPCODE["mul"], OPCODE["addweigh"]: OPCODE["weigh"]}
@@ -86,8 +87,7 @@ class _Widened:
         self.layouts = list(tape.layouts)
         self.literals = list(tape.literals)
         self._layout_index = {layout: k for k, layout in enumerate(self.layouts)}
-        count = len(POOLS)
-        self.keys = [s if s >= count else -1 - (o * count + s) for s, o, _ in self.values]
+        self.keys = keys_of(self.values)
         self._renumber(dimensions)
         self._find_laned()
         self._place()
@@ -119,41 +119,14 @@ class _Widened:
         return self.keys[value]
 
     def _find_laned(self) -> None:
-        keys = self.keys
-        laned = {keys[self.old.inputs[number].value] for number in self.slots}
-        grown = -1
-        while grown != len(laned):  # a storage may be written again after it was read
-            grown = len(laned)
-            for op, _, _, out, a, b, c, aux in self.code:
-                if op != GUARD and (
-                    keys[a] in laned
-                    or (b != NONE and keys[b] in laned)
-                    or (c != NONE and keys[c] in laned)
-                    or keys[out] in laned
-                ):
-                    laned.add(keys[out])
-                    if aux != NONE:
-                        laned.add(keys[aux])
-        self.laned = laned
-        self.steady = self._find_steady() if self.fixed else frozenset()
-
-    def _find_steady(self) -> frozenset[int]:
-        """Return what depends on constants and on lanes that stay alone."""
-        keys = self.keys
-        moving = {
-            keys[slot.value]
-            for number, slot in enumerate(self.old.inputs)
-            if number not in self.slots and slot.level != CONSTANT
-        }
-        grown = -1
-        while grown != len(moving):
-            grown = len(moving)
-            for op, _, _, out, a, b, c, aux in self.code:
-                if op != GUARD and any(n != NONE and keys[n] in moving for n in (a, b, c)):
-                    moving.add(keys[out])
-                    if aux != NONE:
-                        moving.add(keys[aux])
-        return frozenset(set(keys) - moving)
+        inputs = list(enumerate(self.old.inputs))
+        sources = {self.keys[slot.value] for number, slot in inputs if number in self.slots}
+        self.laned = dependents(self.code, self.keys, sources)
+        self.steady: frozenset[int] = frozenset()  # what depends on constants and on lanes that stay alone
+        if self.fixed:
+            others = (s for number, s in inputs if number not in self.slots and s.level != CONSTANT)
+            moving = dependents(self.code, self.keys, {self.keys[slot.value] for slot in others})
+            self.steady = frozenset(set(self.keys) - moving)
 
     def _place(self) -> None:
         """Choose where the lanes of each storage are, and make storages for one-cell values."""
@@ -177,7 +150,7 @@ class _Widened:
         self.lane_stride: dict[int, int] = {}
         for key in sorted(self.laned):
             if key < 0:
-                level, family = POOLS[(-1 - key) % len(POOLS)]
+                level, family = POOLS[cell_of(key)[0]]
                 self.scalar_storage[key] = len(self.storages)
                 self.storages.append((self.lanes, family, level))
                 self.lane_stride[key] = 1

@@ -37,13 +37,13 @@ def narrow_broadcasts(builder, outputs) -> None:
             continue
         views = {v: axes_of(builder, v, out) for v in use.values}
         dims = layout_of(builder, out).dims
-        left = [k for k in range(len(dims)) if k not in steady]
+        left = [axis for axis in range(len(dims)) if axis not in steady]
         if any(axes is None for axes in views.values()):
-            if any(dims[k] != 1 for k in left) or any(builder.values[v][1] != 0 for v in views):
+            if any(dims[axis] != 1 for axis in left) or any(builder.values[v][1] != 0 for v in views):
                 continue
             views = {v: [None] * len(layout_of(builder, v).dims) for v in views}  # the same cell everywhere
         _, family, level = builder.storages[builder.values[out][0]]
-        made = builder.array(tuple(dims[k] for k in left), family, level)
+        made = builder.array(tuple(dims[axis] for axis in left), family, level)
         strides = dict(zip(left, layout_of(builder, made).strides, strict=True))
         storage, offset, _ = builder.values[made]
         for value, axes in views.items():

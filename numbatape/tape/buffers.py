@@ -22,11 +22,14 @@ def start_buffers(builder, outputs) -> None:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
     number = {name: k for k, name in enumerate(builder.names)}
     values = builder.values
+    zeros = {
+        (item.storage, item.offset) for item in builder.literals if item.data.size and item.data[0] == 0.0
+    }
     added = {values[builder.code[k][3]][0] for k in array_rows(builder, ALONE)}
     fills = [
         k
         for k in array_rows(builder, ("fill",))
-        if values[builder.code[k][3]][0] in added and _is_zero(builder, builder.code[k][4])
+        if values[builder.code[k][3]][0] in added and values[builder.code[k][4]][:2] in zeros
     ]
     if not fills:
         return
@@ -70,9 +73,3 @@ def start_buffers(builder, outputs) -> None:
             code[first] = (2 * number[ALONE[name]] + (op & 1), active >> 1, stage, out, x, NONE, *tail)
             dropped.add(k)
     builder.code = [row for k, row in enumerate(code) if k not in dropped]
-
-
-def _is_zero(builder, value: int) -> bool:
-    storage, offset, _ = builder.values[value]
-    places = ((item.storage, item.offset, item.data) for item in builder.literals)
-    return any((s, o) == (storage, offset) and data[0] == 0.0 for s, o, data in places)

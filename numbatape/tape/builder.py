@@ -186,7 +186,7 @@ class TapeBuilder:
         forward
             Whether the tape will never be swept back.
         """
-        live = self._drop_dead(outputs)
+        values, group, live = self._drop_dead(outputs)
         arrays = self._array_ops()
         if fuse and "fill" in arrays:
             start_buffers(self, outputs)
@@ -198,9 +198,7 @@ class TapeBuilder:
                 if directions:
                     contract(self, outputs, directions)
             merge_common(self)
-            live = self._drop_dead(outputs)
-        values = np.array(self.values, VALUE).reshape(-1)
-        group, _ = self._groups(values)
+            values, group, live = self._drop_dead(outputs)
         rows = self.code
         rows.sort(key=lambda row: row[2])  # stable: the prologue first, program order within
         code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
@@ -265,16 +263,23 @@ class TapeBuilder:
         numbers = {row[0] >> 1 for row in self.code if row[0] != GUARD and values[row[3]][2]}
         return {self.names[k] for k in numbers}
 
-    def _drop_dead(self, outputs) -> np.ndarray:
-        """Drop instructions that no output and no guard needs; return which groups are needed."""
-        group, groups = self._groups(np.array(self.values, VALUE).reshape(-1))
+    def _drop_dead(self, outputs):
+        """Drop instructions that no output and no guard needs.
+
+        Returns
+        -------
+        values, group, live
+            The values as an array, the group of each, and which groups are needed.
+        """
+        values = np.array(self.values, VALUE).reshape(-1)
+        group, groups = self._groups(values)
         live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
         live[group[list(outputs)]] = True
         for slot in self.inputs:
             live[group[slot.value]] = True
         kept = self._mark(group, live)
         self.code = [self.code[k] for k in kept]
-        return live
+        return values, group, live
 
     def _mark(self, group, live) -> list[int]:
         alive, of = live.tolist(), group.tolist()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .tape import CONSTANT, F64, GUARD, MAIN, NONE, PROLOGUE
-from .uses import Uses, covers, layout_of
+from .uses import Uses, covers, dependents, layout_of
 
 LINEAR = ("copy", "neg", "add", "sub", "mul", "weigh")
 READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
@@ -55,7 +55,8 @@ class _Contraction:
         self.builder = builder
         self.number = {name: k for k, name in enumerate(builder.names)}
         self.uses = Uses(builder, outputs)
-        self.laned = self._depending(directions)
+        sources = {self.uses.key(value) for value in directions}
+        self.laned = dependents(builder.code, self.uses.keys, sources)
         self.linear = [self._is_linear(k) for k in range(len(builder.code))]
         self.forms: dict[int, list[Term]] = {}  # by the key of what is carried on
         self.rows: list[tuple] = []
@@ -66,24 +67,13 @@ class _Contraction:
                 self.rows.append(row)
                 continue
             form = self._form(k)
-            if form is not None and self._carried(k, form):
+            if self._carried(k, form):
                 self.forms[self.uses.key(row[3])] = form
-            elif form is None or (len(form) == 1 and form[0].base in row[4:6] and not form[0].more):
+            elif len(form) == 1 and form[0].base in row[4:6] and not form[0].more:
                 self.rows.append(row)  # as it was
             else:
                 self._write(row, form)
         self.builder.code = self.rows
-
-    def _depending(self, directions) -> set[int]:
-        key, laned, grown = self.uses.key, {self.uses.key(value) for value in directions}, -1
-        while grown != len(laned):
-            grown = len(laned)
-            for op, _, _, out, a, b, c, aux, _ in self.builder.code:
-                if op != GUARD and any(x != NONE and key(x) in laned for x in (a, b, c)):
-                    laned.add(key(out))
-                    if aux != NONE:
-                        laned.add(key(aux))
-        return laned
 
     def _is_linear(self, k: int) -> bool:
         """Whether a row makes an array of what has lanes, by sums and by products with the rest."""
@@ -105,9 +95,9 @@ class _Contraction:
 
     # ---- forms
 
-    def _form(self, k: int) -> list[Term] | None:
+    def _form(self, k: int) -> list[Term]:
         """Return a row's result as a sum of products."""
-        op, _, _, out, a, b, *_ = self.builder.code[k]
+        op, _, _, _, a, b, *_, line = self.builder.code[k]
         name = self.builder.names[op >> 1]
         if name == "copy":
             return self._terms(a)
@@ -123,7 +113,7 @@ class _Contraction:
         terms = self._terms(value)
         # A product that grows with every row of a long loop would take memory by the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
-            terms = [self._settled(term, out) for term in terms]
+            terms = [self._settled(term, line) for term in terms]
         return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
 
     def _terms(self, value: int) -> list[Term]:
@@ -161,20 +151,16 @@ class _Contraction:
 
     def _write(self, row: tuple, form: list[Term]) -> None:
         """Emit a sum of products into a row's result."""
-        _, _, _, out, _, _, _, _, line = row
-        terms = [self._settled(term, out, line) for term in form]
-        terms.sort(key=lambda term: term.sign, reverse=True)  # stable: what is subtracted comes last
-        total, *rest = terms
-        done = not rest
-        sum_so_far = self._product(total, out if done else None, out, line)
-        for k, term in enumerate(rest):
-            last = k == len(rest) - 1
-            part = term.base if not term.factors else self._product(replace(term, sign=1), None, out, line)
-            made = out if last else self._like(out)
-            self._emit("sub" if term.sign < 0 else "add", made, sum_so_far, part, line)
-            sum_so_far = made
+        out, line = row[3], row[8]
+        first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
+        total = self._product(first, line, None if rest else out, out)
+        for k, term in enumerate(rest, 1):  # what is subtracted comes last
+            part = self._product(replace(term, sign=1), line, None, out)
+            made = out if k == len(rest) else self._like(out)
+            self._emit("sub" if term.sign < 0 else "add", made, total, part, line)
+            total = made
 
-    def _product(self, term: Term, into: int | None, like: int, line: int) -> int:
+    def _product(self, term: Term, line: int, into: int | None, like: int) -> int:
         """Emit a term; return its value, which is its base where nothing is done to that."""
         if not term.factors and term.sign > 0 and into is None:
             return term.base
@@ -187,7 +173,7 @@ class _Contraction:
             self._emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
         return out
 
-    def _settled(self, term: Term, like: int, line: int = NONE) -> Term:
+    def _settled(self, term: Term, line: int) -> Term:
         """Return a term with a single coefficient, which is computed here; a sign is part of it."""
         if not term.factors or (len(term.factors) == 1 and not term.more and term.sign > 0):
             return term
@@ -195,19 +181,16 @@ class _Contraction:
         for factors, sign in term.more:
             other, its = self._coefficient(factors, 1, line)
             total = self._joined("add" if sign > 0 else "sub", total, other, line)
-            how = min(how, its, key=("weigh", "weighed", "mul").index)
+            how = _strictest(how, its)
         return Term(term.base, ((total, how),))
 
     def _coefficient(self, factors, sign: int, line: int) -> tuple[int, str]:
         """Emit a product of coefficients; return it and how it is applied to what has lanes."""
         (total, how), *rest = factors
         for factor, applied in rest:
-            if applied == "mul":
-                total = self._joined("mul", total, factor, line)
-            else:
-                operands = (total, factor) if applied == "weigh" else (factor, total)
-                total = self._joined("weigh", *operands, line)
-            how = min(how, applied, key=("weigh", "weighed", "mul").index)
+            operands = (factor, total) if applied == "weighed" else (total, factor)
+            total = self._joined("mul" if applied == "mul" else "weigh", *operands, line)
+            how = _strictest(how, applied)
         return (total if sign > 0 else self._joined("neg", total, NONE, line)), how
 
     def _joined(self, name: str, a: int, b: int, line: int) -> int:
@@ -218,22 +201,25 @@ class _Contraction:
         dims = tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
         level = max(self._level(x) for x in (a, b) if x != NONE)
         out = self.builder.array(dims, F64, level)
-        stage = PROLOGUE if level == CONSTANT else MAIN
-        self.rows.append((2 * self.number[name] + F64, 0, stage, out, a, b, NONE, NONE, line))
+        self._emit(name, out, a, b, line, PROLOGUE if level == CONSTANT else MAIN)
         return out
 
-    def _emit(self, name: str, out: int, a: int, b: int, line: int) -> None:
-        self.rows.append((2 * self.number[name] + F64, 0, MAIN, out, a, b, NONE, NONE, line))
+    def _emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
+        self.rows.append((2 * self.number[name] + F64, 0, stage, out, a, b, NONE, NONE, line))
 
     def _like(self, value: int) -> int:
-        _, family, level = self.builder.storages[self.builder.values[value][0]]
-        return self.builder.array(self._shape(value), family, level)
+        return self.builder.array(self._shape(value), F64, self._level(value))
 
     def _shape(self, value: int) -> tuple:
         return layout_of(self.builder, value).dims
 
     def _level(self, value: int) -> int:
         return self.builder.storages[self.builder.values[value][0]][2]
+
+
+def _strictest(*applied: str) -> str:
+    """Return how a sum or a product of coefficients is applied: zeros stay zeros if they do for one."""
+    return min(applied, key=("weigh", "weighed", "mul").index)
 
 
 def _negated(term: Term) -> Term:

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .tape import GUARD, NONE, POOLS
-
-COUNT = len(POOLS)
+from .tape import GUARD, NONE
+from .uses import cell_of, keys_of
 
 
 def merge_common(builder) -> None:
     """Drop repeated instructions from a builder, and let their readers read the first one's result."""
-    values = builder.values
-
-    def cell(value: int) -> int:
-        storage, offset, _ = values[value]
-        return storage if storage >= COUNT else -1 - (offset * COUNT + storage)
-
-    writers = Counter(cell(row[3]) for row in builder.code if row[0] != GUARD)
-    alias: dict[int, int] = {}  # what is dropped -> what stands for it, named as `cell` does
+    values, keys = builder.values, keys_of(builder.values)
+    writers = Counter(keys[row[3]] for row in builder.code if row[0] != GUARD)
+    alias: dict[int, int] = {}  # what is dropped -> what stands for it, named by their keys
     known: dict[tuple, int] = {}
     kept = []
     for row in builder.code:
@@ -34,14 +28,13 @@ def merge_common(builder) -> None:
         for value in (a, b, c):
             if value == NONE:
                 continue
-            storage, offset, layout = values[value]
-            where = storage if storage >= COUNT else -1 - (offset * COUNT + storage)
-            where = alias.get(where, where)
+            _, offset, layout = values[value]
+            where = alias.get(keys[value], keys[value])
             if writers.get(where, 0) > 1:
                 break
-            operands.append((where, offset if storage >= COUNT else 0, layout))
+            operands.append((where, offset if where >= 0 else 0, layout))
         else:
-            target = cell(out)
+            target = keys[out]
             _, offset, layout = values[out]
             if writers[target] == 1 and (target < 0 or offset == 0):
                 signature = (op, active, stage, layout, target < 0, *operands)
@@ -53,12 +46,7 @@ def merge_common(builder) -> None:
     if not alias:
         return
     builder.code = kept
-    for k, (storage, offset, layout) in enumerate(values):
-        where = storage if storage >= COUNT else -1 - (offset * COUNT + storage)
-        first = alias.get(where)
-        if first is None:
-            continue
-        if first >= 0:
-            values[k] = (first, offset, layout)
-        else:
-            values[k] = (-(first + 1) % COUNT, -(first + 1) // COUNT, layout)
+    for k, (_, offset, layout) in enumerate(values):
+        first = alias.get(keys[k])
+        if first is not None:
+            values[k] = (*((first, offset) if first >= 0 else cell_of(first)), layout)

@@ -22,6 +22,7 @@ LEVELS = ("constant", "varying", "active")
 F64, F32 = 0, 1
 FAMILIES = ("f64", "f32")
 FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
+NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
 
 # Storages 0..5 are the pools of scalars, one a level and family.
 POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
@@ -44,6 +45,11 @@ STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
 GUARD = 0xFFFF
 NONE = -1
 PROLOGUE, MAIN = 0, 1
+
+
+def family_of_dtype(dtype) -> int:
+    """Return the family whose cells hold numbers of a supported dtype."""
+    return F32 if dtype in NARROW else F64
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,38 @@ def array_rows(builder, names) -> list[int]:
     return [k for k, row in enumerate(builder.code) if row[0] >> 1 in wanted and values[row[3]][2]]
 
 
+def keys_of(values) -> list[int]:
+    """Name what holds each value: its storage, or (negative) its cell of a pool, see `cell_of`."""
+    pools = len(POOLS)
+    return [s if s >= pools else -1 - (offset * pools + s) for s, offset, _ in values]
+
+
+def cell_of(key: int) -> tuple[int, int]:
+    """Return (pool, offset) of the cell that a negative key names."""
+    return -(key + 1) % len(POOLS), -(key + 1) // len(POOLS)
+
+
+def dependents(rows, keys: list[int], sources) -> set[int]:
+    """Return the keys of what depends on some, these among them; and of the scratch of what does.
+
+    Round after round: what is written several times may be read before it is written again.
+    """
+    found, grown = set(sources), -1
+    while grown != len(found):
+        grown = len(found)
+        for op, _, _, out, a, b, c, aux, *_ in rows:
+            if op != GUARD and (
+                keys[out] in found
+                or keys[a] in found
+                or (b != NONE and keys[b] in found)
+                or (c != NONE and keys[c] in found)
+            ):
+                found.add(keys[out])
+                if aux != NONE:
+                    found.add(keys[aux])
+    return found
+
+
 class Use:
     """Rows (by number) that write a storage and that read it, and the values they name it by."""
 
@@ -37,8 +69,7 @@ class Uses:
     """
 
     def __init__(self, builder, outputs):
-        pools = len(POOLS)
-        self._keys = keys = [s if s >= pools else -1 - (o * pools + s) for s, o, _ in builder.values]
+        self.keys = keys = keys_of(builder.values)
         self.of: defaultdict[int, Use] = defaultdict(Use)
         self.fixed = {keys[value] for value in (*outputs, *(slot.value for slot in builder.inputs))}
         self.fixed |= {item.storage for item in builder.literals}
@@ -59,8 +90,8 @@ class Uses:
                     use.values.add(value)
 
     def key(self, value: int) -> int:
-        """Name what held a value then: its storage, or (negative) its cell of a pool."""
-        return self._keys[value]
+        """Name what held a value then, see `keys_of`."""
+        return self.keys[value]
 
     def settled(self, value: int, k: int) -> bool:
         """Whether nothing writes a value's cells from row ``k`` on."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..tape.tape import CONSTANT, F32, F64
+from ..tape.tape import CONSTANT, family_of_dtype
 from . import array
 from .array import TracedArray, new_traced, note
 from .complex.array import TracedComplex, arrays
@@ -207,7 +207,7 @@ def wrap(trace, result):
         return result
     self = PlainArray.__new__(PlainArray)
     self._trace, self._value = trace, result
-    self._family = F32 if result.dtype in (np.float32, np.float16) else F64
+    self._family = family_of_dtype(result.dtype)
     note(trace, self, result)
     return self
 

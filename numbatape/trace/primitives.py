@@ -10,13 +10,12 @@ import numpy as np
 
 from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NONE, PROLOGUE, VARYING
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NARROW, NONE, PROLOGUE, VARYING, family_of_dtype
 from .array import TracedArray, new_traced
 from .trace import Trace, where_in_user_code
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
-NARROW = (FLOAT32, FLOAT16)  # in float32 cells; float16 numbers are rounded to it after every op
 
 
 def row(name: str):
@@ -56,11 +55,6 @@ def family_of(value) -> int:
     raise UnsupportedOperationError(
         f"a traced operation gives dtype {dtype} at {where_in_user_code()}; use float64 or float32"
     )
-
-
-def family_of_dtype(dtype) -> int:
-    """Return the family whose cells hold numbers of a supported dtype."""
-    return F32 if dtype in NARROW else F64
 
 
 def dims_of(array: TracedArray) -> tuple[int, ...]:
@@ -146,7 +140,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     code = 2 * OPCODE[op.name] + family
     trace.tape.emit(code, active, stage, out, *numbers, *[NONE] * (4 - len(numbers)), line=trace.line())
     result = new_traced(trace, value, out, level, family)
-    return rounded(result) if half and op.name != "copy" else result
+    return rounded(result, value) if half and op.name != "copy" else result
 
 
 def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
@@ -191,7 +185,7 @@ def array_instruction(
             letters[letter] = sizes.same(letters[letter], dim) if letter in letters else dim
         if its_level > level:
             level = its_level
-        if its_level == ACTIVE and op.reverse is not None and "abc"[k] not in op.index:
+        if its_level == ACTIVE and op.differentiable and "abc"[k] not in op.index:
             active |= 1 << k
     if not differentiable:
         active = 0
@@ -210,7 +204,7 @@ def array_instruction(
     numbers += [NONE] * (3 - len(numbers))
     trace.tape.emit(code, active, stage, out, *numbers, aux, trace.line())
     result = new_traced(trace, value if value.ndim else value[()], out, level, family)
-    return rounded(result) if value.dtype == FLOAT16 and op.name not in MOVING else result
+    return rounded(result, result._value) if value.dtype == FLOAT16 and op.name not in MOVING else result
 
 
 def _has_dtype(arg, dtypes) -> bool:
@@ -222,12 +216,16 @@ def _has_dtype(arg, dtypes) -> bool:
 MOVING = ("gather", "fill")  # what they give is rounded already
 
 
-def rounded(x: TracedArray) -> TracedArray:
+def rounded(x: TracedArray, value) -> TracedArray:
     """Return float32 or float64 cells rounded to float16, ties to even; to the derivative it is a copy.
 
     Adding a number whose last place is that of float16 does it, in float64: ``(|x| + m) - m``.
+
+    Parameters
+    ----------
+    value
+        The float16 numbers that NumPy makes of it.
     """
-    value = x._value
     number = x._trace.cast(x, F64) if x._family == F32 else x._id
     given = new_traced(x._trace, np.asarray(value, np.float64)[()], number, x._level, F64)
     still = stop_gradient(given)

@@ -121,17 +121,11 @@ class _Call:
         """Return the arguments at one point."""
         if self._kept is None or self._kept[0] != k:
             args = [
-                arg if axis is None else self._at_point(arg, axis, k)
+                arg if axis is None else at_point(arg, axis, k)
                 for arg, axis in zip(self._shared, self.axes, strict=True)
             ]
             self._kept = k, Flattened(tuple(args), {}, self.names)
         return self._kept[1]
-
-    @staticmethod
-    def _at_point(arg, axis: int, k: int):
-        if arg.__class__ is Constant:
-            return Constant(at_point(arg.value, axis, k))
-        return at_point(arg, axis, k)
 
     def result(self):
         flat = self.at(0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..array import TracedArray, new_traced
+from ...tape.tape import family_of_dtype
+from ..array import TracedArray
 from ..plain import wrap
 from ..primitives import (
     array_instruction,
     broadcast_to,
     elementwise,
     expand,
-    family_of_dtype,
     layout_of,
     rounded,
 )
@@ -102,9 +102,7 @@ def _converted(x, dtype):
     if dtype.kind in "iu":
         return elementwise("trunc", x) if x.dtype.kind == "f" else x[...]
     if dtype == np.float16:
-        return rounded(
-            new_traced(x._trace, np.asarray(x._value).astype(dtype)[()], x._id, x._level, x._family)
-        )
+        return rounded(x, np.asarray(x._value).astype(dtype)[()])
     if dtype not in (np.float64, np.float32):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
     if x._family == family_of_dtype(dtype):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...errors import UnsupportedOperationError
-from ...tape.tape import CONSTANT, F32
+from ...tape.tape import CONSTANT, F32, family_of_dtype
 from ..array import TracedArray, new_traced
 from ..complex.array import TracedComplex, arrays
 from ..primitives import (
@@ -18,7 +18,6 @@ from ..primitives import (
     contiguous,
     expand,
     family_of,
-    family_of_dtype,
     layout_of,
     rounded,
     trace_of,
@@ -152,7 +151,7 @@ def adopt(result, value):
         family, number = result._family, result._id
         dtype = np.asarray(value).dtype
         if dtype == np.float16 and result.dtype != dtype:
-            return rounded(new_traced(result._trace, value, number, result._level, family))
+            return rounded(result, value)
         if dtype.kind == "f" and family != family_of(value):
             family = family_of(value)
             number = result._trace.cast(result, family)

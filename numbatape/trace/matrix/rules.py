@@ -124,6 +124,9 @@ class Split(Callee):
         parts = self.pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
         return site.checked_cotangents(parts)
 
+    def no_further_derivative(self):
+        raise AssertionError("every traced argument of these rules has a cotangent")
+
 
 def summed(ct, shape: tuple[int, ...]):
     """Add up a cotangent over what its argument was broadcast along."""

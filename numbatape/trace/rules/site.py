@@ -6,6 +6,7 @@ a `Port` says where, and as what the rule gets them.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,13 +36,17 @@ class ArgumentSpec:
         return cls(value.shape, value.dtype)
 
 
-class Callee:
+class Callee(abc.ABC):
     """What the instruction of a call calls; the base of all that has a value and a pullback.
 
     Attributes
     ----------
     name
         In error messages.
+    value
+        Returns one result, or a tuple of them.
+    pullback
+        ``pullback(ybar, y, *args)`` returns one cotangent an argument, None for none.
     workspace
         Memory it declares, as a function of `ArgumentSpec`; None for none.
     traceable, has_formula
@@ -53,27 +58,21 @@ class Callee:
     """
 
     name: str
+    value: Callable[..., Any]
+    pullback: Callable[..., Any]
     workspace: Callable | None = None
     pushforward: Callable | None = None
     push_formula: Callable | None = None
     traceable = has_formula = True
     is_compiled = False
 
-    def value(self, *args):
-        """Return one result, or a tuple of them."""
-        raise NotImplementedError
-
-    def pullback(self, ybar, y, *args):
-        """Return one cotangent an argument, None for none."""
-        raise NotImplementedError
-
+    @abc.abstractmethod
     def nested(self, site: Site, cotangents, results, args) -> list:
         """Record the pullback; return one cotangent an argument that it is for."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def no_further_derivative(self) -> Exception:
         """Return the error for a derivative of a pullback that there is no formula for."""
-        raise NotImplementedError
 
 
 def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
