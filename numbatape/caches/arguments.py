@@ -165,7 +165,7 @@ class Flattened:
             kind, dtype = "scalar", value.dtype
         elif isinstance(value, float):
             kind, dtype = "float", np.dtype(float)
-        elif value.__class__ is TracedArray:
+        elif type(value) is TracedArray:
             raise SpecError(
                 f"{path} is a traced value: a prepared cache takes plain arrays; inside of a function "
                 "that is being differentiated call nt.grad, nt.jvp, nt.hessian, ..."

@@ -86,7 +86,7 @@ def make(original):
     """Return what runs in place of ``spsolve`` while tracing."""
 
     def spsolve(A, b, permc_spec=None, use_umfpack=True):
-        trace = A.data._trace if A.__class__ is TracedSparse else find_trace(A, b)
+        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
         if trace is None:
             return original(A, b, permc_spec, use_umfpack)
         with failing(trace):
@@ -103,7 +103,7 @@ def _spsolve(matrix, b, order):
     if not is_sparse(matrix):
         matrix = sys.modules["scipy.sparse"].csc_array(matrix)
     data, rows, cols, shape = entries(matrix)
-    b = b if b.__class__ is TracedArray else np.asarray(b)
+    b = b if type(b) is TracedArray else np.asarray(b)
     if shape[0] != shape[1]:
         raise ValueError(f"matrix must be square (has shape {shape})")
     if np.shape(value_of(b))[:1] != shape[:1]:

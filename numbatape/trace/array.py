@@ -105,7 +105,7 @@ def _operator(name: str, ufunc):
         left = self._value
         if left.__class__ is float64:
             trace = self._trace
-            kind = other.__class__
+            kind = type(other)
             if kind is TracedArray:
                 right = other._value
                 if right.__class__ is float64 and other._trace is trace and not trace.closed:
@@ -137,7 +137,7 @@ def _operator(name: str, ufunc):
 
     def reflected(self, other):
         right = self._value
-        kind = other.__class__
+        kind = type(other)
         if right.__class__ is float64 and (kind is float or kind is int or kind is float64):
             trace = self._trace
             if not trace.closed:
@@ -164,7 +164,7 @@ def _general(ufunc, left, right):
 
 
 def _sparse(ufunc, left, right):
-    traced = left if left.__class__ is TracedArray else right
+    traced = left if type(left) is TracedArray else right
     with failing(traced._trace):
         return sparse_operands.operate(ufunc, left, right)
 
@@ -174,7 +174,7 @@ def _acceptable(arg) -> bool:
 
 
 def _is_weak(arg) -> bool:
-    kind = arg._value.__class__ if arg.__class__ is TracedArray else arg.__class__
+    kind = arg._value.__class__ if type(arg) is TracedArray else type(arg)
     return kind is float or kind is int or kind is bool
 
 

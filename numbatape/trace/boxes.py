@@ -106,13 +106,13 @@ def sharers(x) -> list:
 def aliases(x) -> list[TracedArray]:
     """Return the real arrays that share memory with ``x``: themselves, or the parts of complex ones."""
     found = sharers(x)
-    whole = [array for array in found if array.__class__ is TracedComplex]
+    whole = [array for array in found if type(array) is TracedComplex]
     if whole:
         for z in whole:
             arrays.complete(z)
         found = sharers(x)
     assert any(array is x for array in found)
-    return [array for array in found if array.__class__ is not TracedComplex]
+    return [array for array in found if type(array) is not TracedComplex]
 
 
 def open_box(x) -> Box:
@@ -260,7 +260,7 @@ def put_entry(x, k: int, scalar) -> bool:
         or value.__class__ is not ndarray
         or value.ndim != 1
         or value.dtype != np.float64
-        or scalar.__class__ is not TracedArray
+        or type(scalar) is not TracedArray
         or scalar._value.__class__ is not np.float64
         or scalar._trace is not trace
         or trace.closed

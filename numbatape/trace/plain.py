@@ -81,7 +81,7 @@ class Plain:
 
     def __getitem__(self, key):
         key = strip(key)
-        if any(k.__class__ is TracedArray for k in (key if key.__class__ is tuple else (key,))):
+        if any(type(k) is TracedArray for k in (key if key.__class__ is tuple else (key,))):
             return self._as_traced()[key]
         return wrap(self._trace, self._value[key])
 

@@ -25,14 +25,14 @@ def row(name: str):
 
 def value_of(arg):
     """Return the NumPy value behind an argument, traced or not."""
-    return arg._value if arg.__class__ is TracedArray else arg
+    return arg._value if type(arg) is TracedArray else arg
 
 
 def trace_of(args) -> Trace:
     """Return the trace that traced arguments belong to."""
     trace = None
     for arg in args:
-        if arg.__class__ is TracedArray:
+        if type(arg) is TracedArray:
             if trace is None:
                 trace = arg._trace
             elif arg._trace is not trace:
@@ -69,7 +69,7 @@ def layout_of(array: TracedArray):
 
 def operand(trace: Trace, arg, family: int) -> tuple[int, int, tuple[int, ...]]:
     """Return (value number, level, dims) of an argument in a family's cells."""
-    if arg.__class__ is TracedArray:
+    if type(arg) is TracedArray:
         dims = layout_of(arg).dims
         if trace.kept is not None:
             trace.keep(arg)
@@ -152,9 +152,9 @@ def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
 
 
 def _is_single(arg) -> bool:
-    if arg.__class__ is TracedArray:
+    if type(arg) is TracedArray:
         return arg._family == F32
-    return arg.__class__ in (float, int, bool) or getattr(arg, "dtype", None) in NARROW
+    return type(arg) in (float, int, bool) or getattr(arg, "dtype", None) in NARROW
 
 
 def array_instruction(
@@ -246,7 +246,7 @@ def _plain_exponent(exponent: TracedArray):
 
 def _half_operand(arg):
     """Return an operand of an op whose result is float16 as NumPy converts it first."""
-    if arg.__class__ is not TracedArray:
+    if type(arg) is not TracedArray:
         return np.asarray(arg).astype(np.float16)[()]
     narrow = arg.dtype == FLOAT16 or arg.dtype.kind in "biu"
     return arg if narrow else np.astype(arg, np.float16)
@@ -315,7 +315,7 @@ def contiguous(x: TracedArray) -> TracedArray:
 
 def reshape(x: TracedArray, shape) -> TracedArray:
     """Return ``x`` with another shape, of a copy where NumPy would copy."""
-    shape = (shape,) if isinstance(shape, (int, np.integer)) or shape.__class__ is TracedArray else shape
+    shape = (shape,) if isinstance(shape, (int, np.integer)) or type(shape) is TracedArray else shape
     shape = tuple(int(n.__index__()) for n in shape)
     value = np.reshape(x._value, shape)
     sizes = x._trace.tape.sizes
@@ -357,7 +357,7 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
         Size codes of the shape where they are symbolic.
     """
     family = family_of_dtype(np.dtype(dtype))
-    level = max((p._level for _, p in pieces if p.__class__ is TracedArray), default=CONSTANT)
+    level = max((p._level for _, p in pieces if type(p) is TracedArray), default=CONSTANT)
     builder = like.tape
     result_value = np.empty(shape, dtype)
     dims = tuple(shape) if dims is None else tuple(dims)

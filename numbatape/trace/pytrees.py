@@ -28,7 +28,7 @@ def opaque(cls):
 def flatten(tree, is_leaf=None):
     """Return ``(leaves, structure)``; dataclasses become inner nodes where they are first met."""
     leaves, structure = optree.tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
-    if any(leaf.__class__ not in _PLAIN and _register(leaf) for leaf in leaves):
+    if any(type(leaf) not in _PLAIN and _register(leaf) for leaf in leaves):
         return flatten(tree, is_leaf)
     return leaves, structure
 

@@ -124,7 +124,7 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
     for leaf in map(strip, leaves):
-        if leaf.__class__ is not TracedArray:
+        if type(leaf) is not TracedArray:
             noted.append(_checked(leaf))
             continue
         if leaf._trace is not trace:
@@ -150,7 +150,7 @@ def _checked(leaf):
     """Return a part of the result that is not traced; an array is copied, for it may change."""
     if not isinstance(leaf, np.ndarray):
         return leaf
-    if leaf.dtype == object and any(part.__class__ is TracedArray for part in leaf.reshape(-1)):
+    if leaf.dtype == object and any(type(part) is TracedArray for part in leaf.reshape(-1)):
         raise LeakError(
             "the function returned an array of dtype object that holds traced values; "
             "build it with np.stack or np.array of them"

@@ -19,7 +19,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
     item = lift(trace, converted(trace, item, x))
     x._value.copy()[tuple(map(value_of, keys))] = item._value  # NumPy's errors
     mask = keys[0]
-    if len(keys) == 1 and mask.__class__ is TracedArray and mask._value.dtype.kind == "b":
+    if len(keys) == 1 and type(mask) is TracedArray and mask._value.dtype.kind == "b":
         wide = reshape(mask, (*mask._value.shape, *(1,) * (x.ndim - mask.ndim)))
         if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and item.size == 1):
             setitem(x, Ellipsis, elementwise("where", wide, reshape(item, ()), x))
@@ -124,7 +124,7 @@ def one_by_one(ufunc, x, indices, operands) -> None:
 
 def _fixed(k):
     """Return an index with its traced positions as numbers: the tape holds for these."""
-    if k.__class__ is not TracedArray:
+    if type(k) is not TracedArray:
         return k
     trace = k._trace
     if k._level == CONSTANT:

@@ -50,7 +50,7 @@ def _of_operator(frame) -> bool:
 
 def is_sparse(x) -> bool:
     """Whether something is sparse: SciPy's, or with traced entries."""
-    if x.__class__ is TracedSparse:
+    if type(x) is TracedSparse:
         return True
     module = sys.modules.get("scipy.sparse")
     return module is not None and module.issparse(x)
@@ -63,7 +63,7 @@ def refuse(what: str, hint: str) -> UnsupportedOperationError:
 
 def entries(matrix) -> tuple:
     """Return (entries, rows, columns, shape) in the order in which SciPy adds products up."""
-    if matrix.__class__ is TracedSparse:
+    if type(matrix) is TracedSparse:
         return matrix.data, matrix.rows, matrix.cols, matrix.shape
     if matrix.format not in ("csr", "csc", "coo"):
         matrix = matrix.tocsr()
@@ -85,14 +85,14 @@ def product(matrix, x, left: bool = True):
     if ndim not in (1, 2) or np.shape(value_of(x))[0 if left else -1] != size:
         kind = "M @ x" if left else "x @ M"
         raise ValueError(f"{kind}: shapes {shape} of M and {np.shape(value_of(x))} of x do not fit")
-    if x.__class__ is TracedComplex or value_of(data).dtype.kind == "c":
+    if type(x) is TracedComplex or value_of(data).dtype.kind == "c":
         return _complex(matrix, x, left)
     if not left:
         result = multiplied(data, cols, rows, shape[1], x if ndim == 1 else np.transpose(x))
         result = result if ndim == 1 else np.transpose(result)
     else:
         result = multiplied(data, rows, cols, shape[0], x)
-    one_dimensional = matrix.__class__ is not TracedSparse and matrix.ndim == 1
+    one_dimensional = type(matrix) is not TracedSparse and matrix.ndim == 1
     return result[..., 0] if one_dimensional and not left else result[0] if one_dimensional else result
 
 
@@ -101,7 +101,7 @@ def multiplied(data, rows, cols, size: int, x):
     plain = [np.asarray(value_of(part)) for part in (data, x)]
     dtype = np.result_type(*plain)
     dtype = dtype if dtype in (np.float32, np.float64) else np.float64
-    if data.__class__ is not TracedArray:
+    if type(data) is not TracedArray:
         data = np.asarray(data, dtype)
     gathered = x[cols]
     terms = (data if x.ndim == 1 else data[:, None]) * gathered
@@ -112,20 +112,20 @@ def multiplied(data, rows, cols, size: int, x):
     value = np.zeros((size, *value_of(terms).shape[1:]), dtype)
     np.add.at(value, rows, value_of(terms))
     places = np.asarray(rows, np.float64)
-    if terms.__class__ is not TracedArray:  # plain entries with a plain vector: nothing to record
+    if type(terms) is not TracedArray:  # plain entries with a plain vector: nothing to record
         return value
     row = "scatter1" if x.ndim == 1 else "scatter"
     return array_instruction(row, (terms, places), value, dims={"m": size})
 
 
 def _complex(matrix, x, left: bool):
-    if matrix.__class__ is TracedSparse:
+    if type(matrix) is TracedSparse:
         raise refuse("a product of traced sparse entries with complex numbers", "use real ones")
     halves = (matrix.real, matrix.imag) if matrix.dtype.kind == "c" else (matrix, None)
 
     def times(part):
         return None if part is None else product(part, x.real, left), (
-            None if part is None or x.__class__ is not TracedComplex else product(part, x.imag, left)
+            None if part is None or type(x) is not TracedComplex else product(part, x.imag, left)
         )
 
     (a, b), (c, d) = times(halves[0]), times(halves[1])
@@ -163,7 +163,7 @@ def _is_product(left, right) -> bool:
 
 
 def _is_matrix(matrix) -> bool:
-    if matrix.__class__ is TracedSparse:
+    if type(matrix) is TracedSparse:
         return matrix.is_matrix
     return isinstance(matrix, sys.modules["scipy.sparse"].spmatrix)
 
@@ -185,7 +185,7 @@ class TracedSparse:
     def of(cls, matrix, factor, ufunc) -> TracedSparse:
         """Return a sparse matrix times (or divided by) numbers, entry by entry; one of the two is traced."""
         data, rows, cols, shape = entries(matrix)
-        if factor.__class__ is TracedComplex or value_of(data).dtype.kind == "c":
+        if type(factor) is TracedComplex or value_of(data).dtype.kind == "c":
             raise refuse("a sparse matrix times traced or complex numbers", "use real ones")
         if np.ndim(value_of(factor)):
             factor = np.broadcast_to(factor, shape)[rows, cols]

@@ -81,7 +81,7 @@ def dispatch_plain(ufunc, method, inputs, kwargs):
         return dispatch(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
     inputs, kwargs = strip(inputs), strip(kwargs)
-    if any(x.__class__ is TracedArray or x.__class__ is TracedComplex for x in inputs):
+    if any(type(x) is TracedArray or type(x) is TracedComplex for x in inputs):
         return getattr(ufunc, method)(*inputs, **kwargs)
     return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
 
@@ -148,9 +148,7 @@ def _in_dtype(ufunc, inputs, kwargs):
     if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
         raise _unsupported(f"{_name(ufunc)}(dtype={dtype})")
     ufunc(*map(value_of, inputs), **kwargs)  # NumPy's own error where the casting rule forbids it
-    converted = [
-        np.astype(x, dtype) if x.__class__ is TracedArray else np.asarray(x, dtype)[()] for x in inputs
-    ]
+    converted = [np.astype(x, dtype) if type(x) is TracedArray else np.asarray(x, dtype)[()] for x in inputs]
     return ufunc(*converted)
 
 

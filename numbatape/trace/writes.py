@@ -29,9 +29,9 @@ def assign(target, key, item, what: str = "an assignment") -> None:
             target._trace.forget(root_of(target._value))
             return
         expose(target)
-    if target.__class__ is TracedArray:
+    if type(target) is TracedArray:
         setitem(target, strip(key), strip(item))
-    elif target.__class__ is TracedComplex:
+    elif type(target) is TracedComplex:
         set_parts(target, strip(key), strip(item))
     elif trace is None:
         target[key] = item
@@ -93,7 +93,7 @@ def setitem(x: TracedArray, key, item) -> None:
     ):
         return
     box = boxes.open_box(x)
-    if item.__class__ is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
+    if type(item) is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
         x._value[key] = item._value
         boxes.put_scalar(box, x, key, item)
     else:
@@ -112,7 +112,7 @@ def set_parts(z: TracedComplex, key, item) -> None:
     if z._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{z.dtype.name}' object does not support item assignment")
     keys = key if key.__class__ is tuple else (key,)
-    if any(k.__class__ is TracedComplex for k in keys):
+    if any(type(k) is TracedComplex for k in keys):
         z._value[plain(key)]  # NumPy's error
     parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
     for whole, its in zip((z.real, z.imag), parts, strict=True):
@@ -128,7 +128,7 @@ def _is_entry(x, keys) -> bool:
 
 
 def _cells(trace, item, x):
-    if item.__class__ is TracedArray:
+    if type(item) is TracedArray:
         return boxes.cells_of(item)
     data = np.asarray(item).astype(x._value.dtype)
     number = trace.tape.literal(trace._checked(data), x._family)
@@ -139,7 +139,7 @@ def _cells(trace, item, x):
 
 def converted(trace, item, x):
     """Return what is written in the dtype of ``x``, as NumPy's assignment converts it."""
-    if item.__class__ is not TracedArray:
+    if type(item) is not TracedArray:
         if find_trace(item) is not None:
             item = lift(trace, item)
         if np.iscomplexobj(plain(item)):
@@ -170,7 +170,7 @@ def _replace(x, key, item) -> bool:
     trace = x._trace
     value = x._value
     source = item
-    if item.__class__ is not TracedArray:
+    if type(item) is not TracedArray:
         source = lift(trace, np.asarray(item).astype(value.dtype))
     value[key] = value_of(item)
     if layout_of(source).dims != layout_of(x).dims:
@@ -242,7 +242,7 @@ def at(ufunc, x, indices, *operands) -> None:
         expose(x)
     indices, operands = strip(indices), strip(operands)
     ufunc.at(x._value.copy(), plain(indices), *plain(operands))  # NumPy's errors
-    if x.__class__ is TracedComplex and ufunc in (np.add, np.subtract):
+    if type(x) is TracedComplex and ufunc in (np.add, np.subtract):
         for part, its in zip((x.real, x.imag), complex_arrays.halves(operands[0]), strict=True):
             if its is not None:
                 add_at(ufunc, part, indices, its)
@@ -255,6 +255,6 @@ def at(ufunc, x, indices, *operands) -> None:
 def masked(condition, result, old):
     """Return ``result`` where a condition holds and the old contents elsewhere."""
     trace = find_trace(condition, result, old)
-    if trace is None or TracedComplex in (result.__class__, old.__class__) or np.iscomplexobj(old):
+    if trace is None or TracedComplex in (type(result), type(old)) or np.iscomplexobj(old):
         return np.where(condition, result, old)
     return elementwise("where", lift(trace, condition), lift(trace, result), lift(trace, old))

@@ -22,7 +22,7 @@ def dispatch(trees, outer: Callable, inner: Callable):
     """
     if current() is None:
         return outer()
-    if not any(leaf.__class__ is TracedArray for leaf in pytrees.leaves(trees)):
+    if not any(type(leaf) is TracedArray for leaf in pytrees.leaves(trees)):
         try:
             return outer()
         except ForeignTraceError:

@@ -100,7 +100,7 @@ def derivative(f, holomorphic=False):
 
     @functools.wraps(f)
     def call(x, *constants, **kwargs):
-        plain = x._value if x.__class__ in (TracedArray, TracedComplex) else x
+        plain = x._value if type(x) in (TracedArray, TracedComplex) else x
         if np.ndim(plain) != 0:
             raise SpecError(
                 f"derivative needs a function of one scalar, got shape {np.shape(plain)}; "

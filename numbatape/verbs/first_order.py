@@ -200,7 +200,7 @@ def stop_gradient(x):
     return optree.tree_map(
         lambda leaf: (
             _stop_traced(leaf)
-            if leaf.__class__ is TracedArray
+            if type(leaf) is TracedArray
             else leaf.copy()
             if isinstance(leaf, np.ndarray)
             else leaf

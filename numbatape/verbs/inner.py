@@ -111,11 +111,11 @@ class Call:
 
 def _own(part):
     """Return a derivative that the caller may write to."""
-    return part.copy() if part.__class__ is TracedArray and np.ndim(part._value) else part
+    return part.copy() if type(part) is TracedArray and np.ndim(part._value) else part
 
 
 def _is_pair(leaf) -> bool:
-    return leaf.__class__ is TracedComplex or leaf.__class__ is Pair
+    return type(leaf) is TracedComplex or leaf.__class__ is Pair
 
 
 def _with_pairs(tree) -> list:

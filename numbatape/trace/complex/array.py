@@ -31,7 +31,7 @@ def combine(ufunc, *operands):
     """Return what Python's operator gives: of Python's own numbers one of these, weakly typed (NEP 50)."""
     result = ufunc(*operands)
     if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
-        return arrays.adopted(result, result._value.item()) if result.__class__ is TracedComplex else result
+        return arrays.adopted(result, result._value.item()) if type(result) is TracedComplex else result
     return result
 
 
@@ -269,7 +269,7 @@ REAL = {float, int, bool, str, slice, type(None), np.float64}  # and `TracedArra
 def meets(args) -> bool:
     """Whether something complex is among the arguments of a call, lists and tuples included."""
     for arg in args:
-        kind = arg.__class__
+        kind = type(arg)
         if kind in REAL:
             continue
         if kind is TracedComplex or kind is complex:

@@ -17,14 +17,14 @@ REAL.add(TracedArray)
 
 
 def is_traced(x) -> bool:
-    return x.__class__ is TracedArray or x.__class__ is TracedComplex
+    return type(x) is TracedArray or type(x) is TracedComplex
 
 
 def trace_of(*args) -> Trace:
     """Return the trace of the first traced value, lists and tuples included."""
     found = _find(args)
     assert found is not None
-    parts = (found._re, found._im) if found.__class__ is TracedComplex else (found,)
+    parts = (found._re, found._im) if type(found) is TracedComplex else (found,)
     return primitives.trace_of([part for part in parts if part is not None])
 
 
@@ -112,15 +112,15 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
     if trace.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.boxes:
         return in_box(trace, value)
     done = [None if x is None else function(x) for x in (z._re, z._im)]
-    done = [None if x.__class__ is not TracedArray and not x else x for x in done]  # a zero in a box
-    return make(*done, value) if any(x.__class__ is TracedArray for x in done) else value
+    done = [None if type(x) is not TracedArray and not x else x for x in done]  # a zero in a box
+    return make(*done, value) if any(type(x) is TracedArray for x in done) else value
 
 
 def halves(x, trace: Trace | None = None) -> tuple:
     """Return (real, imaginary) part of an operand, traced or plain; None where it is zero."""
-    if x.__class__ is TracedComplex:
+    if type(x) is TracedComplex:
         return x._re, x._im
-    if x.__class__ is TracedArray:
+    if type(x) is TracedArray:
         return x, None
     if isinstance(x, (list, tuple)):
         x = np.stack(x) if _find(x) is not None else np.asarray(x)

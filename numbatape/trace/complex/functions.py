@@ -62,9 +62,9 @@ def real_of(x):
 def imag_of(x):
     if isinstance(x, (list, tuple)):
         return x.__class__([imag_of(one) for one in x])
-    if x.__class__ is TracedComplex:
+    if type(x) is TracedComplex:
         return x.imag
-    if x.__class__ is TracedArray:
+    if type(x) is TracedArray:
         return arrays.zeros_like(x)
     return np.imag(x) if _is_plain_complex(x) else np.zeros_like(x)[()]
 

@@ -39,12 +39,12 @@ def join(re, im):
     """
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
-    if re.__class__ is TracedArray or im.__class__ is TracedArray:
+    if type(re) is TracedArray or type(im) is TracedArray:
         value = _complex(arrays.plain(re), arrays.plain(im))
         if isinstance(value, np.ndarray) and not getattr(arrays.plain(re), "flags", value.flags).writeable:
             value.flags.writeable = False  # as the caller's array is
         z = arrays.make(re, im, value)
-        if re.__class__ is im.__class__:
+        if type(re) is type(im):
             note_pair(z._trace, re, im, z)
         return z
     if _is_number(re) and _is_number(im):
@@ -117,10 +117,10 @@ def flatten_like(tree, given) -> list:
     ValueError
         If the structures differ.
     """
-    whole, structure = flatten(tree, lambda x: x.__class__ is Pair or x.__class__ is TracedComplex)
+    whole, structure = flatten(tree, lambda x: type(x) is Pair or type(x) is TracedComplex)
     result: list[Any] = []
     for leaf, part in zip(whole, structure.flatten_up_to(given), strict=True):
-        if leaf.__class__ is Pair or leaf.__class__ is TracedComplex:
+        if type(leaf) is Pair or type(leaf) is TracedComplex:
             result += halves_of(part)
         else:
             result.append(part)
@@ -129,11 +129,11 @@ def flatten_like(tree, given) -> list:
 
 def halves_of(part) -> tuple:
     """Return the parts of a direction or cotangent that belongs to something complex."""
-    if part.__class__ is TracedComplex:
+    if type(part) is TracedComplex:
         return part.real, part.imag
-    if part.__class__ is Pair:
+    if type(part) is Pair:
         return part.re, part.im
-    if part.__class__ is TracedArray:
+    if type(part) is TracedArray:
         return part, np.zeros_like(part)
     if part is None:
         return None, None

@@ -16,7 +16,7 @@ RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsi
 
 
 def _complex(z):
-    return z if z.__class__ is TracedComplex or isinstance(z, complex) else z + 0j
+    return z if type(z) is TracedComplex or isinstance(z, complex) else z + 0j
 
 
 def _through(ufunc):

@@ -59,7 +59,7 @@ def _plain_result(function):
     def make(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
         for arg in (*args, *kwargs.values()):
-            if arg.__class__ is TracedArray:
+            if type(arg) is TracedArray:
                 arg.shape  # noqa: B018  (a guard)
         return wrap(trace, function(*plain(args), **plain(kwargs)))
 

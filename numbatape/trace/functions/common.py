@@ -30,7 +30,7 @@ from .registry import HANDLED, full_name
 
 def plain(tree):
     """Return arguments of a call with the values of traced arrays in their place."""
-    kind = tree.__class__
+    kind = type(tree)
     if kind is TracedArray or kind is TracedComplex:
         return tree._value
     if kind is list:
@@ -45,9 +45,9 @@ def plain(tree):
 def find_trace(*trees) -> Trace | None:
     """Return the trace of the first traced array in arguments, lists and tuples included."""
     for tree in trees:
-        if tree.__class__ is TracedArray:
+        if type(tree) is TracedArray:
             return trace_of((tree,))
-        if tree.__class__ is TracedComplex:
+        if type(tree) is TracedComplex:
             return arrays.trace_of(tree)
         if isinstance(tree, (list, tuple)):
             found = find_trace(*tree)
@@ -92,7 +92,7 @@ def run_composition(implementation, value, args, kwargs):
 
 def converted(tree, old, new):
     """Return arguments with traced numbers of one dtype as another, in which NumPy computes the result."""
-    kind = tree.__class__
+    kind = type(tree)
     if kind is TracedArray:
         return np.astype(tree, new) if tree._family == F32 and tree.dtype == old else tree
     if kind is list or kind is tuple:
@@ -140,7 +140,7 @@ def _keywords(implementation) -> tuple[frozenset[str], bool]:
 
 def adopt(result, value):
     """Return a traced result standing for NumPy's own value; tuples and lists entry by entry."""
-    if result.__class__ is TracedArray:
+    if type(result) is TracedArray:
         if np.shape(value) != np.shape(result._value):
             if np.shape(result._value) != (1,) or np.ndim(value):
                 raise UnsupportedOperationError(
@@ -156,7 +156,7 @@ def adopt(result, value):
             family = family_of(value)
             number = result._trace.cast(result, family)
         return new_traced(result._trace, value, number, result._level, family)
-    if result.__class__ is TracedComplex:
+    if type(result) is TracedComplex:
         return arrays.adopted(result, value)
     if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
         return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
@@ -168,7 +168,7 @@ def adopt(result, value):
 
 def lift(trace: Trace, x) -> TracedArray:
     """Return an operand as a traced array: literals for plain data, stacked lists of traced."""
-    if x.__class__ is TracedArray or x.__class__ is TracedComplex:
+    if type(x) is TracedArray or type(x) is TracedComplex:
         return x
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         return np.stack([lift(trace, item) for item in x])
@@ -205,7 +205,7 @@ def one_axis(x, axis) -> int:
 
 def pinned(x: TracedArray, axis: int) -> int:
     """Return the size of one axis; the tape holds for it alone."""
-    if x.__class__ is not TracedArray:  # a complex one, whose halves guard it
+    if type(x) is not TracedArray:  # a complex one, whose halves guard it
         return x.shape[axis]
     return x._trace.tape.sizes.pin(layout_of(x).dims[axis])
 

@@ -39,7 +39,7 @@ def any_of(conditions):
     """Return conditions joined by "or"; plain ones that hold nowhere are dropped."""
     joined = None
     for condition in conditions:
-        if condition.__class__ is not TracedArray and not np.any(condition):
+        if type(condition) is not TracedArray and not np.any(condition):
             continue
         joined = condition if joined is None else np.logical_or(joined, condition)
     return joined
@@ -47,7 +47,7 @@ def any_of(conditions):
 
 def pick(condition, yes: Callable, no: Callable):
     """Return ``where(condition, yes(), no())``; what is not needed is not computed."""
-    if condition.__class__ is not TracedArray:
+    if type(condition) is not TracedArray:
         if np.all(condition):
             return yes()
         if not np.any(condition):
@@ -108,9 +108,9 @@ class Law:
 
 def _operand(trace, x):
     """Return an argument as float64: SciPy computes densities in it whatever it is given."""
-    if x.__class__ is not TracedArray and find_trace(x) is not None:
+    if type(x) is not TracedArray and find_trace(x) is not None:
         x = lift(trace, x)
-    if x.__class__ is TracedArray:
+    if type(x) is TracedArray:
         return x if x.dtype == np.float64 else np.astype(x, np.float64)
     return np.asarray(x, np.float64)[()]
 
@@ -126,9 +126,9 @@ def _parameters(distribution, law: Law, x, args, kwargs):
 
 
 def _standardised(x, loc, scale):
-    if loc.__class__ is TracedArray or np.any(loc != 0.0):
+    if type(loc) is TracedArray or np.any(loc != 0.0):
         x = x - loc
-    if scale.__class__ is TracedArray or np.any(scale != 1.0):
+    if type(scale) is TracedArray or np.any(scale != 1.0):
         x = x / scale
     return x
 
@@ -140,7 +140,7 @@ def _outside(law: Law, x, low, high):
         infinite = _is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
-        if law.far and end.__class__ is TracedArray:  # its value may be infinite
+        if law.far and type(end) is TracedArray:  # its value may be infinite
             bounds.append(at(x, -INF if at is np.less_equal else INF))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
@@ -148,7 +148,7 @@ def _outside(law: Law, x, low, high):
 
 
 def _is_infinite(end) -> bool:
-    return end.__class__ is not TracedArray and bool(np.all(np.isinf(end)))
+    return type(end) is not TracedArray and bool(np.all(np.isinf(end)))
 
 
 def _log_density(law, x, shapes, scale, broken):
@@ -157,7 +157,7 @@ def _log_density(law, x, shapes, scale, broken):
     if outside is not None:
         result = np.where(outside, -INF, result)
     shift = None
-    if scale.__class__ is TracedArray or np.any(scale != 1.0):
+    if type(scale) is TracedArray or np.any(scale != 1.0):
         shift = -np.log(scale)  # NaN for scales below zero, and in the end at zero too
     if broken is not None:  # of the parameters' shape, which is often a number
         shift = np.where(broken, np.nan, 0.0 if shift is None else shift)

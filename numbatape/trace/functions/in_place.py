@@ -105,7 +105,7 @@ _nan_to_num = HANDLED[np.nan_to_num]
 @implements(np.nan_to_num)
 def nan_to_num(x, copy=True, **options):
     result = _nan_to_num(x, **options)
-    if copy or x.__class__ is not TracedArray:
+    if copy or type(x) is not TracedArray:
         return result
     assign(x, Ellipsis, result)
     return x

@@ -118,7 +118,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 @composes(np.polysub)
 def polysub(a1, a2):
-    return np.polyadd(a1, np.negative(np.asarray(a2) if a2.__class__ is not TracedArray else a2))[...]
+    return np.polyadd(a1, np.negative(np.asarray(a2) if type(a2) is not TracedArray else a2))[...]
 
 
 @composes(np.polyint)

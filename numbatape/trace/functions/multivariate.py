@@ -19,7 +19,7 @@ def _lifted(*operands):
 
 
 def _array(trace, x):
-    if x.__class__ is not TracedArray:
+    if type(x) is not TracedArray:
         x = lift(trace, x) if find_trace(x) is not None else np.asarray(x, np.float64)
     return np.astype(x, np.float64) if x.dtype != np.float64 else x
 
@@ -87,7 +87,7 @@ def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
 def multivariate_t(x, loc=None, shape=1, df=1):
     x, loc, matrix = _lifted(x, loc, shape)
     distances, log_det, dim, points = _mahalanobis(x, loc, matrix)
-    if df.__class__ is not TracedArray and np.isinf(df):
+    if type(df) is not TracedArray and np.isinf(df):
         return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), points)
     half = 0.5 * (dim + df)
     constant = sc.gammaln(half) - sc.gammaln(0.5 * df) - 0.5 * dim * np.log(df * np.pi) - 0.5 * log_det

@@ -93,7 +93,7 @@ def full_name(function) -> str:
 
 def _traced_leaves(tree) -> list[TracedArray]:
     leaves = optree.tree_leaves(tree, none_is_leaf=True)
-    return [leaf for leaf in leaves if leaf.__class__ is TracedArray]
+    return [leaf for leaf in leaves if type(leaf) is TracedArray]
 
 
 def constant_only(tree) -> bool:
@@ -114,7 +114,7 @@ def on_constants(function, args, kwargs):
 
 def _plain_values(tree):
     return optree.tree_map(
-        lambda leaf: leaf._value if leaf.__class__ in (TracedArray, TracedComplex) else leaf,
+        lambda leaf: leaf._value if type(leaf) in (TracedArray, TracedComplex) else leaf,
         tree,
         none_is_leaf=True,
     )

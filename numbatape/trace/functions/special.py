@@ -190,7 +190,7 @@ def wofz(x):
 @stands_for("scipy.special", "lambertw")
 def lambertw(z, k=0, tol=1e-8):
     """The two branches that are real, 4.13.1."""
-    if z.__class__ is not TracedArray or k not in (0, -1):
+    if type(z) is not TracedArray or k not in (0, -1):
         raise unsupported_argument("scipy.special.lambertw", f"k={k!r}", "real z and k = 0 and -1 are")
     if not np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
         raise unsupported_argument("scipy.special.lambertw", "z", "z where the branch is real is")
@@ -254,7 +254,7 @@ def diric(x, n):
 def _hurwitz(s, q):
     """Euler and Maclaurin's sum, 25.11.5 to six terms; differentiable in both arguments."""
     count = 16
-    s, q = np.asarray(s, float) if s.__class__ is not TracedArray else s, q
+    s, q = np.asarray(s, float) if type(s) is not TracedArray else s, q
     places = np.arange(float(count))
     terms = np.power(np.expand_dims(q, -1) + places, -np.expand_dims(s, -1))
     t = 1.0 / (q + count)

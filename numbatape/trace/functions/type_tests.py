@@ -15,7 +15,7 @@ from .stand_ins import stands_for
 
 def is_instance(value, kinds) -> bool:
     """``isinstance``."""
-    if value.__class__ is TracedArray or value.__class__ is TracedComplex:
+    if type(value) is TracedArray or type(value) is TracedComplex:
         return isinstance(value._value, kinds) or isinstance(value, kinds)
     return isinstance(value, kinds)
 

@@ -53,7 +53,7 @@ def call(rule: MatrixRule, *args):
 
 
 def is_complex(x) -> bool:
-    return x.__class__ is TracedComplex or getattr(x, "dtype", np.dtype(float)).kind == "c"
+    return type(x) is TracedComplex or getattr(x, "dtype", np.dtype(float)).kind == "c"
 
 
 def adjoint(x):
@@ -139,4 +139,4 @@ def summed(ct, shape: tuple[int, ...]):
 
 def traced(x) -> bool:
     """Whether an argument of a pullback is traced, so that what it computes is recorded."""
-    return x.__class__ is TracedArray or x.__class__ is TracedComplex
+    return type(x) is TracedArray or type(x) is TracedComplex

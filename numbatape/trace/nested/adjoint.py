@@ -127,7 +127,7 @@ class Adjoint:
     def _whole(self, value: int):
         """Return the cotangent of a value as an array of its dimensions."""
         ct, dims = self._collect(value), self._dims(value)
-        if ct is None or ct.__class__ is TracedArray or not dims:
+        if ct is None or type(ct) is TracedArray or not dims:
             return ct
         return self._spread(ct, dims, self.tape.storages[self.tape.values[value][0]][1])
 
@@ -167,7 +167,7 @@ class Adjoint:
                 f"{rule.name} has no derivative of this order yet ({self.tape.line_table()[row[8]]})"
             )
         operands = [self._traced(n) for n in numbers]
-        if ct.__class__ is not TracedArray and rule.name != "sum":
+        if type(ct) is not TracedArray and rule.name != "sum":
             ct = self._spread(ct, self._dims(out), op & 1)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
         parts = pullback(ct, self._traced(out), operands, need)
@@ -217,7 +217,7 @@ class Adjoint:
         slope = self._slope(op, operand, places)
         if ct.__class__ is float and ct == 1.0:
             return slope
-        if slope.__class__ is not TracedArray and np.ndim(slope) == 0:
+        if type(slope) is not TracedArray and np.ndim(slope) == 0:
             return ct * float(slope)
         if self.either:
             return select(condition_function("x != 0.0")(slope, None, None, None), weigh(ct, slope), 0.0)
@@ -227,8 +227,8 @@ class Adjoint:
 
     def _lifted(self, ct, family: int):
         """Return a cotangent that may be a plain array as a traced one, or a number."""
-        if ct.__class__ is TracedArray or (np.ndim(ct) == 0 and not isinstance(ct, np.ndarray)):
-            return ct if ct.__class__ is TracedArray else float(ct)
+        if type(ct) is TracedArray or (np.ndim(ct) == 0 and not isinstance(ct, np.ndarray)):
+            return ct if type(ct) is TracedArray else float(ct)
         data = np.asarray(ct, FAMILY_DTYPE[family])
         return new_traced(self.trace, data, self.trace.literal(data, family), CONSTANT, family)
 
@@ -237,7 +237,7 @@ class Adjoint:
 
     def _spread(self, ct, dims, family: int) -> TracedArray:
         """Return a cotangent as a traced array of the given dimensions."""
-        if ct.__class__ is not TracedArray:
+        if type(ct) is not TracedArray:
             data = np.asarray(ct, FAMILY_DTYPE[family])[()]
             ct = new_traced(self.trace, data, self.trace.literal(data, family), CONSTANT, family)
         shape = tuple(map(self.tape.sizes.value, dims))
@@ -256,7 +256,7 @@ class Adjoint:
             axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
         ]  # a broadcast view: its entries are one cell
         if repeated:  # what stands for several entries counts as often as the cell repeats
-            own = dims_of(ct) if ct.__class__ is TracedArray else ()
+            own = dims_of(ct) if type(ct) is TracedArray else ()
             wide = [1] * (len(dims) - len(own)) + list(own)
             for axis in repeated:
                 place = axis - len(dims)
@@ -273,13 +273,13 @@ class Adjoint:
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
 
     def _in_family(self, ct, family: int):
-        if ct.__class__ is TracedArray and ct._family != family:
+        if type(ct) is TracedArray and ct._family != family:
             return np.astype(ct, FAMILY_DTYPE[family])
         return ct
 
     def _fit(self, ct, dims):
         """Return a cotangent in the given dimensions: summed, or repeated, where they differ."""
-        if ct.__class__ is not TracedArray:
+        if type(ct) is not TracedArray:
             return ct  # a number: the same in every entry
         size = self.tape.sizes.value
         own = dims_of(ct)
@@ -318,7 +318,7 @@ class Adjoint:
                 buffer.pending = [(*first, total)]
                 if first == place:
                     return total
-                if self._is_whole(storage, *first) and total.__class__ is TracedArray:
+                if self._is_whole(storage, *first) and type(total) is TracedArray:
                     return self._part(buffer, total, offset, its)
             self._allocate(buffer, storage)
         for part in buffer.pending:
@@ -372,7 +372,7 @@ class Adjoint:
         family = self._family(buffer.storage)
         target = tape.view(buffer.storage, offset, dims, strides)
         np.add.at(buffer.value, self._cells(offset, dims, strides), value_of(ct))
-        if ct.__class__ is TracedArray:
+        if type(ct) is TracedArray:
             number, active = ct._id, 2 if ct._level == ACTIVE else 0
         else:
             number, active = self.trace.literal(ct, family), 0

@@ -91,7 +91,7 @@ def _of_everything(trace, site, args, cotangents) -> list:
 def _of_outputs(run, cotangents) -> list:
     """Return the cotangents of the parts of a result that are traced."""
     pairs = zip(run.parts, cotangents, strict=True)
-    return [ct for part, ct in pairs if part.__class__ is TracedArray and transforms.is_float(part)]
+    return [ct for part, ct in pairs if type(part) is TracedArray and transforms.is_float(part)]
 
 
 def _recorded(trace, linear: Linear, flat) -> list:

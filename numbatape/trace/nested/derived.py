@@ -16,7 +16,7 @@ from .transforms import Linearised, hessian_product
 
 
 def _active(args) -> list[TracedArray]:
-    return [x for x in pytrees.leaves(args) if x.__class__ is TracedArray and x._level == ACTIVE]
+    return [x for x in pytrees.leaves(args) if type(x) is TracedArray and x._level == ACTIVE]
 
 
 def _all_or_zeros(parts, numbers) -> tuple:
@@ -67,7 +67,7 @@ def in_lanes(transform):
         def derived(*args, **kwargs):
             trace = current()
             assert trace is not None
-            trace.directions = tuple(x._id for x in pytrees.leaves(args[-1]) if x.__class__ is TracedArray)
+            trace.directions = tuple(x._id for x in pytrees.leaves(args[-1]) if type(x) is TracedArray)
             return run(*args, **kwargs)
 
         return derived

@@ -43,7 +43,7 @@ def by_row(name: str):
     """Return a row of the op table as a function of arrays, traced or not."""
 
     def call(*args):
-        if any(arg.__class__ is TracedArray for arg in args):
+        if any(type(arg) is TracedArray for arg in args):
             return elementwise(name, *args)
         return resolve(row(name).numpy[0])(*args)
 
@@ -68,7 +68,7 @@ SPECIAL = {
 
 def select(condition, x, y):
     """``x if condition else y``, entry by entry."""
-    if condition.__class__ is not TracedArray and np.ndim(condition) == 0:
+    if type(condition) is not TracedArray and np.ndim(condition) == 0:
         return x if condition else y
     return np.where(condition, x, y)
 

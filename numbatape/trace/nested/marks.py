@@ -15,19 +15,19 @@ WEIGH = OPCODE["weigh"]
 
 def weigh(ct, slope):
     """Return ``ct * slope``, and zero wherever ct is zero."""
-    if ct.__class__ is TracedArray and slope.__class__ is TracedArray:
+    if type(ct) is TracedArray and type(slope) is TracedArray:
         x, y = ct._value, slope._value
         if x.__class__ is np.float64 and y.__class__ is np.float64:
             return scalar_instruction(WEIGH, x * y if x != 0.0 else np.float64(0.0), ct, slope)
-    if ct.__class__ is TracedArray or slope.__class__ is TracedArray:
+    if type(ct) is TracedArray or type(slope) is TracedArray:
         return elementwise("weigh", ct, slope)
     return np.where(np.equal(ct, 0.0), 0.0, np.multiply(ct, slope))
 
 
 def mark(trace: Trace, leaf) -> TracedArray:
     """Return a new traced value equal to a leaf: what depends on it depends on nothing else of the leaf."""
-    family = family_of(leaf._value if leaf.__class__ is TracedArray else leaf)
-    if leaf.__class__ is TracedArray:
+    family = family_of(leaf._value if type(leaf) is TracedArray else leaf)
+    if type(leaf) is TracedArray:
         number = leaf._id if leaf._family == family else trace.cast(leaf, family)
         dims, level, value = dims_of(leaf), leaf._level, leaf._value
         value = value.copy() if isinstance(value, np.ndarray) else value  # writes stay inside

@@ -57,7 +57,7 @@ class Linearised:
         parts, self.structure = pytrees.flatten(self.result)
         parts = [strip(part) for part in parts]
         self.parts = parts
-        self.outputs = [p for p in parts if p.__class__ is TracedArray and is_float(p)]
+        self.outputs = [p for p in parts if type(p) is TracedArray and is_float(p)]
         self.results = [y._id for y in self.outputs]
         self._stop = len(trace.tape.code)  # what was written to has been gathered by now
 
@@ -85,7 +85,7 @@ class Linearised:
         seeds = [
             (ct._id, t)
             for ct, t in zip(pulled, tangents, strict=True)
-            if ct.__class__ is TracedArray and t is not None
+            if type(ct) is TracedArray and t is not None
         ]
         transposed = Adjoint(trace, strong, either=strong)  # its partials are those of the function
         return transposed.run(start, stop, [ghost._id for ghost in ghosts], seeds)
@@ -101,15 +101,15 @@ class Linearised:
                     f"{np.shape(value)}; perhaps you meant jacobian (or a pullback: nt.vjp)"
                 )
             if np.asarray(value).dtype.kind == "f":
-                return result if result.__class__ is TracedArray else None
-            if result.__class__ is not TracedArray:
+                return result if type(result) is TracedArray else None
+            if type(result) is not TracedArray:
                 return None
         if np.iscomplexobj(plain(value)):
             raise OutputError(
                 f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
                 "holomorphic=True, or np.real or np.abs of the result"
             )
-        got = np.asarray(value).dtype if result.__class__ is TracedArray else type(result).__name__
+        got = np.asarray(value).dtype if type(result) is TracedArray else type(result).__name__
         raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
 
     def gradient(self, output: TracedArray | None, strong: bool = True) -> list:
@@ -154,7 +154,7 @@ def hessian_product(
 
         outer = Linearised(trace, gradient, leaves, marked)
         pushed = iter(outer.push(directions, strong))
-        products = [next(pushed) if g.__class__ is TracedArray else None for g in outer.parts]
+        products = [next(pushed) if type(g) is TracedArray else None for g in outer.parts]
         return held["result"], held["gradient"], products
 
     def slope(inner):
@@ -165,7 +165,7 @@ def hessian_product(
 
     outer = Linearised(trace, slope, [*leaves, *directions], marked)
     result, tangent = outer.result  # type: ignore[misc]
-    if tangent.__class__ is not TracedArray:
+    if type(tangent) is not TracedArray:
         return result, [None] * count, [None] * count
     parts = outer.pull([1.0 if y is tangent else None for y in outer.outputs])
     return result, parts[count:], parts[:count]

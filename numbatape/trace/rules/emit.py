@@ -32,7 +32,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
         Positions of traced arguments that the rule's pullback is not for.
     """
     trace = trace_of(args)
-    traced = [k for k, arg in enumerate(args) if arg.__class__ is TracedArray]
+    traced = [k for k, arg in enumerate(args) if type(arg) is TracedArray]
     first, others = [k for k in traced if k not in rest], [k for k in traced if k in rest]
     for k in traced:
         _ = args[k].shape  # sizes are guards
@@ -82,7 +82,7 @@ def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
     With ``dense`` its cells follow one another too; a view with steps is copied.
     """
     lines = [_line(x) for x in parts]
-    if len(lines) == 1 and lines[0].__class__ is TracedArray and lines[0].ndim:
+    if len(lines) == 1 and type(lines[0]) is TracedArray and lines[0].ndim:
         layout = trace.tape.layouts[trace.tape.values[lines[0]._id][2]]
         if not dense or lines[0].size < 2 or layout.strides == (1,):
             return lines[0]
@@ -97,7 +97,7 @@ def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
 
 def _line(x):
     """Return an array as a vector; a number as it is."""
-    if x.__class__ is not TracedArray:
+    if type(x) is not TracedArray:
         return np.ravel(x)
     return reshape(x, (x.size,)) if x.ndim else x
 
@@ -135,4 +135,4 @@ def _value(rule, values: list, specs) -> tuple[list, bool]:
                 f"the rule {rule.name} ({where_in_user_code()}) writes to its argument {k}: let it write to "
                 "its workspace, and assign the result (x[...] = rule(x))"
             )
-    return plain_result(rule.name, result, lambda part: part.__class__ is TracedArray)
+    return plain_result(rule.name, result, lambda part: type(part) is TracedArray)

@@ -92,12 +92,12 @@ class Primitive:
     def __call__(self, *args):
         rule = self._rule
         args = strip(list(args))
-        if any(arg.__class__ is TracedArray for arg in args):
+        if any(type(arg) is TracedArray for arg in args):
             with failing(trace_of(args)):
                 return emit(rule, args)
         for arg in args:
             leaves = pytrees.leaves(arg) if isinstance(arg, (tuple, list, dict)) else ()
-            if any(leaf.__class__ is TracedArray for leaf in leaves):
+            if any(type(leaf) is TracedArray for leaf in leaves):
                 raise UnsupportedOperationError(
                     f"a traced value inside a {type(arg).__name__} is an argument of the rule {rule.name}; "
                     "pass arrays and numbers one by one"
@@ -189,7 +189,7 @@ class ZeroDerivative:
             return self.function(*args, **kwargs)
         result = scipy_bridge.rebind(self.function)(*args, **kwargs)
         return optree.tree_map(
-            lambda leaf: stop_gradient(leaf) if leaf.__class__ is TracedArray else leaf,
+            lambda leaf: stop_gradient(leaf) if type(leaf) is TracedArray else leaf,
             result,
             none_is_leaf=True,
             namespace=pytrees.NAMESPACE,
