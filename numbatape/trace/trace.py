@@ -137,6 +137,7 @@ class Trace:
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
         self.differentiating: int | None = None  # the line whose reverse rule is being recorded
+        self.transposing = False  # whether a pullback is recorded to be transposed: a pushforward is wanted
         self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory

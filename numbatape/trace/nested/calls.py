@@ -14,7 +14,7 @@ from ...tape.tape import ACTIVE, FAMILY_DTYPE
 from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
 from ..rules.emit import flattened
-from ..rules.linear import Linear, Pulled
+from ..rules.linear import Linear, Pulled, emit_linear
 from . import transforms  # which imports this module by way of `adjoint`
 from .pullbacks import pulls
 
@@ -26,15 +26,19 @@ def call(ct, z, operands, need):
     site = trace.tape.calls[number]
     rule, (args, results) = site.rule, trace.sites[number]
     cotangents = [_part(ct, port) for port in site.results]
+    # A reverse sweep will come through here, and it calls no pullback of a pullback.
+    formula = rule.has_formula and trace.swept and any(x._level == ACTIVE for x in args)
     if need[1]:
         parts = _of_everything(trace, site, args, cotangents)
     elif isinstance(rule, Linear):
-        if rule.rule.pushforward is None and rule.rule.has_formula:
+        if formula or (rule.rule.pushforward is None and rule.has_formula):
             parts = _recorded(trace, rule.transpose(), [*cotangents, *rule.split(site.filled(args))[1]])
         else:
             parts = rule.nested(site, cotangents, results, args)
-    # A reverse sweep will come through here, and it calls no pullback of a pullback.
-    elif not rule.traceable and rule.has_formula and trace.swept and any(x._level == ACTIVE for x in args):
+    # The transpose of this call is the user's pushforward; that of a traced pullback would be its own.
+    elif trace.transposing and rule.pushforward is not None:
+        parts = list(emit_linear(Pulled(rule, site), cotangents, results, args))
+    elif formula and not rule.traceable:
         parts = _recorded(trace, Pulled(rule, site), [*cotangents, *results, *args])
     else:
         parts = rule.nested(site, cotangents, results, args)
@@ -71,7 +75,7 @@ def _part(ct, port):
 def _of_everything(trace, site, args, cotangents) -> list:
     """Return the cotangents of all traced arguments of a pullback or a pushforward, recorded by a formula."""
     linear = site.rule
-    if not isinstance(linear, Linear) or not linear.rule.has_formula:
+    if not isinstance(linear, Linear) or not linear.has_formula:
         raise linear.no_further_derivative()
     chosen = [k for k, x in enumerate(args) if transforms.is_float(x)]
 

@@ -80,7 +80,11 @@ class Linearised:
         trace = self.trace
         ghosts = [zeros_like(trace, y) for y in self.results]
         start = len(trace.tape.code)
-        pulled = self.pull(ghosts, strong)
+        around, trace.transposing = trace.transposing, True
+        try:
+            pulled = self.pull(ghosts, strong)
+        finally:
+            trace.transposing = around
         stop = len(trace.tape.code)
         seeds = [
             (ct._id, t)

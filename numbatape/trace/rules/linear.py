@@ -75,6 +75,10 @@ class Linear(Callee):
         self.workspace = None if own is None else lambda *_: own(*site.specs)
 
     @property
+    def has_formula(self) -> bool:
+        return self.rule.has_formula
+
+    @property
     def is_compiled(self) -> bool:
         return is_dispatcher(self.rule.pullback) or is_dispatcher(self.rule.pushforward)
 
