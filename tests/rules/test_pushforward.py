@@ -54,7 +54,7 @@ FORWARD = {
     "Jacobian of a derivative cache": lambda rule: np.sum(
         nt.value_and_jacobian(nt.prepare_derivative_cache(rule, X), X)[1], axis=1
     ),
-    "jvp in a jvp's function": lambda rule: nt.jvp(lambda x: nt.jvp(rule, (x,), (np.ones(2),)), (X,), (X,))[0][1],
+    "jvp in a jvp": lambda rule: nt.jvp(lambda x: nt.jvp(rule, (x,), (np.ones(2),))[1], (X,), (X,))[0],
 }  # fmt: skip
 
 
