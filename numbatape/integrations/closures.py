@@ -13,8 +13,8 @@ import types
 
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
-from ..trace.capture import is_users_class
 from ..trace.complex.array import TracedComplex
+from ..trace.ownership import is_users_class
 from ..trace.plain import PlainArray
 from ..trace.trace import where_in_user_code
 

@@ -14,17 +14,12 @@ import collections
 import functools
 import io
 import random
-import sys
-import sysconfig
 import types
 from operator import is_
-from pathlib import Path
 
 import numpy as np
 
-_PATHS = sysconfig.get_paths()
-_LIBRARIES = tuple({_PATHS[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")})
-_PACKAGE = str(Path(__file__).parents[1])
+from . import ownership
 
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
 _ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, types.BuiltinFunctionType, type(np.sum))
@@ -47,17 +42,6 @@ def module_of(value) -> str:
     return name if isinstance(name, str) else ""
 
 
-def is_user_file(filename: str) -> bool:
-    """Whether code in a file is the user's own: not a library's, not ours."""
-    return not filename.startswith((*_LIBRARIES, _PACKAGE, "<frozen"))
-
-
-def is_users_class(cls: type) -> bool:
-    """Whether a class is the user's own."""
-    file = _file_of(cls)
-    return file is not None and is_user_file(file)
-
-
 class Environment:
     """The captured values of a function at the time of a trace.
 
@@ -78,7 +62,7 @@ class Environment:
         self._iterates = False
         self._generators: list = []
         self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
-        self._package = _top(getattr(function, "__module__", None))
+        ownership.adopt(function)
         self.add(function)
 
     @property
@@ -185,7 +169,7 @@ class Environment:
 
     def _function(self, function: types.FunctionType):
         yield vars(function).get("__wrapped__")  # of a verb or a library's decorator too
-        if not self._is_own(function.__code__.co_filename, function.__module__):
+        if not ownership.is_users_function(function):
             return
         for cell in function.__closure__ or ():
             try:
@@ -228,14 +212,14 @@ class Environment:
 
     def _module(self, module, names):
         """Note the names of a user's module that code uses."""
-        if id(module) not in self._seen and self._is_own(_file_of_module(module), module.__name__):
+        if id(module) not in self._seen and ownership.is_users_module(module):
             self._seen[id(module)] = module
             yield from self._bound(vars(module), names, names)
             del self._seen[id(module)]  # other code may use other names of it
 
     def _class(self, cls):
         for base in cls.__mro__:
-            if not self._is_own(_file_of(base), base.__module__):
+            if not ownership.is_users_class(base):
                 continue
             members = vars(base)
             for name, value in list(members.items()):
@@ -250,7 +234,7 @@ class Environment:
             yield fields
         elif isinstance(fields, dict) and "py_func" in fields:  # a Numba dispatcher
             yield fields["py_func"]
-        elif self._is_own(_file_of(cls), cls.__module__):
+        elif ownership.is_users_class(cls):
             yield cls
             for base in cls.__mro__:
                 for name in _slots(base):
@@ -265,16 +249,6 @@ class Environment:
                 self._bindings.append((fields, name, part))
                 if isinstance(part, (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *_GENERATORS)):
                     yield part
-
-    def _is_own(self, file, module) -> bool:
-        """Whether code is the user's: in no library, or in the package of the function itself."""
-        if not file or file.startswith(_PACKAGE):
-            return False
-        return is_user_file(file) or (bool(self._package) and _top(module) == self._package)
-
-
-def _top(module) -> str:
-    return (module or "").partition(".")[0]
 
 
 def _same(now, before) -> bool:
@@ -295,20 +269,6 @@ def _slots(cls) -> tuple[str, ...]:
     slots = vars(cls).get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
-
-
-def _file_of(cls) -> str | None:
-    """Return the file of a class's module; a module without one is the user's session."""
-    module = sys.modules.get(cls.__module__)
-    if cls.__module__ == "builtins" or module is None:
-        return None
-    return getattr(module, "__file__", None) or f"<{cls.__module__}>"
-
-
-def _file_of_module(module) -> str | None:
-    """Return a module's file; one made by hand, which has none, is the user's."""
-    builtin = module.__name__ in sys.builtin_module_names
-    return getattr(module, "__file__", None) or (None if builtin else f"<{module.__name__}>")
 
 
 def _state(generator) -> str:

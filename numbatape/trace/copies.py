@@ -17,6 +17,7 @@ import numpy as np
 
 from . import pytrees
 from .functions.vectorize import with_function
+from .ownership import is_users_function
 from .references import (
     ATOMS,
     CACHED,
@@ -27,7 +28,6 @@ from .references import (
     globals_assigned,
     helpers_of,
     imports,
-    is_users,
     members_of,
     names_of,
     python_function,
@@ -147,7 +147,7 @@ class Copies:
         if found is not None:
             return found
         code = original.__code__
-        scope = self._scope(original) if is_users(code) else original.__globals__
+        scope = self._scope(original) if is_users_function(original) else original.__globals__
         # Closures are copied after the function is known, which may refer to itself.
         cells = original.__closure__
         closure = None

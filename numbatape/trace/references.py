@@ -10,7 +10,9 @@ import types
 
 import numpy as np
 
-from .capture import NUMBERS, is_user_file, is_users_class, module_of
+from . import ownership
+from .capture import NUMBERS, module_of
+from .ownership import is_users_class, is_users_function
 
 ATOMS = (
     *NUMBERS,
@@ -55,11 +57,6 @@ def writes(code: types.CodeType) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=10_000)
-def is_users(code: types.CodeType) -> bool:
-    return is_user_file(code.co_filename)
-
-
 def python_function(value) -> types.FunctionType | None:
     """Return the user's Python function behind a value: itself, or a Numba dispatcher's.
 
@@ -71,13 +68,13 @@ def python_function(value) -> types.FunctionType | None:
         value = getattr(value, "py_func", None)
         if value.__class__ is not types.FunctionType:
             return None
-    if is_users(value.__code__):
+    if is_users_function(value):
         return value
     return value if any(map(_is_users_function, contents(value))) else None
 
 
 def _is_users_function(value) -> bool:
-    return value.__class__ is types.FunctionType and is_users(value.__code__)
+    return value.__class__ is types.FunctionType and is_users_function(value)
 
 
 def contents(function: types.FunctionType):
@@ -87,7 +84,7 @@ def contents(function: types.FunctionType):
             yield cell.cell_contents
 
 
-@functools.lru_cache(maxsize=1_000)
+@ownership.decided
 def users_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases, in the order of lookup.
 
@@ -141,7 +138,7 @@ def fields_of(value) -> dict[str, object]:
 
 def referents(function: types.FunctionType):
     """Yield the values that a function refers to: globals by name, cells, defaults."""
-    if is_users(function.__code__):
+    if is_users_function(function):
         scope = function.__globals__
         for name in names_of(function.__code__):
             if name in scope:
@@ -239,8 +236,7 @@ def assigns_attributes(code: types.CodeType) -> bool:
 
 def helpers_of(module: types.ModuleType, names) -> dict:
     """Return what of a user's module code may use: functions, classes, objects, modules."""
-    file = getattr(module, "__file__", None)
-    if file is None or names is None or not is_user_file(file):
+    if names is None or not ownership.is_users_module(module):
         return {}
     found = vars(module)
     return {n: found[n] for n in names if n in found and not isinstance(found[n], ATOMS)}

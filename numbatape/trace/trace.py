@@ -7,10 +7,8 @@ and the paths that Python takes are NumPy's; the tape is written beside it.
 from __future__ import annotations
 
 import dis
-import os
 import sys
 from contextvars import ContextVar
-from pathlib import Path
 
 import numpy as np
 
@@ -18,28 +16,24 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..ops import OPCODE, OPS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE, MAIN, PROLOGUE
+from . import ownership
 
 OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
 
-_PACKAGE = str(Path(__file__).parents[1])
-_LIBRARIES = Path(np.__file__).parents[1]
-_NOT_THE_USERS = (_PACKAGE, *(str(_LIBRARIES / name) + os.sep for name in ("numpy", "scipy", "numba")))
-_own_files: dict[str, bool] = {}
-
 
 def user_frame():
-    """Return the innermost frame that is neither numbatape's nor NumPy's nor SciPy's."""
+    """Return the innermost frame of the user's code; of a library's where there is none of the user's."""
     frame = sys._getframe(1)
+    outside = None
     while frame is not None:
         file = frame.f_code.co_filename  # a code object's own hash reads all of its bytecode
-        own = _own_files.get(file)
-        if own is None:
-            own = _own_files[file] = file.startswith(_NOT_THE_USERS)
-        if not own:
+        if ownership.is_users_file(file, frame.f_globals.get("__name__")):
             return frame
+        if outside is None and not ownership.is_core_file(file):
+            outside = frame
         frame = frame.f_back
-    return sys._getframe(1)
+    return outside or sys._getframe(1)
 
 
 def _asked_by(modules: tuple[str, ...]) -> bool:

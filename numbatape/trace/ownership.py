@@ -1,0 +1,141 @@
+"""Whose code something is: the user's, or a library's. This is the one place that decides it.
+
+The user's functions run as copies while tracing, what they capture is watched, and messages and tapes name
+their lines. A library's code runs as it is. Libraries are Python's own modules, numbatape, what stands in a
+directory of installed packages, and what an installer has put beside the user's own files
+(``pip install --target``, deployment archives): its records say what is its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+import types
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+FOLDERS = frozenset(("site-packages", "dist-packages"))
+KNOWN = ("numpy", "scipy", "numba", "llvmlite", "optree")  # libraries wherever they stand
+
+
+def _roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found |= {os.path.dirname(os.__file__), site.getusersitepackages()}
+    for name in KNOWN:
+        spec = importlib.util.find_spec(name)  # imports nothing: these are no inner packages
+        if spec is not None and spec.origin is not None:
+            found.add(os.path.dirname(spec.origin))
+    return tuple(root + os.sep for root in found)
+
+
+_ROOTS = _roots()
+_CORE = (PACKAGE, *(root for root in _ROOTS if root.rstrip(os.sep).endswith(KNOWN)))
+_adopted: set[str] = set()  # packages among the libraries whose functions were given to be differentiated
+
+
+def top(module: str | None) -> str:
+    """Return the outermost package of a module's name."""
+    return (module or "").partition(".")[0]
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_users_file(file: str, module: str | None = None) -> bool:
+    """Whether code of a file is the user's own.
+
+    Parameters
+    ----------
+    file
+        The name of the file as code objects have it. Code that was made at run time (``<string>``) belongs to
+        who owns the module that it was made for.
+    module
+        The name of the module, where it is known.
+    """
+    if file.startswith((PACKAGE, "<frozen")):
+        return False
+    if file.startswith("<"):
+        made_for = getattr(sys.modules.get(module or ""), "__file__", None)
+        if top(module) in sys.stdlib_module_names - {"__main__"}:
+            return False
+        return made_for is None or made_for.startswith("<") or is_users_file(made_for, module)
+    if top(module) in _adopted:
+        return True
+    return not (file.startswith(_ROOTS) or not FOLDERS.isdisjoint(file.split(os.sep)) or _is_installed(file))
+
+
+def is_core_file(file: str) -> bool:
+    """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's."""
+    return file.startswith(_CORE)
+
+
+def is_users_function(function) -> bool:
+    """Whether a Python function is the user's own."""
+    return is_users_file(function.__code__.co_filename, function.__globals__.get("__name__"))
+
+
+def is_users_class(cls: type) -> bool:
+    """Whether a class is the user's own; one of a module without a file was made in a session."""
+    module = cls.__module__
+    if module == "builtins" or module not in sys.modules:
+        return False
+    file = getattr(sys.modules[module], "__file__", None) or f"<{module}>"
+    return is_users_file(file, module)
+
+
+def is_users_module(module) -> bool:
+    """Whether a module is the user's own; one made by hand, which has no file, is."""
+    name = module.__name__
+    file = getattr(module, "__file__", None)
+    if file is None and name in sys.builtin_module_names:
+        return False
+    return is_users_file(file or f"<{name}>", name)
+
+
+def adopt(function) -> None:
+    """Count the package of a function that is to be differentiated as the user's, from now on.
+
+    Who installs a package of models, and differentiates them, means that package's own code.
+    """
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType) or is_users_function(function):
+        return
+    name = top(function.__globals__.get("__name__"))
+    if name and name not in (*KNOWN, "numbatape") and name not in sys.stdlib_module_names:
+        _adopted.add(name)
+        for cached in _CACHES:
+            cached.cache_clear()
+
+
+def decided(function):
+    """Cache a function whose results follow from whose code something is (a decorator)."""
+    cached = functools.lru_cache(maxsize=10_000)(function)
+    _CACHES.append(cached)
+    return cached
+
+
+_CACHES: list = [is_users_file]
+
+
+def _is_installed(file: str) -> bool:
+    """Whether an installer has put a file where modules are found besides the directories of packages."""
+    entries = [os.path.abspath(entry) + os.sep for entry in sys.path]
+    entry = max((entry for entry in entries if file.startswith(entry)), key=len, default=None)
+    return entry is not None and file[len(entry) :].split(os.sep)[0] in _installed(entry)
+
+
+@functools.cache
+def _installed(entry: str) -> frozenset[str]:
+    """Return the files and folders in a directory (or archive) that belong to installed packages."""
+    if os.path.isdir(entry) and not any(name.endswith(".dist-info") for name in os.listdir(entry)):
+        return frozenset()
+    from importlib.metadata import distributions  # 20 ms, which hardly anybody has to wait for
+
+    found: set[str] = set()
+    for each in distributions(path=[entry.rstrip(os.sep)]):
+        record = each.read_text("RECORD") or ""
+        found.update(line.partition(",")[0].partition("/")[0] for line in record.splitlines())
+    return frozenset(name for name in found if name not in ("", "..") and not name.endswith(".dist-info"))
