@@ -29,6 +29,7 @@ from .config import Config
 from .engine.kernels import warmup
 from .errors import (
     ArityError,
+    BusyError,
     DebugError,
     DtypeError,
     LeakError,
@@ -98,6 +99,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentSpec",
     "ArityError",
+    "BusyError",
     "Cache",
     "Config",
     "Constant",

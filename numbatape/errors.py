@@ -35,6 +35,10 @@ class OutputError(SpecError, TypeError):
     """The function's result does not fit the verb: a gradient needs one real scalar."""
 
 
+class BusyError(NumbatapeError, RuntimeError):
+    """A second call of a cache, bound callable or pullback while the first is under way."""
+
+
 class UnsupportedOperationError(NumbatapeError, TypeError):
     """A NumPy function, or a use of one, that numbatape cannot differentiate."""
 

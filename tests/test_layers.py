@@ -8,6 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
     {"errors", "config"},
+    {"threads"},
     {"jit"},
     {"tape"},
     {"ops"},

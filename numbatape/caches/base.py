@@ -9,6 +9,8 @@ import warnings
 import numpy as np
 
 from ..config import Config
+from ..threads import Turn
+from .alone import one_at_a_time
 from .arguments import Flattened, as_constant, check_same, is_mark, like_prepared, require_active
 from .debug import checked_reverse
 from .program import Evaluator, Program, VariantWorkspace
@@ -33,7 +35,11 @@ def python_function(function):
 
 
 class PreparedCache:
-    """Base of the prepared caches: a program, and one thread's workspaces for it."""
+    """Base of the prepared caches: a program, and one thread's workspaces for it.
+
+    Its memory serves one call at a time: what uses it is `one_at_a_time`, or a steady call that takes its
+    turn itself.
+    """
 
     mode = "reverse"
 
@@ -43,6 +49,7 @@ class PreparedCache:
         self._given = given  # the arguments of preparation, a callable dataclass first
         self._kwargs = kwargs
         self._names = names
+        self._turn = Turn()
         self._evaluator = Evaluator(program)
         self._space = self._evaluator.forward(prepared)  # the workspace of the last call
         self._ready()
@@ -76,6 +83,7 @@ class PreparedCache:
     def clone(self):
         """Return a cache with the same tapes and workspaces of its own, for another thread."""
         other = copy.copy(self)
+        other._turn = Turn()
         other._evaluator = Evaluator(self._program)
         other._space = other._evaluator.workspace(self._space.variant, self._space.plan.dimensions)
         other._ready()
@@ -112,6 +120,7 @@ class PreparedCache:
             space.reverse()
         self._space = space
 
+    @one_at_a_time
     def resize(self, *args) -> None:
         """Prepare for arguments of other sizes, so that the next call with such sizes finds all ready.
 

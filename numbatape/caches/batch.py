@@ -110,7 +110,7 @@ class Batch:
                 space.inputs[slot][...] = array[lanes]
             outcome = space.forward()
             if outcome == status.DONE:
-                variant.hits += count
+                variant.counter[0] += count
                 visit(space, place, count)
                 return
             if outcome != status.GUARD:

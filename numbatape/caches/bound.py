@@ -12,6 +12,7 @@ from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace.record import Output
+from .alone import in_turn
 from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
@@ -58,6 +59,7 @@ def bind(cache, args, out) -> Bound:
                 buffer[...] = view
         return float(value_of(there))
 
+    elsewhere = in_turn(cache._turn, elsewhere)
     bound = Bound()
     parts = iter(buffers)
     bound.out = per_argument(flat, [None if s.kind == "static" else next(parts) for s in flat.specs])
@@ -69,7 +71,9 @@ def bind(cache, args, out) -> Bound:
         space.frame[WORD[name]] = rows.ctypes.data
         space.frame[WORD[f"{name}_COUNT"]] = len(rows)
     value = space.outputs[output.number].reshape(-1)
-    bound.__call__, words = kernels.call_of("bound", space.address, value, elsewhere)
+    bound.__call__, words = kernels.call_of(
+        "bound", space.address, value, elsewhere, space.variant.counter, cache._turn
+    )
     bound._alive = words, value, space, tables, elsewhere
     return bound
 
@@ -98,21 +102,27 @@ def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
             buffer[...] = there.gradients[k]
         return float(value_of(there))
 
+    turn, elsewhere = cache._turn, in_turn(cache._turn, elsewhere)
     bound = Bound()
     bound.out, bound.__call__, bound._alive = out, elsewhere, ()
     if output is None or space.variant.single_use or cache._program.config.debug_mode:
         return bound
     value = space.outputs[output.number].reshape(-1)
-    gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
+    gradient, words = kernels.call_of("gradient", space.address, value, _stopped, space.variant.counter)
 
     def run() -> float:
-        for cells, leaf in inputs:
-            cells[...] = leaf
-        if gradient() is None:
-            return elsewhere()
-        for (buffer, _), view in zip(buffers, views, strict=True):
-            buffer[...] = view
-        return float(value[0])
+        if not turn.busy:
+            turn.busy = True
+            try:
+                for cells, leaf in inputs:
+                    cells[...] = leaf
+                if gradient() is not None:
+                    for (buffer, _), view in zip(buffers, views, strict=True):
+                        buffer[...] = view
+                    return float(value[0])
+            finally:
+                turn.busy = False
+        return elsewhere()
 
     bound.__call__, bound._alive = run, (words, value, space)
     return bound
@@ -159,7 +169,7 @@ def _elsewhere(cache, x, out) -> Callable[[], float]:
     gradient, hessian = out
 
     def elsewhere() -> float:
-        value, gradient[...], hessian[...] = cache._general(x)
+        value, gradient[...], hessian[...] = cache._general(x)  # in its turn
         return float(value)
 
     return elsewhere
@@ -184,23 +194,28 @@ def bind_compressed(cache, known, x, out) -> Bound:
     value = space.outputs[result.number].reshape(-1)
     flat_products, place, target = places(known, products)
     cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
-    sweep, words = kernels.call_of("bound_value", space.address, value, _stopped)
+    sweep, words = kernels.call_of("bound_value", space.address, value, _stopped, space.variant.counter)
     matrix[:] = 0.0
-    clean = True
+    clean, turn = True, cache._turn
 
     def run() -> float:
         nonlocal clean
-        cells[...] = x
-        result = sweep()
-        if result is None:
-            clean = False
-            return elsewhere()
-        if not clean:
-            matrix[:] = 0.0
-            clean = True
-        gradient[...] = from_gradient
-        matrix[target] = flat_products.take(place, out=entries, mode="clip")
-        return result
+        if not turn.busy:
+            turn.busy = True
+            try:
+                cells[...] = x
+                result = sweep()
+                if result is not None:
+                    if not clean:
+                        matrix[:] = 0.0
+                        clean = True
+                    gradient[...] = from_gradient
+                    matrix[target] = flat_products.take(place, out=entries, mode="clip")
+                    return result
+                clean = False
+            finally:
+                turn.busy = False
+        return elsewhere()
 
     run()
     bound.__call__, bound._alive = run, (words, value, space)
@@ -238,6 +253,8 @@ def bind_outputs(cache, derived: Derived, x, out) -> Bound:
         space.frame[WORD[name]] = rows.ctypes.data
         space.frame[WORD[f"{name}_COUNT"]] = len(rows)
     flat = value.reshape(-1)
-    bound.__call__, words = kernels.call_of("bound_value", space.address, flat, elsewhere)
+    bound.__call__, words = kernels.call_of(
+        "bound_value", space.address, flat, elsewhere, space.variant.counter, cache._turn
+    )
     bound._alive = words, flat, space, copies_in, copies_out, elsewhere, x, out
     return bound

@@ -9,6 +9,7 @@ from ..trace import pytrees
 from ..trace.nested.derived import pushforward
 from . import jacobian as dense
 from . import quick
+from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .derived import Derived, outputs_of
@@ -49,6 +50,7 @@ class DerivativeCache(PreparedCache):
         count = len(arrays) // 2
         return self._push(tuple(zip(arrays[:count], arrays[count:], strict=True)))
 
+    @one_at_a_time
     def _push(self, pairs):
         self._quick = None
         primals, tangents = self._split(pairs)
@@ -114,6 +116,7 @@ class DerivativeCache(PreparedCache):
         """Return ``(value, Jacobian)``, by chunks of columns."""
         return self._general(*args) if self._steady is None else self._steady(*args)
 
+    @one_at_a_time
     def _general(self, *args):
         self._steady = None
         flat = self._flatten(args)
@@ -125,6 +128,7 @@ class DerivativeCache(PreparedCache):
         """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
         return self._gradient(*args) if self._slope is None else self._slope(*args)
 
+    @one_at_a_time
     def _gradient(self, *args):
         self._slope = None
         flat = self._flatten(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import SpecError
 from . import steady
+from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
@@ -36,6 +37,7 @@ class GradientCache(PreparedCache):
         self.call_one = call if one is None else one
         self._alive = alive
 
+    @one_at_a_time
     def _general(self, *args):
         """Serve any call, and arrange for the next one like it to be steady."""
         flat = self._flatten(args)
@@ -57,6 +59,7 @@ class GradientCache(PreparedCache):
         grads = gradients_of(flat, space, copy=not config.reuse_buffers)
         return grads if config.friendly_tangents else Layout.of(flat).ravel(grads)
 
+    @one_at_a_time
     def run(self, args, args_to_zero=None, out=None):
         """Serve a call with options; see `value_and_gradient`."""
         flat = self._flatten(args)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from ..config import Config
 from ..engine import Plan, Workspace, make_plan
 from ..engine.frame import WORD
@@ -39,11 +40,16 @@ class Variant:
         self.sharing = sharing_of(flat) if recording.writes_inputs and len(flat.traced()) > 1 else None
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
-        self.hits = 0
+        self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
         self._values = values
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
+
+    @property
+    def hits(self) -> int:
+        """The number of calls that took this path to its end."""
+        return int(self.counter[0])
 
     def laned(
         self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]
@@ -191,7 +197,7 @@ class Program:
         self.traces = 0
         self.version = 0  # counts the times that captured values changed
         self.environment = Environment(function)
-        self._lock = threading.RLock()
+        self._lock = threads.survives_fork(threading.RLock())
 
     def refresh(self) -> None:
         """Forget all traces if a captured value is no longer what it was."""
@@ -339,7 +345,7 @@ class Evaluator:
                 variant = self._after_failure(space, flat, failure(space, outcome), fresh)
                 fresh = True
                 continue
-            variant.hits += 1
+            variant.counter[0] += 1
             if variant.single_use:
                 return space
             if len(self._last) > 4 * program.config.max_variants:

@@ -14,6 +14,7 @@ from ..trace.nested.derived import pullback
 from ..trace.record import Output
 from . import jacobian as dense
 from . import quick
+from .alone import one_at_a_time
 from .base import PreparedCache
 from .derivative import single
 from .derived import Derived
@@ -35,6 +36,7 @@ class PullbackCache(PreparedCache):
         """Return ``(value, Jacobian)``, by chunks of rows."""
         return self._general(*args) if self._steady is None else self._steady(*args)
 
+    @one_at_a_time
     def _general(self, *args):
         self._steady = None
         flat = self._flatten(args)
@@ -43,6 +45,7 @@ class PullbackCache(PreparedCache):
         self._steady = quick.jacobian(self, flat, self._rows, self._general, by_columns=False)
         return value, single(flat, assembled)
 
+    @one_at_a_time
     def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
         flat = self._flatten(args)

@@ -56,7 +56,7 @@ def make(
     environment = derived.program.environment
     rebound = None if environment.empty else environment.rebound
     dummy = np.zeros(1)
-    sweep, words = kernels.call_of("watched", space.address, dummy, _stopped)
+    sweep, words = kernels.call_of("watched", space.address, dummy, _stopped, space.variant.counter)
     space.alive = words, dummy
     skip = evaluator.lanes
     rows = []
@@ -66,21 +66,25 @@ def make(
                 rows.append((cells, "array", np.dtype(spec.dtype), (lanes, *np.shape(leaf))))
         elif spec.level == ACTIVE:
             rows.append((cells, spec.kind, np.dtype(spec.dtype), np.shape(leaf)))
-    count = len(rows)
+    count, turn, loaded = len(rows), cache._turn, space.constants
 
     def call(*arrays):
-        if len(arrays) == count and (rebound is None or not rebound()):
-            for x, (cells, kind, dtype, shape) in zip(arrays, rows):  # noqa: B905 (0.1 us; they are as many)
-                if x.__class__ is ndarray:
-                    # NumPy's own dtypes are single objects; another of the same meaning goes the general way.
-                    if kind != "array" or x.dtype is not dtype or x.shape != shape:
+        if len(arrays) == count and (rebound is None or not rebound()) and not turn.busy:
+            turn.busy = True
+            try:
+                for x, (cells, kind, dtype, shape) in zip(arrays, rows):  # noqa: B905 (0.1 us; they are as many)
+                    if x.__class__ is ndarray:
+                        # Dtypes of NumPy are single objects; another of the same meaning goes on below.
+                        if kind != "array" or x.dtype is not dtype or x.shape != shape:
+                            break
+                    elif kind == "array" or (x.__class__ is not float and x.__class__ is not np.float64):
                         break
-                elif kind == "array" or (x.__class__ is not float and x.__class__ is not np.float64):
-                    break
-                cells[...] = x
-            else:
-                if sweep() is not None:
-                    return wrap()
+                    cells[...] = x
+                else:
+                    if space.constants is loaded and sweep() is not None:
+                        return wrap()
+            finally:
+                turn.busy = False
         return general(*arrays)
 
     return call

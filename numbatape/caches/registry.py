@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..config import Config
+from ..threads import survives_fork
 from .arguments import Flattened
 from .derived import Derived
 from .program import Evaluator, Program
@@ -25,7 +26,7 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
-_lock = threading.Lock()
+_lock = survives_fork(threading.Lock())
 
 
 class Shelf:
@@ -40,7 +41,7 @@ class Shelf:
         self._idle: dict[tuple, list[Evaluator]] = {}
         self._derived: dict[tuple, Derived] = {}
         self._lent: dict[tuple, list] = {}
-        self._lock = threading.Lock()
+        self._lock = survives_fork(threading.Lock())
         _shelves.add(self)
 
     def __reduce__(self):

@@ -10,6 +10,7 @@ from ..errors import SpecError
 from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
 from . import compressed, quick
+from .alone import one_at_a_time
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real
@@ -53,6 +54,7 @@ class HvpCache(PreparedCache):
             lambda: (number(), gradient.copy(), product.copy()),
         )
 
+    @one_at_a_time
     def multiply(self, vectors, args):
         """Return (value, gradient, Hessian-vector product)."""
         self._quick = None
@@ -191,6 +193,7 @@ class HessianCache(HvpCache):
         """Return (value, gradient, Hessian)."""
         return self._general(*args) if self._steady is None else self._steady(*args)
 
+    @one_at_a_time
     def _general(self, *args):
         self._steady = None
         flat = self._flatten(args)

@@ -18,6 +18,7 @@ from ..sparse.compression import (
 )
 from ..sparse.pattern import Pattern, hessian_pattern, jacobian_pattern
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
+from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .complex_leaves import require_real
@@ -159,6 +160,7 @@ class SparseJacobianCache(SparseCache):
             return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
         return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
 
+    @one_at_a_time
     def jacobian(self, args):
         """Return (value, sparse Jacobian)."""
         flat = self._flatten(args)
@@ -214,6 +216,7 @@ class SparseHessianCache(SparseCache):
     def _shapes(self, flat, primal, compression):
         return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
 
+    @one_at_a_time
     def hessian(self, args):
         """Return (value, gradient, sparse Hessian)."""
         flat = self._flatten(args)

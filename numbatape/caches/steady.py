@@ -2,7 +2,8 @@
 
 It checks the arguments' class, dtype and shape, copies them in, enters one kernel (which compares
 watched constants, sweeps forward and back) and copies the gradients out: 0.7 µs around the sweeps.
-What it does not know it hands to the general call.
+What it does not know it hands to the general call, as it does while another call is under way. A closure
+that another thread got hold of before this one loaded other constants sees that they are not its own.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
     environment = cache._program.environment
     rebound = None if environment.empty else environment.rebound
     value = space.outputs[output.number].reshape(-1)
-    gradient, words = kernels.call_of("gradient", space.address, value, _stopped)
+    turn, loaded, hits = cache._turn, space.constants, space.variant.counter
+    gradient, words = kernels.call_of("gradient", space.address, value, _stopped, hits)
     space.alive = words, value
     number = _number(space.variant.recording.values[output.number])
     if flat.is_complex:
-        return (steady_complex.make(flat, space, (gradient, value, number), rebound, general),)
+        return (steady_complex.make(flat, space, (gradient, value, number), rebound, general, turn),)
     grads = _packer(flat, space, cache._program.config.reuse_buffers)
     traced = [
         (leaf, spec) for leaf, spec in zip(flat.leaves, flat.specs, strict=True) if spec.level != STATIC
@@ -81,15 +83,22 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
                 and x.shape == shape
                 and not rest
                 and (rebound is None or not rebound())
+                and not turn.busy
             ):
-                cells[...] = x
-                if gradient() is not None:
-                    return value[0], (copy(),) + constants if lone else grads()  # noqa: RUF005  (100 ns)
+                turn.busy = True
+                try:
+                    cells[...] = x
+                    if space.constants is loaded and gradient() is not None:
+                        return value[0], (copy(),) + constants if lone else grads()  # noqa: RUF005  (100 ns)
+                finally:
+                    turn.busy = False
             return general() if x is _MISSING else general(x, *rest)
 
         made = kernels.steady_call(
             space.address,
             call_one,
+            turn,
+            hits,
             shape=shape,
             cells=cells,
             dtype=dtype,
@@ -107,17 +116,21 @@ def make(cache, flat: Flattened, space: VariantWorkspace, output, general):
     count = len(rows)
 
     def call_many(*args):
-        if len(args) == count and (rebound is None or not rebound()):
-            for x, (cells, spec, shape) in zip(args, rows, strict=True):
-                if spec.kind == "float":
-                    if x.__class__ is not float:
+        if len(args) == count and (rebound is None or not rebound()) and not turn.busy:
+            turn.busy = True
+            try:
+                for x, (cells, spec, shape) in zip(args, rows, strict=True):
+                    if spec.kind == "float":
+                        if x.__class__ is not float:
+                            break
+                    elif x.__class__ is not ndarray or x.dtype != spec.dtype or x.shape != shape:
                         break
-                elif x.__class__ is not ndarray or x.dtype != spec.dtype or x.shape != shape:
-                    break
-                cells[...] = x
-            else:
-                if gradient() is not None:
-                    return value[0] if number is None else number(value[0]), grads()
+                    cells[...] = x
+                else:
+                    if space.constants is loaded and gradient() is not None:
+                        return value[0] if number is None else number(value[0]), grads()
+            finally:
+                turn.busy = False
         return general(*args)
 
     return (call_many,)

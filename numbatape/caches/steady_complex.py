@@ -10,13 +10,15 @@ from .arguments import STATIC, Flattened
 from .program import VariantWorkspace
 
 
-def make(flat: Flattened, space: VariantWorkspace, sweep: tuple, rebound, general):
+def make(flat: Flattened, space: VariantWorkspace, sweep: tuple, rebound, general, turn):
     """Return the closure.
 
     Parameters
     ----------
     sweep
         The kernel's call, a view of the function's value, and what makes a number of it (or None).
+    turn
+        Whose turn it is to use the workspace.
     """
     gradient, value, number = sweep
     rows: list[tuple] = []  # (views of a leaf's parts, class, dtype, shape), one a differentiated argument
@@ -34,7 +36,7 @@ def make(flat: Flattened, space: VariantWorkspace, sweep: tuple, rebound, genera
             kind = np.ndarray if is_array else complex if spec.part else float
             rows.append(([cells], kind, np.dtype(spec.whole_dtype), np.shape(leaf)))
             packed.append(([adjoint], is_array))
-    count = len(rows)
+    count, loaded = len(rows), space.constants
 
     def pack(entry):
         if entry is None:
@@ -45,17 +47,23 @@ def make(flat: Flattened, space: VariantWorkspace, sweep: tuple, rebound, genera
         return join(*views) if is_array else join(*(view[()] for view in views))
 
     def call(*args):
-        if len(args) == count and (rebound is None or not rebound()):
-            for x, (cells, kind, dtype, shape) in zip(args, rows, strict=True):
-                if x.__class__ is not kind or (kind is np.ndarray and (x.dtype != dtype or x.shape != shape)):
-                    break
-                if len(cells) == 1:
-                    cells[0][...] = x
+        if len(args) == count and (rebound is None or not rebound()) and not turn.busy:
+            turn.busy = True
+            try:
+                for x, (cells, kind, dtype, shape) in zip(args, rows, strict=True):
+                    if x.__class__ is not kind or (
+                        kind is np.ndarray and (x.dtype != dtype or x.shape != shape)
+                    ):
+                        break
+                    if len(cells) == 1:
+                        cells[0][...] = x
+                    else:
+                        cells[0][...], cells[1][...] = x.real, x.imag
                 else:
-                    cells[0][...], cells[1][...] = x.real, x.imag
-            else:
-                if gradient() is not None:
-                    return value[0] if number is None else number(value[0]), tuple(map(pack, packed))
+                    if space.constants is loaded and gradient() is not None:
+                        return value[0] if number is None else number(value[0]), tuple(map(pack, packed))
+            finally:
+                turn.busy = False
         return general(*args)
 
     return call

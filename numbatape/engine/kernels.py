@@ -52,35 +52,44 @@ def sweeps() -> dict:
     return {name: loaded.function(name) for name in names}
 
 
-def call_of(name: str, frame_address: int, value: np.ndarray, fallback):
+def call_of(name: str, frame_address: int, value: np.ndarray, fallback, hits: np.ndarray, turn=None):
     """Return a builtin that runs a sweep on a frame and returns ``value[0]`` as a float.
 
-    ``fallback()`` gives the result where the sweep stops early. What the addresses point to must
+    ``fallback()`` gives the result where the sweep stops early, or another call has the ``turn`` (None:
+    the caller has it). ``hits`` counts the sweeps that do not stop. What the addresses point to must
     stay alive as long as the builtin; the second result holds its own words.
     """
-    sweep = jit.load("sweeps", sweep_source()).address[name]
-    single = int(value.dtype == np.float32)
-    words = np.array([frame_address, sweep, value.ctypes.data, single, id(fallback)], np.int64)
-    return jit.make_builtin(words), words
+    numbers = {
+        "frame": frame_address,
+        "sweep": jit.load("sweeps", sweep_source()).address[name],
+        "value": value.ctypes.data,
+        "single": int(value.dtype == np.float32),
+        "fallback": id(fallback),
+        "hits": hits.ctypes.data,
+        **jit.turn_words(turn),
+    }
+    words = np.array([numbers[name] for name in jit.BUILTIN_WORDS], np.int64)
+    return jit.make_builtin(words), (words, fallback, hits, turn)
 
 
-def steady_call(frame_address: int, closure, **parts):
+def steady_call(frame_address: int, closure, turn, hits: np.ndarray, **parts):
     """Return the builtin of a gradient's steady call and what it refers to; None if there is none here.
 
-    ``closure`` serves what it cannot. Parts are those of `numbatape.jit.steady.WORDS`: numbers, or
-    objects that are taken by address.
+    ``closure`` serves what it cannot; ``turn`` and ``hits`` as in `call_of`. Parts are those of
+    `numbatape.jit.steady.WORDS`: numbers, or objects that are taken by address.
     """
     if not jit.steady_available():
         return None
     sweep = jit.load("sweeps", sweep_source()).address["gradient"]
     numbers = {"frame": frame_address, "sweep": sweep, "closure": id(closure), "array_type": id(np.ndarray)}
+    numbers |= {"hits": hits.ctypes.data, **jit.turn_words(turn)}
     shape = np.array([*parts.pop("shape"), 0], np.int64)
     cells = parts.pop("cells")
     numbers |= {"shape": shape.ctypes.data, "cells": cells.ctypes.data, "bytes": cells.nbytes}
     for name, part in parts.items():
         numbers[name] = part if type(part) is int else 0 if part is None else id(part)
     words = np.array([numbers[name] for name in jit.STEADY_WORDS], np.int64)
-    return jit.make_steady(words), (words, shape, cells, closure, parts)
+    return jit.make_steady(words), (words, shape, cells, closure, turn, hits, parts)
 
 
 def warmup(dtypes=("f64",)) -> list[str]:

@@ -5,13 +5,15 @@ kernel does not import Numba: a fresh process pays 40 ms for ``llvmlite.binding`
 a kernel, where Numba's own cache takes 300 ms before the first kernel.
 """
 
-from .builtin import make_builtin
+from .builtin import WORDS as BUILTIN_WORDS
+from .builtin import make_builtin, turn_words
 from .loader import Kernels, kernel_info, load
 from .steady import WORDS as STEADY_WORDS
 from .steady import available as steady_available
 from .steady import make_steady
 
 __all__ = [
+    "BUILTIN_WORDS",
     "STEADY_WORDS",
     "Kernels",
     "kernel_info",
@@ -19,4 +21,5 @@ __all__ = [
     "make_builtin",
     "make_steady",
     "steady_available",
+    "turn_words",
 ]

@@ -1,9 +1,9 @@
 """A sweep as a Python builtin without arguments: 90 ns around the kernel, where ctypes takes 300.
 
 One small function in LLVM IR (no Numba) serves them all: a ``PyCFunction`` whose ``self`` is the
-address of five words (`WORDS`) as a Python int. It releases the interpreter lock, enters the sweep,
-and returns the value as a float; where the sweep stops it calls the fallback. It touches Python
-through the documented C API alone, so no object layout is relied upon.
+address of some words (`WORDS`) as a Python int. It takes its turn, releases the interpreter lock, enters
+the sweep, and returns the value as a float; where the sweep stops, or another call is under way, it calls
+the fallback. It touches Python through the documented C API, and the flag of a `Turn`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import store
-from .loader import link
+from ..threads import Turn
+from . import loader, store
 
 API = (
     "PyLong_AsLongLong",
@@ -25,8 +25,9 @@ API = (
     "PyObject_CallNoArgs",
 )
 METH_NOARGS = 4
-# Addresses of the frame, the sweep and the value; whether that is a float32; the fallback.
-WORDS = ("frame", "sweep", "value", "single", "fallback")
+# Addresses of the frame, the sweep and the value; whether that is a float32; the fallback; the address of
+# the flag of a `Turn`, 0 if the caller has the turn, and what it holds; the address of a counter of sweeps.
+WORDS = ("frame", "sweep", "value", "single", "fallback", "turn", "free", "taken", "hits")
 
 
 class _MethodDef(ctypes.Structure):
@@ -58,15 +59,28 @@ def _module_text(symbol: str) -> str:
     function = ir.Function(module, ir.FunctionType(pointer, [pointer, pointer]), symbol)
     builder = ir.IRBuilder(function.append_basic_block())
     words = builder.inttoptr(builder.call(as_long, [function.args[0]]), i64.as_pointer())
-    frame, entry, value, single, fallback = (
+    frame, entry, value, single, fallback, turn, free, taken, hits = (
         builder.load(builder.gep(words, [ir.Constant(i32, k)])) for k in range(len(WORDS))
     )
+    flag, counter = (builder.inttoptr(word, i64.as_pointer()) for word in (turn, hits))
+    has_flag = builder.icmp_signed("!=", turn, i64(0))
+
+    def fall_back():
+        builder.ret(builder.call(call_none, [builder.inttoptr(fallback, pointer)]))
+
+    with builder.if_then(has_flag):
+        with builder.if_then(builder.icmp_signed("!=", builder.load(flag), free)):
+            fall_back()
+        builder.store(taken, flag)
     sweep = builder.inttoptr(entry, ir.FunctionType(i64, [i64, i64]).as_pointer())
     thread = builder.call(save, [])
     outcome = builder.call(sweep, [frame, i64(0)])
     builder.call(restore, [thread])
+    with builder.if_then(has_flag):
+        builder.store(free, flag)
     with builder.if_then(builder.icmp_signed("!=", outcome, i64(0))):
-        builder.ret(builder.call(call_none, [builder.inttoptr(fallback, pointer)]))
+        fall_back()
+    builder.store(builder.add(builder.load(counter), i64(1)), counter)
     with builder.if_then(builder.icmp_signed("!=", single, i64(0))):
         narrow = builder.load(builder.inttoptr(value, ir.FloatType().as_pointer()))
         builder.ret(builder.call(from_double, [builder.fpext(narrow, ir.DoubleType())]))
@@ -80,16 +94,22 @@ def definition(name: str, module_text: Callable[[str], str], flags: int, *needs:
     """Return the method whose IR ``module_text(symbol)`` is, and which calls what it needs by symbol."""
     import llvmlite.binding as llvm
 
-    key = store.key_of(module_text("call"))
-    compiled = store.read(name, key)
-    if compiled is None:
-        text = module_text(f"nt_{key}_call")
-        module = llvm.parse_assembly(text)
-        target = llvm.Target.from_triple(llvm.get_process_triple())
-        code = target.create_target_machine(opt=2, jit=True).emit_object(module)
-        compiled = store.ObjectFile(("call",), needs, code)
-        store.write(name, key, compiled, text)
-    return _MethodDef(name.encode(), link(compiled, key).address["call"], flags, None)
+    with loader.lock:
+        key = store.key_of(module_text("call"))
+        compiled = store.read(name, key)
+        if compiled is None:
+            text = module_text(f"nt_{key}_call")
+            module = llvm.parse_assembly(text)
+            target = llvm.Target.from_triple(llvm.get_process_triple())
+            code = target.create_target_machine(opt=2, jit=True).emit_object(module)
+            compiled = store.ObjectFile(("call",), needs, code)
+            store.write(name, key, compiled, text)
+        return _MethodDef(name.encode(), loader.link(compiled, key).address["call"], flags, None)
+
+
+def turn_words(turn: Turn | None) -> dict[str, int]:
+    """Return the words about a turn: its flag's address, and what stands there when it is free or taken."""
+    return {"turn": 0 if turn is None else turn.address, "free": id(False), "taken": id(True)}
 
 
 def new_function(method: _MethodDef, words: np.ndarray):
@@ -101,6 +121,6 @@ def new_function(method: _MethodDef, words: np.ndarray):
 
 
 def make_builtin(words: np.ndarray):
-    """Return a builtin ``() -> float`` over five int64 words (`WORDS`), which must outlive it."""
+    """Return a builtin ``() -> float`` over int64 words (`WORDS`), which must outlive it."""
     needs = [f"nt_python_{name}" for name in API]
     return new_function(definition("builtin", _module_text, METH_NOARGS, *needs), words)

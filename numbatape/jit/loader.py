@@ -8,9 +8,11 @@ import platform
 import sys
 import threading
 
+from .. import threads
 from . import store, symbols
 
-_lock = threading.RLock()
+lock = threading.RLock()  # one engine, one compiler; Numba's own lock is global as well
+threads.keep_from_fork(lock)
 _announced = False
 _compiled: list[str] = []
 
@@ -90,7 +92,7 @@ def load(name: str, source: str) -> Kernels:
         Text of a module in the kernel language. Its functions of parameters ``(w, pc)`` are the
         entry points.
     """
-    with _lock:  # one engine, one compiler; Numba's own lock is global as well
+    with lock:
         return _load(name, source)
 
 

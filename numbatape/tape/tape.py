@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..threads import survives_fork
 from .sizes import SizeTable
 
 # Levels: what a value depends on decides when it is computed and whether it has an adjoint.
@@ -200,3 +201,8 @@ class Tape:
         if op == GUARD:
             return "guard"
         return self.names[op >> 1] + (".f32" if op & 1 else "")
+
+
+for _name in ("layout_tables", "digest"):
+    if hasattr(vars(Tape)[_name], "lock"):  # Python 3.11
+        survives_fork(vars(Tape)[_name].lock)

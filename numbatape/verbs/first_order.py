@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import optree
 
+from ..caches.alone import in_turn
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
@@ -22,6 +23,7 @@ from ..caches.results import (
     value_and_aux,
     value_of,
 )
+from ..threads import Turn
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
@@ -178,7 +180,7 @@ def vjp(f, *primals):
             space.reverse()
             return gradients_of(flat, space)
 
-        return value_of(space), pullback
+        return value_of(space), in_turn(Turn(), pullback)
 
     return dispatch(primals, outer, lambda: inner.vjp(target, primals))
 

@@ -1,0 +1,105 @@
+"""What threads and forks need: whose turn it is to use some memory, and locks that a fork opens.
+
+A child process has one thread, the one that forked. What another thread held at that moment stays
+held for ever, unless it is let go of in the child: that is done here for flags and locks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+
+from .errors import BusyError
+
+HEAD = object.__basicsize__
+
+
+class Turn:
+    """Whether a call is under way in memory that serves one call at a time.
+
+    To test `busy` and to set it, with no call in between, is one step: CPython hands the interpreter
+    lock to another thread at calls and at jumps backwards only, and runs signal handlers only there.
+    So callers write ``turn.busy = True``, ``try:``, and ``finally: turn.busy = False`` in line: in the
+    methods of a context manager an interrupt would find a place to leave the flag set.
+
+    Compiled code reads and writes the attribute as the word at `address`, which holds the address of
+    ``True`` or ``False``. It counts no references: it puts back what it took before it returns.
+    """
+
+    __slots__ = ("__weakref__", "busy")
+
+    busy: bool
+
+    def __init__(self):
+        self.busy = False
+        _turns.add(self)
+
+    @property
+    def address(self) -> int:
+        """The address of the attribute ``busy``."""
+        return id(self) + _PLACE
+
+
+_turns: weakref.WeakSet[Turn] = weakref.WeakSet()
+_locks: weakref.WeakSet = weakref.WeakSet()
+
+
+def _place() -> int:
+    """Return where in a `Turn` the attribute ``busy`` is."""
+    probe, seen = Turn(), []
+    for value in (True, False):
+        probe.busy = value
+        words = range(HEAD, Turn.__basicsize__, 8)
+        seen.append([k for k in words if ctypes.c_void_p.from_address(id(probe) + k).value == id(value)])
+    if seen[0] != seen[1] or len(seen[0]) != 1:
+        raise ImportError("numbatape needs CPython, whose objects have their attributes in __slots__ order")
+    return seen[0][0]
+
+
+_PLACE = _place()
+
+
+def alone(turn: Turn, call, /, *args, **kwargs):
+    """Return ``call(*args, **kwargs)``, made while nobody else has the turn.
+
+    Raises
+    ------
+    BusyError
+        If a call is under way.
+    """
+    if turn.busy:
+        raise BusyError(
+            "this cache (or bound callable, or pullback) is in the middle of another call: one of another "
+            "thread, or the call whose rule makes this one. Give each its own, cache.clone(), or use the "
+            "one-shot verbs (nt.value_and_grad, nt.hvp, nt.jacobian, ...), which several threads may call at "
+            "once and a rule inside of a call"
+        )
+    turn.busy = True
+    try:
+        return call(*args, **kwargs)
+    finally:
+        turn.busy = False
+
+
+def survives_fork(lock):
+    """Return a lock of `threading`, which will be open in a child process whoever held it at the fork."""
+    _locks.add(lock)
+    return lock
+
+
+def _in_child() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()  # as the standard library does with its own
+    for turn in _turns:
+        turn.busy = False
+
+
+def keep_from_fork(lock: threading.RLock) -> None:  # type: ignore[valid-type]
+    """Let forks wait for a lock: for what cannot be repaired in the child, as the inside of LLVM."""
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_in_child)
