@@ -1,22 +1,24 @@
 """`Batch`: a function at many points, a lane a point.
 
 Points that part at a branch are swept apart: those for which a variant's guards hold, then the others
-with the variant of their own path, traced at one of them if there is none yet.
+with the variant of their own path, traced at one of them if there is none yet. Where a sweep fails at one of
+its points they are swept in halves, until the point is alone; there the function itself runs, which may catch
+what NumPy raises. A trace that holds for the point alone at which it was made serves that point alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..engine.lanes import Lanes
-from ..errors import SpecError, UnsupportedOperationError
+from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, status
 from ..tape.tape import F64
-from ..trace import pytrees
-from .arguments import Constant, Flattened
-from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, failure
+from .arguments import Flattened
+from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, constant_contents, failure
 
 NARROWEST, WIDEST = 8, 1024
 # 2 MB. Fewer cells would stay closer to the core but be dispatched in smaller parts (garch11: 2.4 us a point,
@@ -55,8 +57,20 @@ class Batch:
         self.slots = slots
         self.reverse = reverse
 
-    def run(self, flat_at: Callable[[int], Flattened], points: list[np.ndarray], visit: Callable, fill=None):
-        """Sweep over all points.
+    def first(self, flat: Flattened) -> Lookup:
+        """Return the variant for the arguments at some point, traced if there is none."""
+        self.program.refresh()
+        return self._lookup(flat)
+
+    def run(
+        self,
+        flat_at: Callable[[int], Flattened],
+        points: list[np.ndarray],
+        visit: Callable,
+        fill: Callable | None = None,
+        usual: Lookup | None = None,
+    ) -> None:
+        """Sweep over all points, in order as far as possible.
 
         Parameters
         ----------
@@ -69,59 +83,33 @@ class Batch:
             ``chosen`` (a slice or an array of numbers) picks are in the first ``count`` lanes.
         fill
             Writes the inner lanes into a workspace.
+        usual
+            What `first` gave for the first point.
         """
-        self.program.refresh()
         count = len(points[0])
-        flat = flat_at(0)
-        usual = self.program.find(flat) or self.program.trace(flat)
+        usual = usual or self.first(flat_at(0))
         # One lane would take other kernels, which may differ in the last bit.
-        width = max(NARROWEST, min(self._width(usual, flat), count))
+        width = max(NARROWEST, min(self._width(usual.variant, flat_at(0)), count))
+        run = _Run(self, flat_at, points, visit, fill, width)
         for first in range(0, count, width):
-            pending: list[tuple[np.ndarray, Variant | None, set[int]]] = []
-            pending.append((np.arange(first, min(first + width, count)), usual, set()))
-            while pending:
-                chosen, variant, tried = pending.pop()
-                flat = flat_at(int(chosen[0]))
-                fresh = variant is None
-                if variant is None:
-                    variant = self.program.trace(flat)
-                for part, stop in self._sweep(variant, flat, chosen, points, width, visit, fill, fresh):
-                    found = self.program.find(flat_at(int(part[0])), stop, tried | {id(variant)})
-                    pending.append((part, found, tried | {id(variant)}))
+            chosen = np.arange(first, min(first + width, count))
+            run.group(Group(chosen, usual if first == 0 or not usual.alone else None))
+
+    def _lookup(self, flat: Flattened, stop: Stop | None = None, tried=frozenset()) -> Lookup:
+        """Return a variant that may hold at a point and does not part there from what is known."""
+        found = self.program.find(flat, stop, tried)
+        return self._trace(flat) if found is None else Lookup(found)
+
+    def _trace(self, flat: Flattened) -> Lookup:
+        variant = self.program.trace(flat)
+        # A function that changed what it captures is another one at the next point.
+        changed = self.program.refresh()
+        return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)
 
     def _width(self, variant: Variant, flat: Flattened) -> int:
         """Return how many points' cells fit into a core's cache."""
         cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
         return max(NARROWEST, min(WIDEST, CELLS // cells))
-
-    def _sweep(self, variant, flat, chosen, points, width, visit, fill, fresh) -> Iterator[tuple]:
-        """Sweep points with one variant; yield (points, stop) for those that take another path."""
-        space = self.evaluator.workspace(variant, flat.dimensions, (*self.inner, width))
-        space.load(flat, self.evaluator.lanes)
-        if fill is not None:
-            fill(space)
-        while len(chosen):
-            count = len(chosen)
-            rising = chosen[-1] - chosen[0] == count - 1  # they are in order
-            place = slice(int(chosen[0]), int(chosen[-1]) + 1) if rising else chosen
-            # Spare lanes repeat a point.
-            lanes = place if count == width else np.append(chosen, np.full(width - count, chosen[0]))
-            for slot, array in zip(sorted(self.slots), points, strict=True):
-                space.inputs[slot][...] = array[lanes]
-            outcome = space.forward()
-            if outcome == status.DONE:
-                variant.counter[0] += count
-                visit(space, place, count)
-                return
-            if outcome != status.GUARD:
-                raise failure(space, outcome)
-            holds, stop = self._parted(space, count)
-            if fresh and not holds[0]:
-                raise UnsupportedOperationError(
-                    "a branch hangs on the last bit of a number: NumPy's value and the kernel's differ there"
-                )
-            yield chosen[~holds], stop
-            chosen, fresh = chosen[holds], False
 
     def _parted(self, space: VariantWorkspace, count: int) -> tuple[np.ndarray, Stop]:
         """Return which points the guard that stopped a sweep holds for, and the stop of the others."""
@@ -134,25 +122,139 @@ class Batch:
         return seen == wanted, stop
 
 
-def common_length(trees, axes) -> int:
-    """Return the number of points; raise where the batched arguments differ in it."""
-    lengths = set()
-    for tree, axis in zip(trees, axes, strict=True):
-        if axis is not None:
-            for leaf in pytrees.leaves(tree):
-                if not -np.ndim(leaf) <= axis < np.ndim(leaf):
-                    raise SpecError(
-                        f"in_axes={axis} names an axis that an array of shape {np.shape(leaf)} lacks"
-                    )
-                lengths.add(np.shape(leaf)[axis])
-    if len(lengths) != 1:
-        raise ValueError(f"the batched arguments have {sorted(lengths)} points; they need the same number")
-    return lengths.pop()
+@dataclass(frozen=True)
+class Lookup:
+    """A variant for a point.
+
+    Attributes
+    ----------
+    fresh
+        Whether it was traced at this point: NumPy's own values decided there.
+    alone
+        Whether it holds for this point only: what the function saw there no guard describes (text, a caught
+        exception), or it has changed what it captures.
+    changed
+        Whether it has changed what it captures.
+    """
+
+    variant: Variant
+    fresh: bool = False
+    alone: bool = False
+    changed: bool = False
 
 
-def at_point(tree, axis: int, k: int):
-    """Return a batched argument at one point, in its role."""
-    if tree.__class__ is Constant:
-        return Constant(at_point(tree.value, axis, k))
-    leaves, structure = pytrees.flatten(tree)
-    return pytrees.unflatten(structure, [np.take(leaf, k, axis) for leaf in leaves])
+@dataclass(frozen=True)
+class Group:
+    """Points that may take one path; the numbers rise.
+
+    Attributes
+    ----------
+    found
+        The variant to sweep them with, if it is known.
+    stop, tried
+        Where they parted from the last variant, and the variants that they are known to part from.
+    error
+        Why the last variant failed at this point, which is alone in its group.
+    """
+
+    chosen: np.ndarray
+    found: Lookup | None = None
+    stop: Stop | None = None
+    tried: frozenset[int] = frozenset()
+    error: Exception | None = None
+
+
+class _Run:
+    """One sweep over all points."""
+
+    def __init__(self, batch: Batch, flat_at, points, visit, fill, width: int):
+        self.batch, self.flat_at, self.points = batch, flat_at, points
+        self.visit, self.fill, self.width = visit, fill, width
+
+    def group(self, group: Group) -> None:
+        """Sweep a group of points, and the groups that it falls into."""
+        pending = [group]
+        while pending:
+            pending += reversed(self._step(pending.pop()))
+
+    def _step(self, group: Group) -> list[Group]:
+        """Sweep those points of a group that one variant serves; return the others."""
+        flat = self.flat_at(int(group.chosen[0]))
+        found = group.found or self._found(group, flat)
+        serves = self._serves(found, group.chosen)
+        rest = [] if serves.all() else [replace(group, chosen=group.chosen[~serves], found=None)]
+        return self._sweep(found, replace(group, chosen=group.chosen[serves]), flat) + rest
+
+    def _found(self, group: Group, flat: Flattened) -> Lookup:
+        """Return the variant for a group's first point; run the function itself where its tape failed."""
+        if group.error is None:
+            return self.batch._lookup(flat, group.stop, group.tried)
+        try:
+            return self.batch._trace(flat)
+        except type(group.error) as its:
+            raise group.error from its
+
+    def _serves(self, found: Lookup, chosen: np.ndarray) -> np.ndarray:
+        """Return for which points a variant may hold, guards aside; the first is one of them."""
+        serves = np.ones(len(chosen), bool)
+        variant = found.variant
+        if found.alone:
+            serves[1:] = False
+        elif variant.contents is not None or variant.sharing is not None:
+            for k in range(1, len(chosen)):
+                flat = self.flat_at(int(chosen[k]))
+                serves[k] = variant.fits(flat, lambda flat=flat: constant_contents(flat))
+        return serves
+
+    def _sweep(self, found: Lookup, group: Group, flat: Flattened) -> list[Group]:
+        """Sweep points with one variant; return those that take another path, or fail."""
+        batch, variant, fresh = self.batch, found.variant, found.fresh
+        chosen, left = group.chosen, []
+        tried = group.tried | {id(variant)}
+        width = self._lanes(len(chosen))
+        space = batch.evaluator.workspace(variant, flat.dimensions, (*batch.inner, width))
+        space.load(flat, batch.evaluator.lanes)
+        if self.fill is not None:
+            self.fill(space)
+        while len(chosen):
+            count = len(chosen)
+            rising = chosen[-1] - chosen[0] == count - 1
+            place = slice(int(chosen[0]), int(chosen[-1]) + 1) if rising else chosen
+            # Spare lanes repeat a point.
+            lanes = place if count == width else np.append(chosen, np.full(width - count, chosen[0]))
+            for slot, array in zip(sorted(batch.slots), self.points, strict=True):
+                space.inputs[slot][...] = array[lanes]
+            try:
+                outcome = space.forward()
+            except Exception as error:  # of a rule that the user has written
+                return self._failed(Lookup(variant, fresh), chosen, error) + left
+            if outcome == status.DONE:
+                variant.counter[0] += count
+                self.visit(space, place, count)
+                break
+            if outcome != status.GUARD:
+                return self._failed(Lookup(variant, fresh), chosen, failure(space, outcome)) + left
+            holds, stop = batch._parted(space, count)
+            if fresh and not holds[0]:
+                raise UnsupportedOperationError(
+                    "a branch hangs on the last bit of a number: NumPy's value and the kernel's differ there"
+                )
+            left.insert(0, Group(chosen[~holds], None, stop, tried))
+            chosen, fresh = chosen[holds], fresh and bool(holds[0])
+        return left
+
+    def _failed(self, found: Lookup, chosen: np.ndarray, error: Exception) -> list[Group]:
+        """Return smaller groups of points of which one fails, down to that one, where the function runs."""
+        if len(chosen) == 1:
+            if found.fresh:
+                raise error
+            return [Group(chosen, error=error)]
+        middle = len(chosen) // 2
+        return [Group(chosen[:middle], found), Group(chosen[middle:], Lookup(found.variant))]
+
+    def _lanes(self, count: int) -> int:
+        """Return how many lanes to sweep so many points in; few widths, because each has a plan."""
+        lanes = NARROWEST
+        while lanes < count:
+            lanes *= 8
+        return min(lanes, self.width)

@@ -199,13 +199,15 @@ class Program:
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())
 
-    def refresh(self) -> None:
-        """Forget all traces if a captured value is no longer what it was."""
-        if self.environment.rebound() or self.environment.rewritten():
+    def refresh(self) -> bool:
+        """Forget all traces if a captured value is no longer what it was; return whether that is so."""
+        changed = self.environment.rebound() or self.environment.rewritten()
+        if changed:
             with self._lock:
                 self.variants.clear()
                 self.environment = Environment(self.function)
                 self.version += 1
+        return changed
 
     def trace(self, flat: Flattened) -> Variant:
         """Run the function on traced arguments and keep the tape."""

@@ -8,10 +8,11 @@ from . import indexing, structural, cast, fft, calls  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 
-__all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
+__all__ = ["BY_FUNCTION", "FALLIBLE", "OPCODE", "OPS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
 
 OPS = freeze()
 OPCODE = {op.name: k for k, op in enumerate(OPS)}
+FALLIBLE = frozenset(k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and op.fallible)
 BY_FUNCTION = {f: op for op in reversed(OPS) for f in op.numpy}
 
 

@@ -17,6 +17,7 @@ def positions(rng, shapes):
     "(m,k),(n)->(n,k)",
     index="b",
     linear=True,
+    fallible=True,
     cases=(
         ((5, 3), (4,)),
         ((1, 2), (3,)),
@@ -67,6 +68,7 @@ class Take:
     np.take,
     index="b",
     linear=True,
+    fallible=True,
     cases=(((5,), (4,)), ((1,), (3,)), ((5,), (1,)), ((3,), (0,)), ((0,), (0,))),
     make=positions,
 )
@@ -97,6 +99,7 @@ class Take1:
     "(n,k),(n)->(m,k)",
     index="b",
     linear=True,
+    fallible=True,
 )
 class Scatter:
     """The transpose of `take`: rows added up at their positions in a matrix of zeros."""
@@ -129,6 +132,7 @@ class Scatter:
     "(n),(n)->(m)",
     index="b",
     linear=True,
+    fallible=True,
 )
 class Scatter1:
     """The transpose of `take1`."""

@@ -84,6 +84,7 @@ def subtract_product(v, c, stride, a, sa0, sa1, b, m, n, k):
     scratch="2*n*n",
     cases=SQUARES,
     make=positive_definite,
+    fallible=True,
 )
 class Cholesky:
     """``A = L L^T`` of A's lower triangle, which alone gets an adjoint.
@@ -175,6 +176,7 @@ class Cholesky:
     scratch="2*n*n+n+n*k",
     cases=SYSTEMS,
     make=well_conditioned,
+    fallible=True,
 )
 class Solve:
     """``X = A^-1 B``; ``T = A^-T Xbar``, ``Bbar += T``, ``Abar -= T X^T`` (Giles 2008, 2.3.1)."""
@@ -201,7 +203,15 @@ class Solve:
                 add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
 
 
-@array_op("inv", "(n,n)->(n,n)", np.linalg.inv, scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
+@array_op(
+    "inv",
+    "(n,n)->(n,n)",
+    np.linalg.inv,
+    scratch="2*n*n+n",
+    cases=SQUARES,
+    make=well_conditioned,
+    fallible=True,
+)
 class Inv:
     """``Z = A^-1``; ``Abar -= Z^T Zbar Z^T`` (Giles 2008, section 2.2.3)."""
 

@@ -149,6 +149,9 @@ class ArrayOp:
         elements side by side, in the result and in an operand whose core is strided.
     reach
         The largest core size n for which ``across`` serves.
+    fallible
+        Whether ``forward`` may return another status than done. Such an instruction stays on a tape where
+        nothing reads its result: whether it fails decides what the function does.
     """
 
     name: str
@@ -164,6 +167,7 @@ class ArrayOp:
     make: Callable | None = None
     across: tuple[Callable, Callable] | None = None
     reach: int = 0
+    fallible: bool = False
 
     @property
     def operands(self) -> tuple[tuple[str, ...], ...]:

@@ -37,10 +37,27 @@ SCALAR_LAYOUT = 0
 
 
 class TapeBuilder:
-    """A tape under construction."""
+    """A tape under construction.
 
-    def __init__(self, names: tuple[str, ...]):
+    Parameters
+    ----------
+    names
+        Op names by row.
+    fallible
+        Rows of the ops that may fail. Their instructions stay though nothing reads their results: that they
+        succeeded is why the function went on as it did.
+
+    Attributes
+    ----------
+    spare
+        Results of instructions that may go in spite of that: parts of derivative rules, which fail only where
+        what they are the derivative of has failed before.
+    """
+
+    def __init__(self, names: tuple[str, ...], fallible: frozenset[int] = frozenset()):
         self.names = names
+        self.fallible = fallible
+        self.spare: set[int] = set()
         self.sizes = Sizes()
         self.code: list[tuple] = []  # (op, active, stage, out, a, b, c, aux, line)
         self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
@@ -141,6 +158,10 @@ class TapeBuilder:
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         self.code.append((op, active, stage, out, a, b, c, aux, line))
+
+    def note_spare(self, start: int) -> None:
+        """Let instructions from a place on go when nothing reads their results, though they may fail."""
+        self.spare.update(row[3] for row in self.code[start:] if row[0] >> 1 in self.fallible)
 
     def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
         """Record that Python saw ``outcome`` in a one-cell float64 value."""
@@ -264,7 +285,7 @@ class TapeBuilder:
         return {self.names[k] for k in numbers}
 
     def _drop_dead(self, outputs):
-        """Drop instructions that no output and no guard needs.
+        """Drop instructions that no output and no guard needs, and that cannot fail.
 
         Returns
         -------
@@ -277,24 +298,36 @@ class TapeBuilder:
         live[group[list(outputs)]] = True
         for slot in self.inputs:
             live[group[slot.value]] = True
-        kept = self._mark(group, live)
+        of = group.tolist()
+        kept, alive, failing = self._mark(of, live.tolist(), frozenset())
+        if failing:
+            read, (kept, alive, _) = set(kept), self._mark(of, live.tolist(), self.fallible)
+            for k in kept:
+                if k not in read:  # no adjoint ever gets there
+                    self.code[k] = (self.code[k][0], 0, *self.code[k][2:])
+        live[:] = alive
         self.code = [self.code[k] for k in kept]
         return values, group, live
 
-    def _mark(self, group, live) -> list[int]:
-        alive, of = live.tolist(), group.tolist()
+    def _mark(self, of: list[int], alive: list[bool], stay) -> tuple[list[int], list[bool], bool]:
+        """Return (rows that are needed, what is alive with them, whether a row that may fail is not)."""
+        fallible, spare, failing = self.fallible, self.spare, False
         kept = []
         for k in range(len(self.code) - 1, -1, -1):
             _, _, _, out, a, b, c, aux, _ = row = self.code[k]
-            if row[0] == GUARD or alive[of[out]]:
-                kept.append(k)
-                alive[of[a]] = alive[of[b]] = alive[of[c]] = True
-                if row[0] != GUARD and aux != NONE:
-                    alive[of[aux]] = True
-                alive[-1] = False
-        live[:] = alive
+            if row[0] != GUARD and not alive[of[out]]:
+                if row[0] >> 1 not in fallible or out in spare:
+                    continue
+                failing = True
+                if row[0] >> 1 not in stay:
+                    continue
+            kept.append(k)
+            alive[of[out]] = alive[of[a]] = alive[of[b]] = alive[of[c]] = True
+            if row[0] != GUARD and aux != NONE:
+                alive[of[aux]] = True
+            alive[-1] = False
         kept.reverse()
-        return kept
+        return kept, alive, failing
 
     def _literal_lives(self, item, live) -> bool:
         bases = np.concatenate([[0], np.cumsum(self.pool_cells)])

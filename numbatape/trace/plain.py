@@ -17,7 +17,7 @@ from ..tape.tape import CONSTANT, family_of_dtype
 from . import array
 from .array import TracedArray, new_traced, note
 from .complex.array import TracedComplex, arrays
-from .trace import CURRENT
+from .trace import CURRENT, failing
 
 _CLASS = object.__dict__["__class__"]
 
@@ -108,7 +108,8 @@ class Plain:
         return wrap(self._trace, self._value.copy())
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
+        with failing(self._trace):
+            return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
 
     @property
     def shape(self):

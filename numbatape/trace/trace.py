@@ -13,7 +13,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from ..ops import OPCODE, OPS
+from ..ops import FALLIBLE, OPCODE, OPS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE, MAIN, PROLOGUE
 from . import ownership
@@ -124,7 +124,7 @@ class Trace:
     """
 
     def __init__(self):
-        self.tape = TapeBuilder(OP_NAMES)
+        self.tape = TapeBuilder(OP_NAMES, FALLIBLE)
         self.pinned = False
         self.failed = False
         self.swept = False

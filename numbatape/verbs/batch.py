@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import optree
 
 from ..caches.arguments import Constant, Flattened, is_mark, require_active
 from ..caches.base import parameter_names, python_function
-from ..caches.batch import Batch, at_point, common_length
+from ..caches.batch import Batch, Lookup
 from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
+from ..caches.points import Rows, at_point, common_length, sample_points
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative
 from ..config import Config
@@ -22,14 +25,17 @@ from ..trace import pytrees
 from ..trace.complex.pairs import Pair, join, opened
 from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
+from . import inner_batch
+from .calls import dispatch
 
 
 def batch(f, in_axes=0):
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different
-    branches of ``f`` are swept apart, with exact results. What comes out for a point does not depend
-    on the other points, to the last bit.
+    branches of ``f`` are swept apart, with exact results; where no guard describes the branch (text, a
+    caught exception, state that ``f`` changes) the function runs at each point. What comes out for a point
+    does not depend on the other points, to the last bit.
 
     Parameters
     ----------
@@ -52,8 +58,8 @@ def batch(f, in_axes=0):
     ------
     ValueError
         If the batched arguments differ in the number of points.
-    numpy.linalg.LinAlgError
-        If a factorisation fails at one of the points.
+    numpy.linalg.LinAlgError, IndexError
+        Or what else ``f`` raises at one of the points.
 
     Examples
     --------
@@ -71,39 +77,45 @@ def batch(f, in_axes=0):
 
     @functools.wraps(f)
     def call(*args):
-        return _Call(target, names, shelf, args, in_axes).result()
+        axes = _axes(in_axes, args)
+        return dispatch(
+            [_bare(arg) for arg in args],
+            lambda: _Call(target, names, shelf, args, axes).result(),
+            lambda: inner_batch.batch(
+                target, args, axes, lambda plain: _Call(target, names, shelf, plain, axes).result()
+            ),
+        )
 
     return call
+
+
+def _axes(in_axes, args) -> tuple:
+    """Return the axis of each argument that numbers the points, None where there is none."""
+    given = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
+    if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in given):
+        raise SpecError(f"in_axes={in_axes!r}: must be an int, or a tuple of ints and None")
+    axes = (in_axes, *[None] * (len(args) - 1)) if not isinstance(in_axes, (tuple, list)) else in_axes
+    if len(axes) != len(args) or all(axis is None for axis in axes):
+        raise SpecError(f"in_axes={in_axes!r} does not fit {len(args)} arguments, or batches none of them")
+    for k, (arg, axis) in enumerate(zip(args, axes, strict=True)):
+        if axis is not None and is_mark(arg) and arg.__class__ is not Constant:
+            raise SpecError(f"argument {k} is a {type(arg).__name__}, which all points share: in_axes None")
+    return tuple(axes)
 
 
 class _Call:
     """One call of a batched function."""
 
-    def __init__(self, function, names, shelf, args, in_axes):
-        given = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
-        if not all(axis is None or isinstance(axis, (int, np.integer)) for axis in given):
-            raise SpecError(f"in_axes={in_axes!r}: must be an int, or a tuple of ints and None")
-        axes = (in_axes, *[None] * (len(args) - 1)) if not isinstance(in_axes, (tuple, list)) else in_axes
-        if len(axes) != len(args) or all(axis is None for axis in axes):
-            raise SpecError(
-                f"in_axes={in_axes!r} does not fit {len(args)} arguments, or batches none of them"
-            )
-        for k, (arg, axis) in enumerate(zip(args, axes, strict=True)):
-            if axis is not None and is_mark(arg) and arg.__class__ is not Constant:
-                raise SpecError(
-                    f"argument {k} is a {type(arg).__name__}, which all points share: in_axes None"
-                )
+    def __init__(self, function, names, shelf, args, axes):
         self.function, self.names, self.shelf = function, names, shelf
-        self.args, self.axes = args, tuple(axes)
+        self.args, self.axes = args, axes
         trees = [_bare(arg) for arg in args]
         self.count = common_length(trees, axes)
         self._shared = [
             a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
         ]
         self._kept: tuple[int, Flattened] | None = None
-        if self.count == 0:
-            raise SpecError("no points: the batched axis has length 0")
-        flat = self.at(0)
+        flat = self.flat = self.at(0) if self.count else next(self._samples())
         require_active(flat)
         self.slots = frozenset(
             k
@@ -127,14 +139,25 @@ class _Call:
             self._kept = k, Flattened(tuple(args), {}, self.names)
         return self._kept[1]
 
+    def _samples(self) -> Iterator[Flattened]:
+        """Yield the arguments at points that are not there."""
+        trees = [
+            itertools.repeat(arg) if axis is None else sample_points(arg, axis)
+            for arg, axis in zip(self._shared, self.axes, strict=True)
+        ]
+        for args in zip(*trees, strict=False):
+            yield Flattened(args, {}, self.names)
+
     def result(self):
-        flat = self.at(0)
+        flat = self.flat
         with self.shelf.lent(("batch", flat.signature, self.slots), lambda: self._batches(flat)) as batches:
             while True:
+                batch = batches[0]
                 try:
-                    return self._result(batches[0], flat)
+                    return self._result(batch, flat) if self.count else self._nothing(batch)
                 except UnsupportedOperationError:
-                    if len(batches) == 1:
+                    # What a function has changed before it came to this it would change twice.
+                    if len(batches) == 1 or batch.program.refresh():
                         raise
                     batches.pop(0)  # a rule's pullback that cannot be traced: it can be called
 
@@ -148,35 +171,54 @@ class _Call:
         return [Batch(taped, self.slots, reverse=False), Batch(swept, self.slots, reverse=True)]
 
     def _result(self, batch: Batch, flat: Flattened):
-        variant = batch.program.find(flat) or batch.program.trace(flat)
-        recording = variant.recording
-        result = _primal(recording, batch)
-        if result.__class__ is Pair:
-            require_derivative(flat, result)
-            parts = [result.re, result.im]
-            parts = [recording.values[x.number] if x.__class__ is Output else x for x in parts]
-            values, grads = self._jacobians(flat, np.stack(parts), side_by_side)
-            return _joined(values), optree.tree_map(_joined, grads, namespace=pytrees.NAMESPACE)
-        if result.__class__ is not Output:
-            raise OutputError(
-                "nt.batch needs a function that returns one number or array that depends on the points, "
-                f"got {type(result).__name__}"
+        first = batch.first(flat)
+        recording = first.variant.recording
+        value = _value(recording, batch)
+        if value.dtype.kind != "c" and not value.ndim:
+            return self._gradients(batch, flat, first)
+        if first.changed:
+            raise UnsupportedOperationError(
+                "the function changes what it captures; nt.batch would run one that returns an array twice "
+                "at the first point: return what it keeps, or take nt.jacobian point by point"
             )
-        value = recording.values[result.number]
-        if np.shape(value) == ():
-            return self._gradients(batch, flat, value.dtype)
-        return self._jacobians(flat, np.asarray(value))
+        if value.dtype.kind != "c":
+            return self._jacobians(flat, value)
+        require_derivative(flat, _primal(recording, batch))
+        values, grads = self._jacobians(flat, np.stack([value.real, value.imag]), side_by_side)
+        return _joined(values), optree.tree_map(_joined, grads, namespace=pytrees.NAMESPACE)
 
-    def _gradients(self, batch: Batch, flat: Flattened, dtype):
+    def _nothing(self, batch: Batch):
+        """Return (values, derivatives) of no points, in the shapes that the function has at made-up ones."""
+        for flat in self._samples():
+            try:
+                recording = batch.first(flat).variant.recording
+            except (ArithmeticError, LookupError, ValueError) as error:
+                why = error
+                continue
+            value = _value(recording, batch)
+            require_derivative(flat, _primal(recording, batch))
+            part = np.result_type(value.dtype, np.float32) if value.dtype.kind == "c" else np.dtype(bool)
+            grads = [
+                np.empty((0, *value.shape, *np.shape(leaf)), np.result_type(spec.dtype, part))
+                for leaf, spec in active_leaves(flat)
+            ]
+            return np.empty((0, *value.shape), value.dtype), self._by_argument(flat, grads)
+        raise SpecError(
+            "no points: the batched axis has length 0, and the shape of the function's result is not known, "
+            "because it raises at points of ones, of identity matrices and of zeros"
+        ) from why
+
+    def _gradients(self, batch: Batch, flat: Flattened, first: Lookup):
         rows = active_leaves(flat)
-        values = np.empty(self.count, dtype)
+        values = Rows(self.count)
         grads = [np.empty((self.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
         active = [k for k, (_, spec, _) in enumerate(flat.traced()) if spec.level == ACTIVE]
 
         def visit(space, chosen, n):
             recording = space.variant.recording
+            value = _real(_value(recording, batch))
             (view,) = outputs_of(space, _primal(recording, batch))
-            values[chosen] = view[:n] if view.ndim else view
+            values.put(chosen, view[:n] if view.ndim > value.ndim else view, value.shape, value.dtype)
             if batch.reverse:
                 space.seed[...] = 1.0
                 space.reverse()
@@ -186,8 +228,8 @@ class _Call:
             for grad, part in zip(grads, parts, strict=True):
                 grad[chosen] = part[:n] if part.ndim == grad.ndim else part
 
-        batch.run(self.at, self.points, visit)
-        return values, self._by_argument(flat, grads)
+        batch.run(self.at, self.points, visit, usual=first)
+        return values.array, self._by_argument(flat, grads)
 
     def _by_argument(self, flat, parts):
         found = iter(parts)
@@ -218,7 +260,7 @@ class _Call:
                 return last["flat"]
 
             directions = derived.slots(extended(0))
-            values = np.empty((self.count, *shape), dtype)
+            values = Rows(self.count)
             grads = [np.empty((self.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
 
             def fill(space):
@@ -227,11 +269,15 @@ class _Call:
                 )
 
             def visit(space, chosen, n):
-                result, parts = space.variant.recording.result
-                view = space.outputs[result.number]
-                values[chosen] = view[:n] if view.ndim > len(shape) else view
+                recording = space.variant.recording
+                result, parts = recording.result
+                found = _real(_value(recording, batch))
+                (view,) = outputs_of(space, result)
+                values.put(chosen, view[:n] if view.ndim > found.ndim else view, found.shape, found.dtype)
                 views = outputs_of(space, parts)
-                if forward:
+                if forward and not views:  # a constant
+                    parts_of = [np.zeros(())] * len(grads)
+                elif forward:
                     matrix = _with_lanes(views[0], n, width, shape).reshape(n, width, size).swapaxes(1, 2)
                     parts_of = np.split(matrix, np.cumsum(sizes)[:-1], axis=2)
                 else:
@@ -240,10 +286,10 @@ class _Call:
                         for view, (leaf, _) in zip(views, rows, strict=True)
                     ]
                 for grad, part in zip(grads, parts_of, strict=True):
-                    grad[chosen] = part.reshape(n, *grad.shape[1:])
+                    grad[chosen] = part.reshape(n, *grad.shape[1:]) if part.ndim else part
 
             batch.run(extended, self.points, visit, fill)
-        return values, self._by_argument(flat, grads)
+        return values.array, self._by_argument(flat, grads)
 
     def _derived_batch(self, flat: Flattened, transform, samples, width: int):
         derived = Derived(self.function, Config(), transform, lanes=True)
@@ -258,6 +304,30 @@ def _bare(arg):
 def _primal(recording: Recording, batch: Batch):
     """Return the function's own result in what a batch records."""
     return recording.result if batch.reverse else recording.result[0]
+
+
+def _value(recording: Recording, batch: Batch) -> np.ndarray:
+    """Return the function's own result where it was traced."""
+    result = _primal(recording, batch)
+    if result.__class__ is Pair:
+        re, im = (recording.values[x.number] if x.__class__ is Output else x for x in (result.re, result.im))
+        return np.asarray(re + 1j * im)
+    value = np.asarray(recording.values[result.number] if result.__class__ is Output else result)
+    if value.dtype.kind not in "biufc":
+        raise OutputError(
+            f"nt.batch needs a function that returns one number or array, got {type(result).__name__}"
+        )
+    return value
+
+
+def _real(value: np.ndarray) -> np.ndarray:
+    """Return a result at some point, where that of the first point is real; raise if it is not."""
+    if value.dtype.kind == "c":
+        raise OutputError(
+            "the function returns real numbers at some points and complex ones at others: nt.batch needs the "
+            "same kind everywhere (np.real(z), or x + 0j)"
+        )
+    return value
 
 
 def side_by_side(function):

@@ -11,7 +11,7 @@ from ..caches.complex_leaves import require_complex
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
-from ..trace.trace import current
+from ..trace.trace import current, failing
 
 
 def dispatch(trees, outer: Callable, inner: Callable):
@@ -20,14 +20,16 @@ def dispatch(trees, outer: Callable, inner: Callable):
     On plain arguments a derivative is computed then and there, unless the function turns out to use
     traced values from outside.
     """
-    if current() is None:
+    trace = current()
+    if trace is None:
         return outer()
     if not any(type(leaf) is TracedArray for leaf in pytrees.leaves(trees)):
         try:
             return outer()
         except ForeignTraceError:
             pass
-    return inner()
+    with failing(trace):
+        return inner()
 
 
 def chosen_arguments(argnums, count: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from ..trace.complex.pairs import Pair, flatten_like, opened
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
 from ..trace.plain import strip
 from ..trace.primitives import value_of
-from ..trace.trace import Trace, current
+from ..trace.trace import Trace, current, failing
 
 
 class Call:
@@ -161,7 +161,9 @@ def vjp(function, primals):
         given = flatten_like(run.result, ybar)
         outputs = {id(y) for y in run.outputs}
         seeds = [ct for leaf, ct in zip(run.parts, given, strict=True) if id(leaf) in outputs]
-        trees = iter(call.trees_of(_zeros(run.pull(seeds), call.leaves)))
+        with failing(call.trace):
+            parts = run.pull(seeds)
+        trees = iter(call.trees_of(_zeros(parts, call.leaves)))
         return tuple(next(trees) if k in call.chosen else None for k in range(len(primals)))
 
     return run.result, pullback
@@ -218,7 +220,12 @@ def jacobian(function, args, kwargs, chosen, mode: str, holomorphic: bool = Fals
     call = Call(function, args, kwargs, chosen)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
-    inputs, outputs = call.leaves, run.outputs
+    return jacobian_of(call, run, mode, holomorphic)
+
+
+def jacobian_of(call: Call, run: Linearised, mode: str, holomorphic: bool = False) -> tuple:
+    """Return, one a chosen argument, the result's tree of trees of Jacobians, of a call that has been run."""
+    inputs, outputs, chosen = call.leaves, run.outputs, call.chosen
     skipped = [holomorphic and is_im for is_im in call.imaginary()]
     size = lambda x: int(np.size(value_of(x)))  # noqa: E731
     shape = lambda x: np.shape(value_of(x))  # noqa: E731

@@ -159,5 +159,5 @@ def vander(x, N=None, increasing=False):
 @composes(np.ix_)
 def ix_(*args):
     count = len(args)
-    vectors = lift_all(*args)
+    vectors = [np.nonzero(v)[0] if v.dtype == np.bool_ else v for v in lift_all(*args)]
     return tuple(expand(v, tuple(j for j in range(count) if j != k)) for k, v in enumerate(vectors))

@@ -170,7 +170,10 @@ class Adjoint:
         if type(ct) is not TracedArray and rule.name != "sum":
             ct = self._spread(ct, self._dims(out), op & 1)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
+        start = len(self.tape.code)
         parts = pullback(ct, self._traced(out), operands, need)
+        if rule.name != "call":  # a rule of the user's may fail where its value does not
+            self.tape.note_spare(start)
         for number, part, wanted in zip(numbers, parts, need, strict=False):
             if wanted and part is not None:
                 self._add(number, part)

@@ -53,7 +53,8 @@ def pullback(function):
         leaves = _active(primals)
         run = Linearised(current(), lambda _: function(*primals, **kwargs), leaves, marked=True)
         run.require_numbers()
-        return run.result, _all_or_zeros(run.pull(cotangents), run.inputs)
+        given = cotangents if run.outputs else ()  # a constant takes no cotangent
+        return run.result, _all_or_zeros(run.pull(given), run.inputs)
 
     return derived
 

@@ -86,6 +86,7 @@ class Linearised:
         finally:
             trace.transposing = around
         stop = len(trace.tape.code)
+        trace.tape.note_spare(start)
         seeds = [
             (ct._id, t)
             for ct, t in zip(pulled, tangents, strict=True)

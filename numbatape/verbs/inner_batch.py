@@ -1,0 +1,78 @@
+"""``nt.batch`` inside of a function that is being traced: one point after the other, on the same tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import optree
+
+from ..caches.arguments import Constant, is_mark
+from ..caches.points import common_length
+from ..errors import OutputError
+from ..trace import pytrees
+from ..trace.array import TracedArray
+from ..trace.complex.array import TracedComplex
+from ..trace.plain import strip
+from ..trace.primitives import value_of
+from .inner import Call, jacobian_of
+
+
+def batch(function, args, axes, no_points: Callable):
+    """Return (values, one tree of derivatives a batched argument, alone if there is one).
+
+    Parameters
+    ----------
+    no_points
+        Evaluates the function over no points: called with plain arguments.
+    """
+    bare = strip([arg.value if is_mark(arg) else arg for arg in args])
+    count = common_length([_map(value_of, arg) for arg in bare], axes)
+    for arg, axis in zip(bare, axes, strict=True):
+        if axis is not None:
+            _map(lambda leaf, axis=axis: int(leaf.shape[axis]) if _is_traced(leaf) else None, arg)  # a guard
+    if not count:
+        plain = [_map(value_of, arg) for arg in bare]
+        marks = [arg.__class__ is Constant for arg in args]
+        return no_points([Constant(x) if mark else x for x, mark in zip(plain, marks, strict=True)])
+    chosen = [k for k, axis in enumerate(axes) if axis is not None and args[k].__class__ is not Constant]
+    values, rows = [], []
+    for k in range(count):
+        point = [arg if axis is None else _at(arg, axis, k) for arg, axis in zip(bare, axes, strict=True)]
+        value, grads = _derivative(Call(function, point, {}, chosen))
+        values.append(value)
+        rows.append(grads)
+    stacked = optree.tree_map(
+        lambda *leaves: None if leaves[0] is None else np.stack(leaves),
+        *rows,
+        none_is_leaf=True,
+        namespace=pytrees.NAMESPACE,
+    )
+    return np.stack(values), stacked[0] if len(stacked) == 1 else stacked
+
+
+def _derivative(call: Call) -> tuple:
+    """Return (value, one tree of Jacobians an argument) at one point."""
+    run = call.linearised()
+    if not run.structure.is_leaf():
+        raise OutputError(f"nt.batch needs a function that returns one number or array, got {run.structure}")
+    return run.require_numbers().result, jacobian_of(call, run, "auto")
+
+
+def _is_traced(leaf) -> bool:
+    return leaf.__class__ is TracedArray or leaf.__class__ is TracedComplex
+
+
+def _map(change: Callable, tree):
+    return optree.tree_map(change, tree, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+
+
+def _at(tree, axis: int, k: int):
+    """Return a batched argument at one point: what the function writes to it stays there."""
+
+    def pick(leaf):
+        ndim = np.ndim(value_of(leaf))
+        part = leaf[(*[slice(None)] * (axis % ndim), k)]
+        return np.copy(part) if ndim > 1 else part
+
+    return _map(pick, tree)
