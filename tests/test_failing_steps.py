@@ -1,11 +1,13 @@
 """What fails for some inputs decides what a function does, whether or not anybody reads its result.
 
-Each step is one that may fail; nothing reads what it returns. Where it fails the function's ``except`` runs, or
-what NumPy raises comes out, in whatever way the tape is run.
+Each step is one that may fail; nothing reads what it returns. Where it fails the function's ``except`` runs,
+or what NumPy raises comes out, in whatever way the tape is run.
 """
 
 import inspect
 import itertools
+import math
+import warnings
 
 import numpy as np
 import pytest
@@ -255,3 +257,87 @@ def test_ops_say_whether_they_may_fail(op):
                 texts.append(inspect.getsource(getattr(module, name)))
     assert not op.fallible
     assert OPS.index(op) not in FALLIBLE
+
+
+# ---- what Python's math raises, and what becomes an exception only if the function asks for it
+
+RAISES = {
+    "exp": 800.0, "exp2": 2000.0, "expm1": 800.0, "log": -1.0, "log2": -1.0, "log10": 0.0, "log1p": -1.0,
+    "sqrt": -1.0, "sin": np.inf, "cos": -np.inf, "tan": np.inf, "sinh": -800.0, "cosh": 800.0, "asin": 2.0,
+    "acos": -2.0, "acosh": 0.5, "atanh": 1.0, "gamma": -1.0, "lgamma": 0.0, "floor": np.inf, "ceil": np.nan,
+}  # fmt: skip
+MATH = """
+def f(x):
+    try:
+        return math.{0}(x[0]) + 0.0 * x[1]
+    except (ValueError, OverflowError):
+        return x[1] ** 2
+"""
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_math_raises_on_replay(name):
+    names = {"math": math}
+    exec(MATH.format(name), names)
+    f = names["f"]
+    inside = 1.5 if name == "acosh" else 0.25
+    cache = nt.prepare_gradient_cache(f, np.array([inside, 3.0]))
+    for first in (inside, RAISES[name], np.nan, inside, RAISES[name]):
+        x = np.array([first, 3.0])
+        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[0], f(x), rtol=1e-14)
+
+
+def collected(x):
+    with warnings.catch_warnings(record=True) as log:
+        warnings.simplefilter("always")
+        y = np.log(x[0])
+        return x[1] if log else y
+
+
+def as_error(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            np.log(x[0])
+        except RuntimeWarning:
+            return x[1]
+    return x[1] ** 2
+
+
+def empty_mean(x):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error")
+        try:
+            return np.mean(x[x > 5.0])
+        except RuntimeWarning:
+            return x[1]
+
+
+def float_errors(x):
+    with np.errstate(divide="raise"):
+        try:
+            1.0 / x[:1]
+        except FloatingPointError:
+            return x[1]
+    return x[0]
+
+
+@pytest.mark.parametrize("f", [collected, as_error, empty_mean, float_errors])
+def test_warnings_that_the_function_asks_for(f):
+    points = [np.array([first, 2.0]) for first in (1.0, -1.0, 0.0, 6.0, 1.0)]
+    expected = [f(x) for x in points]
+    cache = nt.prepare_gradient_cache(f, points[0])
+    assert [nt.value_and_gradient(cache, x)[0] for x in points] == expected
+    np.testing.assert_array_equal(nt.batch(f)(np.stack(points))[0], expected)
+
+
+def test_ignored_warnings_cost_no_trace():
+    def f(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.log(x[0])
+
+    cache = nt.prepare_gradient_cache(f, np.ones(1))
+    for first in (2.0, -1.0, 3.0):
+        nt.value_and_gradient(cache, np.array([first]))
+    assert cache.traces == 1

@@ -118,6 +118,8 @@ class Trace:
     failed
         Whether an operation raised. If the function went on, no guard says for which inputs it
         raises, and the tape holds for these inputs only.
+    float_errors
+        What NumPy does about floating-point errors outside of the trace, where it does nothing.
     swept
         Whether a reverse sweep may run over the tape; derivatives of a function are tapes of their own,
         which run forward only.
@@ -127,6 +129,7 @@ class Trace:
         self.tape = TapeBuilder(OP_NAMES, FALLIBLE)
         self.pinned = False
         self.failed = False
+        self.float_errors = np.geterr()
         self.swept = False
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside

@@ -19,30 +19,30 @@ RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arcta
 ROWS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
 
 
-# Where ``math`` raises ValueError. A guard, so that a call outside runs the function again and it
-# raises, or its ``except`` runs.
-DOMAINS = {
-    "sqrt": lambda x: x >= 0.0,
-    **dict.fromkeys(("log", "log2", "log10"), lambda x: x > 0.0),
-    "log1p": lambda x: x > -1.0,
-    **dict.fromkeys(("asin", "acos"), lambda x: abs(x) <= 1.0),
-    "acosh": lambda x: x >= 1.0,
-    "atanh": lambda x: abs(x) < 1.0,
+# These raise where NumPy gives NaN or an infinity of finite numbers.
+RAISING = {
+    *("exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "fmod"),
+    *("floor", "ceil", "trunc", "asin", "acos", "acosh", "atanh", "pow", "gamma", "lgamma"),
 }
 
 
-def _guard_domain(name: str, x) -> None:
-    inside = DOMAINS.get(name)
-    if inside is not None and type(x) is TracedArray:
-        bool(inside(x) | (x != x))  # NaN passes through math as well
+def _guarded(result, *args):
+    """Return a result, with guards that hold for no arguments for which ``math`` raises.
+
+    A call outside then runs the function again, and it raises, or its ``except`` runs.
+    """
+    if type(result) is TracedArray and not np.isfinite(result):  # math did not raise: why?
+        for x in args:
+            if type(x) is TracedArray and not np.isnan(x):
+                bool(x == np.inf) or bool(x == -np.inf)
+    return result
 
 
 def _through_ufunc(name, ufunc):
     def call(*args):
-        _guard_domain(name, args[0])
         if len(args) > 2:  # math.hypot takes any number
             return np.linalg.norm(np.stack(lift_all(*args)))
-        return ufunc(*args)
+        return _guarded(ufunc(*args), *args) if name in RAISING else ufunc(*args)
 
     return call
 
@@ -52,28 +52,27 @@ for _names in (dict(zip(UFUNCS, UFUNCS, strict=True)), RENAMED):
         stands_for("math", _name)(_through_ufunc(_name, getattr(np, _its)))
 
 
-def _through_row(row):
+def _through_row(name, row):
     def call(x):
-        return elementwise(row, x)
+        return _guarded(elementwise(row, x), x) if name in RAISING else elementwise(row, x)
 
     return call
 
 
 for _name, _row in ROWS.items():
-    stands_for("math", _name)(_through_row(_row))
+    stands_for("math", _name)(_through_row(_name, _row))
 
 
 @stands_for("math", "log")
 def log(x, base=None):
-    _guard_domain("log", x)
-    if base is not None:
-        _guard_domain("log", base)
-    return np.log(x) if base is None else np.log(x) / np.log(base)
+    if base is None:
+        return _guarded(np.log(x), x)
+    return _guarded(_guarded(np.log(x), x) / _guarded(np.log(base), base), x, base)
 
 
 @stands_for("math", "ldexp")
 def ldexp(x, i):
-    return np.ldexp(x, i)
+    return _guarded(np.ldexp(x, i), x)
 
 
 @stands_for("math", "modf")
@@ -93,7 +92,8 @@ def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
 
 @stands_for("math", "fsum")
 def fsum(seq):
-    return np.sum(np.stack(lift_all(*seq)))
+    terms = lift_all(*seq)
+    return _guarded(np.sum(np.stack(terms)), *terms)
 
 
 @stands_for("math", "prod")

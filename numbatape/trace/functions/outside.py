@@ -13,6 +13,7 @@ from ...errors import UnsupportedOperationError
 from ..plain import strip
 from ..primitives import value_of
 from ..trace import current, where_in_user_code
+from . import warning_filters
 
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
 CLOCKS += ("process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime")
@@ -141,6 +142,11 @@ def _table() -> dict[str, dict[str, Callable]]:
     found: dict[str, dict[str, Callable]] = {
         "datetime": {"datetime": _clock_class, "date": _clock_class},
         "numpy": {"errstate": _error_state, "seterr": _error_state},
+        "warnings": {
+            "catch_warnings": warning_filters.catch_warnings,
+            "simplefilter": warning_filters.adding_filter,
+            "filterwarnings": warning_filters.adding_filter,
+        },
     }
     for module, name, (what, instead), when in rows:
         full = f"{module.replace('numpy', 'np')}.{name}"
