@@ -112,6 +112,15 @@ class PreparedCache:
         check_same(self._prepared, flat, self._program.config.fixed_sizes)
         return flat
 
+    def _omitted(self, args: tuple) -> frozenset[int] | None:
+        """Return the arguments that a call left out, -1 for keywords; None if one is the callable itself."""
+        roles = self._given
+        if self._program.function is _call_first and not (args and isinstance(args[0], type(roles[0]))):
+            return None  # it may change from call to call, and has to be taken apart each time
+        if len(args) == len(roles):
+            return frozenset({-1})
+        return frozenset(k for k, role in enumerate(roles) if is_mark(role)) | {-1}
+
     def _reverse(self, space: VariantWorkspace) -> None:
         """Run the reverse sweep with the seeds in place."""
         if self._program.config.debug_mode:

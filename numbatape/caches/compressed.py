@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..jit.steady import CALLED
+from ..trace import pytrees
 from ..trace.record import Output
-from . import quick
 from .arguments import Flattened
 from .derived import Derived
 from .jacobian import samples_of
+from .rows import Out, result_outs
 
 if TYPE_CHECKING:
     from .sparse import Prepared, SparseHessianCache
@@ -71,25 +73,25 @@ def views_of(known: Prepared):
     if space is None:
         return None
     result, grads, products = space.variant.recording.result
-    views = quick.arrays_of(space, (grads, products))
-    if views is None or result.__class__ is not Output or views[1].ndim <= views[0].ndim:
+    leaves = pytrees.leaves((grads, products))
+    if any(leaf.__class__ is not Output for leaf in (result, *leaves)) or len(leaves) != 2:
         return None
-    return result, *views
+    gradient, product = (space.outputs[leaf.number] for leaf in leaves)
+    return (result, gradient, product) if product.ndim > gradient.ndim else None
 
 
-def steady(cache, flat: Flattened, known: Prepared, general):
-    """Return the steady call of a Hessian by compressed products, or None."""
+def outs_of(known: Prepared) -> list[Out] | None:
+    """Return the outs of ``(value, gradient, Hessian)`` by compressed products, or None."""
     views, space = views_of(known), known.derived.last
     if views is None or space is None:
         return None
     result, gradient, products = views
-    number = quick.number_of(space, result)
     flat_products, place, target = places(known, products)
     shape, size = gradient.shape, gradient.size
 
-    def wrap():
+    def whole():
         hessian = np.zeros(size * size)
         hessian[target] = flat_products.take(place)
-        return number(), gradient.copy(), hessian.reshape(shape + shape)
+        return hessian.reshape(shape + shape)
 
-    return quick.make(cache, flat, known.derived, space, general, wrap)
+    return [*result_outs(space, result), Out(CALLED, gradient.copy), Out(CALLED, whole)]

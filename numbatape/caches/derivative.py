@@ -8,13 +8,14 @@ from ..errors import ArityError, SpecError
 from ..trace import pytrees
 from ..trace.nested.derived import pushforward
 from . import jacobian as dense
-from . import quick
 from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
+from .front import Front
 from .results import scalar_output, value_of
+from .rows import result_outs, tangent_outs
 
 
 class DerivativeCache(PreparedCache):
@@ -32,17 +33,17 @@ class DerivativeCache(PreparedCache):
         function = self._program.function
         self._plain = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
-        self._steady = None
-        self._slope = None
-        self._quick = None
+        self._pushing = Front(self._turn, self._push_apart)
+        self._differentiating = Front(self._turn, self._general)
+        self._front = Front(self._turn, self._gradient)
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
 
     def push(self, pairs):
         """Return ``(value, derivative)`` for one ``(primal, tangent)`` pair an argument."""
-        if self._quick is not None and all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
-            return self._quick(*(x for x, _ in pairs), *(dx for _, dx in pairs))
+        if all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
+            return self._pushing.call(*(x for x, _ in pairs), *(dx for _, dx in pairs))
         return self._push(pairs)
 
     def _push_apart(self, *arrays):
@@ -52,7 +53,6 @@ class DerivativeCache(PreparedCache):
 
     @one_at_a_time
     def _push(self, pairs):
-        self._quick = None
         primals, tangents = self._split(pairs)
         flat = self._flatten(primals)
         by_argument = self._align(tangents, flat.count)
@@ -68,11 +68,15 @@ class DerivativeCache(PreparedCache):
                     view[...] = direction
 
             self._space = space = self._wide.sweep(self._wide.extended(flat, samples), lanes, fill)
-        derived = self._wide if lanes else self._plain
-        self._quick = quick.push(self, flat, derived, space, self._push_apart, lanes)
         result, parts = space.variant.recording.result
         tangent = like_result(space, result, [_own(v) for v in outputs_of(space, parts)], lanes)
-        return value_of(space, result), tangent
+        both = value_of(space, result), tangent
+        slopes = tangent_outs(space, result, parts, lanes)
+        if slopes is not None and not any(tangent is None for tangent in tangents):
+            derived = self._wide if lanes else self._plain
+            outs = [*result_outs(space, result), *slopes]
+            derived.teach(self._pushing, space, both, outs, self._omitted(primals), tangents)
+        return both
 
     def _split(self, pairs) -> tuple[tuple, tuple]:
         primals, tangents = [], []
@@ -114,30 +118,29 @@ class DerivativeCache(PreparedCache):
 
     def jacobian(self, args):
         """Return ``(value, Jacobian)``, by chunks of columns."""
-        return self._general(*args) if self._steady is None else self._steady(*args)
+        return self._differentiating.call(*args)
 
     @one_at_a_time
     def _general(self, *args):
-        self._steady = None
         flat = self._flatten(args)
         value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
-        self._steady = quick.jacobian(self, flat, self._wide, self._general, by_columns=True)
-        return value, single(flat, assembled)
-
-    def call(self, *args):
-        """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
-        return self._gradient(*args) if self._slope is None else self._slope(*args)
+        both = value, single(flat, assembled)
+        outs = dense.outs_of(flat, self._wide, by_columns=True)
+        if outs is not None:
+            self._wide.teach(self._differentiating, self._wide.last, both, outs, self._omitted(args))
+        return both
 
     @one_at_a_time
     def _gradient(self, *args):
-        self._slope = None
+        """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
         flat = self._flatten(args)
         scalar_output(self._evaluator.forward(flat).variant.recording)
         value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
-        self._slope = quick.gradient(self, flat, self._wide, self._gradient)
-        return value, rows[0]
-
-    call_one = call
+        both = value, rows[0]
+        outs = dense.outs_of(flat, self._wide, by_columns=True)
+        if outs is not None:
+            self._wide.teach(self._front, self._wide.last, both, outs, self._omitted(args))
+        return both
 
 
 def _own(view: np.ndarray):

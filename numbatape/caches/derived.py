@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from ..trace import pytrees
 from ..trace.nested.derived import in_lanes
 from ..trace.record import Output
 from .arguments import Flattened
+from .front import Front
 from .program import Evaluator, Program, VariantWorkspace
+from .rows import Out, direction_rows
 
 LANE_CELLS = (
     1 << 20
@@ -111,6 +113,41 @@ class Derived:
             self.again(space, extended, lambda views, first=first: seeds.write(views, first))
             visit(space, first, min(width, total - first))
         return space
+
+    def teach(
+        self,
+        front: Front,
+        space: VariantWorkspace,
+        result,
+        outs: list[Out],
+        omitted: frozenset[int] | None,
+        directions: Sequence | None = None,
+    ) -> None:
+        """Let the last sweep's like be served by a steady call.
+
+        Parameters
+        ----------
+        front
+            What learns it.
+        result, outs
+            What the call returned, and how each leaf of that is made.
+        omitted
+            The function's arguments that the call left out.
+        directions
+            Those that the call was given, one tree an argument; None where they stay in their lanes.
+        """
+        extended = self.current
+        if omitted is None or extended is None:
+            return
+        slots = self.slots(extended)
+        fixed = self.lanes and directions is None
+        trees = () if directions is None else tuple(directions)
+        rows = direction_rows(space, slots, trees)
+        if directions is not None and len(rows) != len(slots):
+            return
+        evaluator = self.evaluator(slots, fixed)
+        left_out = omitted | {extended.count - 1}
+        front.learn(extended, evaluator, space, result, outs, "watched", left_out, trees, rows)
 
     def preferred_width(self, extended: Flattened) -> int:
         """Return how many lanes fit into a core's cache, for arguments of these sizes."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..errors import SpecError
-from . import steady
 from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
 from .derivative import DerivativeCache
+from .front import Front
 from .program import VariantWorkspace
 from .results import (
     Layout,
@@ -19,6 +19,7 @@ from .results import (
     seed_output,
     value_of,
 )
+from .rows import gradient_outs, result_outs
 
 
 class GradientCache(PreparedCache):
@@ -29,23 +30,26 @@ class GradientCache(PreparedCache):
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
-        self._serve(self._general)
+        self._front = Front(self._turn, self._general)
 
-    def _serve(self, call, one=None, alive=()) -> None:
-        """Let calls be served: ``one`` those of one argument, as long as ``alive`` is."""
-        self.call = call
-        self.call_one = call if one is None else one
-        self._alive = alive
+    @property
+    def call(self):
+        """Serves the next call."""
+        return self._front.call
 
     @one_at_a_time
     def _general(self, *args):
         """Serve any call, and arrange for the next one like it to be steady."""
         flat = self._flatten(args)
-        self._serve(self._general)  # constants in cells may change; the old closure would not see it
         space = self._sweep(flat)
-        output = scalar_output(space.variant.recording)
-        self._serve(*steady.make(self, flat, space, output, self._general))
-        return value_of(space), self._results(flat, space)
+        result = value_of(space), self._results(flat, space)
+        config = self._program.config
+        if config.friendly_tangents:
+            outs = result_outs(space, space.variant.recording.result)
+            outs += gradient_outs(flat, space, range(flat.count), config.reuse_buffers)
+            left_out = self._omitted(args)
+            self._front.learn(flat, self._evaluator, space, result, outs, "gradient", left_out)
+        return result
 
     def _sweep(self, flat: Flattened) -> VariantWorkspace:
         """Sweep forward and back."""
@@ -64,7 +68,6 @@ class GradientCache(PreparedCache):
         """Serve a call with options; see `value_and_gradient`."""
         flat = self._flatten(args)
         before = self._kept(flat, args_to_zero)
-        self._serve(self._general)
         space = self._sweep(flat)
         for view, kept in zip(space.gradients, before, strict=True):
             if kept is not None:
@@ -214,12 +217,12 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     """
     if args_to_zero is None and out is None:
         try:
-            call = cache.call_one
+            call = cache._front.call
         except AttributeError:
             raise _wrong_kind(cache) from None
         if not args and x is not _MISSING:
             return call(x)  # 0.3 µs less than call(*args)
-        return cache.call(*(() if x is _MISSING else (x, *args)))
+        return call(*(() if x is _MISSING else (x, *args)))
     if isinstance(cache, DerivativeCache):
         raise ValueError("a derivative cache returns fresh gradients: no out, no args_to_zero")
     if not isinstance(cache, GradientCache):

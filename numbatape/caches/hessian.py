@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ..jit.steady import CALLED
+from ..trace import pytrees
+from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import rows_in_lanes, samples_of
 from .program import VariantWorkspace
 from .results import per_argument, scalar_output, value_of
+from .rows import Out, reshaped_out, result_outs
 
 
 def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:
@@ -37,6 +41,25 @@ def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[
     space = derived.columns(flat, samples_of(flat), visit, chunk)
     result, grads, _ = space.variant.recording.result
     return value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
+
+
+def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] | None:
+    """Return the outs of (value, gradient, Hessian) of a function of one array, if it took one sweep.
+
+    None for anything else: containers, several arguments, chunks.
+    """
+    if space is None or len(flat.active) != 1 or flat.active[0].kind != "array":
+        return None
+    ((leaf, spec),) = active_leaves(flat)
+    result, grads, products = space.variant.recording.result
+    parts = pytrees.leaves((grads, products))
+    if len(parts) != 2 or any(part.__class__ is not Output for part in parts) or spec.dtype == np.float16:
+        return None
+    gradient, hessian = (space.outputs[part.number] for part in parts)
+    shape = np.shape(leaf)
+    if hessian.shape != (np.size(leaf), *shape):
+        return None
+    return [*result_outs(space, result), Out(CALLED, gradient.copy), reshaped_out(hessian, shape + shape)]
 
 
 def blocks(flat: Flattened, whole: np.ndarray) -> tuple:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..jit.steady import CALLED
 from ..trace import pytrees
 from ..trace.nested.derived import pushforward
 from ..trace.record import Output
@@ -13,6 +14,7 @@ from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .program import VariantWorkspace
 from .results import in_dtype, per_argument, require_derivative, value_of
+from .rows import Out, out_of, reshaped_out
 
 MODES = ("auto", "forward", "reverse")
 
@@ -134,6 +136,31 @@ def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
     active = set(flat.active)
     found, structure = pytrees.flatten(recording.result[0])
     return structure, [per_output(leaf) for leaf in found]
+
+
+def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | None:
+    """Return the outs of ``(value, Jacobian)`` of a function of one array to one, if it took one sweep.
+
+    None for anything else: containers, several arguments, chunks.
+    """
+    space = derived.last
+    if space is None or flat.count != 1 or len(flat.active) != 1 or flat.active[0].kind != "array":
+        return None
+    result, parts = space.variant.recording.result
+    pieces = pytrees.leaves(parts)
+    if result.__class__ is not Output or len(pieces) != 1 or pieces[0].__class__ is not Output:
+        return None
+    kept, value = space.variant.recording.values[result.number], space.outputs[result.number]
+    view = space.outputs[pieces[0].number]
+    shape, dtype = np.shape(flat.leaves[0]), np.asarray(kept).dtype
+    lanes = int(np.prod(shape)) if by_columns else value.size
+    if view.shape != (lanes, *(value.shape if by_columns else shape)) or dtype == np.float16:
+        return None
+    full = value.shape + shape
+    if not by_columns:
+        return [out_of(value, kept), reshaped_out(view, full)]
+    matrix = view.reshape(lanes, -1).T if view.flags.c_contiguous else np.moveaxis(view, 0, -1)
+    return [out_of(value, kept), Out(CALLED, lambda: np.array(matrix, order="C").reshape(full))]
 
 
 def pick(assembled, argument: int):

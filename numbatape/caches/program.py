@@ -122,6 +122,7 @@ class VariantWorkspace(Workspace):
         self.variant = variant  # alive as long as this is, so that its id stays its own
         self.constants: list[tuple[Any, bytes | None]] | None = None
         self.lanes_stay = False  # whether lanes were filled, for good
+        self.entry: Any = None  # the steady call that this workspace serves
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
 
@@ -146,6 +147,8 @@ class VariantWorkspace(Workspace):
                 return
 
     def _load_constants(self, constants) -> None:
+        if self.entry is not None:
+            self.entry.retire()  # it would compute with these constants and compare with others
         self.prologue_done = False
         self.constants = None  # until all are in place
         for cells, leaf, _ in constants:
@@ -300,7 +303,9 @@ class Evaluator:
             len(self._workspaces) > config.max_variants
             or (limit is not None and sum(w.nbytes for w in self._workspaces.values()) > limit)
         ):
-            self._workspaces.popitem(last=False)
+            _, dropped = self._workspaces.popitem(last=False)
+            if dropped.entry is not None:
+                dropped.entry.retire()
 
     def forward(self, flat: Flattened, widths: tuple = (), fill=None) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
@@ -364,12 +369,9 @@ class Evaluator:
         except type(error) as its:
             raise error from its
 
-    def watch(self, space: VariantWorkspace, flat: Flattened) -> bool:
-        """Let the sweep's kernel compare captured arrays and constants; False where it cannot."""
-        watched = list(self.program.environment.arrays)
-        for leaf, spec, by_identity in flat.traced():
-            if spec.level == CONSTANT and spec.kind == "array" and not by_identity:
-                watched.append((leaf, leaf.copy()))
+    def watch(self, space: VariantWorkspace, arrays) -> bool:
+        """Let the sweep's kernel compare captured arrays, and some others; False where it cannot."""
+        watched = [*self.program.environment.arrays, *((array, array.copy()) for array in arrays)]
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
         rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]

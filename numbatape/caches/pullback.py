@@ -13,13 +13,14 @@ from ..trace.complex.pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
 from ..trace.record import Output
 from . import jacobian as dense
-from . import quick
 from .alone import one_at_a_time
 from .base import PreparedCache
 from .derivative import single
 from .derived import Derived
+from .front import Front
 from .program import VariantWorkspace
 from .results import Layout, gradients_of, value_of
+from .rows import ArrayRow, NumberRow, Row, gradient_outs, result_outs
 
 
 class PullbackCache(PreparedCache):
@@ -27,36 +28,53 @@ class PullbackCache(PreparedCache):
 
     def _ready(self) -> None:
         self._rows = Derived(self._program.function, self._program.config, pullback, lanes=True)
-        self._steady = None
+        self._differentiating = Front(self._turn, self._general)
+        self._pulling = Front(self._turn, self._pull)
 
     def _share(self, other) -> None:
         other._rows = self._rows.clone()
 
     def jacobian(self, args):
         """Return ``(value, Jacobian)``, by chunks of rows."""
-        return self._general(*args) if self._steady is None else self._steady(*args)
+        return self._differentiating.call(*args)
 
     @one_at_a_time
     def _general(self, *args):
-        self._steady = None
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
-        self._steady = quick.jacobian(self, flat, self._rows, self._general, by_columns=False)
-        return value, single(flat, assembled)
+        both = value, single(flat, assembled)
+        outs = dense.outs_of(flat, self._rows, by_columns=False)
+        if outs is not None:
+            self._rows.teach(self._differentiating, self._rows.last, both, outs, self._omitted(args))
+        return both
 
-    @one_at_a_time
     def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
+        return self._pulling.call(*args, cotangent)
+
+    @one_at_a_time
+    def _pull(self, *given):
+        *args, cotangent = given
+        args = tuple(args)
         flat = self._flatten(args)
         space = self._evaluator.forward(flat)
         require_numbers(space)
         seed_cotangent(space, cotangent)
         self._reverse(space)
         grads = gradients_of(flat, space)
-        return value_of(space), grads if self._program.config.friendly_tangents else Layout.of(flat).ravel(
-            grads
-        )
+        if not self._program.config.friendly_tangents:
+            return value_of(space), Layout.of(flat).ravel(grads)
+        both = value_of(space), grads
+        rows = cotangent_rows(space, cotangent)
+        if rows is not None:
+            outs = result_outs(space, space.variant.recording.result)
+            outs += gradient_outs(flat, space, range(flat.count))
+            left_out = self._omitted(args)
+            self._pulling.learn(
+                flat, self._evaluator, space, both, outs, "gradient", left_out, (cotangent,), rows
+            )
+        return both
 
 
 def require_numbers(space: VariantWorkspace) -> None:
@@ -97,6 +115,33 @@ def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
             cells = np.size(parts[number])
             space.seed[first : first + cells] = np.ravel(parts[number])
             first += cells
+
+
+def cotangent_rows(space: VariantWorkspace, cotangent) -> list[Row] | None:
+    """Return one row a leaf of a cotangent, in the seeds; None where not all results are real and active."""
+    recording = space.variant.recording
+    outputs = pytrees.leaves(recording.result)
+    given = pytrees.leaves(cotangent)
+    if len(outputs) != len(given) or any(
+        output.__class__ is not Output or recording.levels[output.number] != ACTIVE for output in outputs
+    ):
+        return None
+    starts, first = {}, 0
+    for number, level in enumerate(recording.levels):
+        if level == ACTIVE:
+            starts[number] = first
+            first += space.outputs[number].size
+    rows: list[Row] = []
+    for output, leaf in zip(outputs, given, strict=True):
+        start, cells = starts[output.number], space.outputs[output.number]
+        seeds = space.seed[start : start + cells.size].reshape(cells.shape)
+        if leaf.__class__ is np.ndarray:
+            rows.append(ArrayRow(seeds, leaf.dtype, leaf.shape))
+        elif isinstance(leaf, (int, float, np.number)):
+            rows.append(NumberRow(seeds, type(leaf)))
+        else:
+            return None
+    return rows
 
 
 def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=False) -> PullbackCache:

@@ -12,13 +12,15 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..config import Config
-from ..threads import survives_fork
+from ..threads import Turn, survives_fork
 from .arguments import Flattened
 from .derived import Derived
+from .front import Front
 from .program import Evaluator, Program
 
 ATTRIBUTE = "__numbatape__"
@@ -26,26 +28,57 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
+_NOTHING: dict = {}
 _lock = survives_fork(threading.Lock())
 
 
-class Shelf:
-    """The programs of one function, and evaluators that no call uses at the moment.
+class Caller:
+    """What one call of a one-shot verb uses: workspaces by signature, and steady calls that it learned."""
 
-    Thread-safe and re-entrant: a call that finds none idle makes another.
+    def __init__(self):
+        self.front = Front(Turn())
+        self._kept: dict[tuple, Any] = {}
+
+    def kept(self, key: tuple, make: Callable):
+        """Return what this caller keeps under a key; ``make()`` makes it."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+        return found
+
+
+class Shelf:
+    """The programs of one function, its one-shot verbs, and what they use, as far as it is idle.
+
+    Thread-safe and re-entrant: a call that finds nothing idle makes another.
     """
 
     def __init__(self, function=None):
         self.owner = weakref.ref(function) if function is not None else None
         self._programs: dict[tuple, Program] = {}
-        self._idle: dict[tuple, list[Evaluator]] = {}
         self._derived: dict[tuple, Derived] = {}
-        self._lent: dict[tuple, list] = {}
+        self._idle: dict[tuple, list] = {}
+        self._verbs: dict[tuple, Callable] = {}
         self._lock = survives_fork(threading.Lock())
         _shelves.add(self)
 
     def __reduce__(self):
         return Shelf, ()  # functions may be pickled with their attributes; shelves stay at home
+
+    def verb(self, key: tuple, make: Callable[[], Callable]) -> Callable:
+        """Return the function that a verb makes of this one; the same each time that it is asked for.
+
+        So ``nt.grad(f)(x)``, written out in a loop, finds what the last turn has learned.
+        """
+        if self.owner is None:
+            return make()
+        try:
+            found = self._verbs.get(key)
+        except TypeError:  # argnums as a list
+            return make()
+        if found is None:
+            found = self._verbs[key] = make()
+        return found
 
     def program(self, function, flat: Flattened, transform=None) -> Program:
         """Return the program of the function, or of its derivative, for arguments of this signature."""
@@ -55,17 +88,13 @@ class Shelf:
                 self._programs[key] = Program(function, Config(), transform)
             return self._programs[key]
 
-    def borrow(self, function, flat: Flattened) -> tuple[Evaluator, list[Evaluator]]:
-        """Return ``(evaluator, the list to append it to when done)``."""
-        program = self.program(function, flat)
-        with self._lock:
-            idle = self._idle.setdefault(flat.signature, [])
-            return (idle.pop() if idle else Evaluator(program)), idle
+    def evaluator(self, caller: Caller, function, flat: Flattened) -> Evaluator:
+        """Return a caller's workspaces for arguments of this signature."""
+        return caller.kept((flat.signature,), lambda: Evaluator(self.program(function, flat)))
 
-    @contextlib.contextmanager
-    def derived(self, function, flat: Flattened, kind: str, transform, lanes: bool):
-        """Lend a derivative of the function for arguments of this signature."""
-        key = (kind, flat.signature)
+    def derived(self, caller: Caller, function, flat: Flattened, transform, lanes: bool) -> Derived:
+        """Return a caller's workspaces for a derivative of the function."""
+        key = (transform, lanes, flat.signature)
 
         def make() -> Derived:
             with self._lock:
@@ -73,38 +102,54 @@ class Shelf:
                     self._derived[key] = Derived(function, Config(), transform, lanes)
                 return self._derived[key].clone()
 
-        with self.lent(key, make) as found:
-            yield found
+        return caller.kept(key, make)
+
+    def idle(self, key: tuple) -> list:
+        """Return the list of what is idle of a kind."""
+        found = self._idle.get(key)
+        if found is None:
+            with self._lock:
+                found = self._idle.setdefault(key, [])
+        return found
 
     @contextlib.contextmanager
     def lent(self, key: tuple, make: Callable):
         """Lend what no other call uses at the moment; ``make()`` makes another."""
-        with self._lock:
-            idle = self._lent.setdefault(key, [])
-            found = idle.pop() if idle else None
-        if found is None:
+        idle = self.idle(key)
+        try:
+            found = idle.pop()
+        except IndexError:
             found = make()
         yield found
         idle.append(found)  # not one whose call raised
 
     def clear(self) -> None:
         with self._lock:
-            for table in (self._programs, self._idle, self._derived, self._lent):
-                table.clear()
+            self._programs.clear()
+            self._derived.clear()
+            for idle in self._idle.values():  # verbs hold on to these lists
+                idle.clear()
 
 
 def shelf_of(function) -> Shelf:
     """Return a function's shelf; a fresh one for what can carry none (a bound method)."""
+    found = getattr(function, "__dict__", _NOTHING).get(ATTRIBUTE)
+    if found.__class__ is Shelf and _owns(found, function):
+        return found
     with _lock:
         if isinstance(function, _IMMORTAL):
             return _immortal.setdefault(function, Shelf())
         if not isinstance(function, (types.FunctionType, functools.partial)):
             return Shelf()
         found = vars(function).get(ATTRIBUTE)
-        # functools.wraps copies attributes to another function
-        if not isinstance(found, Shelf) or found.owner is None or found.owner() is not function:
+        if found.__class__ is not Shelf or not _owns(found, function):
             found = vars(function)[ATTRIBUTE] = Shelf(function)
         return found
+
+
+def _owns(shelf: Shelf, function) -> bool:
+    """Whether a shelf is this function's own: functools.wraps copies attributes to another function."""
+    return shelf.owner is not None and shelf.owner() is function
 
 
 def clear_caches() -> None:

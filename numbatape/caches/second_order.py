@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..errors import SpecError
-from ..tape.tape import ACTIVE
 from ..trace.nested.derived import hessian_vector
-from . import compressed, quick
+from . import compressed
 from .alone import one_at_a_time
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real
 from .derived import Derived
 from .directions import direction_leaves, like_arguments, products_of
-from .hessian import blocks, full_hessian
+from .front import Front
+from .hessian import blocks, full_hessian, hessian_outs
 from .jacobian import samples_of
 from .results import Layout, scalar_output, value_of
+from .rows import Out, parts_outs, result_outs
 
 
 class HvpCache(PreparedCache):
@@ -32,32 +31,17 @@ class HvpCache(PreparedCache):
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self.mode = config.second_order_mode.replace("_", " ")
         self._plain = Derived(self._program.function, config, transform, lanes=False)
-        self._quick = None
+        self._multiplying = Front(self._turn, lambda *given: self._multiply(given[-1], given[:-1]))
 
     def _share(self, other) -> None:
         other._plain = self._plain.clone()
 
-    def _quick_multiply(self, flat, space):
-        """Return the steady call ``(x, v)`` of one array argument, or None."""
-        result, grads, products = space.variant.recording.result
-        number = quick.number_of(space, result)
-        views = quick.arrays_of(space, (grads, products))
-        if number is None or views is None or flat.active[0].kind != "array":
-            return None
-        gradient, product = views
-        return quick.make(
-            self,
-            flat,
-            self._plain,
-            space,
-            lambda x, v: self.multiply(v, (x,)),
-            lambda: (number(), gradient.copy(), product.copy()),
-        )
-
-    @one_at_a_time
     def multiply(self, vectors, args):
         """Return (value, gradient, Hessian-vector product)."""
-        self._quick = None
+        return self._multiplying.call(*args, vectors)
+
+    @one_at_a_time
+    def _multiply(self, vectors, args):
         flat = self._flatten(args)
         several = len([k for k in flat.differentiated if k >= 0]) > 1
         chosen = sorted(k for k in flat.differentiated if k >= 0)
@@ -75,12 +59,22 @@ class HvpCache(PreparedCache):
         grads, products = products_of(flat, space)
         if not self._program.config.friendly_tangents:
             return value_of(space, result), *(Layout.of(flat).ravel(part) for part in (grads, products))
-        if not several:
-            (k,) = chosen
-            if flat.count == len(flat.marks) and not flat.is_complex:  # no keywords, no containers
-                self._quick = self._quick_multiply(flat, space)
-            return value_of(space, result), grads[k], products[k]
-        return value_of(space, result), grads, products
+        value = value_of(space, result)
+        made = (value, grads, products) if several else (value, grads[chosen[0]], products[chosen[0]])
+        outs = self._outs(flat, space, range(flat.count) if several else chosen)
+        if outs is not None:
+            left_out = self._omitted(args)
+            # As it was given: with None for constants it is general each time.
+            self._plain.teach(self._multiplying, space, made, outs, left_out, (vectors,))
+        return made
+
+    @staticmethod
+    def _outs(flat, space, arguments) -> list[Out] | None:
+        result, grads, products = space.variant.recording.result
+        parts = [parts_outs(flat, space, part, arguments) for part in (grads, products)]
+        if parts[0] is None or parts[1] is None:
+            return None
+        return [*result_outs(space, result), *parts[0], *parts[1]]
 
 
 class HessianCache(HvpCache):
@@ -95,31 +89,8 @@ class HessianCache(HvpCache):
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self._wide = Derived(self._program.function, config, transform, lanes=True)
-        self._steady = None
+        self._differentiating = Front(self._turn, self._general)
         self._compressed = None
-
-    def _steady_hessian(self, flat):
-        """Return the steady call of one array argument whose Hessian takes one sweep, or None."""
-        space = self._wide.last
-        if len(flat.active) != 1 or flat.active[0].kind != "array" or space is None:
-            return None
-        result, grads, products = space.variant.recording.result
-        number = quick.number_of(space, result)
-        views = quick.arrays_of(space, (grads, products))
-        shape = np.shape(next(leaf for leaf, spec, _ in flat.traced() if spec.level == ACTIVE))
-        size = math.prod(shape)
-        if number is None or views is None or views[1].shape != (size, *shape) or flat.count != 1:
-            return None
-        gradient, hessian = views
-        full = shape + shape
-        return quick.make(
-            self,
-            flat,
-            self._wide,
-            space,
-            self._general,
-            lambda: (number(), gradient.copy(), hessian.copy().reshape(full)),
-        )
 
     def _share(self, other) -> None:
         super()._share(other)
@@ -146,7 +117,6 @@ class HessianCache(HvpCache):
             space = known.derived.last
             result, grads, _ = space.variant.recording.result
             value, grads = value_of(space, result), like_arguments(flat, value_of(space, grads))
-            self._steady = compressed.steady(self, flat, known, self._general)
         shape = np.shape(flat.leaves[0])
         (k,) = (k for k in flat.differentiated if k >= 0)
         return value, grads[k], matrix.reshape(shape + shape)
@@ -191,25 +161,32 @@ class HessianCache(HvpCache):
 
     def hessian(self, args):
         """Return (value, gradient, Hessian)."""
-        return self._general(*args) if self._steady is None else self._steady(*args)
+        return self._differentiating.call(*args)
 
     @one_at_a_time
     def _general(self, *args):
-        self._steady = None
         flat = self._flatten(args)
         known = self._by_pattern(flat)
         if known is not None:
-            return self._compressed_hessian(flat, known)
+            made = self._compressed_hessian(flat, known)
+            outs = compressed.outs_of(known)
+            if outs is not None:
+                derived = known.derived
+                derived.teach(self._differentiating, derived.last, made, outs, self._omitted(args))
+            return made
         value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(grads), whole
-        self._steady = self._steady_hessian(flat)
         parts = blocks(flat, whole)
         chosen = sorted(k for k in flat.differentiated if k >= 0)
-        if len(chosen) == 1:
-            (k,) = chosen
-            return value, grads[k], parts[k][k]
-        return value, grads, parts
+        if len(chosen) > 1:
+            return value, grads, parts
+        (k,) = chosen
+        made = value, grads[k], parts[k][k]
+        outs = hessian_outs(flat, self._wide.last)
+        if outs is not None:
+            self._wide.teach(self._differentiating, self._wide.last, made, outs, self._omitted(args))
+        return made
 
 
 def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HvpCache:
@@ -262,8 +239,6 @@ def value_and_hvp(cache: HvpCache, v, *args):
     """
     if not isinstance(cache, HvpCache):
         raise TypeError(f"value_and_hvp needs a cache of prepare_hvp_cache, got {type(cache).__name__}")
-    if cache._quick is not None and len(args) == 1:  # the steady call
-        return cache._quick(args[0], v)
     return cache.multiply(v, args)
 
 

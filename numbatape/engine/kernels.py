@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import jit
 from ..ops import OPS
+from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
 
@@ -72,24 +74,62 @@ def call_of(name: str, frame_address: int, value: np.ndarray, fallback, hits: np
     return jit.make_builtin(words), (words, fallback, hits, turn)
 
 
-def steady_call(frame_address: int, closure, turn, hits: np.ndarray, **parts):
-    """Return the builtin of a gradient's steady call and what it refers to; None if there is none here.
+def steady_call(
+    frame_address: int,
+    sweep: str,
+    fallback: Callable,
+    rows: Sequence[dict],
+    outs: Sequence[dict],
+    form: int,
+    rebound: Callable | None,
+    turn: Turn,
+    hits: np.ndarray,
+    alive: list,
+):
+    """Return the builtin of a steady call (`numbatape.jit.steady`), which hands the rest to ``fallback``.
 
-    ``closure`` serves what it cannot; ``turn`` and ``hits`` as in `call_of`. Parts are those of
-    `numbatape.jit.steady.WORDS`: numbers, or objects that are taken by address.
+    Parameters
+    ----------
+    sweep
+        Name of the sweeps' entry point.
+    rows, outs
+        One dictionary of words a row and an out; a word that is missing is 0.
+    rebound
+        Called before each sweep; if it returns a true value the fallback serves the call. May be None.
+    turn, hits
+        As in `call_of`.
+    alive
+        What the words refer to by address.
+
+    Returns
+    -------
+    (callable, words, rows) or None
+        The builtin, and the tables that it reads: they may be changed between calls. None where objects
+        do not have their fields in the usual places.
     """
-    if not jit.steady_available():
+    if not jit.steady.available():
         return None
-    sweep = jit.load("sweeps", sweep_source()).address["gradient"]
-    numbers = {"frame": frame_address, "sweep": sweep, "closure": id(closure), "array_type": id(np.ndarray)}
-    numbers |= {"hits": hits.ctypes.data, **jit.turn_words(turn)}
-    shape = np.array([*parts.pop("shape"), 0], np.int64)
-    cells = parts.pop("cells")
-    numbers |= {"shape": shape.ctypes.data, "cells": cells.ctypes.data, "bytes": cells.nbytes}
-    for name, part in parts.items():
-        numbers[name] = part if type(part) is int else 0 if part is None else id(part)
-    words = np.array([numbers[name] for name in jit.STEADY_WORDS], np.int64)
-    return jit.make_steady(words), (words, shape, cells, closure, turn, hits, parts)
+    tables = [
+        np.array([[record.get(name, 0) for name in names] for record in records], np.int64)
+        for records, names in ((rows, jit.steady.ROW), (outs, jit.steady.OUT))
+    ]
+    numbers = {
+        "frame": frame_address,
+        "sweep": jit.load("sweeps", sweep_source()).address[sweep],
+        "fallback": id(fallback),
+        "array_type": id(np.ndarray),
+        "rebound": 0 if rebound is None else id(rebound),
+        "rows": tables[0].ctypes.data,
+        "row_count": len(rows),
+        "outs": tables[1].ctypes.data,
+        "out_count": len(outs),
+        "form": form,
+        "hits": hits.ctypes.data,
+        **jit.turn_words(turn),
+    }
+    words = np.array([numbers[name] for name in jit.steady.WORDS], np.int64)
+    builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
+    return builtin, words, tables[0]
 
 
 def warmup(dtypes=("f64",)) -> list[str]:

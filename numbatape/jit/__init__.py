@@ -5,21 +5,9 @@ kernel does not import Numba: a fresh process pays 40 ms for ``llvmlite.binding`
 a kernel, where Numba's own cache takes 300 ms before the first kernel.
 """
 
+from . import steady
 from .builtin import WORDS as BUILTIN_WORDS
 from .builtin import make_builtin, turn_words
 from .loader import Kernels, kernel_info, load
-from .steady import WORDS as STEADY_WORDS
-from .steady import available as steady_available
-from .steady import make_steady
 
-__all__ = [
-    "BUILTIN_WORDS",
-    "STEADY_WORDS",
-    "Kernels",
-    "kernel_info",
-    "load",
-    "make_builtin",
-    "make_steady",
-    "steady_available",
-    "turn_words",
-]
+__all__ = ["BUILTIN_WORDS", "Kernels", "kernel_info", "load", "make_builtin", "steady", "turn_words"]

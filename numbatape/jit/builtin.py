@@ -112,15 +112,18 @@ def turn_words(turn: Turn | None) -> dict[str, int]:
     return {"turn": 0 if turn is None else turn.address, "free": id(False), "taken": id(True)}
 
 
-def new_function(method: _MethodDef, words: np.ndarray):
-    """Return a builtin whose ``self`` is the address of words, as a Python int."""
+def new_function(method: _MethodDef, words: np.ndarray, alive=()):
+    """Return a builtin whose ``self`` is the address of words, as a Python int.
+
+    It keeps the words, and what they refer to, alive: as its module, which may be any object.
+    """
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return new(ctypes.addressof(method), words.ctypes.data, None)
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    return new(ctypes.addressof(method), words.ctypes.data, (words, alive))
 
 
 def make_builtin(words: np.ndarray):
-    """Return a builtin ``() -> float`` over int64 words (`WORDS`), which must outlive it."""
+    """Return a builtin ``() -> float`` over int64 words (`WORDS`); what they refer to must outlive it."""
     needs = [f"nt_python_{name}" for name in API]
     return new_function(definition("builtin", _module_text, METH_NOARGS, *needs), words)

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 
 from ..caches.arguments import Flattened, Static, as_constant, is_mark, require_floats
 from ..caches.complex_leaves import require_complex
+from ..caches.registry import Caller
+from ..caches.steady import REFUSED
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.trace import current, failing
+
+
+def one_shot(f, idle: list[Caller], general: Callable) -> Callable:
+    """Return what a verb returns: a function that tries an idle caller's steady call, then the general one.
+
+    Parameters
+    ----------
+    idle
+        The verb's callers that no call uses.
+    general
+        Called as ``general(args, kwargs)``.
+    """
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if idle and current() is None:  # inside of a trace an argument may be traced
+            try:
+                caller = idle.pop()
+            except IndexError:  # another thread was faster
+                return general(args, kwargs)
+            result = REFUSED
+            try:
+                front = caller.front
+                if not kwargs or front.keywords:
+                    result = front.call(*args, **kwargs)
+            finally:
+                idle.append(caller)
+            if result is not REFUSED:
+                return result
+        return general(args, kwargs)
+
+    return call
 
 
 def dispatch(trees, outer: Callable, inner: Callable):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
-from ..caches.registry import shelf_of
+from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_derivative, value_of
+from ..caches.rows import parts_outs, result_outs, tangent_outs
 from ..errors import SpecError
 from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 def jvp(f, primals, tangents):
@@ -51,22 +50,42 @@ def jvp(f, primals, tangents):
     >>> nt.jvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    target, names = python_function(f), parameter_names(f)
+    target = python_function(f)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise SpecError("jvp needs primals and tangents as tuples, one entry an argument")
     if len(primals) != len(tangents):
         raise SpecError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
 
-    def outer():
-        flat = Flattened(tuple(primals), {}, names)
-        require_active(flat)
-        directions = direction_leaves(flat, tangents, "the tangent")
-        with shelf_of(target).derived(target, flat, "jvp", pushforward(False), lanes=False) as derived:
-            space = derived.sweep(derived.extended(flat, directions))
-            result, parts = space.variant.recording.result
-            return value_of(space, result), like_result(space, result, value_of(space, parts))
+    return shelf_of(target).verb((f, "jvp"), lambda: _jvp_verb(f))(*primals, *tangents)
 
-    return dispatch((primals, tangents), outer, lambda: inner.jvp(target, tuple(primals), tuple(tangents)))
+
+def _jvp_verb(f):
+    """Return a function of primals followed by as many tangents."""
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
+
+    def general(args, kwargs):
+        count = len(args) // 2
+        primals, tangents = args[:count], args[count:]
+
+        def outer():
+            flat = Flattened(primals, {}, names)
+            require_active(flat)
+            directions = direction_leaves(flat, tangents, "the tangent")
+            with shelf.lent(("jvp",), Caller) as caller:
+                derived = shelf.derived(caller, target, flat, pushforward(False), lanes=False)
+                space = derived.sweep(derived.extended(flat, directions))
+                result, parts = space.variant.recording.result
+                both = value_of(space, result), like_result(space, result, value_of(space, parts))
+                slopes = tangent_outs(space, result, parts)
+                if slopes is not None and not any(tangent is None for tangent in tangents):
+                    outs = [*result_outs(space, result), *slopes]
+                    derived.teach(caller.front, space, both, outs, frozenset(), tangents)
+                return both
+
+        return dispatch((primals, tangents), outer, lambda: inner.jvp(target, primals, tangents))
+
+    return one_shot(f, shelf.idle(("jvp",)), general)
 
 
 def derivative(f, holomorphic=False):
@@ -95,11 +114,20 @@ def derivative(f, holomorphic=False):
     >>> float(nt.derivative(nt.derivative(lambda t: t**3))(2.0))
     12.0
     """
+    return shelf_of(python_function(f)).verb(
+        (f, "derivative", holomorphic), lambda: _derivative_verb(f, holomorphic)
+    )
+
+
+def _derivative_verb(f, holomorphic: bool):
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
+    what = ("derivative", holomorphic)
 
-    @functools.wraps(f)
-    def call(x, *constants, **kwargs):
+    def general(args, kwargs):
+        if not args:
+            raise SpecError("derivative needs the number at which it is taken")
+        x, *constants = args
         plain = x._value if type(x) in (TracedArray, TracedComplex) else x
         if np.ndim(plain) != 0:
             raise SpecError(
@@ -108,20 +136,27 @@ def derivative(f, holomorphic=False):
             )
 
         def outer():
-            flat = flatten_call((x, *constants), kwargs, (0,), names, holomorphic)
+            flat = flatten_call(args, kwargs, (0,), names, holomorphic)
             if not holomorphic:
                 require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)
-            with shelf.derived(target, flat, "jvp", pushforward(False), lanes=False) as derived:
+            with shelf.lent(what, Caller) as caller:
+                derived = shelf.derived(caller, target, flat, pushforward(False), lanes=False)
                 space = derived.sweep(derived.extended(flat, [direction]))
                 result, parts = space.variant.recording.result
                 require_derivative(flat, result)
-                return like_result(space, result, value_of(space, parts))
+                slope = like_result(space, result, value_of(space, parts))
+                outs = None if holomorphic else tangent_outs(space, result, parts)
+                if outs is not None:  # the direction stays in its cell
+                    derived.teach(caller.front, space, slope, outs, frozenset())
+                return slope
 
-        trees = (x, constants, kwargs)
-        return dispatch(trees, outer, lambda: inner.derivative(target, x, constants, kwargs, holomorphic))
+        trees = (args, kwargs)
+        return dispatch(
+            trees, outer, lambda: inner.derivative(target, x, tuple(constants), kwargs, holomorphic)
+        )
 
-    return call
+    return one_shot(f, shelf.idle(what), general)
 
 
 def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
@@ -149,13 +184,19 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     >>> nt.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
     array([6., 0.])
     """
+    key = (argnums, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb((f, "hvp", *key), lambda: _hvp_verb(f, *key))
+
+
+def _hvp_verb(f, argnums, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
+    what = ("hvp", str(argnums))
+    transform = hessian_vector("reverse_over_forward", False)
 
-    @functools.wraps(f)
-    def call(*args, **kwargs):
+    def general(args, kwargs):
         if len(args) < 2:
             raise SpecError("hvp needs the function's arguments and, last, the vector")
         *args, v = args
@@ -170,14 +211,20 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
             for k, vector in zip(chosen, vectors, strict=True):
                 given[k] = vector
             directions = direction_leaves(flat, given, "the vector")
-            transform = hessian_vector("reverse_over_forward", False)
-            with shelf.derived(target, flat, "hvp", transform, lanes=False) as derived:
-                _, products = products_of(flat, derived.sweep(derived.extended(flat, directions)))
-            return tuple(products[k] for k in chosen)
+            with shelf.lent(what, Caller) as caller:
+                derived = shelf.derived(caller, target, flat, transform, lanes=False)
+                space = derived.sweep(derived.extended(flat, directions))
+                _, products = products_of(flat, space)
+                made = products[chosen[0]] if single else tuple(products[k] for k in chosen)
+                outs = parts_outs(flat, space, space.variant.recording.result[2], chosen)
+                if outs is not None and not kwargs:
+                    derived.teach(caller.front, space, made, outs, frozenset(), (v,))
+                return made
 
-        products = dispatch(
-            (args, kwargs, v), outer, lambda: inner.hvp(target, args, kwargs, chosen, vectors)
-        )
-        return products[0] if single else products
+        def nested():
+            products = inner.hvp(target, args, kwargs, chosen, vectors)
+            return products[0] if single else products
 
-    return call
+        return dispatch((args, kwargs, v), outer, nested)
+
+    return one_shot(f, shelf.idle(what), general)

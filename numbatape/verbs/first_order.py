@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 
 import numpy as np
 import optree
 
-from ..caches.alone import in_turn
 from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
+from ..caches.linearised import Pullback, Taped
 from ..caches.program import Evaluator
-from ..caches.pullback import require_numbers, seed_cotangent
-from ..caches.registry import shelf_of
+from ..caches.pullback import require_numbers
+from ..caches.registry import Caller, shelf_of
 from ..caches.results import (
     complex_output,
     gradients_of,
@@ -23,12 +23,14 @@ from ..caches.results import (
     value_and_aux,
     value_of,
 )
-from ..threads import Turn
+from ..caches.rows import Out, gradient_outs, result_outs
+from ..caches.steady import REFUSED, sizes_of
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
+from ..trace.trace import current
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 def value_and_grad(
@@ -66,39 +68,64 @@ def value_and_grad(
     >>> nt.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1))(np.ones(2), np.arange(2.0))
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
+    key = ("value_and_grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb((f, *key), lambda: _gradient_verb(f, *key))
+
+
+def _gradient_verb(f, kind: str, argnums, has_aux, holomorphic, static_argnums, static_argnames):
+    """Return ``value_and_grad(f, ...)`` or ``grad(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
-    scalar = value_and_aux if has_aux else scalar_output
+    scalar: Callable = value_and_aux if has_aux else scalar_output
     if holomorphic:
         scalar = _complex_of_two if has_aux else complex_output
     single = isinstance(argnums, (int, np.integer))
+    with_value = kind == "value_and_grad"
+    what = (kind, str(argnums), has_aux, holomorphic)
+    idle = shelf.idle(what)
 
-    @functools.wraps(f)
-    def call(*args, **kwargs):
+    def arranged(value, grads):
+        gradient = grads[0] if single else grads
+        if with_value:
+            return value, gradient
+        return (gradient, value[1]) if has_aux else gradient
+
+    def outs_of(flat, space, chosen) -> list[Out]:
+        result = space.variant.recording.result
+        grads = gradient_outs(flat, space, chosen)
+        if with_value:
+            return [*result_outs(space, result), *grads]
+        return [*grads, *result_outs(space, result[1])] if has_aux else grads
+
+    def general(args, kwargs):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, static=static)
             if holomorphic:
                 require_complex(flat)
-            evaluator, idle = shelf.borrow(target, flat)
-            space = evaluator.forward(flat)
-            seed_output(space, scalar(space.variant.recording))
-            space.reverse()
-            value, grads = value_of(space), gradients_of(flat, space)
-            idle.append(evaluator)
-            # Of the real part u the gradient is du/dx + i du/dy, and f' = du/dx - i du/dy.
-            return value, tuple(_conjugate(grads[k]) if holomorphic else grads[k] for k in chosen)
+            with shelf.lent(what, Caller) as caller:
+                evaluator = shelf.evaluator(caller, target, flat)
+                space = evaluator.forward(flat)
+                seed_output(space, scalar(space.variant.recording))
+                space.reverse()
+                value, grads = value_of(space), gradients_of(flat, space)
+                # Of the real part u the gradient is du/dx + i du/dy, and f' = du/dx - i du/dy.
+                result = arranged(
+                    value, tuple(_conjugate(grads[k]) if holomorphic else grads[k] for k in chosen)
+                )
+                if not holomorphic:
+                    outs = outs_of(flat, space, chosen)
+                    caller.front.learn(flat, evaluator, space, result, outs, "gradient")
+            return result
 
-        value, grads = dispatch(
-            (args, kwargs),
-            outer,
-            lambda: inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic),
-        )
-        return value, grads[0] if single else grads
+        def nested():
+            return arranged(*inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic))
 
-    return call
+        return dispatch((args, kwargs), outer, nested)
+
+    return one_shot(f, idle, general)
 
 
 def _complex_of_two(recording):
@@ -130,15 +157,8 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     >>> nt.grad(lambda x, kind: getattr(np, kind)(x), static_argnums=1)(0.0, "sin")
     np.float64(1.0)
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    both = value_and_grad(f, argnums, has_aux, holomorphic, **statics)
-
-    @functools.wraps(f)
-    def call(*args, **kwargs):
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
-
-    return call
+    key = ("grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb((f, *key), lambda: _gradient_verb(f, *key))
 
 
 def vjp(f, *primals):
@@ -166,23 +186,39 @@ def vjp(f, *primals):
     >>> pullback(np.ones(2))
     (array([2., 4.]),)
     """
-    target = python_function(f)
+    return shelf_of(python_function(f)).verb((f, "vjp"), lambda: _vjp_verb(f))(*primals)
 
-    def outer():
-        flat = Flattened(primals, {}, parameter_names(f))
-        require_active(flat)
-        # An evaluator of its own: nobody else touches the state that the pullback reads.
-        space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
-        require_numbers(space)
 
-        def pullback(ybar):
-            seed_cotangent(space, ybar)
-            space.reverse()
-            return gradients_of(flat, space)
+def _vjp_verb(f):
+    target, names = python_function(f), parameter_names(f)
+    shelf = shelf_of(target)
 
-        return value_of(space), in_turn(Turn(), pullback)
+    def call(*primals):
+        idle = shelf.idle(("vjp", sizes_of(primals)))
+        if idle and current() is None:
+            try:
+                taped = idle.pop()
+            except IndexError:  # another thread was faster
+                return general(primals, idle)
+            value = taped.front.call(*primals)
+            if value is not REFUSED:
+                return value, Pullback(taped, idle)
+        return general(primals, idle)
 
-    return dispatch(primals, outer, lambda: inner.vjp(target, primals))
+    def general(primals, idle):
+        def outer():
+            flat = Flattened(primals, {}, names)
+            require_active(flat)
+            # An evaluator of its own: nobody else touches the state that the pullback reads.
+            evaluator = Evaluator(shelf.program(target, flat))
+            space = evaluator.forward(flat)
+            require_numbers(space)
+            taped = Taped(evaluator, flat, space)
+            return taped.value, Pullback(taped, idle)
+
+        return dispatch(primals, outer, lambda: inner.vjp(target, primals))
+
+    return call
 
 
 def stop_gradient(x):

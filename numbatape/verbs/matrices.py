@@ -10,11 +10,11 @@ import numpy as np
 from ..caches import jacobian as dense
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
-from ..caches.hessian import blocks, full_hessian
-from ..caches.registry import shelf_of
+from ..caches.hessian import blocks, full_hessian, hessian_outs
+from ..caches.registry import Caller, shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 class JacobianFunction:
@@ -73,37 +73,48 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
     """
     if mode not in dense.MODES:
         raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
+    key = (argnums, mode, holomorphic, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb((f, "jacobian", *key), lambda: _jacobian_verb(f, *key))
+
+
+def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
+    what = ("jacobian", str(argnums), mode, holomorphic)
 
-    def call(*args, **kwargs):
+    def general(args, kwargs):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, holomorphic, static)
-            primal, direction = None, mode
-            if mode != "forward":
-                evaluator, idle = shelf.borrow(target, flat)
-                primal = evaluator.forward(flat)
-                idle.append(evaluator)
-                direction = dense.choose(mode, flat, primal)
-            found.taken = direction
-            if direction == "forward":
-                with shelf.derived(target, flat, "jvp lanes", pushforward(False), lanes=True) as derived:
+            with shelf.lent(what, Caller) as caller:
+                primal, direction = None, mode
+                if mode != "forward":
+                    primal = shelf.evaluator(caller, target, flat).forward(flat)
+                    direction = dense.choose(mode, flat, primal)
+                found.taken = direction
+                if direction == "forward":
+                    derived = shelf.derived(caller, target, flat, pushforward(False), lanes=True)
                     _, assembled = dense.forward(derived, flat, None)
-            else:
-                with shelf.derived(target, flat, "vjp lanes", pullback, lanes=True) as derived:
+                else:
+                    derived = shelf.derived(caller, target, flat, pullback, lanes=True)
                     _, assembled = dense.reverse(derived, flat, primal, None)
-            return tuple(dense.pick(assembled, k) for k in chosen)
+                matrices = tuple(dense.pick(assembled, k) for k in chosen)
+                made = matrices[0] if single else matrices
+                outs = dense.outs_of(flat, derived, direction == "forward")
+                if outs is not None and not holomorphic:
+                    derived.teach(caller.front, derived.last, made, outs[1:], frozenset())
+                return made
 
-        matrices = dispatch(
-            (args, kwargs), outer, lambda: inner.jacobian(target, args, kwargs, chosen, mode, holomorphic)
-        )
-        return matrices[0] if single else matrices
+        def nested():
+            matrices = inner.jacobian(target, args, kwargs, chosen, mode, holomorphic)
+            return matrices[0] if single else matrices
 
-    found = JacobianFunction(f, call, mode)
+        return dispatch((args, kwargs), outer, nested)
+
+    found = JacobianFunction(f, one_shot(f, shelf.idle(what), general), mode)
     return found
 
 
@@ -137,25 +148,40 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
     array([[1250., -480.],
            [-480.,  200.]])
     """
+    key = (argnums, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb((f, "hessian", *key), lambda: _hessian_verb(f, *key))
+
+
+def _hessian_verb(f, argnums, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
+    what = ("hessian", str(argnums))
+    transform = hessian_vector("reverse_over_forward", False)
 
-    @functools.wraps(f)
-    def call(*args, **kwargs):
+    def general(args, kwargs):
         chosen = chosen_arguments(argnums, len(args))
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, static=static)
             require_real(flat, "a Hessian")
-            transform = hessian_vector("reverse_over_forward", False)
-            with shelf.derived(target, flat, "hvp lanes", transform, lanes=True) as derived:
+            with shelf.lent(what, Caller) as caller:
+                derived = shelf.derived(caller, target, flat, transform, lanes=True)
                 _, _, whole = full_hessian(derived, flat, None)
-            parts = blocks(flat, whole)
-            return tuple(tuple(parts[i][j] for j in chosen) for i in chosen)
+                parts = blocks(flat, whole)
+                if not single:
+                    return tuple(tuple(parts[i][j] for j in chosen) for i in chosen)
+                (k,) = chosen
+                outs = hessian_outs(flat, derived.last)
+                if outs is not None:
+                    derived.teach(caller.front, derived.last, parts[k][k], outs[-1:], frozenset())
+                return parts[k][k]
 
-        matrices = dispatch((args, kwargs), outer, lambda: inner.hessian(target, args, kwargs, chosen))
-        return matrices[0][0] if single else matrices
+        def nested():
+            matrices = inner.hessian(target, args, kwargs, chosen)
+            return matrices[0][0] if single else matrices
 
-    return call
+        return dispatch((args, kwargs), outer, nested)
+
+    return one_shot(f, shelf.idle(what), general)

@@ -25,12 +25,12 @@ def steady(*args, function=cube, **choices):
 
 
 def is_builtin(cache):
-    return type(cache.call_one) is type(len)
+    return type(cache._front.call) is type(len)
 
 
 @pytest.fixture(autouse=True)
 def _available():
-    assert jit.steady_available()
+    assert jit.steady.available()
 
 
 def check(cache, x):
@@ -124,7 +124,7 @@ def test_nothing_leaks():
             sys.getrefcount(X),
             sys.getrefcount(np.ndarray),
             sys.getrefcount(None),
-            sys.getrefcount(cache.call),
+            sys.getrefcount(cache._front.call),
         )
 
     run(100)
@@ -134,7 +134,7 @@ def test_nothing_leaks():
 
 
 def test_where_fields_are_elsewhere(monkeypatch):
-    monkeypatch.setattr(jit, "steady_available", lambda: False)
+    monkeypatch.setattr(jit.steady, "available", lambda: False)
     cache = steady(X)
     assert not is_builtin(cache)
     check(cache, X)

@@ -290,7 +290,8 @@ def test_strong_zero_of_products(product):
         return np.sum(np.where(np.isfinite(z), z, 0.0) ** 2)
 
     value, gradients = nt.value_and_gradient(nt.prepare_gradient_cache(masked, a, b, config=strong), a, b)
-    rows = np.isfinite(product(a, b))
+    with np.errstate(invalid="ignore"):  # some BLAS kernels compute inf * 0 on the way, others do not
+        rows = np.isfinite(product(a, b))
     assert value == masked(a, b)
     assert np.isfinite(gradients[1][0]).all() or not rows.any()
     # Only tangents and cotangents that are not zero meet what is not finite.

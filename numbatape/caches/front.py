@@ -1,0 +1,126 @@
+"""`Front`: what serves the next call of a cache or a verb. It learns the steady call from a general one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..jit.steady import ALONE, PAIR, TUPLE
+from ..threads import Turn
+from ..trace import pytrees
+from .arguments import Flattened, is_mark
+from .program import Evaluator, VariantWorkspace
+from .rows import Out, Row
+from .steady import REFUSED, SteadyCalls, entry_for, refuse
+from .templates import bare, roles_of, template
+
+
+class Front:
+    """The steady calls of one cache.
+
+    Parameters
+    ----------
+    turn
+        Taken by each steady call.
+    general
+        The general call, which takes the same arguments, and its turn itself; None where the caller makes it
+        on `REFUSED`.
+
+    Attributes
+    ----------
+    call
+        Serves the next call.
+    keywords
+        Whether ``call`` takes keyword arguments.
+    """
+
+    def __init__(self, turn: Turn, general: Callable | None = None):
+        self._turn = turn
+        self._general = general
+        self.call: Callable = refuse if general is None else general
+        self.keywords = False
+        self._tables: dict[Any, SteadyCalls] = {}
+
+    def learn(
+        self,
+        flat: Flattened,
+        evaluator: Evaluator,
+        space: VariantWorkspace,
+        result,
+        outs: list[Out],
+        sweep: str,
+        omitted: frozenset[int] | None = frozenset(),
+        extras: tuple = (),
+        more: Sequence[Row] = (),
+    ) -> None:
+        """Serve calls like one that has just been served.
+
+        Parameters
+        ----------
+        flat
+            The function's arguments in that call, with those that it left out.
+        result, outs
+            What the call returned, and how each leaf of that is made.
+        sweep
+            Name of the sweeps' entry point.
+        omitted
+            The arguments that the call left out, -1 for keywords; None: no steady call.
+        extras, more
+            Further arguments behind those of the function (directions, cotangents), and a row for each leaf.
+        """
+        if omitted is None or len(pytrees.leaves(extras)) != len(more):
+            return
+        form = _form(result)
+        given, keywords = roles_of(flat, omitted)
+        given = (*given, *extras)
+        contained = form is None or bool(keywords) or not all(map(_is_leaf, given))
+        made_as = TUPLE if contained or form is None else form
+        entry = entry_for(evaluator, flat, space, outs, made_as, sweep, omitted, more, turn=self._turn)
+        if entry is None:
+            return
+        shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
+        key = flat.signature, contained, *shape
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = self._table((given, keywords), result, contained)
+        table.learn(entry)
+
+    def _table(self, roles, result, contained: bool) -> SteadyCalls:
+        if not contained:
+            return SteadyCalls(self._general or refuse, self._install)
+        made_for = template(roles, result)
+
+        def install(serve):
+            self._install(self._or_general(made_for(serve)), True)
+
+        return SteadyCalls(refuse, install)
+
+    def _or_general(self, call: Callable) -> Callable:
+        general = self._general
+        if general is None:
+            return call
+
+        def served(*args):
+            result = call(*args)
+            return general(*args) if result is REFUSED else result
+
+        return served
+
+    def _install(self, call: Callable, keywords: bool = False) -> None:
+        self.call, self.keywords = call, keywords
+
+
+def _is_leaf(role) -> bool:
+    return pytrees.flatten(bare(role))[1].is_leaf()
+
+
+def _form(result) -> int | None:
+    """Return the form in which the builtin makes a result, None if it makes a tuple of the leaves only."""
+    leaf = lambda part: pytrees.flatten(part)[1].is_leaf()  # noqa: E731
+    if leaf(result):
+        return ALONE
+    if type(result) is not tuple:
+        return None
+    if len(result) == 2 and leaf(result[0]) and type(result[1]) is tuple and all(map(leaf, result[1])):
+        return PAIR
+    return TUPLE if all(map(leaf, result)) else None

@@ -1,0 +1,82 @@
+"""`Taped` and `Pullback`: a point's forward state, and the linear function that it makes of cotangents."""
+
+from __future__ import annotations
+
+from ..jit.steady import TUPLE
+from ..threads import Turn
+from .alone import in_turn
+from .arguments import Flattened
+from .front import Front
+from .program import Evaluator, VariantWorkspace
+from .pullback import cotangent_rows, seed_cotangent
+from .results import gradients_of, value_of
+from .rows import gradient_outs, result_outs
+from .steady import Entry
+
+MOST = 8  # workspaces that wait for another call of the same sizes: a thousand pullbacks may have been alive
+
+
+class Taped:
+    """A workspace whose forward sweep has run at some point, for one pullback at a time.
+
+    Attributes
+    ----------
+    front
+        Serves the forward sweep at another point of the same sizes.
+    pull
+        Returns the gradients for a cotangent.
+    """
+
+    def __init__(self, evaluator: Evaluator, flat: Flattened, space: VariantWorkspace):
+        self._flat, self._space = flat, space
+        self._turn = Turn()
+        self.front = Front(self._turn)
+        self.value = value_of(space)
+        self.pull = in_turn(self._turn, self._first_pull)
+        outs = result_outs(space, space.variant.recording.result)
+        self.front.learn(flat, evaluator, space, self.value, outs, "watched")
+
+    def _general(self, cotangent):
+        seed_cotangent(self._space, cotangent)
+        self._space.reverse()
+        return gradients_of(self._flat, self._space)
+
+    def _first_pull(self, cotangent):
+        grads = self._general(cotangent)
+        self.pull = self._steady_pull(cotangent, grads) or in_turn(self._turn, self._general)
+        return grads
+
+    def _steady_pull(self, cotangent, grads):
+        """Return the builtin for cotangents like one; None where it or a gradient is a container."""
+        flat, space = self._flat, self._space
+        rows = cotangent_rows(space, cotangent)
+        outs = gradient_outs(flat, space, range(flat.count))
+        if rows is None or len(rows) != 1 or len(outs) != len(grads) or flat.count != len(flat.marks):
+            return None
+        pulling = in_turn(self._turn, self._general)
+        return Entry(space, rows, outs, TUPLE, "pullback", None, self._turn).native(pulling)
+
+
+class Pullback:
+    """The pullback of a function at a point; it owns the forward state, and gives it back when it is dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> _, pullback = nt.vjp(np.sin, np.zeros(2))
+    >>> pullback(np.array([1.0, 2.0]))
+    (array([1., 2.]),)
+    """
+
+    __slots__ = ("_idle", "_taped")
+
+    def __init__(self, taped: Taped, idle: list[Taped]):
+        self._taped, self._idle = taped, idle
+
+    def __call__(self, cotangent):
+        """Return the gradients for a cotangent of the result's structure, one entry an argument."""
+        return self._taped.pull(cotangent)
+
+    def __del__(self):
+        if len(self._idle) < MOST:
+            self._idle.append(self._taped)

@@ -1,0 +1,191 @@
+"""Templates: functions that take arguments of a known structure apart and put results together.
+
+What optree does for any structure in 6 µs (a dictionary of ten arrays) a function made for one structure
+does in 1 µs: ``itemgetter`` fetches all values of a dictionary at once, and results are built by literals.
+Its source is written here, node by node; containers that it does not know (ordered dictionaries, deques,
+what a user has registered with optree) are taken apart by optree as ever.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+
+import optree
+
+from ..trace import pytrees
+from .arguments import Constant, Flattened, Static, is_mark
+from .steady import REFUSED
+
+
+class _Unknown(Exception):
+    """A container that templates do not know."""
+
+
+class _Writer:
+    """Source text over names that it makes up, and what the names stand for."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.leaves: list[str] = []  # names of the leaves, in order
+        self.scope: dict[str, object] = {"refused": REFUSED}
+        self._numbers = itertools.count()
+
+    def object(self, value) -> str:
+        """Return a name for an object of the surroundings."""
+        name = f"k{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def require(self, condition: str) -> None:
+        self.lines.append(f"if not ({condition}): return refused")
+
+    def argument(self, name: str, role) -> None:
+        """Write what takes an argument apart that has some role."""
+        if not is_mark(role):
+            self.take(name, pytrees.flatten(role, is_mark)[1], role)
+            return
+        if role.__class__ not in (Constant, Static):
+            raise _Unknown
+        self.lines.append(f"if {name}.__class__ is {self.object(role.__class__)}: {name} = {name}.value")
+        if role.__class__ is Static:
+            self.leaves.append(name)
+        else:
+            self.take(name, pytrees.flatten(role.value)[1], role.value)
+
+    def take(self, name: str, structure: optree.PyTreeSpec, example) -> None:
+        """Write what takes the object of a name apart, leaf by leaf."""
+        if structure.is_leaf():
+            if is_mark(example):
+                raise _Unknown
+            self.leaves.append(name)
+            return
+        cls, entries, children = structure.type, structure.entries(), structure.children()
+        parts = [f"v{next(self._numbers)}" for _ in children]
+        self.require(f"{name}.__class__ is {self.object(cls)}")
+        if cls is dict or cls in (tuple, list) or _is_named_tuple(cls):
+            self.require(f"len({name}) == {len(children)}")
+            fetched = f"{self.object(itemgetter(*entries))}({name})" if cls is dict and entries else name
+            if len(children) == 1 and cls is dict:
+                self.lines.append(f"{parts[0]} = {fetched}")
+            elif children:
+                self.lines.append(f"{', '.join(parts)}, = {fetched}")
+        elif dataclasses.is_dataclass(cls):
+            self.lines += [f"{part} = {name}.{field}" for part, field in zip(parts, entries, strict=True)]
+        else:
+            raise _Unknown
+        for part, child, entry in zip(parts, children, entries, strict=True):
+            self.take(part, child, _child(example, entry))
+
+    def build(self, structure: optree.PyTreeSpec, example, parts: Iterator[str]) -> str:
+        """Return the expression that builds a result of its leaves, the next of ``parts``."""
+        if structure.is_leaf():
+            return next(parts)
+        cls, entries = structure.type, structure.entries()
+        built = [
+            self.build(child, _child(example, entry), parts)
+            for child, entry in zip(structure.children(), entries, strict=True)
+        ]
+        if cls is dict:
+            values = dict(zip(entries, built, strict=True))
+            # In the order of the example: optree goes through a dictionary by sorted keys.
+            return "{" + ", ".join(f"{self.object(key)}: {values[key]}" for key in example) + "}"
+        if cls is tuple:
+            return "(" + "".join(f"{part}, " for part in built) + ")"
+        if cls is list:
+            return f"[{', '.join(built)}]"
+        if _is_named_tuple(cls):
+            return f"{self.object(cls)}({', '.join(built)})"
+        if dataclasses.is_dataclass(cls):
+            given = ", ".join(f"{name}={part}" for name, part in zip(entries, built, strict=True))
+            return f"{self.object(cls)}({given})"
+        raise _Unknown
+
+
+def _is_named_tuple(cls) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _child(example, entry):
+    return getattr(example, entry) if dataclasses.is_dataclass(example) else example[entry]
+
+
+def bare(argument):
+    """Return the value of an argument that comes as a `Constant` or a `Static`."""
+    return argument.value if argument.__class__ in (Constant, Static) else argument
+
+
+def roles_of(flat: Flattened, omitted=frozenset()) -> tuple[tuple, dict]:
+    """Return ``(args, kwargs)`` in their roles, without the arguments that a call leaves out."""
+    args, kwargs = pytrees.unflatten(flat.outer, flat.marks)
+    return tuple(arg for k, arg in enumerate(args) if k not in omitted), {} if -1 in omitted else kwargs
+
+
+def template(roles: tuple[tuple, dict], result) -> Callable:
+    """Return a function ``(serve) -> call`` for calls with arguments like these and a result like this one.
+
+    ``serve(*leaves)`` returns the leaves of the result, or `REFUSED`, which ``call`` then returns.
+    """
+    try:
+        return _written(roles, result)
+    except _Unknown:
+        return _general(roles, result)
+
+
+def _written(roles: tuple[tuple, dict], result) -> Callable:
+    args, kwargs = roles
+    writer = _Writer()
+    writer.require(f"len(args) == {len(args)} and len(kwargs) == {len(kwargs)}")
+    names = [f"a{k}" for k in range(len(args))]
+    if names:
+        writer.lines.append(f"{', '.join(names)}, = args")
+    for name, role in zip(names, args, strict=True):
+        writer.argument(name, role)
+    for k, key in enumerate(sorted(kwargs)):  # as optree goes through a dictionary
+        writer.lines.append(f"b{k} = kwargs[{key!r}]")
+        writer.argument(f"b{k}", kwargs[key])
+    structure = pytrees.flatten(result)[1]
+    parts = [f"r{k}" for k in range(structure.num_leaves)]
+    built = writer.build(structure, result, iter(parts))
+    taking = "".join(f"            {line}\n" for line in writer.lines)
+    text = (
+        "def made_for(serve):\n"
+        "    def call(*args, **kwargs):\n"
+        "        try:\n"
+        f"{taking}"
+        "        except (AttributeError, LookupError):\n"  # a key or a field that is not there
+        "            return refused\n"
+        f"        made = serve({', '.join(writer.leaves)})\n"
+        "        if made is refused:\n"
+        "            return refused\n"
+        f"        {''.join(f'{part}, ' for part in parts)}= made\n"
+        f"        return {built}\n"
+        "    return call\n"
+    )
+    exec(compile(text, "<numbatape template>", "exec"), writer.scope)
+    return writer.scope["made_for"]  # type: ignore[return-value]
+
+
+def _general(roles: tuple[tuple, dict], result) -> Callable:
+    known = _opened(roles)[1]
+    made_like = pytrees.flatten(result)[1]
+
+    def made_for(serve):
+        def call(*args, **kwargs):
+            leaves, structure = _opened((args, kwargs))
+            if structure != known:
+                return REFUSED
+            made = serve(*leaves)
+            return made if made is REFUSED else pytrees.unflatten(made_like, made)
+
+        return call
+
+    return made_for
+
+
+def _opened(roles):
+    """Return the leaves and the structure of arguments; the value of a mark is one leaf."""
+    leaves, structure = pytrees.flatten(roles, is_mark)
+    return list(map(bare, leaves)), structure
