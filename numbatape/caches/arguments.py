@@ -16,6 +16,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
 from ..trace.complex.pairs import join, split
+from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain import Scratch, scratch, strip
 from ..trace.record import InputLeaf
 from .complex_leaves import check_complex
@@ -74,10 +75,12 @@ class LeafSpec(NamedTuple):
     level: int
     dtype: np.dtype | None = None
     ndim: int = 0
-    kind: str = "static"  # or "array", "float" (weakly typed), "scalar" (NumPy's)
+    kind: str = "static"  # or "array", "float" and "int" (weakly typed), "scalar" (NumPy's)
     part: str = ""  # of a complex leaf, which is two in a row: "real" or "imag"
 
     def describe(self) -> str:
+        if self.kind == "int":
+            return "a Python int"
         if self.kind == "float":
             return "a Python complex" if self.part else "a Python float"
         return f"{self.whole_dtype} with {self.ndim} dimension{'s' * (self.ndim != 1)}"
@@ -165,7 +168,9 @@ class Flattened:
             kind, dtype = "scalar", value.dtype
         elif isinstance(value, float):
             kind, dtype = "float", np.dtype(float)
-        elif type(value) is TracedArray:
+        elif type(value) is int and abs(value) <= LARGEST:
+            kind, dtype = "int", np.dtype(int)
+        elif type(value) in (TracedArray, TracedInteger):
             raise SpecError(
                 f"{path} is a traced value: a prepared cache takes plain arrays; inside of a function "
                 "that is being differentiated call nt.grad, nt.jvp, nt.hessian, ..."
@@ -207,9 +212,13 @@ class Flattened:
 
     @property
     def statics(self) -> tuple:
-        """Values that select a tape, with their types (1 and True are different keys)."""
+        """What selects a tape, one entry a leaf: values with their types (1 and True are different keys).
+
+        Of constants it is the kind: Python's own numbers are weakly typed.
+        """
         return tuple(
-            (type(v), v) for v, spec in zip(self.leaves, self.specs, strict=True) if spec.level == STATIC
+            (type(v), v) if spec.level == STATIC else spec.kind if spec.level == CONSTANT else None
+            for v, spec in zip(self.leaves, self.specs, strict=True)
         )
 
     def traced(self) -> list[tuple[Any, LeafSpec, bool]]:
@@ -364,7 +373,7 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
     check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
-            if old.level != new.level:
+            if not {old.kind, new.kind} <= {"static", "int"}:  # an int may stand where None did
                 raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
         elif old.dtype != new.dtype:
             was, now = old.whole_dtype, new.whole_dtype

@@ -24,7 +24,7 @@ from ..trace.capture import Environment
 from ..trace.record import Recording, record
 from ..trace.sharing import sharing
 from ..trace.trace import EXACT_INTEGER
-from .arguments import Flattened
+from .arguments import STATIC, Flattened
 
 
 class Variant:
@@ -198,6 +198,7 @@ class Program:
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
+        self._data_integers = True  # whether Python ints are tried as data, see `record`
         self.version = 0  # counts the times that captured values changed
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())
@@ -215,11 +216,20 @@ class Program:
     def trace(self, flat: Flattened) -> Variant:
         """Run the function on traced arguments and keep the tape."""
         with self._lock:
-            for _, value in flat.statics:
-                self.environment.add(value)
+            for value, spec in zip(flat.leaves, flat.specs, strict=True):
+                if spec.level == STATIC:
+                    self.environment.add(value)
             before = self.environment.generator_states()
-            passes, strong = self.config.passes == "all", self.config.strong_zero
-            recording = record(self.function, flat.inputs(), flat.rebuild, self.transform, passes, strong)
+            recording = record(
+                self.function,
+                flat.inputs(),
+                flat.rebuild,
+                self.transform,
+                passes=self.config.passes == "all",
+                strong=self.config.strong_zero,
+                data_integers=self._data_integers,
+            )
+            self._data_integers = recording.data_integers
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1

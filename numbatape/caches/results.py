@@ -30,7 +30,7 @@ def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
         if isinstance(kept, np.ndarray):
             return cells.astype(kept.dtype)
         number = cells[()]
-        return float(number) if type(kept) is float else kept.dtype.type(number)
+        return type(kept)(number) if type(kept) in (float, int) else kept.dtype.type(number)
 
     result = recording.result if part is _ALL else part
     if result.__class__ is Output:
@@ -213,6 +213,8 @@ def _scalar(recording, result, what) -> Output | None:
         kind = np.asarray(value).dtype.kind
         if np.ndim(value) == 0 and (kind == "f" or (kind in "iu" and not traced)):
             return result if traced else None
+        if type(value) is int:  # a constant
+            return None
         if np.ndim(value):
             raise OutputError(
                 f"a {what} needs a function that returns one real scalar, got an array of shape "

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
-from ..tape.tape import ACTIVE, F64, MAIN, NONE, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, F64, MAIN, NONE, PROLOGUE
 from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .methods import Methods
@@ -22,6 +22,7 @@ from .reads import Reads
 from .trace import failing, root_of, where_in_user_code
 
 float64, ndarray = np.float64, np.ndarray
+DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
 
 
@@ -155,12 +156,29 @@ def _operator(name: str, ufunc):
 def _general(ufunc, left, right):
     if sparse_operands.is_sparse(left) or sparse_operands.is_sparse(right):
         return _sparse(ufunc, left, right)
-    if not _acceptable(left) or not _acceptable(right):
+    if not _acceptable(left) or not _acceptable(right) or type(right) is integers.TracedInteger:
         return NotImplemented
+    if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
+        _require_divisor(ufunc, left, right)
     result = complex_combine(ufunc, left, right)
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
     return result
+
+
+def _require_divisor(ufunc, left, right) -> None:
+    """Raise where Python's numbers are divided by a constant that is zero; else record that it is none.
+
+    A divisor that is differentiated may be zero: derivatives are limits, and inf is one.
+    """
+    traced = type(right) is TracedArray
+    if traced and right._level != CONSTANT:
+        return
+    with failing((right if traced else left)._trace):
+        if (right._value if traced else right) == 0:
+            raise ZeroDivisionError(f"division by zero at {where_in_user_code()}")
+        if traced:
+            right._trace.guard(right != 0, "bool", True)
 
 
 def _sparse(ufunc, left, right):
@@ -180,7 +198,9 @@ def _is_weak(arg) -> bool:
 
 def _comparison(ufunc):
     def compare(self, other):
-        return ufunc(self, other) if _acceptable(other) else NotImplemented
+        if not _acceptable(other) or type(other) is integers.TracedInteger:
+            return NotImplemented
+        return ufunc(self, other)
 
     return compare
 
@@ -294,7 +314,7 @@ class TracedArray(Methods, Reads):
 
     def __getitem__(self, key):
         try:  # as `failing` does; x[k] in a loop has no 0.2 us to spare
-            if key.__class__ is int and self._value.ndim == 1:
+            if type(key) is int and self._value.ndim == 1:
                 return indexing.item(self, key)
             return indexing.getitem(self, key)
         except Exception:
@@ -303,7 +323,7 @@ class TracedArray(Methods, Reads):
 
     def __setitem__(self, key, value):
         with failing(self._trace):
-            if key.__class__ is int and boxes.put_entry(self, key, value):
+            if type(key) is int and boxes.put_entry(self, key, value):
                 return
             writes.assign(self, key, value)
 
@@ -330,12 +350,16 @@ class TracedArray(Methods, Reads):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
+            if self._trace.integers:
+                inputs, kwargs = integers.operands(ufunc, inputs, method), integers.settled(kwargs)
             if meets((*inputs, *kwargs.values())):
                 return complex_ufuncs.dispatch(ufunc, method, inputs, kwargs)
             return ufuncs.dispatch(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         with failing(self._trace):
+            if self._trace.integers:
+                args, kwargs = integers.settled(args), integers.settled(kwargs)
             if meets((*args, *kwargs.values())):
                 return complex_functions.dispatch(function, args, kwargs)
             return functions.dispatch(function, args, kwargs)
@@ -408,7 +432,7 @@ for _name, _ufunc in {
 }.items():
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
 
-from . import boxes, functions, indexing, primitives, sparse_operands, ufuncs, writes  # noqa: E402  (they need TracedArray)
+from . import boxes, functions, indexing, integers, primitives, sparse_operands, ufuncs, writes  # noqa: E402  (they need TracedArray)
 from . import matrix as _matrix  # noqa: E402, F401  (it registers itself)
 from .complex import functions as complex_functions  # noqa: E402
 from .complex import pairs as _pairs  # noqa: E402, F401  (complex leaves of pytrees)

@@ -284,7 +284,7 @@ def put_scalar(box: Box, x, key, scalar) -> None:
             box.home, box.used = len(builder.storages) - 1, np.zeros(len(box.cells), bool)
         elif level == ACTIVE != builder.storages[box.home][2]:
             builder.storages[box.home] = (len(box.cells), box.family, ACTIVE)
-        slot = key % len(box.cells) if x._value is box.root and key.__class__ is int else None
+        slot = key % len(box.cells) if x._value is box.root and type(key) is int else None
         slot = int(box.slots(x._value)[key]) if slot is None or x._value.ndim != 1 else slot
         if not box.used[slot] and builder.rehome(~code, box.home, slot):
             box.used[slot] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from . import boxes
+from . import boxes, integers
 from .array import TracedArray, revalue
 from .plain import is_plain
 from .primitives import (
@@ -75,6 +75,7 @@ def _plain(k):
     """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
     if is_plain(k):
         k = k._value
+    k = integers.as_index(k)
     if isinstance(k, list):
         return (
             np.stack(k)

@@ -119,7 +119,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     half = family == F32 and value.dtype == FLOAT16
     if half:
         args = tuple(map(_half_operand, args))
-    elif value.dtype.kind == "b" and all(_is_single(a) for a in args):
+    elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
         family = F32  # comparisons of float32 compare float32
     numbers, shapes, level, active = [], [], CONSTANT, 0
     for k, arg in enumerate(args):
@@ -151,10 +151,12 @@ def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
     )
 
 
+def _is_weak(arg) -> bool:
+    return type(value_of(arg)) in (float, int, bool)
+
+
 def _is_single(arg) -> bool:
-    if type(arg) is TracedArray:
-        return arg._family == F32
-    return type(arg) in (float, int, bool) or getattr(arg, "dtype", None) in NARROW
+    return _is_weak(arg) or getattr(value_of(arg), "dtype", None) in NARROW
 
 
 def array_instruction(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
 from . import copies, pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
+from .integers import TracedInteger, lifted, settled
 from .plain import strip
 from .primitives import contiguous, family_of
 from .sharing import note_inputs
@@ -21,7 +23,7 @@ from .trace import CURRENT, Trace
 class InputLeaf:
     """An argument leaf to trace: its value and whether it takes a gradient."""
 
-    value: Any  # ndarray, NumPy scalar, or Python float (weakly typed)
+    value: Any  # ndarray, NumPy scalar, Python float or int (weakly typed)
     level: int
 
 
@@ -43,6 +45,8 @@ class Recording:
         Whether the function caught an exception: the tape holds for the present inputs only.
     writes_inputs
         Whether the function wrote to an argument: the tape holds while the same arguments share memory.
+    data_integers
+        Whether Python ints among the arguments were data; else their values are guards.
     """
 
     tape: Tape
@@ -52,6 +56,7 @@ class Recording:
     pinned: bool
     failed: bool
     writes_inputs: bool
+    data_integers: bool
 
 
 @pytrees.opaque
@@ -63,9 +68,18 @@ class Output:
 
 
 def record(
-    function, leaves: list[InputLeaf], rebuild, transform=None, passes: bool = True, strong: bool = False
+    function,
+    leaves: list[InputLeaf],
+    rebuild,
+    transform=None,
+    passes: bool = True,
+    strong: bool = False,
+    data_integers: bool = True,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
+
+    Where Python ints as data do not go through (a key of a dictionary, code that insists on an int), the
+    function runs once more, on plain ints whose values are guards.
 
     Parameters
     ----------
@@ -82,7 +96,19 @@ def record(
         Whether the tape is optimised.
     strong
         Whether products of matrices that are not finite are recorded by entries (``Config.strong_zero``).
+    data_integers
+        Whether to try Python ints as data.
     """
+    given = function, leaves, rebuild, transform, passes, strong
+    if data_integers and any(type(leaf.value) is int for leaf in leaves):
+        with contextlib.suppress(Exception):
+            recording = _record(*given, data_integers=True)
+            if not recording.failed:  # what it caught may have come of the int
+                return recording
+    return _record(*given, data_integers=False)
+
+
+def _record(function, leaves, rebuild, transform, passes, strong, data_integers: bool) -> Recording:
     trace = Trace()
     trace.strong = strong
     trace.swept = transform is None
@@ -96,11 +122,13 @@ def record(
             value = value.copy()
             value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
-        traced.append(new_traced(trace, value, number, leaf.level, family))
+        x = new_traced(trace, value, number, leaf.level, family)
+        traced.append(TracedInteger(x) if type(value) is int else x)
+    trace.integers = data_integers
     note_inputs(trace, traced, [leaf.value for leaf in leaves])
     token = CURRENT.set(trace)
     try:
-        args, kwargs = rebuild(traced)
+        args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
         with np.errstate(all="ignore"), randomness.forbidden():
             run = scipy_bridge.rebind(function, (args, kwargs))
             result = (run if transform is None else transform(run))(*args, **kwargs)
@@ -123,7 +151,7 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
-    for leaf in map(strip, leaves):
+    for leaf in map(lifted, map(strip, leaves)):
         if type(leaf) is not TracedArray:
             noted.append(_checked(leaf))
             continue
@@ -142,7 +170,14 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
     )
     kept = pytrees.unflatten(structure, noted)
     return Recording(
-        tape, kept, tuple(values), tuple(levels), trace.pinned, trace.failed, trace.writes_inputs
+        tape,
+        kept,
+        tuple(values),
+        tuple(levels),
+        trace.pinned,
+        trace.failed,
+        trace.writes_inputs,
+        trace.integers,
     )
 
 

@@ -138,6 +138,7 @@ class Trace:
         self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
+        self.integers = False  # whether there is a Python int among the arguments, see `integers`
         self.strong = False  # Config.strong_zero: products of matrices pass over zeros too
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`

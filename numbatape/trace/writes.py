@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from . import boxes
+from . import boxes, integers
 from .array import TracedArray
 from .complex import arrays as complex_arrays
 from .complex.array import TracedComplex
@@ -22,6 +22,7 @@ from .trace import root_of, unreachable, where_in_user_code
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
+    key, item = integers.settled(key), integers.lifted(item)
     trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
@@ -232,6 +233,7 @@ def at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``: repeated positions count as often as they are there."""
     from .scatters import add_at, one_by_one
 
+    indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         ufunc.at(x._value, strip(indices), *strip(operands))
         x._trace.forget(root_of(x._value))

@@ -14,6 +14,7 @@ from ..caches.steady import REFUSED
 from ..errors import ForeignTraceError, SpecError
 from ..trace import pytrees
 from ..trace.array import TracedArray
+from ..trace.integers import TracedInteger
 from ..trace.trace import current, failing
 
 
@@ -58,7 +59,7 @@ def dispatch(trees, outer: Callable, inner: Callable):
     trace = current()
     if trace is None:
         return outer()
-    if not any(type(leaf) is TracedArray for leaf in pytrees.leaves(trees)):
+    if not any(type(leaf) in (TracedArray, TracedInteger) for leaf in pytrees.leaves(trees)):
         try:
             return outer()
         except ForeignTraceError:

@@ -115,6 +115,7 @@ class TracedComplex(Methods):
     # ---- containers
 
     def __getitem__(self, key):
+        key = integers.settled(key)
         return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
 
     def __setitem__(self, key, value):
@@ -143,10 +144,14 @@ class TracedComplex(Methods):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
+            if self._trace.integers:
+                inputs, kwargs = integers.settled(inputs), integers.settled(kwargs)
             return ufuncs.dispatch(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         with failing(self._trace):
+            if self._trace.integers:
+                args, kwargs = integers.settled(args), integers.settled(kwargs)
             return functions.dispatch(function, args, kwargs)
 
     # ---- what Python asks of a number
@@ -302,3 +307,4 @@ class _Late:
 arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")
 writes = _Late("writes", __package__.rpartition(".")[0])
 sparse_operands = _Late("sparse_operands", __package__.rpartition(".")[0])
+integers = _Late("integers", __package__.rpartition(".")[0])

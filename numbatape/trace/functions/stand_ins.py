@@ -10,6 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable
 
+from .. import integers
 from ..plain import strip
 from ..trace import failing
 from .common import evaluated, find_trace, run_composition
@@ -46,12 +47,17 @@ def complete(module: str) -> dict[str, tuple[Callable, Callable]]:
 def stand_in(original, implementation, run=run_composition):
     """Return a function that is the original, but for traced arguments."""
     traced = implementation if run is None else evaluated(original, implementation, run)
+    of_numbers = original.__module__ == "math"
 
     def call(*args, **kwargs):
+        if of_numbers:
+            args = tuple(map(integers.lifted, args))
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             return original(*args, **kwargs)
         # A plain array is an ndarray to all but what writes into it.
+        if trace.integers:
+            args, kwargs = integers.settled(args), integers.settled(kwargs)
         args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}
         with failing(trace):
             return traced(*args, **kwargs)

@@ -10,19 +10,21 @@ import numpy as np
 
 from ..array import TracedArray
 from ..complex.array import TracedComplex
+from ..integers import TracedInteger
 from .stand_ins import stands_for
 
 
 def is_instance(value, kinds) -> bool:
     """``isinstance``."""
-    if type(value) is TracedArray or type(value) is TracedComplex:
+    if type(value) in (TracedArray, TracedComplex, TracedInteger):
         return isinstance(value._value, kinds) or isinstance(value, kinds)
     return isinstance(value, kinds)
 
 
 @stands_for("numpy", "isscalar", run=None)
 def isscalar(element):
-    return np.isscalar(element._value if isinstance(element, (TracedArray, TracedComplex)) else element)
+    traced = type(element) in (TracedArray, TracedComplex, TracedInteger)
+    return np.isscalar(element._value if traced else element)
 
 
 BUILTINS = {"isinstance": is_instance}

@@ -8,7 +8,7 @@ import optree
 
 from ...errors import UnsupportedOperationError
 from ...jit.rules import is_dispatcher
-from .. import pytrees, scipy_bridge
+from .. import integers, pytrees, scipy_bridge
 from ..array import TracedArray
 from ..plain import strip
 from ..primitives import stop_gradient, trace_of
@@ -91,7 +91,7 @@ class Primitive:
 
     def __call__(self, *args):
         rule = self._rule
-        args = strip(list(args))
+        args = [integers.lifted(arg) for arg in strip(list(args))]
         if any(type(arg) is TracedArray for arg in args):
             with failing(trace_of(args)):
                 return emit(rule, args)

@@ -1,0 +1,352 @@
+"""`TracedInteger`: a Python int among the arguments, which is data where that is exact, and else a guard.
+
+Its arithmetic with ints and floats is recorded with Python's meaning (exact, ``//`` rounds down, ``/`` by
+zero raises); with arrays it is weakly typed, as NumPy takes a Python int. Everything else that is done
+with it (an index in C, ``range``, ``if``, bits, text) asks for its value: a guard. So nothing holds for
+another value that was not recorded as a function of it.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+
+import numpy as np
+
+from ..errors import LeakError
+from ..tape.tape import ACTIVE
+from .array import TracedArray, new_traced
+from .complex.array import TracedComplex
+from .primitives import elementwise, value_of
+from .trace import where_in_user_code
+
+# Quotients of integers up to here round down to the right integer, and their sums and products are exact.
+LARGEST = 2**52
+# Exponents that have instructions of their own; a power that is a parameter is one of them as a rule.
+COMMON_EXPONENTS = range(-1, 4)
+
+_ARRAYS = (np.ndarray, np.generic, TracedArray, TracedComplex)
+_WITH_INTEGER_ARRAYS = ("add", "sub", "mul", "truediv")
+
+
+class TracedInteger:
+    """A Python int of a traced function. Not made by users."""
+
+    __slots__ = ("_array", "_settled", "_value")
+
+    def __init__(self, array: TracedArray):
+        self._array = array
+        self._value: int = array._value
+        self._settled = False  # whether a guard has fixed its value
+
+    @property  # type: ignore[misc]
+    def __class__(self):
+        return int  # to all that asks ``isinstance``; numbatape asks ``type``
+
+    def lifted(self) -> TracedArray:
+        """Return the number as an operand, weakly typed."""
+        x = self._array
+        x._trace.check_open()
+        return new_traced(x._trace, self._value, x._id, x._level, x._family)
+
+    def settled(self) -> int:
+        """Return the value, which the trace relies on from now on."""
+        if not self._settled:
+            self._array._trace.check_open()
+            self._array._trace.guard(self._array, "int", self._value)
+            self._settled = True
+        return self._value
+
+    __index__ = __int__ = __trunc__ = settled
+
+    def __float__(self):
+        return float(self.settled())
+
+    def __complex__(self):
+        return complex(self.settled())
+
+    def __bool__(self):
+        return self != 0
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.settled(), dtype)
+
+    def __floor__(self):
+        return self
+
+    __ceil__ = __pos__ = __copy__ = __floor__
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __round__(self, digits=None):
+        return self if digits is None else round(self.settled(), digits)
+
+    def __neg__(self):
+        return 0 - self
+
+    def __abs__(self):
+        return abs(self._value) if self._settled else _integer("abs", abs(self._value), self)
+
+    def __invert__(self):
+        return ~self.settled()
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __pow__(self, other, modulo=None):
+        if modulo is not None:
+            return pow(self.settled(), settled(other), settled(modulo))
+        return _combine("pow", self, other)
+
+    def __rpow__(self, other):
+        return _combine("pow", other, self)
+
+    def __hash__(self):
+        # Who keeps a key keeps this object: the function is traced with plain ints instead.
+        raise LeakError(f"hash(n) of a traced int at {where_in_user_code()}")
+
+    def __reduce__(self):
+        raise LeakError(f"pickling a traced int at {where_in_user_code()}")
+
+    def __repr__(self):
+        return repr(self.settled())
+
+    def __str__(self):
+        return str(self.settled())
+
+    def __format__(self, spec):
+        return format(self.settled(), spec)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(f"'int' object has no attribute {name!r}")
+        return getattr(self.settled(), name)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return getattr(ufunc, method)(*operands(ufunc, inputs, method), **settled(kwargs))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*settled(args), **settled(kwargs))
+
+
+numbers.Integral.register(TracedInteger)  # what library code asks for
+
+
+def _operator(name: str):
+    def forward(self, other):
+        return _combine(name, self, other)
+
+    def reflected(self, other):
+        return _combine(name, other, self)
+
+    return forward, reflected
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
+    for _method, _function in zip((f"__{_name}__", f"__r{_name}__"), _operator(_name), strict=True):
+        setattr(TracedInteger, _method, _function)
+for _name in ("and_", "or_", "xor", "lshift", "rshift", "matmul"):
+    _apply = getattr(operator, _name)
+    _name = _name.rstrip("_")
+    setattr(TracedInteger, f"__{_name}__", lambda a, b, _apply=_apply: _apply(a.settled(), settled(b)))
+    setattr(TracedInteger, f"__r{_name}__", lambda a, b, _apply=_apply: _apply(settled(b), a.settled()))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(TracedInteger, f"__{_name}__", lambda a, b, _name=_name: _compare(_name, a, b))
+
+
+def settled(tree):
+    """Return arguments of a call with plain ints in the place of traced ones: guards."""
+    kind = type(tree)
+    if kind is TracedInteger:
+        return tree.settled()
+    if kind is tuple or kind is list:
+        return kind([settled(part) for part in tree])
+    if kind is dict:
+        return {key: settled(part) for key, part in tree.items()}
+    if kind is slice:
+        return slice(settled(tree.start), settled(tree.stop), settled(tree.step))
+    return tree
+
+
+def lifted(x):
+    """Return a traced int as an operand; other things as they are."""
+    return x.lifted() if type(x) is TracedInteger else x
+
+
+def as_index(k):
+    """Return a traced int as a traced index; other things as they are."""
+    if type(k) is not TracedInteger:
+        return k
+    if k._settled:
+        return k._value
+    x = k.lifted()
+    return new_traced(x._trace, np.int64(k._value), x._id, x._level, x._family)
+
+
+def _is_number(x) -> bool:
+    return type(x) in (int, bool, float, TracedInteger)
+
+
+def _plain(x):
+    return x._value if type(x) is TracedInteger else x
+
+
+def _required(condition, outcome: bool) -> bool:
+    """Record that a condition of traced numbers must be what it is now, and return that."""
+    return condition._trace.guard(condition, "bool", outcome)
+
+
+# ---- comparisons
+
+
+def _compare(name: str, left, right):
+    apply = getattr(operator, name)
+    if left._settled or not (_is_number(right) or isinstance(right, _ARRAYS)):
+        return apply(left.settled(), settled(right)) if _known_to_int(right) else NotImplemented
+    if not _is_number(right):
+        return apply(left.lifted(), right)
+    return _required(apply(left.lifted(), lifted(right)), apply(left._value, _plain(right)))
+
+
+def _known_to_int(x) -> bool:
+    """Whether Python compares an int with it, rather than by identity."""
+    return isinstance(x, (numbers.Number, *_ARRAYS)) or type(x) is TracedInteger
+
+
+# ---- arithmetic
+
+
+def _combine(name: str, left, right):
+    """Return ``left op right``, of which one at least is a traced int."""
+    apply = getattr(operator, name)
+    left, right = (x._value if type(x) is TracedInteger and x._settled else x for x in (left, right))
+    if _is_number(left) and _is_number(right):
+        if type(left) is float or type(right) is float:
+            return _with_float(name, apply, left, right)
+        traced = TracedInteger in (type(left), type(right))
+        return INTEGER[name](left, right) if traced else apply(left, right)
+    if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
+        return apply(*_with_array(name, left, right))
+    return apply(settled(left), settled(right))  # a list that is repeated, a Fraction, a sparse matrix
+
+
+def _with_array(name: str, left, right) -> tuple:
+    """Return both operands, the traced int as an operand or, where NumPy looks at its value, settled."""
+    mine, other = (left, right) if type(left) is TracedInteger else (right, left)
+    if type(mine) is not TracedInteger:
+        return left, right
+    value = value_of(other)
+    dtype = getattr(value, "dtype", None)
+    weak = type(value) is float
+    if dtype is not None and dtype.kind not in "fc":
+        exact = dtype == np.int64 and name in _WITH_INTEGER_ARRAYS
+        return (lifted(left), lifted(right)) if exact else (settled(left), settled(right))
+    if weak and name in ("truediv", "floordiv", "mod") and mine is right and mine == 0:
+        return left, mine.settled()
+    active_base = name == "pow" and mine is right and getattr(other, "_level", None) == ACTIVE
+    if active_base and not mine > COMMON_EXPONENTS[-1] and not mine < COMMON_EXPONENTS[0]:
+        return left, mine.settled()
+    return lifted(left), lifted(right)
+
+
+NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "truediv",
+         np.floor_divide: "floordiv", np.remainder: "mod", np.power: "pow"}  # fmt: skip
+
+
+def operands(ufunc, inputs, method: str) -> tuple:
+    """Return the inputs of a ufunc, traced ints as operands where the result follows their numbers."""
+    others = [value_of(x) for x in inputs if type(x) is not TracedInteger]
+    if len(others) == len(inputs):
+        return inputs
+    if method != "__call__" or ufunc.nout != 1:
+        return settled(inputs)
+    if ufunc in NAMES and others and isinstance(others[0], _ARRAYS):
+        return _with_array(NAMES[ufunc], *inputs)
+    # NumPy computes in floats if there is one, or if the function is of floats: ``np.sqrt(n)``.
+    kinds = [x.dtype for x in others if isinstance(x, _ARRAYS)] + [float for x in others if type(x) is float]
+    known = len(kinds) == len(others) and all(np.dtype(kind).kind in "fc" for kind in kinds)
+    if known and (others or _is_of_floats(ufunc)):
+        return tuple(map(lifted, inputs))
+    return settled(inputs)
+
+
+def _is_of_floats(ufunc) -> bool:
+    return ufunc.resolve_dtypes((np.dtype(int),) * ufunc.nin + (None,))[-1].kind == "f"
+
+
+def _with_float(name: str, apply, left, right):
+    """Return what Python computes of an int and a float: a weakly typed float."""
+    divisor = right if name in ("truediv", "floordiv", "mod") else None
+    if divisor is not None and divisor == 0:
+        return apply(settled(left), settled(right))  # Python's error
+    if name == "pow":
+        return _float_power(left, right)
+    return apply(lifted(left), lifted(right))
+
+
+def _float_power(base, exponent):
+    with np.errstate(all="ignore"):
+        value = np.power(float(_plain(base)), float(_plain(exponent)))
+    power = _recorded("power", float(value), base, exponent)
+    if not _required(np.isfinite(power), bool(np.isfinite(value))):
+        return settled(base) ** settled(exponent)  # Python raises, or gives a complex number
+    return power
+
+
+def _recorded(op: str, value, *operands) -> TracedArray:
+    """Record an instruction of numbers; the result is weakly typed."""
+    result = elementwise(op, *map(lifted, operands), value=np.float64(value))
+    result._value = value
+    return result
+
+
+def _integer(op: str, value: int, *operands):
+    """Record an instruction whose result is an integer; None where that is too large to be exact."""
+    result = _recorded(op, value, *operands)
+    if op not in ("add", "sub"):
+        result = _recorded("add", value, result, 0)  # no -0.0
+    inside = np.less_equal(np.absolute(result), float(LARGEST))
+    return TracedInteger(result) if _required(inside, abs(value) <= LARGEST) else None
+
+
+def _exactly(op: str, apply):
+    def combine(left, right):
+        if op in ("floor_divide", "remainder") and right == 0:
+            return apply(settled(left), settled(right))  # Python's error
+        made = _integer(op, apply(_plain(left), _plain(right)), left, right)
+        return apply(settled(left), settled(right)) if made is None else made
+
+    return combine
+
+
+def _quotient(left, right):
+    if right == 0:
+        return settled(left) / settled(right)  # Python's error
+    return _recorded("div", _plain(left) / _plain(right), left, right)
+
+
+def _power(left, right):
+    if right < 0:
+        return settled(left) ** settled(right) if left == 0 else _float_power(left, right)
+    with np.errstate(over="ignore"):
+        size = np.power(float(abs(_plain(left))), float(_plain(right)))
+    power = _recorded("power", float(size), abs(left), right)
+    if not _required(np.less_equal(power, float(LARGEST)), bool(size <= LARGEST)):
+        return settled(left) ** settled(right)
+    value = _plain(left) ** _plain(right)
+    return _integer("rint", value, _recorded("power", float(value), left, right))
+
+
+INTEGER = {
+    "add": _exactly("add", operator.add),
+    "sub": _exactly("sub", operator.sub),
+    "mul": _exactly("mul", operator.mul),
+    "floordiv": _exactly("floor_divide", operator.floordiv),
+    "mod": _exactly("remainder", operator.mod),
+    "truediv": _quotient,
+    "pow": _power,
+}

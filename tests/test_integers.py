@@ -1,0 +1,322 @@
+"""Python ints among the arguments are data: another value is no other trace, and never another result."""
+
+import functools
+import math
+import operator
+import random
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.caches.registry import shelf_of
+
+X = np.array([0.7, 1.9, 3.2])
+VALUES = (3, 4, 5, 1, 2, 3, 7, 0, -2, 4, 8)
+
+
+def traces_of(f) -> int:
+    """Return how often the one-shot verbs have traced a function."""
+    shelf = shelf_of(f)
+    derived = {id(found.program): found.program for found in shelf._derived.values()}
+    return sum(program.traces for program in (*shelf._programs.values(), *derived.values()))
+
+
+def outcome(f, *args):
+    """Return (type, value) of a result, or the class of what is raised."""
+    try:
+        with np.errstate(all="ignore"):
+            return f(*args)
+    except Exception as error:
+        return type(error)
+
+
+def same(f, x, *ints):
+    """Hold a function's value, type included, and its gradient against the function itself."""
+    mine, plain = outcome(nt.value_and_grad(f), x, *ints), outcome(f, x, *ints)
+    if isinstance(plain, type):
+        assert mine is plain, (mine, plain, ints)
+        return
+    value, gradient = mine
+    assert type(value) is type(plain), (type(value), type(plain), ints)
+    np.testing.assert_allclose(value, plain, rtol=1e-13 if np.asarray(plain).dtype == np.float64 else 1e-5)
+    direction = np.arange(1.0, 1.0 + x.size).astype(x.dtype)
+    if x.dtype == np.float64 and np.isfinite(plain):
+        with np.errstate(all="ignore"):
+            slope = (f(x + 1e-6 * direction, *ints) - f(x - 1e-6 * direction, *ints)) / 2e-6
+        np.testing.assert_allclose(gradient @ direction, slope, rtol=1e-5, atol=1e-6)
+
+
+DATA = {
+    "product": lambda x, i: np.sum(x) * i,
+    "reflected": lambda x, i: np.sum(i * x - i / (2.0 + x)),
+    "schedule": lambda x, i: np.sum(x) * 0.9 ** (abs(i) + 1),
+    "bias correction": lambda x, i: np.sum(x / (1 - 0.999 ** (i * i + 1))),
+    "decay": lambda x, i: np.sum(x) * 0.1 / (1 + 0.01 * i),
+    "square root": lambda x, i: np.sum(x) / math.sqrt(i * i + 1) + np.sqrt(i * i + 1.0) * x[0],
+    "remainder": lambda x, i: x[i % 3] ** 2,
+    "quotient": lambda x, i: np.sum(x) * (i // 2) + x[0] * (i // -3) + x[1] * (i % -3),
+    "whole power": lambda x, i: np.sum(x) * (i**2 - 2 * i + i**3),
+    "ufuncs": lambda x, i: np.sum(np.maximum(x, 0.25 * i)) + np.exp(0.1 * i) * np.hypot(x[0], i),
+    "comparison with an array": lambda x, i: np.sum(np.where(x > i, x**2, x)),
+    "in place": lambda x, i: np.sum(functools.reduce(operator.iadd, (i, 0.5 * i), x * x)),
+    "entry": lambda x, i: np.array([1.0, 2.0, 3.0])[1] * x[i % 2] * x[-1 - i % 3],
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_one_trace_serves_all_values(name):
+    g = nt.value_and_grad(DATA[name])
+    for i in VALUES:
+        value, _ = g(X, i)
+        np.testing.assert_allclose(value, DATA[name](X, i), rtol=1e-13)
+    assert traces_of(DATA[name]) == 1
+    for i in VALUES:
+        same(DATA[name], X, i)
+
+
+STEERING = {
+    "range": (lambda x, i: sum((x[0] * k for k in range(i)), 0.0 * x[0]), 9),
+    "branch": (lambda x, i: x[0] if i > 2 else x[1], 2),
+    "branches on a remainder": (lambda x, i: x[i % 3] if i % 2 == 0 else 0.5 * x[0], 2),
+    "slice": (lambda x, i: np.sum(x[i % 2 :] ** 2), 2),
+    "axis": (lambda x, i: np.sum(np.sum(np.outer(x, x), axis=i % 2)[:1]), 2),
+    "number of entries": (lambda x, i: np.sum(np.zeros(i % 4) + x[0]), 4),
+    "list": (lambda x, i: x[0] * [1.0, 2.0, 3.0][i % 3], 3),
+    "power of an argument": (lambda x, i: np.sum(x ** (abs(i) % 6)), 5),  # 4 and 5 share one
+}
+
+
+@pytest.mark.parametrize("name", STEERING)
+def test_what_steers_python_is_a_guard(name):
+    f, most = STEERING[name]
+    g = nt.value_and_grad(f)
+    for i in VALUES + VALUES:
+        np.testing.assert_allclose(g(X, i)[0], f(X, i), rtol=1e-13)
+    assert traces_of(f) <= most
+    for i in VALUES:
+        same(f, X, i)
+
+
+def memoised():
+    @functools.lru_cache
+    def table(n):
+        return [1.0, 2.0, 4.0][n % 3]
+
+    return lambda x, i: x[0] * table(i)
+
+
+OTHERS = {
+    "key": lambda x, i: {0: x[0], 3: x[1]}.get(i, x[2]),
+    "member": lambda x, i: x[0] if i in {1, 2, 3} else x[1],
+    "memo": memoised(),
+    "text": lambda x, i: x[0] * len(f"{i}{i:03d}") + x[1] * int(str(i)),
+    "bits": lambda x, i: x[0] * (i & 1) + x[1] * (i | 2) + x[2] * (i ^ 3) + x[0] * ~i,
+    "shift": lambda x, i: x[0] * ((abs(i) << 1) + (i >> 1)),
+    "repetition": lambda x, i: np.sum(np.array([1.0, 2.0] * (abs(i) + 1))) * x[0] + len("ab" * abs(i)) * x[1],
+    "type": lambda x, i: x[0] if isinstance(i, int) and not isinstance(i, float) else x[1],
+    "attributes": lambda x, i: x[0] * i.bit_length() + x[1] * i.real if not hasattr(i, "shape") else x[2],
+    "conversion": lambda x, i: x[0] * float(i) + x[1] * int(i) + x[2] * bool(i) + abs(complex(i)),
+    "rounding": lambda x, i: x[0] * round(i) + x[1] * round(i, -1) + x[2] * math.floor(i),
+    "whole functions": lambda x, i: x[0] * math.comb(abs(i) + 3, 2) + x[1] * math.gcd(i, 6),
+    "divmod": lambda x, i: x[0] * divmod(i, 3)[0] + x[1] * divmod(17, i)[1],
+    "negative power": lambda x, i: np.sum(x) * (i - 10) ** -2 + x[0] * 2**i + x[1] * i**-1,
+    "power modulo": lambda x, i: x[0] * pow(3, abs(i), 5),
+    "division": lambda x, i: np.sum(x) / i,
+    "division of ints": lambda x, i: x[0] * (7 / i),
+    "division of a float": lambda x, i: x[0] * (1.5 / i) + x[0] * (2.5 % i),
+    "integer array": lambda x, i: np.sum(x * (np.arange(3) // (i + 10))) + np.sum(np.arange(1, 4) ** i * x),
+    "small integers": lambda x, i: np.sum(np.array([100, 1, 2], np.int8) * i * x),
+    "unsigned": lambda x, i: np.sum(np.array([1, 2, 3], np.uint64) + i) * x[0],
+    "bitwise with an array": lambda x, i: np.sum((np.arange(3) & i) * x),
+    "keyword": lambda x, i: np.sum(np.roll(x, shift=i) * X) + np.sum(np.diff(x, n=abs(i) % 3)),
+    "shape": lambda x, i: np.sum(np.full((abs(i) % 3 + 1, 2), x[0])) + x.reshape((3, i - i + 1))[0, 0],
+    "minimum": lambda x, i: x[0] * min(i, 4) + x[1] * max(i, 2.5) + x[2] * sum([i, i, 1]),
+    "sorted": lambda x, i: np.sum(x * np.array(sorted([i, 2, 5]))),
+    "sequence": lambda x, i: np.sum(np.array([i, x[0], 2 * x[1]])) + np.sum(np.stack([x[0], i])),
+    "equality with others": lambda x, i: x[0] if i == "3" or i is None or i == [3] else x[1] * (i != (3,)),
+    "exception": lambda x, i: x[0] * _first(lambda: [1.0, 2.0, 3.0][i], lambda: 7.0),
+    "type error": lambda x, i: x[0] * _first(lambda: len(i), lambda: 2.0 * i),
+    "big": lambda x, i: x[0] * ((i * 10**18 + 1) % 7) + x[1] * ((i + 2**60) % 1000),
+    "big power": lambda x, i: x[0] * (3 ** (abs(i) * 9) % 11) + x[1] * (i ** (10 * abs(i)) % 13),
+    "numpy scalar": lambda x, i: x[0] * (np.float32(2.5) * i) + x[1] * (np.int64(7) // (i + 11)),
+    "zeros": lambda x, i: math.atan2(-1 * i * 0, -1.0) * x[0] + np.sum(np.copysign(1.0, i * 0 * -1) * x),
+    "statistics": lambda x, i: np.sum(np.clip(x, 0, i)) + np.percentile(x, abs(i)) + np.polyval([1, i], x)[0],
+    "method": lambda x, i: np.outer(x, x).sum(axis=i % 2)[0] + x.repeat(abs(i)).sum() + x.take(i % 3),
+}  # fmt: skip
+
+
+def _first(*calls):
+    for call in calls:
+        try:
+            return call()
+        except (IndexError, TypeError):
+            pass
+    return 0.0
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_pythons_and_numpys_meaning(name):
+    for i in VALUES:
+        same(OTHERS[name], X, i)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_weakly_typed(dtype):
+    x = X.astype(dtype)
+    for f in (
+        lambda x, i: np.sum(x * i),
+        lambda x, i: np.sum(x * (i + 1) / 3),
+        lambda x, i: np.sum(x * (0.5 * i)),
+        lambda x, i: np.sum(x * (i / 2)) * i**2,
+        lambda x, i: np.sum(x * -i) + abs(i),
+        lambda x, i: np.sum(x * (i > 2)) + i % 3,
+        lambda x, i: np.sum((x - x + 2**24 == i) * x),
+    ):
+        for i in (*VALUES, 2**24, 2**24 + 1):
+            same(f, x, i)
+
+
+def test_what_kind_of_integer_is_part_of_the_signature():
+    f = lambda x, i: np.sum(x * i)  # noqa: E731
+    x = X.astype(np.float32)
+    cache = nt.prepare_pullback_cache(f, x, 2)
+    for i in (3, np.int64(3), np.array(3), 4):
+        assert cache.pull((x, i), np.float32(1.0) if type(i) is int else 1.0)[0].dtype == f(x, i).dtype
+
+
+def test_huge_and_special_ints_select_a_trace():
+    f = lambda x, i: x[0] * (i % 7)  # noqa: E731
+    for i in (3, 2**60 + 1, 2**70, -(2**65), 4, True):
+        same(f, X, i)
+    cache = nt.prepare_gradient_cache(f, X, 3)
+    for i in (2**60 + 1, 5, 2**70):
+        assert nt.value_and_gradient(cache, X, i)[0] == f(X, i)
+
+
+def test_ints_in_containers_keywords_and_results():
+    def f(p, *, k, flag=False):
+        return np.sum(p["x"]) * (p["n"] + k), {"n": p["n"] + 1, "k": k, "flag": flag}
+
+    g = nt.value_and_grad(f, has_aux=True)
+    for n in range(5):
+        (value, aux), grads = g({"x": X, "n": n}, k=2 * n)
+        assert value == np.sum(X) * 3 * n
+        assert aux == {"n": n + 1, "k": 2 * n, "flag": False}
+        assert type(aux["n"]) is int
+        assert grads["n"] is None
+    assert traces_of(f) == 1
+
+
+def test_an_int_cannot_be_differentiated():
+    with pytest.raises(nt.DtypeError, match=r"argument 1 \(`i`\) is int"):
+        nt.grad(lambda x, i: np.sum(x) * i, argnums=1)(X, 3)
+
+
+VERBS = {
+    "jvp": lambda f, i: nt.jvp(f, (X, i), (X, None))[1],
+    "jacobian": lambda f, i: nt.jacobian(f)(X, i),
+    "hessian": lambda f, i: nt.hessian(f)(X, i),
+    "hvp": lambda f, i: nt.hvp(f)(X, i, X),
+    "vjp": lambda f, i: nt.vjp(f, X, i)[1](1.0)[0],
+    "batch": lambda f, i: nt.batch(f)(np.stack([X, X + 1]), i)[1],
+    "sparse_hessian": lambda f, i: nt.sparse_hessian(f)(X, i).toarray(),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb(verb):
+    def f(x, i):
+        return np.sum(x**3) * (i + 1) + x[0] * (i % 3) * 0.5**i
+
+    VERBS[verb](f, 3)
+    first = traces_of(f)
+    for i in range(4, 9):
+        float_of_it = lambda x, _, i=i: np.sum(x**3) * (i + 1.0) + x[0] * (i % 3.0) * 0.5**i  # noqa: E731
+        np.testing.assert_allclose(VERBS[verb](f, i), VERBS[verb](float_of_it, 0), rtol=1e-14)
+    assert traces_of(f) == first
+
+
+def test_verbs_inside_of_a_function():
+    def f(x, i):
+        return np.sum(nt.grad(lambda t, k: np.sum(t**3) * k)(x, i)) + nt.grad(lambda t: t * i)(x[0])
+
+    for i in VALUES:
+        np.testing.assert_allclose(nt.grad(f)(X, i), 6 * X * i, rtol=1e-14)
+    assert traces_of(f) == 1
+
+
+def test_rules_get_ints():
+    def pullback(ybar, y, x, n):
+        assert type(n) is int
+        return ybar * n * x ** (n - 1), None
+
+    power = nt.primitive(lambda x, n: x**n, pullback=pullback)
+    for i in range(2, 6):
+        np.testing.assert_allclose(
+            nt.grad(lambda x, n: np.sum(power(x, n)))(X, i), i * X ** (i - 1), rtol=1e-14
+        )
+
+
+def test_optimisers_loop():
+    """Adam with a counter as autograd's and optax's users write it; minibatches by the counter."""
+    data = np.linspace(0.0, 1.0, 12)
+
+    def loss(w, state):
+        batch = data[state["step"] * 4 % 12 : state["step"] * 4 % 12 + 4]
+        return np.mean((w[0] + w[1] * batch - 2.0) ** 2) * 0.99 ** state["step"]
+
+    def bias_corrected(w, m, v, step):
+        return np.sum(w - 0.1 * m / (1 - 0.9 ** (step + 1)) / np.sqrt(v / (1 - 0.999 ** (step + 1)) + 1e-8))
+
+    gradient = nt.grad(loss)
+    w, m, v = np.zeros(2), np.zeros(2), np.zeros(2)
+    for step in range(30):
+        g = gradient(w, {"step": step})
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        np.testing.assert_array_equal(nt.grad(bias_corrected)(w, m, v, step), np.ones(2))
+        w = w - 0.1 * m / (1 - 0.9 ** (step + 1)) / (np.sqrt(v / (1 - 0.999 ** (step + 1))) + 1e-8)
+    assert traces_of(loss) == 3  # one a batch
+    assert traces_of(bias_corrected) == 1
+
+
+# ---- random expressions
+
+BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod)
+UNARY = (operator.neg, abs, lambda a: a**2, lambda a: 0.5 * a, lambda a: a + True, lambda a: a % 5 + 1)
+
+
+def expression(rng, depth):
+    """Return a function of (x, i, j) made of Python's operators."""
+    if depth == 0 or rng.random() < 0.15:
+        leaf = rng.choice(["i", "i", "j", "j", "int", "float", "x"])
+        number = rng.choice([-3, -1, 1, 2, 3, 5]) * (1 if leaf == "int" else 0.75)
+        return {
+            "i": lambda x, i, j: i,
+            "j": lambda x, i, j: j,
+            "x": lambda x, i, j: x[1],
+        }.get(leaf, lambda x, i, j: number)
+    a = expression(rng, depth - 1)
+    if rng.random() < 0.25:
+        unary = rng.choice(UNARY)
+        return lambda x, i, j: unary(a(x, i, j))
+    b = expression(rng, depth - 1)
+    if rng.random() < 0.1:
+        return lambda x, i, j: a(x, i, j) if i > j else b(x, i, j)
+    binary = rng.choice(BINARY)
+    return lambda x, i, j: binary(a(x, i, j), b(x, i, j))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_expressions(seed):
+    e = expression(random.Random(seed), 4)
+    g = nt.value_and_grad(lambda x, i, j: x[0] * e(x, i, j) + 0.0 * x[1])
+    rng = random.Random(seed)
+    for _ in range(6):
+        i, j = rng.randrange(-4, 9), rng.randrange(-4, 9)
+        plain = outcome(lambda x, i, j: x[0] * e(x, i, j) + 0.0 * x[1], X, i, j)
+        mine = outcome(g, X, i, j)
+        if isinstance(plain, type):
+            assert mine is plain
+        else:
+            np.testing.assert_allclose(mine[0], plain, rtol=1e-12)
