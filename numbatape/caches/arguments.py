@@ -352,8 +352,9 @@ def require_floats(flat: Flattened, chosen) -> None:
         if any(spec.level == ACTIVE for _, spec in own):
             continue
         for leaf, spec in own:
+            kind = type(leaf).__name__ if spec.kind in ("static", "int") else spec.dtype
             raise DtypeError(
-                f"{spec.path} is {spec.dtype or type(leaf).__name__}: only float64 and float32 can be "
+                f"{spec.path} is {kind}: only float64 and float32 can be "
                 "differentiated; pass a float (x.astype(float)), or leave it out of argnums"
             )
         raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
@@ -375,6 +376,8 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
         if STATIC in (old.level, new.level):
             if not {old.kind, new.kind} <= {"static", "int"}:  # an int may stand where None did
                 raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
+        elif old.dtype != new.dtype and "int" in (old.kind, new.kind):
+            raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
         elif old.dtype != new.dtype:
             was, now = old.whole_dtype, new.whole_dtype
             raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")

@@ -148,10 +148,9 @@ def _own(view: np.ndarray):
 
 
 def single(flat: Flattened, assembled):
-    """Return the Jacobian of the only differentiated argument, or a tuple of them."""
+    """Return the Jacobian of the only differentiated argument, or tuples of them in the result's tree."""
     chosen = sorted(k for k in flat.differentiated if k >= 0)
-    matrices = tuple(dense.pick(assembled, k) for k in chosen)
-    return matrices[0] if len(matrices) == 1 else matrices
+    return dense.arranged(assembled, chosen, single=len(chosen) == 1)
 
 
 def prepare_derivative_cache(
@@ -245,8 +244,8 @@ def value_and_jacobian(cache, *args):
     value
         ``f(*args)``.
     jacobian
-        Output shape + input shape; a tuple with one entry a differentiated argument if there are
-        several.
+        Output shape + input shape. For containers the result's tree, with the Jacobian of each leaf in its
+        place: a tuple with one entry a differentiated argument if there are several.
 
     Examples
     --------

@@ -62,9 +62,12 @@ def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] |
     return [*result_outs(space, result), Out(CALLED, gradient.copy), reshaped_out(hessian, shape + shape)]
 
 
-def blocks(flat: Flattened, whole: np.ndarray) -> tuple:
-    """Return a matrix over all differentiated entries as blocks: ``[i][j]`` is a tree of argument i of
-    trees of argument j."""
+def blocks(flat: Flattened, whole: np.ndarray, chosen, single: bool):
+    """Return a matrix over all differentiated entries as blocks, as the Jacobian of the gradients.
+
+    That is one tree a chosen argument with, in the place of each leaf, a tuple of one tree a chosen argument;
+    without the tuples of a single argument.
+    """
     leaves = active_leaves(flat)
     edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
 
@@ -81,14 +84,9 @@ def blocks(flat: Flattened, whole: np.ndarray) -> tuple:
         dtype = np.result_type(leaves[i][1].dtype, leaves[j][1].dtype)
         return piece.astype(dtype).reshape(shapes[i] + shapes[j])[()]
 
-    # One tree an argument j for each leaf i, then trees of arguments i of those.
-    inner = [tree_of(lambda j, i=i: block(i, j)) for i in range(len(leaves))]
-    count = len(per_argument(flat, [None] * len(flat.specs)))
-    result = []
-    for i_arg in range(count):
-        row = []
-        for j_arg in range(count):
-            tree = tree_of(lambda i, j_arg=j_arg: inner[i][j_arg])[i_arg]
-            row.append(tree)
-        result.append(tuple(row))
-    return tuple(result)
+    def row(i: int):
+        trees = tree_of(lambda j: block(i, j))
+        return trees[chosen[0]] if single else tuple(trees[k] for k in chosen)
+
+    trees = tree_of(row)
+    return trees[chosen[0]] if single else tuple(trees[k] for k in chosen)

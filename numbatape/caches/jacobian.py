@@ -38,6 +38,19 @@ def float_outputs(space: VariantWorkspace, result) -> list[np.ndarray]:
     ]
 
 
+def float_rows(space: VariantWorkspace, result) -> tuple[int, np.ndarray]:
+    """Return how many entries a recorded result has, and the numbers of those of its traced floats."""
+    first, rows = 0, [np.zeros(0, np.intp)]
+    for leaf in pytrees.leaves(result):
+        traced = leaf.__class__ is Output
+        value = space.variant.recording.values[leaf.number] if traced else leaf
+        size = 0 if leaf is None else space.outputs[leaf.number].size if traced else int(np.size(leaf))
+        if traced and np.asarray(value).dtype.kind == "f":
+            rows.append(np.arange(first, first + size))
+        first += size
+    return first, np.concatenate(rows)
+
+
 def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
     """Return the mode that "auto" stands for: columns if there are no more of them than rows."""
     if mode != "auto":
@@ -163,7 +176,13 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
     return [out_of(value, kept), Out(CALLED, lambda: np.array(matrix, order="C").reshape(full))]
 
 
-def pick(assembled, argument: int):
-    """Return the Jacobian with respect to one argument: the result's tree with blocks for leaves."""
+def arranged(assembled, arguments, single: bool):
+    """Return the result's tree with, in the place of each leaf, its Jacobians: one a chosen argument.
+
+    Outputs stand outside, arguments inside, as in JAX: a tuple of Jacobians, or of a single argument its own.
+    """
     structure, rows = assembled
-    return pytrees.unflatten(structure, [row[argument] for row in rows])
+    if single:
+        (k,) = arguments
+        return pytrees.unflatten(structure, [row[k] for row in rows])
+    return pytrees.unflatten(structure, [tuple(row[k] for k in arguments) for row in rows])

@@ -220,15 +220,9 @@ class Program:
                 if spec.level == STATIC:
                     self.environment.add(value)
             before = self.environment.generator_states()
-            recording = record(
-                self.function,
-                flat.inputs(),
-                flat.rebuild,
-                self.transform,
-                passes=self.config.passes == "all",
-                strong=self.config.strong_zero,
-                data_integers=self._data_integers,
-            )
+            passes, strong = self.config.passes == "all", self.config.strong_zero
+            choices = self.transform, passes, strong, self._data_integers
+            recording = record(self.function, flat.inputs(), flat.rebuild, *choices)
             self._data_integers = recording.data_integers
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")

@@ -177,12 +177,10 @@ class HessianCache(HvpCache):
         value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(grads), whole
-        parts = blocks(flat, whole)
         chosen = sorted(k for k in flat.differentiated if k >= 0)
         if len(chosen) > 1:
-            return value, grads, parts
-        (k,) = chosen
-        made = value, grads[k], parts[k][k]
+            return value, grads, blocks(flat, whole, range(flat.count), single=False)
+        made = value, grads[chosen[0]], blocks(flat, whole, chosen, single=True)
         outs = hessian_outs(flat, self._wide.last)
         if outs is not None:
             self._wide.teach(self._differentiating, self._wide.last, made, outs, self._omitted(args))

@@ -16,7 +16,7 @@ from ..sparse.compression import (
     compress_jacobian,
     known_pattern,
 )
-from ..sparse.pattern import Pattern, hessian_pattern, jacobian_pattern
+from ..sparse.pattern import Pattern, among_rows, hessian_pattern, jacobian_pattern
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from .alone import one_at_a_time
 from .arguments import Flattened
@@ -24,7 +24,7 @@ from .base import PreparedCache
 from .complex_leaves import require_real
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
-from .jacobian import float_outputs, rows_in_lanes, samples_of
+from .jacobian import float_outputs, float_rows, rows_in_lanes, samples_of
 from .program import VariantWorkspace
 from .results import scalar_output, value_of
 
@@ -54,6 +54,7 @@ class Prepared:
     compression: Compression
     derived: Derived
     data: np.ndarray
+    indptr: np.ndarray  # of all rows, those of constant outputs too
 
 
 class SparseCache(PreparedCache, ABC):
@@ -77,11 +78,14 @@ class SparseCache(PreparedCache, ABC):
             return found
         detected = None if self._given_pattern is not None else self._detect(primal)
         matrix = self._given_matrix(flat, primal) if detected is None else detected.matrix
-        compression = self._compress(matrix)
+        count, rows = self._rows(flat, primal)
+        compression = self._compress(matrix[rows] if len(rows) < matrix.shape[0] else matrix)
         data = np.empty(len(compression.indices))
         while len(self._known) >= self._program.config.max_variants:
             del self._known[next(iter(self._known))]
-        found = self._known[key] = Prepared(detected, compression, self._derivative(compression), data)
+        indptr = among_rows(compression.indptr, count, rows)
+        found = Prepared(detected, compression, self._derivative(compression), data, indptr)
+        self._known[key] = found
         return found
 
     def _fill(self, flat: Flattened, primal: VariantWorkspace, samples, part: int):
@@ -110,7 +114,11 @@ class SparseCache(PreparedCache, ABC):
             known.derived.columns(flat, samples, visit, chunk, Lanes(compression, samples))
         reuse = self._program.config.reuse_buffers
         data = compression.entries(products, out=known.data if reuse else None)
-        return compression.matrix(data)
+        return compression.matrix(data, known.indptr)
+
+    @abstractmethod
+    def _rows(self, flat, primal) -> tuple[int, np.ndarray]:
+        """Return how many rows the matrix has, and the numbers of those that may have entries."""
 
     @abstractmethod
     def _detect(self, primal) -> Pattern: ...
@@ -140,12 +148,15 @@ class SparseJacobianCache(SparseCache):
 
     mode = "sparse"
 
+    def _rows(self, flat, primal):
+        return float_rows(primal, primal.variant.recording.result)
+
     def _detect(self, primal):
-        return jacobian_pattern(primal.plan, primal.v)
+        return output_pattern(primal)
 
     def _given_matrix(self, flat, primal):
-        rows = sum(view.size for view in float_outputs(primal, primal.variant.recording.result))
-        return known_pattern(self._given_pattern, (rows, _entries(flat)))
+        count, _ = self._rows(flat, primal)
+        return known_pattern(self._given_pattern, (count, _entries(flat)))
 
     def _compress(self, matrix):
         return compress_jacobian(matrix)
@@ -172,7 +183,7 @@ class SparseJacobianCache(SparseCache):
             samples = [np.zeros(view.shape, view.dtype)[()] for view in views]
         matrix, _ = self._fill(flat, primal, samples, 1)
         if self._check:
-            self._compare(flat, matrix)
+            self._compare(flat, matrix[self._rows(flat, primal)[1]])
         return value, matrix
 
     def _compare(self, flat: Flattened, matrix) -> None:
@@ -196,6 +207,9 @@ class SparseHessianCache(SparseCache):
     def _transform(self):
         config = self._program.config
         return hessian_vector(config.second_order_mode, config.strong_zero)
+
+    def _rows(self, flat, primal):
+        return _entries(flat), np.arange(_entries(flat))
 
     def _detect(self, primal):
         return hessian_pattern(primal.plan, primal.v)
@@ -239,6 +253,18 @@ class SparseHessianCache(SparseCache):
 
     def _plain(self, known: Prepared) -> Derived:
         return Derived(self._program.function, self._program.config, self._transform(), lanes=False)
+
+
+def output_pattern(primal: VariantWorkspace) -> Pattern:
+    """Return the pattern of the Jacobian, with rows for what is constant in the result too."""
+    recording = primal.variant.recording
+    found = jacobian_pattern(primal.plan, primal.v)
+    floats = [np.asarray(value).dtype.kind == "f" for value in recording.values]
+    kept = np.repeat(floats, [view.size for view in primal.outputs]) if floats else []
+    count, rows = float_rows(primal, recording.result)
+    own = found.matrix[np.flatnonzero(kept)]
+    parts = own.data, own.indices, among_rows(own.indptr, count, rows)
+    return Pattern(scipy.sparse.csr_array(parts, shape=(count, own.shape[1])), found.positions)
 
 
 def _entries(flat: Flattened) -> int:

@@ -64,10 +64,18 @@ class Compression:
         """
         return np.take(products.reshape(-1), self.place, out=out, mode="raise" if out is None else "clip")
 
-    def matrix(self, data: np.ndarray) -> scipy.sparse.csr_array:
-        """Return the matrix with the given entries; nothing is copied."""
-        result = scipy.sparse.csr_array((data, self.indices, self.indptr), shape=self.shape)
-        result.indices, result.indptr = self.indices, self.indptr  # the same objects, not views of them
+    def matrix(self, data: np.ndarray, indptr: np.ndarray | None = None) -> scipy.sparse.csr_array:
+        """Return the matrix with the given entries; nothing is copied.
+
+        Parameters
+        ----------
+        indptr
+            That of a matrix with empty rows besides; its own if None.
+        """
+        indptr = self.indptr if indptr is None else indptr
+        shape = len(indptr) - 1, self.shape[1]
+        result = scipy.sparse.csr_array((data, self.indices, indptr), shape=shape)
+        result.indices, result.indptr = self.indices, indptr  # the same objects, not views of them
         result.has_canonical_format = True
         return result
 

@@ -97,6 +97,15 @@ def matrix_of(sets: IndexSets, numbers: np.ndarray) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array((data, indices, indptr), shape=(len(numbers), sets.size))
 
 
+def among_rows(indptr: np.ndarray, count: int, rows: np.ndarray) -> np.ndarray:
+    """Return the ``indptr`` of a matrix of ``count`` rows, of which those with entries have these numbers."""
+    if len(rows) == count:
+        return indptr
+    lengths = np.zeros(count, indptr.dtype)
+    lengths[rows] = np.diff(indptr)
+    return np.concatenate([np.zeros(1, indptr.dtype), np.cumsum(lengths, dtype=indptr.dtype)])
+
+
 def as_bool(matrix) -> scipy.sparse.csr_array:
     """Return where a sparse matrix has entries: CSR of bool, sorted, each entry once."""
     result = scipy.sparse.csr_array(matrix)

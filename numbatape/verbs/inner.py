@@ -215,8 +215,8 @@ def _stacked(rows, shape, like):
     return np.reshape(np.stack(rows), shape)
 
 
-def jacobian(function, args, kwargs, chosen, mode: str, holomorphic: bool = False):
-    """Return the result's tree of, one a chosen argument, trees of Jacobians."""
+def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphic: bool = False):
+    """Return the result's tree of tuples of Jacobians, one tree a chosen argument; no tuples if single."""
     call = Call(function, args, kwargs, chosen)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
@@ -264,17 +264,15 @@ def jacobian_of(call: Call, run: Linearised, mode: str, holomorphic: bool = Fals
         return call.trees_of([blocks.get((number, i)) for i in range(len(inputs))])
 
     rows = [trees(leaf) for leaf in run.parts]
-    return tuple(pytrees.unflatten(run.structure, [row[k] for row in rows]) for k in range(len(chosen)))
+    return pytrees.unflatten(run.structure, [row[0] for row in rows] if single else rows)
 
 
-def hessian(function, args, kwargs, chosen):
-    """Return, one a chosen argument, trees of trees of blocks."""
+def hessian(function, args, kwargs, chosen, single: bool):
+    """Return the Jacobian of the gradient."""
     Call(function, args, kwargs, chosen).require_real("a Hessian")
 
     def gradient(*parts, **options):
         _value, grads = value_and_grad(function, parts, options, chosen, False)
-        return grads
+        return grads[0] if single else grads
 
-    matrices = jacobian(gradient, args, kwargs, chosen, "forward")
-    # [argument][gradient of argument] to [gradient of argument][argument]
-    return tuple(tuple(matrices[j][i] for j in range(len(chosen))) for i in range(len(chosen)))
+    return jacobian(gradient, args, kwargs, chosen, single, "forward")

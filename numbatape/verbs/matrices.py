@@ -56,8 +56,9 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
     -------
     callable
         ``j(*args, **kwargs)`` → Jacobian of shape output shape + input shape. For containers: the
-        output's tree, with one tree of the argument's structure in the place of each leaf. With a
-        tuple of argnums a tuple of Jacobians. ``repr(j)`` says which mode "auto" took.
+        output's tree, with one tree of the argument's structure in the place of each leaf; with a
+        tuple of argnums, a tuple of them (outputs outside, arguments inside, as in JAX). ``repr(j)``
+        says which mode "auto" took.
 
     Raises
     ------
@@ -101,16 +102,14 @@ def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, sta
                 else:
                     derived = shelf.derived(caller, target, flat, pullback, lanes=True)
                     _, assembled = dense.reverse(derived, flat, primal, None)
-                matrices = tuple(dense.pick(assembled, k) for k in chosen)
-                made = matrices[0] if single else matrices
+                made = dense.arranged(assembled, chosen, single)
                 outs = dense.outs_of(flat, derived, direction == "forward")
                 if outs is not None and not holomorphic:
                     derived.teach(caller.front, derived.last, made, outs[1:], frozenset())
                 return made
 
         def nested():
-            matrices = inner.jacobian(target, args, kwargs, chosen, mode, holomorphic)
-            return matrices[0] if single else matrices
+            return inner.jacobian(target, args, kwargs, chosen, single, mode, holomorphic)
 
         return dispatch((args, kwargs), outer, nested)
 
@@ -134,7 +133,8 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
     -------
     callable
         ``h(*args, **kwargs)`` → array of shape input shape + input shape; of a dictionary a dictionary
-        of dictionaries; with a tuple of argnums a tuple of tuples.
+        of dictionaries; with a tuple of argnums a tuple of tuples. Of several arguments with containers it
+        is the tuple of gradients with, in the place of each leaf, a tuple of its derivatives, as in JAX.
 
     Raises
     ------
@@ -169,18 +169,14 @@ def _hessian_verb(f, argnums, static_argnums, static_argnames):
             with shelf.lent(what, Caller) as caller:
                 derived = shelf.derived(caller, target, flat, transform, lanes=True)
                 _, _, whole = full_hessian(derived, flat, None)
-                parts = blocks(flat, whole)
-                if not single:
-                    return tuple(tuple(parts[i][j] for j in chosen) for i in chosen)
-                (k,) = chosen
-                outs = hessian_outs(flat, derived.last)
+                made = blocks(flat, whole, chosen, single)
+                outs = hessian_outs(flat, derived.last) if single else None
                 if outs is not None:
-                    derived.teach(caller.front, derived.last, parts[k][k], outs[-1:], frozenset())
-                return parts[k][k]
+                    derived.teach(caller.front, derived.last, made, outs[-1:], frozenset())
+                return made
 
         def nested():
-            matrices = inner.hessian(target, args, kwargs, chosen)
-            return matrices[0][0] if single else matrices
+            return inner.hessian(target, args, kwargs, chosen, single)
 
         return dispatch((args, kwargs), outer, nested)
 

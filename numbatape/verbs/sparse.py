@@ -13,8 +13,8 @@ from ..caches.program import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
-from ..caches.sparse import prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
-from ..sparse.pattern import hessian_pattern, jacobian_pattern
+from ..caches.sparse import output_pattern, prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
+from ..sparse.pattern import hessian_pattern
 
 
 def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
@@ -56,7 +56,7 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
     space = Evaluator(shelf_of(target).program(target, flat)).forward(flat)
     if order == 1:
         require_numbers(space)
-        return jacobian_pattern(space.plan, space.v).matrix
+        return output_pattern(space).matrix
     scalar_output(space.variant.recording, "Hessian")
     return hessian_pattern(space.plan, space.v).matrix
 

@@ -58,7 +58,7 @@ def test_jacobian(f):
         _, jacobian = nt.value_and_sparse_jacobian(cache, x)
         dense = nt.jacobian(f)(x)
         wanted = (
-            np.concatenate([np.atleast_2d(dense[k]) for k in ("a", "b")])
+            np.concatenate([np.atleast_2d(dense[k]) for k in ("a", "b", "n")])
             if isinstance(dense, dict)
             else dense
         )
