@@ -220,12 +220,12 @@ def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphi
     call = Call(function, args, kwargs, chosen)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
-    return jacobian_of(call, run, mode, holomorphic)
+    return jacobian_of(call, run, single, mode, holomorphic)
 
 
-def jacobian_of(call: Call, run: Linearised, mode: str, holomorphic: bool = False) -> tuple:
-    """Return, one a chosen argument, the result's tree of trees of Jacobians, of a call that has been run."""
-    inputs, outputs, chosen = call.leaves, run.outputs, call.chosen
+def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphic: bool = False):
+    """Return the same of a call that has been run."""
+    inputs, outputs = call.leaves, run.outputs
     skipped = [holomorphic and is_im for is_im in call.imaginary()]
     size = lambda x: int(np.size(value_of(x)))  # noqa: E731
     shape = lambda x: np.shape(value_of(x))  # noqa: E731

@@ -56,7 +56,7 @@ def _derivative(call: Call) -> tuple:
     run = call.linearised()
     if not run.structure.is_leaf():
         raise OutputError(f"nt.batch needs a function that returns one number or array, got {run.structure}")
-    return run.require_numbers().result, jacobian_of(call, run, "auto")
+    return run.require_numbers().result, jacobian_of(call, run, False, "auto")
 
 
 def _is_traced(leaf) -> bool:
