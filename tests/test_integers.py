@@ -18,8 +18,8 @@ VALUES = (3, 4, 5, 1, 2, 3, 7, 0, -2, 4, 8)
 def traces_of(f) -> int:
     """Return how often the one-shot verbs have traced a function."""
     shelf = shelf_of(f)
-    derived = {id(found.program): found.program for found in shelf._derived.values()}
-    return sum(program.traces for program in (*shelf._programs.values(), *derived.values()))
+    programs = [*shelf._programs.values(), *(found.program for found in shelf._derived.values())]
+    return sum(program.traces for program in {id(program): program for program in programs}.values())
 
 
 def outcome(f, *args):

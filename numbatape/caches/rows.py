@@ -11,6 +11,7 @@ from .. import jit
 from ..tape.tape import ACTIVE, CONSTANT
 from ..trace import pytrees
 from ..trace.complex.pairs import Pair, join
+from ..trace.integers import LARGEST
 from ..trace.record import Output
 from ..trace.trace import EXACT_INTEGER
 from .arguments import STATIC, Flattened
@@ -128,9 +129,7 @@ class KnownNumberRow(SameRow):
     def fits(self, leaf) -> bool:
         if leaf.__class__ is not self.known.__class__:
             return False
-        return (
-            leaf.__class__ is float or abs(leaf) < EXACT_INTEGER
-        )  # larger integers raise, in the general call
+        return leaf.__class__ is float or abs(leaf) <= LARGEST  # the general call sees to larger integers
 
     def changed(self, leaf) -> bool:
         # By its text, which tells 0.0 from -0.0 and makes one NaN as good as another.
@@ -270,6 +269,8 @@ def out_of(cells: ndarray, kept) -> Out:
     alone = cells.reshape(-1)
     if type(kept) is float:
         return Out(jit.steady.CALLED, alone.item)
+    if type(kept) is int:
+        return Out(jit.steady.CALLED, lambda: int(alone[0]))
     if cells.dtype == kept.dtype:
         return Out(jit.steady.ENTRY, alone)
     number = kept.dtype.type

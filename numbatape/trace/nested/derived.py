@@ -7,6 +7,8 @@ pullback). The arguments are a trace's own inputs, so that they need no marks.
 
 from __future__ import annotations
 
+import functools
+
 from ...tape.tape import ACTIVE
 from .. import pytrees
 from ..array import TracedArray
@@ -29,6 +31,7 @@ def _all_or_zeros(parts, numbers) -> tuple:
     )
 
 
+@functools.cache  # the same object each time: programs are kept by it
 def pushforward(strong: bool):
     """Record ``(result, tangents of its float leaves)``."""
 
@@ -88,6 +91,7 @@ def gradients(function):
     return derived
 
 
+@functools.cache
 def hessian_vector(mode: str, strong: bool):
     """Record ``(result, gradients, Hessian times directions)`` of a scalar function."""
 
