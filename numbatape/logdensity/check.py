@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from numbatape.logdensity.columns import thetas_of
-from numbatape.logdensity.draws import read_draws
+from numbatape.logdensity.draws import Draws, read_draws
 from numbatape.logdensity.evaluate import Worker
 from numbatape.logdensity.failures import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
@@ -21,12 +21,20 @@ STEP = 1e-3  # five-point differences: truncation about STEP**4, rounding eps / 
 def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     """Run the command; exit code 1 if value or gradient is off."""
     with import_path(options.model):
+        # Before the model runs, which may change the directory that relative paths start from.
+        draws = read_draws(*options.draws) if options.draws else None
         model = load_model(options.model, options.data)
-        points, names = _points(options, model)
+        points, names = _points(options, model, draws)
         worker = Worker.prepare(model, points[0])
         reports = [_compare(model, worker, theta, names, options.rtol) for theta in points]
     passed = all(report["passed"] for report in reports)
-    summary = {"command": "check", "model": model.label, "passed": passed, "points": reports}
+    summary = {
+        "command": "check",
+        "model": model.label,
+        "passed": passed,
+        "points": reports,
+        "one_by_one": dict(worker.alone),
+    }
     lines = [f"{model.label}: {points.shape[1]} parameters, {len(points)} points"]
     for k, report in enumerate(reports):
         worst = report["worst"]
@@ -36,17 +44,19 @@ def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             f"  worst coordinate {worst['name']}: gradient {worst['gradient']!r}, "
             f"finite differences {worst['differences']!r}"
         )
+    for why, count in worker.alone.items():
+        lines.append(f"one draw at a time: {count} draws, because nt.batch raised {why}")
     lines.append("value and gradient agree" if passed else "value or gradient disagrees")
     return summary, "\n".join(lines), 0 if passed else 1
 
 
-def _points(options: argparse.Namespace, model: Model) -> tuple[Matrix, list[str]]:
+def _points(options: argparse.Namespace, model: Model, draws: Draws | None) -> tuple[Matrix, list[str]]:
     """Return the points to check at, and the names of their coordinates."""
-    if options.draws:
-        thetas = thetas_of(model, read_draws(options.draws))
+    if draws is not None:
+        thetas = thetas_of(model, draws)
         thetas = thetas[finite_rows(thetas)][: options.points]
         if len(thetas) == 0:
-            raise InputError(f"{options.draws}: no draw is finite")
+            raise InputError(f"{draws.source}: no draw is finite")
     else:
         size = options.size or (len(model.names) if model.names is not None else 0)
         if not size:

@@ -6,12 +6,14 @@ import argparse
 import contextlib
 import importlib
 import json
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numbatape
 from numbatape.logdensity.failures import InputError, ModelError, Terminated
 
 EPILOG = "exit codes: 0 done, 1 the model failed, 2 usage or a file that cannot be read or written"
@@ -23,12 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(argv)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
-    # Commands are imported when asked for, so that --help need not wait for NumPy.
-    command = importlib.import_module(f"numbatape.logdensity.{options.module}")
     try:
         # What a model prints must not end up inside the JSON.
         redirected = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
         with _raising_signals(), redirected:
+            # Commands are imported when asked for, so that --help need not wait for all of them.
+            command = importlib.import_module(f"numbatape.logdensity.{options.module}")
             summary, text, code = getattr(command, options.command)(options)
     except (InputError, ModelError) as error:
         return _fail(options, error.exit_code, str(error))
@@ -36,17 +38,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(options, error.exit_code, "terminated")
     except KeyboardInterrupt:
         return _fail(options, 130, "interrupted")
-    print(json.dumps(summary, allow_nan=False) if options.json else text)
+    try:
+        _say(json.dumps(summary, allow_nan=False) if options.json else text, sys.stdout)
+    except InputError as error:
+        return _fail(options, error.exit_code, f"standard output: {error}")
     return int(code)
 
 
 def _fail(options: argparse.Namespace, code: int, message: str) -> int:
     if code != InputError.exit_code and getattr(options, "resume", False):
         message += "\nfinished blocks are kept: the same command goes on from there"
-    print(f"numbatape {options.command}: {message}", file=sys.stderr)
+    with contextlib.suppress(InputError):  # the exit code says it, if nothing else can
+        _say(f"numbatape {options.command}: {message}", sys.stderr)
     if options.json:
-        print(json.dumps({"command": options.command, "error": message, "exit_code": code}))
+        with contextlib.suppress(InputError):
+            _say(json.dumps({"command": options.command, "error": message, "exit_code": code}), sys.stdout)
     return code
+
+
+def _say(text: str, stream: Any) -> None:
+    """Write a line, now; raise an `InputError` where the model, or who reads, has closed the stream."""
+    try:
+        print(text, file=stream, flush=True)
+    except (OSError, ValueError) as error:
+        # Python would try to write the rest when it ends, and exit with another code.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise InputError(f"cannot be written to: {getattr(error, 'strerror', None) or error}") from error
 
 
 @contextlib.contextmanager
@@ -79,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="numbatape", description="Log-densities in plain NumPy, with their gradients.", epilog=EPILOG
     )
+    parser.add_argument("--version", action="version", version=f"numbatape {numbatape.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
@@ -89,11 +108,17 @@ def _parser() -> argparse.ArgumentParser:
 
     def model(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("model", metavar="MODEL.py[:name]", help="defines logp(theta, data), or `name`")
-        sub.add_argument("--data", metavar="FILE", help=".json or .json.zip (default: `data` in MODEL.py)")
+        sub.add_argument(
+            "--data", metavar="FILE", help=".json, .json.gz or .json.zip (default: `data` in MODEL.py)"
+        )
 
     logp = command("logp", "logp", "Evaluate a log-density and its gradient for every draw of a file.")
     model(logp)
-    logp.add_argument("--draws", required=True, metavar="FILE", help=".csv, .npy, .npz, .json or .json.zip")
+    kinds = (
+        ".csv, .npy, .npz or .json, also .gz; or .json.zip; several are put together, as of one chain each"
+    )
+    several = {"metavar": "FILE", "nargs": "+", "action": "extend"}
+    logp.add_argument("--draws", required=True, help=kinds, **several)
     logp.add_argument("--out", required=True, metavar="FILE", help=".npz or .csv")
     logp.add_argument("--no-grad", action="store_true", help="log-densities only")
     logp.add_argument("--threads", type=_positive, metavar="N", help="default: as many as pay off")
@@ -106,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
 
     check = command("check", "check", "Compare value and gradient with NumPy and finite differences.")
     model(check)
-    check.add_argument("--draws", metavar="FILE", help="check at the first draws of a file")
+    check.add_argument("--draws", help="check at the first draws of these files", **several)
     check.add_argument("--points", type=_positive, default=3, metavar="N", help="how many points (3)")
     check.add_argument("--size", type=_positive, metavar="N", help="length of theta, without names or draws")
     check.add_argument("--seed", type=int, default=0, help="of the random points, without draws (0)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from numbatape.logdensity.csvfile import parse_csv
 from numbatape.logdensity.failures import InputError
 from numbatape.logdensity.jsonfile import parse_json
 from numbatape.logdensity.matrix import Matrix
-from numbatape.logdensity.models import read_bytes
+from numbatape.logdensity.rawfile import read_bytes, unpacked
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Draws:
     Attributes
     ----------
     source : str
-        The file's path as given.
+        The file's path as given; of several files, the first and how many more.
     names : tuple of str, or None
         The columns as the file spells them; None for a bare matrix.
     values : float64 array, (draws, columns)
     sha256 : str
-        Hash of the file.
+        Hash of the file; of several, of their hashes.
     """
 
     source: str
@@ -40,15 +41,49 @@ class Draws:
     sha256: str
 
 
-def read_draws(file: str) -> Draws:
+def read_draws(*files: str) -> Draws:
+    """Read files of draws, of one chain each perhaps, and put them together."""
+    chains = [_read_file(file) for file in files]
+    first, *others = chains
+    if not others:
+        return first
+    blocks = [first.values, *(_like(first, chain) for chain in others)]
+    hashes = "".join(chain.sha256 for chain in chains)
+    return Draws(
+        source=f"{first.source} and {len(others)} more",
+        names=first.names,
+        values=np.ascontiguousarray(np.vstack(blocks)),
+        sha256=hashlib.sha256(hashes.encode()).hexdigest(),
+    )
+
+
+def _like(first: Draws, chain: Draws) -> Matrix:
+    """Return a chain's draws with the columns of the first file."""
+    if (first.names is None) != (chain.names is None):
+        named, bare = (first, chain) if chain.names is None else (chain, first)
+        raise InputError(f"{named.source} names its columns, {bare.source} does not")
+    if first.names is None or chain.names is None:
+        if first.values.shape[1] != chain.values.shape[1]:
+            raise InputError(
+                f"{chain.source} has {chain.values.shape[1]} columns, {first.source} {first.values.shape[1]}"
+            )
+        return chain.values
+    odd = sorted(set(first.names) ^ set(chain.names))
+    if odd:
+        raise InputError(f"{first.source} and {chain.source} differ in the columns {', '.join(odd)}")
+    return chain.values[:, [chain.names.index(name) for name in first.names]]
+
+
+def _read_file(file: str) -> Draws:
     """Read a file of draws, its kind told by the suffix (.json and .zip alike hold JSON)."""
     path = Path(file)
-    reader = READERS.get(path.suffix.lower())
+    kind = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    reader = READERS.get(kind.lower())
     if reader is None:
         kinds = ", ".join(sorted(READERS))
-        raise InputError(f"{file}: draws are read from {kinds} files, not `{path.suffix or path.name}`")
+        raise InputError(f"{file}: draws are read from {kinds} files (or .gz), not `{kind or path.name}`")
     raw = read_bytes(path)
-    names, values = reader(raw, file)
+    names, values = reader(unpacked(raw, file)[0], file)
     if names is not None:
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
@@ -67,7 +102,7 @@ def _read_npz(raw: bytes, file: str) -> tuple[tuple[str, ...] | None, Matrix]:
     with _load(raw, file) as archive:
         try:
             arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        except (ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
             raise InputError(f"{file}: {error}") from error
     names = arrays.pop("names", None)
     if "draws" in arrays:
@@ -140,7 +175,10 @@ def _json_column(numbers: Any, where: str) -> Matrix:
     for position, number in enumerate(numbers, 1):
         if type(number) not in (float, int):
             raise InputError(f"{where}, draw {position}: {number!r} is not a number")
-    return np.array(numbers, dtype=np.float64)
+    try:
+        return np.array(numbers, dtype=np.float64)
+    except OverflowError as error:
+        raise InputError(f"{where}: an integer that no float can hold") from error
 
 
 READERS = {

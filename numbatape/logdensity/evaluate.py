@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,7 +23,13 @@ Block = tuple[int, int]
 
 
 class Worker:
-    """A cache with buffers of its own: one a thread."""
+    """A cache with buffers of its own: one a thread.
+
+    Attributes
+    ----------
+    alone
+        How many draws were evaluated one by one, by what `nt.batch` raised of them.
+    """
 
     def __init__(self, model: Model, cache: Any, theta: Matrix) -> None:
         import numbatape as nt
@@ -35,6 +42,7 @@ class Worker:
         self.batched = nt.batch(model.logp)
         self.constants = [nt.Constant(value, frozen=True) for value in model.arguments]
         self.slice = SLICE
+        self.alone: Counter[str] = Counter()
 
     @classmethod
     def prepare(cls, model: Model, theta: Matrix) -> Worker:
@@ -72,8 +80,10 @@ class Worker:
         try:
             with np.errstate(all="ignore"):
                 values, gradients = self.batched(thetas[rows], *self.constants)
-        except Exception:  # one draw at a time tells which one it is
+        except Exception as error:  # one draw at a time tells which one it is, if it is the model's
             self._one_by_one(rows, thetas, table)
+            why = str(error).partition("\n")[0]
+            self.alone[f"{type(error).__name__}: {why}"] += len(rows)
             return
         table[rows, 0] = values
         if table.shape[1] > 1:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
 
 from numbatape.logdensity.failures import InputError
+
+TOO_DEEP = "lists and objects are nested too deeply"
 
 
 def parse_json(raw: bytes, name: str) -> Any:
@@ -25,6 +28,10 @@ def parse_json(raw: bytes, name: str) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"{name}: {where}: {error.msg}") from error
+    except ValueError as error:  # an integer of too many digits
+        raise InputError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{name}: {TOO_DEEP}") from error
 
 
 def _only_member(raw: bytes, name: str) -> bytes:
@@ -34,8 +41,17 @@ def _only_member(raw: bytes, name: str) -> bytes:
             if len(members) != 1:
                 raise InputError(f"{name}: expected one .json file in the archive, found {len(members)}")
             return archive.read(members[0])
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        # the last two: a compression that Python lacks, a password
         raise InputError(f"{name}: damaged zip archive: {error}") from error
+
+
+def parse_data(raw: bytes, name: str) -> Any:
+    """Parse a data file, with its lists of numbers as arrays."""
+    try:
+        return to_arrays(parse_json(raw, name))
+    except RecursionError as error:
+        raise InputError(f"{name}: {TOO_DEEP}") from error
 
 
 def to_arrays(tree: Any) -> Any:
@@ -47,7 +63,7 @@ def to_arrays(tree: Any) -> Any:
     if _holds_only_numbers(tree):
         try:
             array = np.array(tree)
-        except ValueError:  # ragged
+        except (ValueError, OverflowError):  # ragged, or an integer beyond all floats
             array = np.array(None)
         if array.dtype.kind in "bif":
             return array

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,13 @@ ROWS_LISTED = 100
 def logp(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     """Run the command; return the summary as a dictionary and as text, and the exit code."""
     clock = Clock()
-    out = Path(options.out)
-    check_output(out, [str(model_path(options.model)), options.draws, options.data or ""])
+    # The model may change the directory that relative paths start from: whatever is read is read before it
+    # runs, and the output is named from the root.
+    out = Path(os.path.abspath(options.out))
+    check_output(out, [str(model_path(options.model)), *options.draws, options.data or ""])
     with import_path(options.model):
+        draws = read_draws(*options.draws)
         model = load_model(options.model, options.data)
-        draws = read_draws(options.draws)
         clock.lap("read")
         thetas = thetas_of(model, draws)
         clock.lap("unconstrain")
@@ -58,7 +62,7 @@ def _run(
             parts = Parts(out, identity)
             missing = parts.restore(table)
     try:
-        threads = _sweep(options, model, thetas, table, missing, parts, clock)
+        threads, alone = _sweep(options, model, thetas, table, missing, parts, clock)
         names = _names(model, draws, size)
         values = np.ascontiguousarray(table[:, 0])
         grad = None if options.no_grad else np.ascontiguousarray(table[:, 1:])
@@ -78,7 +82,8 @@ def _run(
         "evaluated": evaluated,
         "resumed": rows - evaluated,
         "threads": threads,
-        "out": str(out),
+        "one_by_one": alone,
+        "out": options.out,
         "logp": _statistics(values),
         "nonfinite": _nonfinite(thetas, values, grad),
         "seconds": clock.seconds(),
@@ -94,12 +99,20 @@ def _sweep(
     missing: list[tuple[int, int]],
     parts: Parts | None,
     clock: Clock,
-) -> int:
-    """Evaluate the missing rows of `table`; return the number of threads used."""
+) -> tuple[int, dict[str, int]]:
+    """Evaluate the missing rows of `table`.
+
+    Returns
+    -------
+    threads
+        How many were used.
+    alone
+        Why draws were evaluated one by one, and how many.
+    """
     finite = finite_rows(thetas)
     todo = [row for start, stop in missing for row in range(start, stop) if finite[row]]
     if not todo:
-        return 0
+        return 0, {}
     first = thetas[todo[0]]
     worker = Worker.prepare(model, first)
     threads = options.threads or usable_cpus()
@@ -118,7 +131,10 @@ def _sweep(
     with Progress(sum(stop - start for start, stop in missing)) as progress:
         evaluate(workers, blocks, thetas, table, progress.advance, finished)
     clock.lap("sweeps")
-    return threads
+    alone: Counter[str] = Counter()
+    for worker in workers:
+        alone.update(worker.alone)
+    return threads, dict(alone)
 
 
 def _identity(model: Model, draws: Draws, with_grad: bool) -> dict[str, Any]:
@@ -177,6 +193,8 @@ def _text(summary: dict[str, Any], source: str) -> str:
     if counts:
         rows = ", ".join(map(str, bad["rows"][:10])) + (", ..." if len(bad["rows"]) > 10 else "")
         lines.append(f"not finite: {'; '.join(counts)} (draws {rows})")
+    for why, count in summary["one_by_one"].items():
+        lines.append(f"one draw at a time: {count} draws, because nt.batch raised {why}")
     if summary["resumed"]:
         lines.append(f"resumed: {summary['resumed']} draws were there, {summary['evaluated']} evaluated")
     laps = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items() if name != "total")

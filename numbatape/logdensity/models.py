@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from numbatape.logdensity.failures import InputError, ModelError, running_model
-from numbatape.logdensity.jsonfile import parse_json, to_arrays
+from numbatape.logdensity.jsonfile import parse_data, to_arrays
+from numbatape.logdensity.rawfile import read_bytes, unpacked
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ def load_model(spec: str, data_file: str | None) -> Model:
     """Run ``MODEL.py[:name]`` as a module and read its log-density and data."""
     path, function_name = _split(spec)
     source = read_bytes(path)
+    # Before the model runs, which may change the directory that relative paths start from.
+    raw = None if data_file is None else read_bytes(Path(data_file))
     module = _execute(path, source)
 
     logp = getattr(module, function_name, None)
@@ -58,7 +61,7 @@ def load_model(spec: str, data_file: str | None) -> Model:
         there = ", ".join(k for k, v in vars(module).items() if inspect.isfunction(v)) or "none"
         raise InputError(f"{path}: no function `{function_name}` (functions there: {there})")
 
-    data, data_sha256 = _read_data(module, path, data_file)
+    data, data_sha256 = _read_data(module, data_file, raw)
     arguments = _arguments_for(logp, data, f"{path}:{function_name}", given=data_file is not None)
     unconstrain = getattr(module, "unconstrain", None)
     if unconstrain is not None:
@@ -92,14 +95,6 @@ def model_path(spec: str) -> Path:
     return _split(spec)[0]
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, or raise an `InputError` that names it."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
-
-
 def _split(spec: str) -> tuple[Path, str]:
     path, colon, name = spec.rpartition(":")
     if colon and path.endswith(".py"):
@@ -121,10 +116,9 @@ def _execute(path: Path, source: bytes) -> types.ModuleType:
     return module
 
 
-def _read_data(module: types.ModuleType, path: Path, data_file: str | None) -> tuple[Any, str]:
-    if data_file is not None:
-        raw = read_bytes(Path(data_file))
-        return to_arrays(parse_json(raw, data_file)), hashlib.sha256(raw).hexdigest()
+def _read_data(module: types.ModuleType, data_file: str | None, raw: bytes | None) -> tuple[Any, str]:
+    if data_file is not None and raw is not None:
+        return parse_data(unpacked(raw, data_file)[0], data_file), hashlib.sha256(raw).hexdigest()
     if getattr(module, "data", None) is None:
         return None, ""
     data = to_arrays(module.data)

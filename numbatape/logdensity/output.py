@@ -9,6 +9,7 @@ import json
 import os
 import stat
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -102,7 +103,7 @@ def read_result(path: Path, identity: dict[str, Any]) -> Matrix | None:
                 return None
             text.readline()
             return np.loadtxt(text, delimiter=",", comments=None, ndmin=2)
-    except (OSError, ValueError, KeyError):  # not there, or not ours
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or not ours
         return None
 
 

@@ -27,6 +27,17 @@ except ImportError:  # Windows: without the lock
     fcntl = None  # type: ignore[assignment]
 
 
+DAMAGED = "damaged manifest; remove the directory to start again"
+
+
+def _is_block(line: Any) -> bool:
+    """Whether a line of a manifest tells of a block."""
+    if not isinstance(line, dict) or not isinstance(line.get("sha256"), str):
+        return False
+    start, stop = line.get("start"), line.get("stop")
+    return type(start) is int and type(stop) is int and 0 <= start <= stop
+
+
 class Parts:
     """The finished blocks of one run.
 
@@ -42,7 +53,7 @@ class Parts:
         try:
             self.folder.mkdir(exist_ok=True)
             self._manifest: IO[str] = open(  # noqa: SIM115  (held, and locked, for the whole run)
-                self.folder / "manifest.jsonl", "a+"
+                self.folder / "manifest.jsonl", "a+", encoding="ascii"
             )
         except OSError as error:
             raise InputError(f"{self.folder}: {error.strerror or error}") from error
@@ -61,12 +72,14 @@ class Parts:
     def _take_up(self, identity: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the blocks of the manifest, after checking that they are this run's."""
         self._manifest.seek(0)
-        text = self._manifest.read()
-        whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line off
         try:
-            found, *blocks = map(json.loads, whole.splitlines() or ["null"])
-        except json.JSONDecodeError as error:
-            raise InputError(f"{self.folder}: damaged manifest; remove it to start again") from error
+            text = self._manifest.read()
+            whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line off
+            found, *blocks = map(json.loads, whole.splitlines() or ["{}"])
+        except (ValueError, RecursionError) as error:  # no ASCII, or no JSON
+            raise InputError(f"{self.folder}: {DAMAGED}") from error
+        if not isinstance(found, dict) or not all(map(_is_block, blocks)):
+            raise InputError(f"{self.folder}: {DAMAGED}")
         if not blocks:
             self._manifest.truncate(0)
             self._append(identity)
