@@ -209,7 +209,8 @@ class _Run:
     def _sweep(self, found: Lookup, group: Group, flat: Flattened) -> list[Group]:
         """Sweep points with one variant; return those that take another path, or fail."""
         batch, variant, fresh = self.batch, found.variant, found.fresh
-        chosen, left = group.chosen, []
+        chosen = group.chosen
+        left: list[Group] = []
         tried = group.tried | {id(variant)}
         width = self._lanes(len(chosen))
         space = batch.evaluator.workspace(variant, flat.dimensions, (*batch.inner, width))

@@ -22,7 +22,9 @@ EPILOG = "exit codes: 0 done, 1 the model failed, 2 usage or a file that cannot 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the batch program; return its exit code."""
     try:
-        options = _parser().parse_args(argv)
+        parser = _parser()
+        options = parser.parse_args(argv)
+        _find_model(parser, options)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     try:
@@ -86,6 +88,20 @@ def _raising_signals() -> Iterator[None]:
             signal.signal(getattr(signal, name), old)
 
 
+def _find_model(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Take the model from among the files of draws, where it came behind them."""
+    if getattr(options, "model", "") is not None:
+        return
+    files = options.draws or []
+    found = [file for file in files if file.endswith(".py") or ".py:" in file]
+    if not found:
+        parser.error(f"{options.command} needs a MODEL.py")
+    options.model = found[0]
+    files.remove(found[0])
+    if not files:
+        parser.error("--draws needs a file")
+
+
 def _positive(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     if number < 1:
@@ -107,16 +123,16 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     def model(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("model", metavar="MODEL.py[:name]", help="defines logp(theta, data), or `name`")
+        sub.add_argument(
+            "model", nargs="?", metavar="MODEL.py[:name]", help="defines logp(theta, data), or `name`"
+        )
         sub.add_argument(
             "--data", metavar="FILE", help=".json, .json.gz or .json.zip (default: `data` in MODEL.py)"
         )
 
     logp = command("logp", "logp", "Evaluate a log-density and its gradient for every draw of a file.")
     model(logp)
-    kinds = (
-        ".csv, .npy, .npz or .json, also .gz; or .json.zip; several are put together, as of one chain each"
-    )
+    kinds = ".csv, .npy, .npz, .json, or one of them as .gz, or .json.zip; several files count as one"
     several = {"metavar": "FILE", "nargs": "+", "action": "extend"}
     logp.add_argument("--draws", required=True, help=kinds, **several)
     logp.add_argument("--out", required=True, metavar="FILE", help=".npz or .csv")

@@ -14,7 +14,14 @@ from numbatape.logdensity import cli
 from numbatape.logdensity.cli import main
 from numbatape.logdensity.parts import DAMAGED
 
-MODEL = "import numpy as np\n\ndef logp(theta, data):\n    return -0.5 * np.sum(theta**2) * data['n']\n\ndata = {'n': 2.0}\n"
+MODEL = """\
+import numpy as np
+
+def logp(theta, data):
+    return -0.5 * np.sum(theta**2) * data["n"]
+
+data = {"n": 2.0}
+"""
 DRAWS = "a,b\n1.0,2.0\n3.0,4.0\n"
 
 
@@ -66,22 +73,15 @@ DEEP = "[" * 100_000 + "]" * 100_000
 @pytest.mark.parametrize(
     "text, message",
     [
-        (DEEP, "nested too deeply"),
-        ("[" * 900 + "1" + "]" * 900 if sys.version_info < (3, 11) else DEEP[:99_999], ""),
-        ('{"n": ' + "9" * 5000 + "}", "digits"),
-        ('{"n": [1.0, ' + "9" * 400 + "]}", ""),
+        (DEEP.encode(), "nested too deeply"),
+        (b'{"n": ' + b"9" * 5000 + b"}", "digits"),
         (b"\xff\xfe{}", "not UTF-8"),
     ],
 )
 def test_odd_data(folder, capsys, text, message):
-    content = text if isinstance(text, bytes) else text.encode()
-    (folder / "data.json").write_bytes(content)
-    code = run("--draws", "draws.csv", "--data", "data.json")
-    if message:
-        assert code == 2
-        one_line(capsys, message)
-    else:
-        assert code in (1, 2) and "Traceback" not in capsys.readouterr().err
+    (folder / "data.json").write_bytes(text)
+    assert run("--draws", "draws.csv", "--data", "data.json") == 2
+    one_line(capsys, message)
 
 
 @pytest.mark.parametrize("text", [DEEP, '[{"a": [1' + "0" * 400 + "]}]"])
@@ -121,17 +121,8 @@ def test_an_interrupt_during_imports(folder, capsys, monkeypatch):
 @pytest.mark.parametrize("closing", ["sys.stdout.close()", "os.close(1)"])
 def test_a_model_that_closes_its_output(folder, closing):
     (folder / "model.py").write_text(f"import os, sys\n{closing}\n" + MODEL)
-    command = [
-        sys.executable,
-        "-m",
-        "numbatape",
-        "logp",
-        "model.py",
-        "--draws",
-        "draws.csv",
-        "--out",
-        "out.npz",
-    ]
+    command = [sys.executable, "-m", "numbatape", "logp", "model.py"]
+    command += ["--draws", "draws.csv", "--out", "out.npz"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -157,6 +148,9 @@ def test_one_file_a_chain(folder, capsys):
     assert run("--draws", "draws.csv", "--draws", "second.csv") == 0
     np.testing.assert_array_equal(result()[0], logp)
     assert main(["check", "model.py", "--draws", "draws.csv", "second.csv", "--points", "3"]) == 0
+    assert main(["logp", "--out", "out.npz", "--draws", "draws.csv", "second.csv", "model.py"]) == 0
+    assert main(["logp", "--out", "out.npz", "--draws", "draws.csv", "second.csv"]) == 2
+    assert main(["logp", "--out", "out.npz", "--draws", "model.py"]) == 2
     (folder / "third.csv").write_text("a,c\n6.0,5.0\n")
     capsys.readouterr()
     assert run("--draws", "draws.csv", "third.csv") == 2
