@@ -283,6 +283,12 @@ def is_mark(x) -> bool:
     return x.__class__ is Constant or x.__class__ is Static or x.__class__ is Cache
 
 
+def bare(argument):
+    """Return the value of an argument that comes as a `Constant` or a `Static`."""
+    cls = argument.__class__
+    return argument.value if cls is Constant or cls is Static else argument
+
+
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
     array = strip(array)  # made in a function that is being traced

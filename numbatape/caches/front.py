@@ -8,11 +8,11 @@ from typing import Any
 from ..jit.steady import ALONE, PAIR, TUPLE
 from ..threads import Turn
 from ..trace import pytrees
-from .arguments import Flattened, is_mark
+from .arguments import Flattened, bare, is_mark
 from .program import Evaluator, VariantWorkspace
 from .rows import Out, Row
 from .steady import REFUSED, SteadyCalls, entry_for, refuse
-from .templates import bare, roles_of, template
+from .templates import roles_of, template
 
 
 class Front:

@@ -9,6 +9,7 @@ and explains what is wrong.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from .. import jit
 from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
-from .arguments import Flattened, is_mark
+from .arguments import Flattened, bare
 from .program import Evaluator, VariantWorkspace
 from .rows import KnownNumberRow, Out, Row, rows_of
 
@@ -66,12 +67,17 @@ class Entry:
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
         self.owner: SteadyCalls | None = None
+        self.first: Callable | None = None  # serves a call when this entry is in front
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         dummy = np.zeros(1)
         self._run, self._alive = kernels.call_of(sweep, space.address, dummy, _stopped, space.variant.counter)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
-        self.builtin = self.native(refuse)
+
+    @functools.cached_property
+    def builtin(self):
+        """The builtin that returns `REFUSED` for what it cannot serve, None if there is none."""
+        return self.native(refuse)
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
@@ -165,7 +171,8 @@ class SteadyCalls:
         self._general = general
         self._install = install
         self._entries: dict[tuple, list[Entry]] = {}
-        self._front: Entry | None = None
+        self._front: Entry | None = None  # whose builtin is installed
+        self._last: Entry | None = None  # which served the last call that the front did not
         install(general)
 
     def learn(self, entry: Entry) -> None:
@@ -175,8 +182,13 @@ class SteadyCalls:
         entry.space.entry = entry
         entry.owner = self
         self._entries.setdefault(tuple(row.size for row in entry.rows), []).insert(0, entry)
+        self._put_in_front(entry)
+
+    def _put_in_front(self, entry: Entry) -> None:
         self._front = entry
-        self._install(entry.native(self.again) or self.again)
+        if entry.first is None:
+            entry.first = entry.native(self.again) or self.again
+        self._install(entry.first)
 
     def drop(self, entry: Entry) -> None:
         """Forget an entry."""
@@ -186,33 +198,43 @@ class SteadyCalls:
                 entries.remove(entry)
                 if not entries:
                     del self._entries[key]
+        if entry is self._last:
+            self._last = None
         if entry is self._front:
             self._front = None
             self._install(self.again if self._entries else self._general)
 
     def again(self, *leaves):
-        """Serve leaves that are not as those of the last general call."""
+        """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
+        entries = self._entries.get(sizes_of(leaves))
+        if entries is not None:
+            for entry in entries:
+                if entry is not self._front and entry.builtin is not None:
+                    result = entry.builtin(*leaves)
+                    if result is not REFUSED:
+                        self._served(entry)
+                        return result
         if self._entries:
-            given = tuple(leaf.value if is_mark(leaf) else leaf for leaf in leaves)
-            result = self._known(given)
+            result = self._slowly(tuple(map(bare, leaves)))
             if result is not REFUSED:
                 return result
         return self._general(*leaves)
 
-    def _known(self, leaves: tuple):
-        entries = self._entries.get(sizes_of(leaves))
-        if entries is None:
-            return REFUSED
-        for entry in entries:
-            if entry.builtin is not None:
-                result = entry.builtin(*leaves)
-                if result is not REFUSED:
-                    return result
-        for entry in tuple(entries):
+    def _slowly(self, leaves: tuple):
+        """Serve leaves that no builtin serves: data that changed, complex numbers, other memory layouts."""
+        for entry in tuple(self._entries.get(sizes_of(leaves), ())):
             result = entry.serve(leaves)
             if result is not REFUSED:
+                self._served(entry)
                 return result
         return REFUSED
+
+    def _served(self, entry: Entry) -> None:
+        """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
+        if entry is not self._last:
+            self._last = entry
+        elif entry is not self._front and entry.owner is self:
+            self._put_in_front(entry)
 
 
 def sizes_of(leaves: Sequence) -> tuple:

@@ -16,7 +16,7 @@ from operator import itemgetter
 import optree
 
 from ..trace import pytrees
-from .arguments import Constant, Flattened, Static, is_mark
+from .arguments import Constant, Flattened, Static, bare, is_mark
 from .steady import REFUSED
 
 
@@ -110,11 +110,6 @@ def _is_named_tuple(cls) -> bool:
 
 def _child(example, entry):
     return getattr(example, entry) if dataclasses.is_dataclass(example) else example[entry]
-
-
-def bare(argument):
-    """Return the value of an argument that comes as a `Constant` or a `Static`."""
-    return argument.value if argument.__class__ in (Constant, Static) else argument
 
 
 def roles_of(flat: Flattened, omitted=frozenset()) -> tuple[tuple, dict]:

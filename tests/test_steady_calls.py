@@ -1,0 +1,238 @@
+"""Steady calls: whatever changes from call to call, what was learned gives what a first call gives.
+
+Each case is a function, a verb on it, and a list of arguments that differ from one another in some way.
+All of them go to one verb, back and forth, and each result is held against that of a function made anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.caches import program
+from numbatape.trace import pytrees
+
+X, Y = np.array([0.5, -1.0, 2.0]), np.array([1.5, 0.25, -0.5])
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Model:
+    weight: np.ndarray
+    bias: float
+
+
+def same(left, right):
+    leaves, structure = pytrees.flatten(left)
+    others, other_structure = pytrees.flatten(right)
+    assert structure == other_structure
+    for a, b in zip(leaves, others, strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(a, b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+def mapped(function, tree):
+    leaves, structure = pytrees.flatten(tree)
+    return pytrees.unflatten(structure, [function(leaf) for leaf in leaves])
+
+
+# name: (makes the function, the arguments of calls)
+FUNCTIONS = {
+    "array": (lambda: lambda x: np.sum(x**3), [(X,), (Y,), (X[:2],), (X[::2],), (np.ones(0),)]),
+    "matrix": (
+        lambda: lambda a: np.sum(a @ a.T),
+        [(np.outer(X, Y),), (np.outer(X, Y).T,), (np.ones((2, 3)),)],
+    ),
+    "single": (lambda: lambda x: np.sum(x**3), [(X.astype(np.float32),), (Y[:2].astype(np.float32),)]),
+    "numbers": (lambda: lambda a, b: a * b**2, [(2.0, 3.0), (-1.0, 0.5), (np.float64(1.0), np.float64(2.0))]),
+    "mixed dtypes": (lambda: lambda x: np.sum(np.sin(x)), [(X,), (X.astype(np.float32),), (X,)]),
+    "branches": (
+        lambda: lambda x: np.sum(x) if x[0] > 0 else np.sum(x**2),
+        [(X,), (-X,), (X + 1,), (-X - 1,), (X[:1],)],
+    ),
+    "constant data": (
+        lambda: lambda x, d: np.sum((x - d) ** 2),
+        [(X, Y), (X, Y + 1), (Y, Y + 1), (X, nt.Constant(Y)), (X, nt.Constant(Y * 2)), (X[:2], Y[:2])],
+    ),
+    "integer data": (
+        lambda: lambda x, k: np.sum(x[k] ** 2),
+        [(X, np.array([0, 1])), (X, np.array([2, 2])), (Y, np.array([0, 1])), (X, np.array([1, 0, 2]))],
+    ),
+    "a number that changes": (
+        lambda: lambda x, rate: rate * np.sum(x**2),
+        [(X, 0.1), (X, 0.2), (X, 0.1), (Y, 0.2), (X, 0.0), (X, -0.0)],
+    ),
+    "text": (lambda: lambda x, kind: np.sum(getattr(np, kind)(x)), [(X, "sin"), (X, "cos"), (Y, "sin")]),
+    "dictionary": (
+        lambda: lambda p: p["a"] * np.sum(p["b"]) + np.sum(p["c"][0] ** 2),
+        [
+            ({"a": 2.0, "b": X, "c": (Y,)},),
+            ({"b": X, "c": (Y,), "a": 3.0},),
+            ({"a": 2.0, "b": X[:2], "c": (Y[:1],)},),
+        ],
+    ),
+    "containers": (
+        lambda: lambda m, p: np.sum(m.weight) * m.bias + p.first * np.sum(p.second[0]),
+        [(Model(X, 2.0), Pair(1.0, [Y])), (Model(Y[:2], 0.5), Pair(3.0, [X]))],
+    ),
+    "ordered": (
+        lambda: lambda p: np.sum(p["z"]) * p["a"],
+        [(OrderedDict(z=X, a=2.0),), (OrderedDict(z=Y, a=1.0),)],
+    ),
+    "a list of arrays": (
+        lambda: lambda parts: sum(np.sum(part**2) for part in parts),
+        [([X, Y],), ([Y],), ([X, Y, X],), ([Y, X],)],
+    ),
+}
+
+
+VERBS = {
+    "grad": lambda f: nt.grad(f),
+    "value_and_grad": lambda f: nt.value_and_grad(f),
+    "hessian": lambda f: nt.hessian(f),
+    "jacobian": lambda f: nt.jacobian(f),
+    "hvp": lambda f: lambda *args: nt.hvp(f)(*args, mapped(np.ones_like, args[0])),
+    "vjp": lambda f: lambda *args: pulled_back(*nt.vjp(f, *args)),
+}
+
+
+def pulled_back(value, pullback):
+    return value, pullback(2.0 * value), pullback(value)
+
+
+def back_and_forth(learned, fresh, calls):
+    """Hold what one verb gives for all calls, three times there and back, against first calls."""
+    expected = [fresh()(*args) for args in calls]
+    order = [*range(len(calls)), *reversed(range(len(calls)))]
+    for k in order * 3:
+        same(learned(*calls[k]), expected[k])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_verbs(name, verb):
+    make, calls = FUNCTIONS[name]
+    back_and_forth(VERBS[verb](make()), lambda: VERBS[verb](make()), calls)
+
+
+def kinds(args) -> str:
+    """Return what a prepared cache fixes about arguments, as text."""
+    leaves, structure = pytrees.flatten(args)
+    return str([structure, *((type(leaf), np.asarray(leaf).dtype, np.ndim(leaf)) for leaf in leaves)])
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradient_caches(name, reuse):
+    make, calls = FUNCTIONS[name]
+    config = nt.Config(reuse_buffers=reuse)
+
+    def caches():
+        prepared = {}
+
+        def call(*args):
+            key = kinds(args)
+            if key not in prepared:
+                prepared[key] = nt.prepare_gradient_cache(make(), *args, config=config)
+            value, gradients = nt.value_and_gradient(prepared[key], *args)
+            return value, mapped(lambda leaf: None if leaf is None else leaf.copy(), gradients)
+
+        return call
+
+    back_and_forth(caches(), caches, calls)
+
+
+SCALE = 2.0
+
+
+def test_what_a_function_captures_may_change(monkeypatch):
+    table, X_own = {"power": 2}, X.copy()
+    gradient = nt.grad(lambda x: SCALE * np.sum((x - X_own) ** table["power"]))
+    for scale, power, shift in [(2.0, 2, 0.0), (3.0, 2, 0.0), (3.0, 3, 0.0), (3.0, 3, 1.0), (2.0, 2, 0.0)]:
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        table["power"] = power
+        X_own[...] = X + shift
+        for x in (Y, X, Y):
+            np.testing.assert_allclose(
+                gradient(x), scale * power * (x - X - shift) ** (power - 1), rtol=1e-14
+            )
+
+
+def test_data_that_is_changed_in_place():
+    data = Y.copy()
+    prepared = nt.prepare_gradient_cache(lambda x, d: np.sum(x * d), X, nt.Constant(data))
+    gradient = nt.grad(lambda x, d: np.sum(x * d))
+    for shift in (0.0, 0.0, 1.0, 1.0, 0.0):
+        data[...] = Y + shift
+        for _ in range(2):
+            np.testing.assert_array_equal(gradient(X, data), data)
+            np.testing.assert_array_equal(nt.value_and_gradient(prepared, X)[1][0], data)
+            np.testing.assert_array_equal(nt.value_and_gradient(prepared, X, data + 5)[1][0], data + 5)
+
+
+def test_the_same_verb_of_the_same_function():
+    def f(x):
+        return np.sum(x**2)
+
+    assert nt.grad(f) is nt.grad(f)
+    assert nt.grad(f) is not nt.grad(f, argnums=(0,))
+    assert nt.value_and_grad(f)(X)[0] == f(X)
+    nt.clear_caches()
+    np.testing.assert_array_equal(nt.grad(f)(X), 2 * X)
+
+
+def test_no_trace_for_what_is_known(monkeypatch):
+    traced = []
+    record = program.record
+    monkeypatch.setattr(program, "record", lambda *args: traced.append(args) or record(*args))
+    verb = nt.value_and_grad(lambda x, scale: scale * np.sum(np.exp(x)) if x[0] > 0 else scale * np.sum(x))
+    calls = [(X, 2.0), (-X, 2.0), (X[:2], 2.0), (-X[:2], 3.0), (X, 4.0)]
+    for args in calls:
+        verb(*args)
+    assert len(traced) == 2  # one a branch; sizes and the scale need none
+    for args in calls * 3:
+        verb(*args)
+    assert len(traced) == 2
+
+
+def test_pullbacks_own_their_point():
+    first = nt.vjp(np.sin, X)[1]
+    second = nt.vjp(np.sin, Y)[1]
+    np.testing.assert_allclose(first(np.ones(3))[0], np.cos(X), rtol=1e-15)
+    np.testing.assert_allclose(second(np.ones(3))[0], np.cos(Y), rtol=1e-15)
+    del first
+    third = nt.vjp(np.sin, X + Y)[1]
+    np.testing.assert_allclose(second(2 * np.ones(3))[0], 2 * np.cos(Y), rtol=1e-15)
+    np.testing.assert_allclose(third(np.ones(3))[0], np.cos(X + Y), rtol=1e-15)
+
+
+def test_results_belong_to_the_caller():
+    for verb in (nt.grad, nt.hessian, nt.jacobian):
+        derivative = verb(lambda x: np.sum(x**3))
+        results = [derivative(X) for _ in range(4)]
+        kept = results[0].copy()
+        results[1][...] = 7.0
+        for result in (results[0], results[2], results[3], derivative(X)):
+            np.testing.assert_array_equal(result, kept)
+
+
+def test_keyword_arguments():
+    gradient = nt.grad(
+        lambda x, data, *, scale=1.0, flag=True: scale * np.sum(x * data) if flag else np.sum(x)
+    )
+    for scale, flag, data in [
+        (1.0, True, X),
+        (2.0, True, X),
+        (2.0, False, X),
+        (2.0, True, Y),
+        (1.0, True, X),
+    ]:
+        for _ in range(2):
+            expected = scale * data if flag else np.ones(3)
+            np.testing.assert_array_equal(gradient(X, data=data, scale=scale, flag=flag), expected)
+            np.testing.assert_array_equal(gradient(X, data, scale=scale, flag=flag), expected)
