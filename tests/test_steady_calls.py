@@ -236,3 +236,29 @@ def test_keyword_arguments():
             expected = scale * data if flag else np.ones(3)
             np.testing.assert_array_equal(gradient(X, data=data, scale=scale, flag=flag), expected)
             np.testing.assert_array_equal(gradient(X, data, scale=scale, flag=flag), expected)
+
+
+class Regression:
+    def __init__(self, data):
+        self.data, self.power = data, 2
+
+    def loss(self, x):
+        return np.sum((x - self.data) ** self.power)
+
+    __call__ = loss
+
+
+@pytest.mark.parametrize("of", [lambda model: model.loss, lambda model: model])
+def test_methods_and_objects_that_can_be_called(of, monkeypatch):
+    traced = []
+    record = program.record
+    monkeypatch.setattr(program, "record", lambda *args: traced.append(args) or record(*args))
+    model, other = Regression(X.copy()), Regression(Y.copy())
+    for _ in range(3):
+        np.testing.assert_allclose(nt.grad(of(model))(Y), 2 * (Y - X), rtol=1e-15)
+        np.testing.assert_allclose(nt.grad(of(other))(X), 2 * (X - Y), rtol=1e-15)
+    assert len(traced) == 2
+    model.power = 3
+    model.data[0] += 1.0
+    np.testing.assert_allclose(nt.grad(of(model))(Y), 3 * (Y - model.data) ** 2, rtol=1e-15)
+    assert set(vars(model)) == {"data", "power"}

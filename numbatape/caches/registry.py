@@ -11,6 +11,7 @@ import functools
 import threading
 import types
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
+RECENT = 32  # bound methods and callable objects whose shelves are kept, and with them the objects
+_recent: OrderedDict[tuple[int, int], tuple] = OrderedDict()
 _NOTHING: dict = {}
 _lock = survives_fork(threading.Lock())
 
@@ -70,11 +73,9 @@ class Shelf:
 
         So ``nt.grad(f)(x)``, written out in a loop, finds what the last turn has learned.
         """
-        if self.owner is None:
-            return make()
         try:
             found = self._verbs.get(key)
-        except TypeError:  # argnums as a list
+        except TypeError:  # argnums as a list, a function that cannot be hashed
             return make()
         if found is None:
             found = self._verbs[key] = make()
@@ -132,7 +133,7 @@ class Shelf:
 
 
 def shelf_of(function) -> Shelf:
-    """Return a function's shelf; a fresh one for what can carry none (a bound method)."""
+    """Return a function's shelf: the one that hangs on it, or one of the `RECENT` of what can carry none."""
     found = getattr(function, "__dict__", _NOTHING).get(ATTRIBUTE)
     if found.__class__ is Shelf and _owns(found, function):
         return found
@@ -140,11 +141,30 @@ def shelf_of(function) -> Shelf:
         if isinstance(function, _IMMORTAL):
             return _immortal.setdefault(function, Shelf())
         if not isinstance(function, (types.FunctionType, functools.partial)):
-            return Shelf()
+            return _recent_shelf(function)
         found = vars(function).get(ATTRIBUTE)
         if found.__class__ is not Shelf or not _owns(found, function):
             found = vars(function)[ATTRIBUTE] = Shelf(function)
         return found
+
+
+def _recent_shelf(function) -> Shelf:
+    """Return the shelf of a bound method or of an object that can be called.
+
+    ``model.loss`` is another object each time that it is written down; what stays is the model. Its shelf
+    does not hang on it: an attribute of ours would show in its ``vars``, and in comparisons of them.
+    """
+    if isinstance(function, types.MethodType):
+        owner, key = function.__self__, (id(function.__self__), id(function.__func__))
+    else:
+        owner, key = function, (id(function), 0)
+    if key in _recent:
+        _recent.move_to_end(key)
+    else:
+        _recent[key] = owner, function, Shelf()  # all kept alive, so that the ids stay theirs
+        while len(_recent) > RECENT:
+            _recent.popitem(last=False)
+    return _recent[key][2]
 
 
 def _owns(shelf: Shelf, function) -> bool:
@@ -160,5 +180,7 @@ def clear_caches() -> None:
     >>> import numbatape as nt
     >>> nt.clear_caches()
     """
+    with _lock:
+        _recent.clear()
     for shelf in list(_shelves):
         shelf.clear()

@@ -56,7 +56,7 @@ def jvp(f, primals, tangents):
     if len(primals) != len(tangents):
         raise SpecError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
 
-    return shelf_of(target).verb((f, "jvp"), lambda: _jvp_verb(f))(*primals, *tangents)
+    return shelf_of(target).verb(("jvp",), lambda: _jvp_verb(f))(*primals, *tangents)
 
 
 def _jvp_verb(f):
@@ -114,9 +114,8 @@ def derivative(f, holomorphic=False):
     >>> float(nt.derivative(nt.derivative(lambda t: t**3))(2.0))
     12.0
     """
-    return shelf_of(python_function(f)).verb(
-        (f, "derivative", holomorphic), lambda: _derivative_verb(f, holomorphic)
-    )
+    key = ("derivative", holomorphic)
+    return shelf_of(python_function(f)).verb(key, lambda: _derivative_verb(f, holomorphic))
 
 
 def _derivative_verb(f, holomorphic: bool):
@@ -185,7 +184,7 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     array([6., 0.])
     """
     key = (argnums, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb((f, "hvp", *key), lambda: _hvp_verb(f, *key))
+    return shelf_of(python_function(f)).verb(("hvp", *key), lambda: _hvp_verb(f, *key))
 
 
 def _hvp_verb(f, argnums, static_argnums, static_argnames):

@@ -69,7 +69,7 @@ def value_and_grad(
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
     key = ("value_and_grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb((f, *key), lambda: _gradient_verb(f, *key))
+    return shelf_of(python_function(f)).verb(key, lambda: _gradient_verb(f, *key))
 
 
 def _gradient_verb(f, kind: str, argnums, has_aux, holomorphic, static_argnums, static_argnames):
@@ -158,7 +158,7 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     np.float64(1.0)
     """
     key = ("grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb((f, *key), lambda: _gradient_verb(f, *key))
+    return shelf_of(python_function(f)).verb(key, lambda: _gradient_verb(f, *key))
 
 
 def vjp(f, *primals):
@@ -186,7 +186,7 @@ def vjp(f, *primals):
     >>> pullback(np.ones(2))
     (array([2., 4.]),)
     """
-    return shelf_of(python_function(f)).verb((f, "vjp"), lambda: _vjp_verb(f))(*primals)
+    return shelf_of(python_function(f)).verb(("vjp",), lambda: _vjp_verb(f))(*primals)
 
 
 def _vjp_verb(f):

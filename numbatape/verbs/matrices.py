@@ -75,7 +75,7 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
     if mode not in dense.MODES:
         raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
     key = (argnums, mode, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb((f, "jacobian", *key), lambda: _jacobian_verb(f, *key))
+    return shelf_of(python_function(f)).verb(("jacobian", *key), lambda: _jacobian_verb(f, *key))
 
 
 def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, static_argnames):
@@ -149,7 +149,7 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
            [-480.,  200.]])
     """
     key = (argnums, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb((f, "hessian", *key), lambda: _hessian_verb(f, *key))
+    return shelf_of(python_function(f)).verb(("hessian", *key), lambda: _hessian_verb(f, *key))
 
 
 def _hessian_verb(f, argnums, static_argnums, static_argnames):
