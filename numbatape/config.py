@@ -20,7 +20,7 @@ class Config:
         Do not warn that ``debug_mode`` is on.
     friendly_tangents : bool
         True: a gradient is the same kind of thing as its argument. False: one flat vector, whose
-        layout object (``cache.layout``) maps both ways.
+        layout object (``cache.layout``) maps both ways; one matrix for a Jacobian or a Hessian.
     chunk_size : int, optional
         Columns or rows that a sweep of a Jacobian or a Hessian computes; None lets numbatape choose.
     empty_cache : bool
@@ -28,9 +28,9 @@ class Config:
     second_order_mode : {"reverse_over_forward", "forward_over_reverse"}
         How Hessian-vector products are nested.
     fixed_sizes : bool
-        Raise on sizes other than the prepared ones instead of preparing for them.
+        Raise on sizes other than the prepared ones (or those of the last ``resize``).
     reuse_buffers : bool
-        Return the cache's own gradient buffers, which the next call overwrites.
+        Return derivatives in the cache's own arrays, which the next call overwrites.
     strong_zero : bool
         A zero tangent, cotangent or partial adds nothing, whatever the other factor (0 * inf = 0): in forward
         mode, second order and products of matrices. Zero cotangents never do in elementwise rules.

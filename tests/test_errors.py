@@ -428,11 +428,6 @@ CALLS = {
         nt.ShapeError,
         "1 dimension, got shape",
     ),
-    "resize-fixed": (
-        lambda: nt.prepare_gradient_cache(np.sum, X, config=nt.Config(fixed_sizes=True)).resize(np.ones(4)),
-        nt.ShapeError,
-        "fixed_sizes=True",
-    ),
 }
 
 

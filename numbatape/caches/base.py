@@ -13,6 +13,8 @@ from ..threads import Turn
 from .alone import one_at_a_time
 from .arguments import Flattened, as_constant, check_same, is_mark, like_prepared, require_active
 from .debug import checked_reverse
+from .delivery import Owned
+from .front import Front
 from .program import Evaluator, Program, VariantWorkspace
 from .registry import clear_caches
 from .results import Layout
@@ -42,6 +44,7 @@ class PreparedCache:
     """
 
     mode = "reverse"
+    serving: tuple[str, ...] = ()  # methods whose derivatives are the cache's own with `reuse_buffers`
 
     def __init__(self, program: Program, prepared: Flattened, given: tuple, kwargs: dict, names):
         self._program = program
@@ -52,7 +55,9 @@ class PreparedCache:
         self._turn = Turn()
         self._evaluator = Evaluator(program)
         self._space = self._evaluator.forward(prepared)  # the workspace of the last call
+        self._first = self._space.variant, self._space.plan.dimensions
         self._ready()
+        self._keep_results()
 
     @classmethod
     def prepare(cls, function, args, kwargs, config, include_callable):
@@ -85,20 +90,31 @@ class PreparedCache:
         other = copy.copy(self)
         other._turn = Turn()
         other._evaluator = Evaluator(self._program)
-        other._space = other._evaluator.workspace(self._space.variant, self._space.plan.dimensions)
+        other._space = other._evaluator.workspace(*self._first)  # the last call's may be a derivative's
         other._ready()
+        other._keep_results()
         self._share(other)
         return other
+
+    def _keep_results(self) -> None:
+        if self._program.config.reuse_buffers:
+            for name in self.serving:
+                setattr(self, name, Owned(getattr(type(self), name).__get__(self)))
 
     def _share(self, other) -> None:
         """Give a clone what it shares with this cache, beyond its tapes."""
 
     # ---- a call
 
-    def _flatten(self, args: tuple) -> Flattened:
+    def _flatten(self, args: tuple, resized: bool = False) -> Flattened:
         """Take arguments apart and check them.
 
         Constants given at preparation may be left out, and so may a callable dataclass.
+
+        Parameters
+        ----------
+        resized
+            Whether sizes may be others than those of preparation whatever the `Config` says.
         """
         given = self._given
         if self._program.function is _call_first and not (args and isinstance(args[0], type(given[0]))):
@@ -109,7 +125,7 @@ class PreparedCache:
             came = iter(args)
             args = tuple(was if is_mark(was) else next(came) for was in given)
         flat = Flattened(args, self._kwargs, self._names)
-        check_same(self._prepared, flat, self._program.config.fixed_sizes)
+        check_same(self._prepared, flat, self._program.config.fixed_sizes and not resized)
         return flat
 
     def _omitted(self, args: tuple) -> frozenset[int] | None:
@@ -130,26 +146,43 @@ class PreparedCache:
         self._space = space
 
     @one_at_a_time
-    def resize(self, *args) -> None:
+    def resize(self, *args):
         """Prepare for arguments of other sizes, so that the next call with such sizes finds all ready.
 
-        Calls do this by themselves. Structure, dtypes and numbers of dimensions are those of
+        Calls do this by themselves, but for those of a cache with ``Config(fixed_sizes=True)``: it takes the
+        sizes of the last `resize` alone. Structure, dtypes and numbers of dimensions are those of
         preparation.
+
+        Returns
+        -------
+        PreparedCache
+            The cache itself.
 
         Raises
         ------
         SpecError
-            If the arguments do not fit, or sizes differ under ``Config(fixed_sizes=True)``.
+            If the arguments do not fit.
 
         Examples
         --------
         >>> import numpy as np, numbatape as nt
         >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(2))
-        >>> cache.resize(np.ones(3))
-        >>> nt.value_and_gradient(cache, np.array([1.0, 2.0, 3.0]))[1]
+        >>> nt.value_and_gradient(cache.resize(np.ones(3)), np.array([1.0, 2.0, 3.0]))[1]
         (array([2., 4., 6.]),)
         """
-        self._space = self._evaluator.forward(self._flatten(args))
+        flat = self._flatten(args, resized=True)
+        self._space = self._evaluator.forward(flat)
+        self._first = self._space.variant, self._space.plan.dimensions
+        if self._program.config.fixed_sizes:
+            self._prepared = flat
+            self._forget()  # steady calls of the sizes before
+        return self
+
+    def _forget(self) -> None:
+        """Forget the steady calls."""
+        for front in vars(self).values():
+            if isinstance(front, Front):
+                front.forget()
 
     # ---- looking inside
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from ..errors import ArityError, SpecError
@@ -11,10 +13,11 @@ from . import jacobian as dense
 from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
+from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
 from .front import Front
-from .results import scalar_output, value_of
+from .results import Layout, scalar_output, value_of
 from .rows import result_outs, tangent_outs
 
 
@@ -25,6 +28,7 @@ class DerivativeCache(PreparedCache):
     """
 
     mode = "forward"
+    serving = ("push", "jacobian")
     lanes = 1
 
     def _ready(self) -> None:
@@ -36,6 +40,9 @@ class DerivativeCache(PreparedCache):
         self._pushing = Front(self._turn, self._push_apart)
         self._differentiating = Front(self._turn, self._general)
         self._front = Front(self._turn, self._gradient)
+        self._slope = self._front
+        if config.reuse_buffers:
+            self._front = SimpleNamespace(call=Owned(lambda *args: self._slope.call(*args)))
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
@@ -124,6 +131,8 @@ class DerivativeCache(PreparedCache):
     def _general(self, *args):
         flat = self._flatten(args)
         value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        if not self._program.config.friendly_tangents:
+            return value, dense.one_matrix(flat, assembled)
         both = value, single(flat, assembled)
         outs = dense.outs_of(flat, self._wide, by_columns=True)
         if outs is not None:
@@ -136,6 +145,8 @@ class DerivativeCache(PreparedCache):
         flat = self._flatten(args)
         scalar_output(self._evaluator.forward(flat).variant.recording)
         value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        if not self._program.config.friendly_tangents:
+            return value, Layout.of(flat).ravel(rows[0])
         both = value, rows[0]
         outs = dense.outs_of(flat, self._wide, by_columns=True)
         if outs is not None:
@@ -191,7 +202,7 @@ def prepare_derivative_cache(
     return cache
 
 
-def value_and_derivative(cache: DerivativeCache, *pairs):
+def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
     """Return the function's value and its derivative along a direction.
 
     Parameters
@@ -201,6 +212,8 @@ def value_and_derivative(cache: DerivativeCache, *pairs):
     *pairs
         One ``(x, dx)`` an argument; constants bare, or left out. With ``lanes=N`` every leaf of dx
         has a leading axis of N.
+    out : optional
+        Arrays to write the derivative to, in its structure (None to skip one).
 
     Returns
     -------
@@ -226,10 +239,13 @@ def value_and_derivative(cache: DerivativeCache, *pairs):
         raise TypeError(
             f"value_and_derivative needs a cache of prepare_derivative_cache, got {type(cache).__name__}"
         )
-    return cache.push(pairs)
+    if out is None:
+        return cache.push(pairs)
+    value, derivative = cache.push(pairs)
+    return value, write_into(out, derivative, "result")
 
 
-def value_and_jacobian(cache, *args):
+def value_and_jacobian(cache, *args, out=None):
     """Return the function's value and its Jacobian.
 
     Parameters
@@ -238,6 +254,8 @@ def value_and_jacobian(cache, *args):
         Computes columns, or rows.
     *args
         Like those it was prepared with.
+    out : optional
+        Arrays to write the Jacobian to, in its structure (None to skip one).
 
     Returns
     -------
@@ -245,7 +263,8 @@ def value_and_jacobian(cache, *args):
         ``f(*args)``.
     jacobian
         Output shape + input shape. For containers the result's tree, with the Jacobian of each leaf in its
-        place: a tuple with one entry a differentiated argument if there are several.
+        place: a tuple with one entry a differentiated argument if there are several. One matrix with
+        ``friendly_tangents=False``.
 
     Examples
     --------
@@ -260,4 +279,7 @@ def value_and_jacobian(cache, *args):
             "value_and_jacobian needs a cache of prepare_derivative_cache or prepare_pullback_cache, got "
             f"{type(cache).__name__}"
         )
-    return cache.jacobian(args)
+    if out is None:
+        return cache.jacobian(args)
+    value, matrix = cache.jacobian(args)
+    return value, write_into(out, matrix, "argument")

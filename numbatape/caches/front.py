@@ -85,6 +85,12 @@ class Front:
             table = self._tables[key] = self._table((given, keywords), result, contained)
         table.learn(entry)
 
+    def forget(self) -> None:
+        """Serve the next call by the general one."""
+        self.call = refuse if self._general is None else self._general
+        self.keywords = False
+        self._tables.clear()
+
     def _table(self, roles, result, contained: bool) -> SteadyCalls:
         if not contained:
             return SteadyCalls(self._general or refuse, self._install)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..errors import SpecError
 from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .bound import bind
+from .delivery import require_switches, write_into
 from .derivative import DerivativeCache
 from .front import Front
 from .program import VariantWorkspace
@@ -31,6 +31,7 @@ class GradientCache(PreparedCache):
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
         self._front = Front(self._turn, self._general)
+        self._vector = None  # the flat gradient, with `reuse_buffers`
 
     @property
     def call(self):
@@ -61,7 +62,16 @@ class GradientCache(PreparedCache):
     def _results(self, flat: Flattened, space: VariantWorkspace):
         config = self._program.config
         grads = gradients_of(flat, space, copy=not config.reuse_buffers)
-        return grads if config.friendly_tangents else Layout.of(flat).ravel(grads)
+        if config.friendly_tangents:
+            return grads
+        vector = Layout.of(flat).ravel(grads)
+        if config.reuse_buffers:
+            if self._vector is not None and self._vector.shape == vector.shape:
+                self._vector[...] = vector
+            else:
+                self._vector = vector
+            return self._vector
+        return vector
 
     @one_at_a_time
     def run(self, args, args_to_zero=None, out=None):
@@ -72,10 +82,9 @@ class GradientCache(PreparedCache):
         for view, kept in zip(space.gradients, before, strict=True):
             if kept is not None:
                 view += kept
-        if out is None:
-            return value_of(space), self._results(flat, space)
-        if not self._program.config.friendly_tangents:
-            raise SpecError("out: gradients are one fresh vector with friendly_tangents=False")
+        if out is None or not self._program.config.friendly_tangents:
+            made = self._results(flat, space)
+            return value_of(space), made if out is None else write_into(out, made, "argument")
         for buffer, view in zip(buffers_of(flat, space, out), space.gradients, strict=True):
             if buffer is not None:
                 buffer[...] = view
@@ -85,17 +94,7 @@ class GradientCache(PreparedCache):
         """Return copies of what earlier calls left and this one adds to, one an input of the tape."""
         if args_to_zero is None:
             args_to_zero = (True,) * flat.count
-        if not isinstance(args_to_zero, (tuple, list)):
-            raise SpecError(f"args_to_zero={args_to_zero!r}: must be a tuple of bools, one an argument")
-        if len(args_to_zero) != flat.count:
-            raise SpecError(
-                f"args_to_zero needs one bool for each of {flat.count} arguments, got {len(args_to_zero)}"
-            )
-        if not all(args_to_zero) and not self._program.config.reuse_buffers:
-            raise ValueError(
-                "args_to_zero=False accumulates into buffers that the cache owns: results are fresh here; "
-                "prepare with nt.Config(reuse_buffers=True)"
-            )
+        require_switches(args_to_zero, flat.count, self._program.config)
         rows = zip(gradient_leaves(flat, self._space), flat.specs, strict=True)
         left = [
             None if view is None or spec.argument < 0 or args_to_zero[spec.argument] else view.copy()
@@ -224,7 +223,10 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
             return call(x)  # 0.3 µs less than call(*args)
         return call(*(() if x is _MISSING else (x, *args)))
     if isinstance(cache, DerivativeCache):
-        raise ValueError("a derivative cache returns fresh gradients: no out, no args_to_zero")
+        if args_to_zero is not None and not all(args_to_zero):
+            raise ValueError("args_to_zero=False: forward mode adds nothing up; use prepare_gradient_cache")
+        value, grads = cache._front.call(*(() if x is _MISSING else (x, *args)))
+        return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):
         raise _wrong_kind(cache)
     return cache.run(() if x is _MISSING else (x, *args), args_to_zero, out)

@@ -176,6 +176,20 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
     return [out_of(value, kept), Out(CALLED, lambda: np.array(matrix, order="C").reshape(full))]
 
 
+def one_matrix(flat: Flattened, assembled) -> np.ndarray:
+    """Return the Jacobians of all leaves of the result by all differentiated entries as one matrix."""
+    _structure, rows = assembled
+    columns = sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
+    blocks = [np.zeros((0, columns))]
+    for row in rows:
+        parts = [part for part in pytrees.leaves(row) if part is not None]
+        if parts:
+            leading = np.ndim(parts[0]) - np.ndim(active_leaves(flat)[0][0])
+            size = int(np.prod(np.shape(parts[0])[:leading]))
+            blocks.append(np.concatenate([np.reshape(part, (size, -1)) for part in parts], axis=1))
+    return np.concatenate(blocks)
+
+
 def arranged(assembled, arguments, single: bool):
     """Return the result's tree with, in the place of each leaf, its Jacobians: one a chosen argument.
 

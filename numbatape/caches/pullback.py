@@ -15,6 +15,7 @@ from ..trace.record import Output
 from . import jacobian as dense
 from .alone import one_at_a_time
 from .base import PreparedCache
+from .delivery import require_switches, write_into
 from .derivative import single
 from .derived import Derived
 from .front import Front
@@ -25,6 +26,8 @@ from .rows import ArrayRow, NumberRow, Row, gradient_outs, result_outs
 
 class PullbackCache(PreparedCache):
     """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`."""
+
+    serving = ("pull", "jacobian")
 
     def _ready(self) -> None:
         self._rows = Derived(self._program.function, self._program.config, pullback, lanes=True)
@@ -43,6 +46,8 @@ class PullbackCache(PreparedCache):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
+        if not self._program.config.friendly_tangents:
+            return value, dense.one_matrix(flat, assembled)
         both = value, single(flat, assembled)
         outs = dense.outs_of(flat, self._rows, by_columns=False)
         if outs is not None:
@@ -52,6 +57,17 @@ class PullbackCache(PreparedCache):
     def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
         return self._pulling.call(*args, cotangent)
+
+    def accumulate(self, args, cotangent, args_to_zero):
+        """Do the same, adding to what the last call returned where an argument has False."""
+        require_switches(args_to_zero, len(self._given), self._program.config)
+        if all(args_to_zero):
+            return self.pull(args, cotangent)
+        if not self._program.config.friendly_tangents:
+            if any(args_to_zero):
+                raise SpecError("args_to_zero: all arguments stand in one vector (friendly_tangents=False)")
+            args_to_zero = (False,)
+        return self.pull.adding(args_to_zero, args, cotangent)  # type: ignore[attr-defined]
 
     @one_at_a_time
     def _pull(self, *given):
@@ -159,7 +175,7 @@ def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=
     return PullbackCache.prepare(f, args, kwargs, config, include_callable)
 
 
-def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
+def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out=None):
     """Return the function's result and the pullback of ``ybar``, one entry an argument.
 
     Parameters
@@ -172,7 +188,9 @@ def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
     *args
         Like those it was prepared with.
     args_to_zero : sequence of bool, optional
-        All True here: pullbacks return fresh arrays.
+        One an argument; False adds to what the last call returned (``Config(reuse_buffers=True)``).
+    out : tuple, optional
+        Arrays to write the pullback to, one entry an argument (None to skip).
 
     Raises
     ------
@@ -190,6 +208,10 @@ def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None):
         raise TypeError(
             f"value_and_pullback needs a cache of prepare_pullback_cache, got {type(cache).__name__}"
         )
-    if args_to_zero is not None and not all(args_to_zero):
-        raise ValueError("args_to_zero=False accumulates into owned buffers; results are fresh here")
-    return cache.pull(args, ybar)
+    if args_to_zero is None and out is None:
+        return cache.pull(args, ybar)
+    if args_to_zero is None:
+        value, grads = cache.pull(args, ybar)
+    else:
+        value, grads = cache.accumulate(args, ybar, args_to_zero)
+    return value, grads if out is None else write_into(out, grads, "argument")

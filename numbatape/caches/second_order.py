@@ -11,6 +11,7 @@ from .alone import one_at_a_time
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real
+from .delivery import write_into
 from .derived import Derived
 from .directions import direction_leaves, like_arguments, products_of
 from .front import Front
@@ -24,6 +25,7 @@ class HvpCache(PreparedCache):
     """A function prepared for `value_and_hvp`; made by `prepare_hvp_cache`."""
 
     mode = "second order"
+    serving = ("multiply",)
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording, "Hessian")
@@ -82,6 +84,8 @@ class HessianCache(HvpCache):
 
     It serves `value_and_hvp` too.
     """
+
+    serving = ("multiply", "hessian")
 
     def _ready(self) -> None:
         require_real(self._prepared, "a Hessian")
@@ -203,7 +207,7 @@ def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False
     return HvpCache.prepare(f, args, kwargs, config, include_callable)
 
 
-def value_and_hvp(cache: HvpCache, v, *args):
+def value_and_hvp(cache: HvpCache, v, *args, out=None):
     """Return the function's value, its gradient, and its Hessian times a vector.
 
     Parameters
@@ -215,6 +219,8 @@ def value_and_hvp(cache: HvpCache, v, *args):
         tuple, one entry an argument.
     *args
         Like those it was prepared with.
+    out : tuple, optional
+        ``(gradient, product)``: arrays to write to, in their structure (None to skip one).
 
     Returns
     -------
@@ -237,7 +243,10 @@ def value_and_hvp(cache: HvpCache, v, *args):
     """
     if not isinstance(cache, HvpCache):
         raise TypeError(f"value_and_hvp needs a cache of prepare_hvp_cache, got {type(cache).__name__}")
-    return cache.multiply(v, args)
+    if out is None:
+        return cache.multiply(v, args)
+    value, *made = cache.multiply(v, args)
+    return value, *write_into(out, tuple(made), "result")
 
 
 def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HessianCache:
@@ -257,7 +266,7 @@ def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=F
     return HessianCache.prepare(f, args, kwargs, config, include_callable)
 
 
-def value_gradient_and_hessian(cache: HessianCache, *args):
+def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
     """Return the function's value, gradient and Hessian.
 
     Parameters
@@ -266,6 +275,8 @@ def value_gradient_and_hessian(cache: HessianCache, *args):
         From `prepare_hessian_cache`.
     *args
         Like those it was prepared with.
+    out : tuple, optional
+        ``(gradient, hessian)``: arrays to write to, in their structure (None to skip one).
 
     Returns
     -------
@@ -292,4 +303,7 @@ def value_gradient_and_hessian(cache: HessianCache, *args):
         raise TypeError(
             f"value_gradient_and_hessian needs a cache of prepare_hessian_cache, got {type(cache).__name__}"
         )
-    return cache.hessian(args)
+    if out is None:
+        return cache.hessian(args)
+    value, *made = cache.hessian(args)
+    return value, *write_into(out, tuple(made), "result")
