@@ -40,6 +40,7 @@ from .errors import (
     SpecError,
     StructureError,
     UnsupportedOperationError,
+    UnwatchedWarning,
     VerificationError,
 )
 from .integrations import ode as _ode  # noqa: F401  (they register themselves)
@@ -121,6 +122,7 @@ __all__ = [
     "Static",
     "StructureError",
     "UnsupportedOperationError",
+    "UnwatchedWarning",
     "VerificationError",
     "batch",
     "clear_caches",

@@ -57,3 +57,7 @@ class VerificationError(NumbatapeError):
 
 class DebugError(NumbatapeError):
     """What ``Config(debug_mode=True)`` found: instruction, source line and reason."""
+
+
+class UnwatchedWarning(UserWarning):
+    """A function reads something that cannot be watched for changes, so it is traced in every call."""

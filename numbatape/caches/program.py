@@ -24,6 +24,7 @@ from ..trace.capture import Environment
 from ..trace.record import Recording, record
 from ..trace.sharing import sharing
 from ..trace.trace import EXACT_INTEGER
+from ..trace.warn import warn_of
 from .arguments import STATIC, Flattened
 
 
@@ -221,13 +222,17 @@ class Program:
                     self.environment.add(value)
             before = self.environment.generator_states()
             passes, strong = self.config.passes == "all", self.config.strong_zero
-            choices = self.transform, passes, strong, self._data_integers
+            choices = self.transform, passes, strong, self._data_integers, self.environment.foreign
             recording = record(self.function, flat.inputs(), flat.rebuild, *choices)
             self._data_integers = recording.data_integers
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1
             variant = Variant(recording, flat, self.config.values)
+            outside = (*self.environment.opaque, *recording.outside)
+            if outside:
+                variant.single_use = True
+                warn_of(outside)
             if not variant.single_use:
                 self.variants[id(variant)] = variant
                 while len(self.variants) > self.config.max_variants:

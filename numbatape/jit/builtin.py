@@ -90,21 +90,28 @@ def _module_text(symbol: str) -> str:
 
 
 @functools.cache
-def definition(name: str, module_text: Callable[[str], str], flags: int, *needs: str) -> _MethodDef:
-    """Return the method whose IR ``module_text(symbol)`` is, and which calls what it needs by symbol."""
+def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> int:
+    """Return the address of the function whose IR ``module_text(symbol)`` is, and what it needs by symbol."""
     import llvmlite.binding as llvm
 
     with loader.lock:
         key = store.key_of(module_text("call"))
         compiled = store.read(name, key)
         if compiled is None:
+            loader.engine()  # it makes targets known
             text = module_text(f"nt_{key}_call")
             module = llvm.parse_assembly(text)
             target = llvm.Target.from_triple(llvm.get_process_triple())
             code = target.create_target_machine(opt=2, jit=True).emit_object(module)
             compiled = store.ObjectFile(("call",), needs, code)
             store.write(name, key, compiled, text)
-        return _MethodDef(name.encode(), loader.link(compiled, key).address["call"], flags, None)
+        return loader.link(compiled, key).address["call"]
+
+
+@functools.cache
+def definition(name: str, module_text: Callable[[str], str], flags: int, *needs: str) -> _MethodDef:
+    """Return the method that `machine_code` makes of the same arguments."""
+    return _MethodDef(name.encode(), machine_code(name, module_text, *needs), flags, None)
 
 
 def turn_words(turn: Turn | None) -> dict[str, int]:

@@ -35,7 +35,8 @@ class Kernels:
 
 
 @functools.cache
-def _engine():
+def engine():
+    """Return the one engine that object files are loaded into."""
     import llvmlite.binding as llvm
 
     # Deprecated no-ops in newer llvmlite, needed by older ones.
@@ -49,7 +50,7 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
     """Load an object file into the process."""
     import llvmlite.binding as llvm
 
-    engine = _engine()
+    into = engine()
     for symbol in compiled.externals:
         address = symbols.address_of(symbol)
         # An unresolved symbol ends the process without a word, so look before loading.
@@ -57,9 +58,9 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
             raise ImportError(f"kernel needs the symbol {symbol!r}, which this process has not")
         if address is not None:
             llvm.add_symbol(symbol, address)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
-    engine.finalize_object()
-    addresses = {e: engine.get_function_address(f"nt_{key}_{e}") for e in compiled.entries}
+    into.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
+    into.finalize_object()
+    addresses = {e: into.get_function_address(f"nt_{key}_{e}") for e in compiled.entries}
     for entry, address in addresses.items():
         if not address:
             raise ImportError(f"the object file of kernel {key} lacks its entry point {entry!r}")

@@ -4,27 +4,49 @@ Such values are literals on a tape, so every call asks whether they are still wh
 bindings by identity (numbers by value), contents of containers entry by entry, contents of arrays
 by comparison (in the sweep's kernel where that is possible).
 
-Followed are the user's own functions, classes and objects, wherever they lead. Of objects of
-libraries the attributes are read, but not the objects behind them.
+Followed are the user's own functions, classes and objects, wherever they lead, and the attributes of
+libraries' objects. What cannot be looked at (a connection, an open file) is *opaque*: a tape that was
+recorded with it serves one call. `numbatape.trace.watching` knows the kinds of objects.
 """
 
 from __future__ import annotations
 
+import builtins
 import collections
+import contextlib
 import functools
 import io
+import os
 import random
+import sys
+import threading
 import types
 from operator import is_
 
 import numpy as np
 
-from . import ownership
+from . import ownership, watching
+from .code import globals_read, imported, line_of, names_of
+from .trace import Outside
 
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
-_ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, types.BuiltinFunctionType, type(np.sum))
+_ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum))
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _SEQUENCES = (list, tuple, collections.deque)
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)  # methods of objects that are not the user's
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # what they read has no name in the code
+_LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))
+# Packages that compute, whose constants nobody changes; what of them reads files has stand-ins.
+_SETTLED = frozenset(
+    (
+        *("", "_thread", "abc", "builtins", "cmath", "collections", "contextlib", "contextvars", "copy"),
+        *("dataclasses", "enum", "functools", "itertools", "logging", "math", "numba", "numbatape", "numpy"),
+        *("operator", "random", "re", "scipy", "statistics", "threading", "time", "types", "typing"),
+        *("warnings", "weakref"),
+    )
+)
+_MANY = 20_000  # objects, beyond which what a library's object holds is not looked at
 
 
 def immutable(array: np.ndarray) -> bool:
@@ -42,6 +64,13 @@ def module_of(value) -> str:
     return name if isinstance(name, str) else ""
 
 
+def contents(function: types.FunctionType):
+    """Yield what stands in a function's closure."""
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a cell that is filled later
+            yield cell.cell_contents
+
+
 class Environment:
     """The captured values of a function at the time of a trace.
 
@@ -49,6 +78,10 @@ class Environment:
     ----------
     arrays
         ``(array, copy)`` of arrays whose contents can change.
+    opaque
+        What may give other numbers in each call without a sign of it.
+    foreign
+        Whether code of libraries other than NumPy and its like is within reach, which may read files.
     """
 
     def __init__(self, function):
@@ -59,6 +92,11 @@ class Environment:
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
         self._absent: list[tuple] = []  # (mapping, key that it does not have)
+        self._parts: list[tuple] = []  # (what gives an object's parts, these)
+        self._contents: list[tuple] = []  # (what gives an object's bytes, these)
+        self.opaque: list[Outside] = []
+        self.foreign = False
+        self._sites: dict[int, Outside] = {}  # by id: the name by which code refers to a value
         self._iterates = False
         self._generators: list = []
         self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
@@ -69,7 +107,7 @@ class Environment:
     def empty(self) -> bool:
         """Whether there is no binding that `rebound` would look at."""
         named = self._cells or self._bindings or self._attributes or self._absent
-        return not (named or self._sequences or self._sets or self._iterates)
+        return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
 
     def rebound(self) -> bool:
         """Whether a name stands for another value than before (contents of arrays aside)."""
@@ -95,7 +133,24 @@ class Environment:
                 return True
         if any(key in mapping for mapping, key in self._absent):
             return True
+        if self._parts or self._contents:
+            try:
+                if self._remade():
+                    return True
+            except Exception:  # of a library: closed, released
+                return True
         return any(container != entries for container, entries in self._sets)
+
+    def _remade(self) -> bool:
+        """Whether a library's object is made of other parts or numbers than before."""
+        for read, parts in self._parts:
+            now = read()
+            if len(now) != len(parts):
+                return True
+            for its, before in zip(now, parts, strict=True):
+                if its is not before and not _same(its, before):
+                    return True
+        return any(read() != before for read, before in self._contents)
 
     def rewritten(self) -> bool:
         """Whether the contents of an array are other than before."""
@@ -117,7 +172,11 @@ class Environment:
             value = pending.pop()
             if not isinstance(value, _ATOMS) and id(value) not in self._seen:
                 self._seen[id(value)] = value
-                pending.extend(self._read(value))
+                site = self._sites.get(id(value))
+                for part in self._read(value):
+                    if site is not None and not isinstance(part, _ATOMS):
+                        self._sites.setdefault(id(part), site)
+                    pending.append(part)
 
     def _read(self, value):
         """Note how a value can change; return the values behind it."""
@@ -135,17 +194,25 @@ class Environment:
             return value.fget, value.fset
         if module_of(value).startswith("scipy.sparse"):
             return self._instance(value)  # dok_matrix is a dictionary by name, and iterates without end
+        if isinstance(value, _BOUND):
+            owner = value.__self__
+            self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
+            return () if isinstance(owner, (types.ModuleType, type)) else (owner,)
+        if isinstance(value, _VIEWS):
+            return (value.mapping,)
         if isinstance(value, (dict, types.MappingProxyType)):
             return (*self._sequence(value), *self._sequence(value.values()))
         if isinstance(value, _SEQUENCES):
             return self._sequence(value)
-        if isinstance(value, (set, frozenset, bytearray)):
+        if isinstance(value, (set, frozenset)):
             self._sets.append((value, value.copy()))
             return tuple(value)
-        if isinstance(value, _GENERATORS):
+        if isinstance(value, _GENERATORS) or module_of(value) == "scipy.stats._qmc":
             self._generators.append(value)
             return ()
-        if hasattr(type(value), "__next__") and not isinstance(value, io.IOBase):
+        if isinstance(value, io.IOBase):
+            return self._note_opaque(value)
+        if hasattr(type(value), "__next__"):
             self._iterates = True  # what it gives next cannot be looked at
             return ()
         if isinstance(value, types.ModuleType):
@@ -155,10 +222,19 @@ class Environment:
         return self._instance(value)
 
     def _array(self, array):
-        if array.dtype == object:
-            return self._sequence(array.reshape(-1))
-        if not immutable(array):
+        """Note an array's contents; of one of objects, which objects they are, and those."""
+        if not _is_constant(array):
+            array = _in_order(array)
             self.arrays.append((array, array.copy()))
+        return tuple(array.reshape(-1)) if array.dtype == object else ()
+
+    def _note_opaque(self, value, always=False):
+        """Note something that may give other numbers in each call, if it may."""
+        if always or watching.is_opaque(value):
+            site = self._sites.get(id(value), Outside("", "", 0))
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            what = f"`{site.what}` ({kind})" if site.what else f"a {kind}"
+            self.opaque.append(site._replace(what=what))
         return ()
 
     def _sequence(self, container):
@@ -169,18 +245,22 @@ class Environment:
 
     def _function(self, function: types.FunctionType):
         yield vars(function).get("__wrapped__")  # of a verb or a library's decorator too
+        code = function.__code__
         if not ownership.is_users_function(function):
+            self._note_foreign(function.__module__)
+            yield from (value for value in contents(function) if isinstance(value, types.FunctionType))
             return
-        for cell in function.__closure__ or ():
+        names = names_of(code)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
             except ValueError:  # a cell that is filled later
                 continue
             self._cells.append((cell, value))
             if isinstance(value, types.ModuleType):
-                yield from self._module(value, _names(function.__code__))
+                yield from self._module(value, names, code)
             else:
-                yield value
+                yield self._named(value, name, code)
         if function.__defaults__:
             self._attributes.append((function, "__defaults__", function.__defaults__))
             yield function.__defaults__
@@ -192,13 +272,27 @@ class Environment:
             elif not name.startswith("__"):
                 self._bindings.append((attributes, name, value))
                 yield value
-        code = function.__code__
         if code.co_name in (*code.co_names, *code.co_freevars):  # it may make attributes of its own
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
-        names = _names(function.__code__)
-        yield from self._bound(function.__globals__, names, names)
+        scope = function.__globals__
+        yield from self._bound(scope, globals_read(code), names, code)
+        for name in imported(code, scope.get("__package__") or ""):
+            if name in sys.modules:
+                yield from self._module(sys.modules[name], names, code)
+            else:
+                self.foreign = True
+                self._absent.append((sys.modules, name))
+        for name in _SCOPES.intersection(names).difference(scope):
+            if _is_builtin(name, code):
+                self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
 
-    def _bound(self, scope, wanted, names):
+    def _named(self, value, name: str, code):
+        """Note by which name code refers to a value; return the value."""
+        if not isinstance(value, _ATOMS):
+            self._sites.setdefault(id(value), Outside(name, code.co_filename, line_of(code, name)))
+        return value
+
+    def _bound(self, scope, wanted, names, code):
         """Note the names of a scope that code uses."""
         for name in wanted:
             if name not in scope:
@@ -206,49 +300,118 @@ class Environment:
             value = scope[name]
             if not isinstance(value, types.ModuleType):
                 self._bindings.append((scope, name, value))
-                yield value
+                yield self._named(value, name, code)
             else:
-                yield from self._module(value, names)
+                yield from self._module(value, names, code)
 
-    def _module(self, module, names):
-        """Note the names of a user's module that code uses."""
-        if id(module) not in self._seen and ownership.is_users_module(module):
+    def _module(self, module, names, code):
+        """Note the names of a module that code uses: of a library's, those that are no functions."""
+        if id(module) in self._seen:
+            return
+        scope = vars(module)
+        if ownership.is_users_module(module):
+            wanted = names
+            if not _LOOKUPS.isdisjoint(names):
+                wanted = [name for name in scope if not name.startswith("__")]
             self._seen[id(module)] = module
-            yield from self._bound(vars(module), names, names)
+            yield from self._bound(scope, wanted, names, code)
             del self._seen[id(module)]  # other code may use other names of it
+        elif self._note_foreign(module.__name__):
+            for name in names:
+                value = scope.get(name)
+                if watching.can_change(value) and not isinstance(value, os._Environ):
+                    self._bindings.append((scope, name, value))
+                    yield self._named(value, f"{module.__name__}.{name}", code)
+
+    def _note_foreign(self, module) -> bool:
+        """Note that code of a module is within reach; return whether it may do more than compute."""
+        found = ownership.top(module) not in _SETTLED
+        self.foreign = self.foreign or found
+        return found
 
     def _class(self, cls):
+        yield type(cls)
         for base in cls.__mro__:
             if not ownership.is_users_class(base):
+                self._note_foreign(base.__module__)
                 continue
             members = vars(base)
             for name, value in list(members.items()):
                 if not (name.startswith("__") and name.endswith("__") and name != "__call__"):
                     self._bindings.append((members, name, value))
                     yield value
+                elif isinstance(value, types.FunctionType):
+                    yield value
 
     def _instance(self, value):
+        """Note how an object can change: the user's, with its class; a library's, as far as it shows."""
         cls = type(value)
         fields = getattr(value, "__dict__", None)
         if isinstance(value, types.SimpleNamespace):
             yield fields
         elif isinstance(fields, dict) and "py_func" in fields:  # a Numba dispatcher
             yield fields["py_func"]
+        elif isinstance(value, threading.local):  # whose attributes are those of the thread that asks
+            yield from self._attributes_of(value, vars(value))
         elif ownership.is_users_class(cls):
             yield cls
-            for base in cls.__mro__:
-                for name in _slots(base):
-                    if hasattr(value, name):
-                        part = getattr(value, name)
-                        self._attributes.append((value, name, part))
-                        yield part
+            known = yield from self._numbers(value)
+            yield from self._slots(value)
             if isinstance(fields, dict):
-                yield fields
-        elif isinstance(fields, dict):
+                yield fields if not known else {k: v for k, v in fields.items() if not k.startswith("_")}
+        elif len(self._seen) > _MANY:
+            self._note_opaque(value, always=True)
+        elif not watching.is_closed_off(value):
+            yield from self._of_library(value, fields)
+
+    def _attributes_of(self, value, names):
+        for name in list(names):
+            if hasattr(value, name):
+                part = getattr(value, name)
+                self._attributes.append((value, name, part))
+                yield part
+
+    def _slots(self, value):
+        for base in type(value).__mro__:
+            yield from self._attributes_of(value, _slots(base))
+
+    def _numbers(self, value):
+        """Note the numbers that an object of a known kind holds; return whether that is all of its state."""
+        memory, parts = watching.memory_of(value), watching.parts_of(value)
+        if memory is not None:
+            self.arrays.append((memory, memory.copy()))
+            return True
+        if parts is not None:
+            try:
+                found = parts()
+            except (AttributeError, KeyError):  # another version of the library
+                self._note_opaque(value, always=True)
+            else:
+                self._parts.append((parts, found))
+                yield from found
+            return True
+        read = watching.contents_of(value)
+        if read is not None:
+            self._contents.append((read, read()))
+        return read is not None
+
+    def _of_library(self, value, fields):
+        self._note_foreign(module_of(value))
+        known = yield from self._numbers(value)
+        if known and watching.parts_of(value) is not None:
+            return
+        slots = list(self._slots(value))
+        yield from slots
+        if isinstance(fields, dict):
+            # Of distributions and our own objects not what is behind their attributes.
+            shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
+            kinds = (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *_GENERATORS)
             for name, part in list(fields.items()):
                 self._bindings.append((fields, name, part))
-                if isinstance(part, (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *_GENERATORS)):
+                if not shallow or isinstance(part, kinds):
                     yield part
+        elif not known and not slots:
+            self._note_opaque(value)
 
 
 def _same(now, before) -> bool:
@@ -256,13 +419,29 @@ def _same(now, before) -> bool:
     return type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
 
 
-def _names(code: types.CodeType) -> tuple[str, ...]:
-    """Return the global and attribute names that code and its nested functions use."""
-    found = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(_names(constant)))
-    return tuple(found)
+def _is_builtin(name: str, code: types.CodeType) -> bool:
+    """Whether code calls a builtin of this name, not a method that is called so."""
+    return hasattr(builtins, name) and name in globals_read(code)
+
+
+def _is_constant(array: np.ndarray) -> bool:
+    """Whether nobody can write to an array's memory: who owns it may make it writeable again."""
+    while isinstance(array, np.ndarray):
+        array = array.base  # type: ignore[assignment]
+    return isinstance(array, bytes)
+
+
+def _in_order(array: np.ndarray) -> np.ndarray:
+    """Return the memory of an array in its own order, where that is one block: kernels compare it."""
+    if array.flags.c_contiguous:
+        return array
+    if array.flags.f_contiguous:
+        return array.T
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    whole = root if root.flags.c_contiguous else root.T
+    return whole if whole.flags.c_contiguous and whole.nbytes <= 4 * array.nbytes else array
 
 
 def _slots(cls) -> tuple[str, ...]:
@@ -276,5 +455,7 @@ def _state(generator) -> str:
         return str(hash(generator.getstate()))
     if isinstance(generator, np.random.RandomState):
         return repr(generator.get_state(legacy=False))
+    if hasattr(generator, "num_generated"):  # one of scipy.stats.qmc
+        return repr(generator.num_generated)
     bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
     return repr(bits.state)

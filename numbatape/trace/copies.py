@@ -16,6 +16,7 @@ import types
 import numpy as np
 
 from . import pytrees
+from .code import names_of
 from .functions.vectorize import with_function
 from .ownership import is_users_function
 from .references import (
@@ -29,7 +30,6 @@ from .references import (
     helpers_of,
     imports,
     members_of,
-    names_of,
     python_function,
     small,
     users_classes,

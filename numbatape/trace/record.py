@@ -10,13 +10,13 @@ import numpy as np
 
 from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
-from . import copies, pytrees, randomness, scipy_bridge
+from . import copies, files, pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
 from .integers import TracedInteger, lifted, settled
 from .plain import strip
 from .primitives import contiguous, family_of
 from .sharing import note_inputs
-from .trace import CURRENT, Trace
+from .trace import CURRENT, Outside, Trace
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Recording:
         Whether the function wrote to an argument: the tape holds while the same arguments share memory.
     data_integers
         Whether Python ints among the arguments were data; else their values are guards.
+    outside
+        What the function read that cannot be looked at before a call: the tape holds for this one.
     """
 
     tape: Tape
@@ -57,6 +59,7 @@ class Recording:
     failed: bool
     writes_inputs: bool
     data_integers: bool
+    outside: tuple[Outside, ...]
 
 
 @pytrees.opaque
@@ -75,6 +78,7 @@ def record(
     passes: bool = True,
     strong: bool = False,
     data_integers: bool = True,
+    foreign: bool = False,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -98,8 +102,10 @@ def record(
         Whether products of matrices that are not finite are recorded by entries (``Config.strong_zero``).
     data_integers
         Whether to try Python ints as data.
+    foreign
+        Whether the function may call code that reads files.
     """
-    given = function, leaves, rebuild, transform, passes, strong
+    given = function, leaves, rebuild, transform, passes, strong, foreign
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
         with contextlib.suppress(Exception):
             recording = _record(*given, data_integers=True)
@@ -108,7 +114,7 @@ def record(
     return _record(*given, data_integers=False)
 
 
-def _record(function, leaves, rebuild, transform, passes, strong, data_integers: bool) -> Recording:
+def _record(function, leaves, rebuild, transform, passes, strong, foreign, data_integers) -> Recording:
     trace = Trace()
     trace.strong = strong
     trace.swept = transform is None
@@ -129,7 +135,7 @@ def _record(function, leaves, rebuild, transform, passes, strong, data_integers:
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
-        with np.errstate(all="ignore"), randomness.forbidden():
+        with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
             run = scipy_bridge.rebind(function, (args, kwargs))
             result = (run if transform is None else transform(run))(*args, **kwargs)
             copies.restore(trace)
@@ -178,6 +184,7 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
         trace.failed,
         trace.writes_inputs,
         trace.integers,
+        tuple(trace.outside),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import enum
 import functools
@@ -11,7 +10,8 @@ import types
 import numpy as np
 
 from . import ownership
-from .capture import NUMBERS, module_of
+from .capture import NUMBERS, contents, module_of
+from .code import names_of
 from .ownership import is_users_class, is_users_function
 
 ATOMS = (
@@ -34,13 +34,6 @@ IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  
 WRITERS = frozenset(
     ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
 )
-
-
-@functools.lru_cache(maxsize=10_000)
-def names_of(code: types.CodeType) -> frozenset[str]:
-    """Return the global and attribute names of code and of the functions inside it."""
-    inner = (names_of(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    return frozenset(code.co_names).union(*inner)
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -75,13 +68,6 @@ def python_function(value) -> types.FunctionType | None:
 
 def _is_users_function(value) -> bool:
     return value.__class__ is types.FunctionType and is_users_function(value)
-
-
-def contents(function: types.FunctionType):
-    """Yield what stands in a function's closure."""
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is filled later
-            yield cell.cell_contents
 
 
 @ownership.decided

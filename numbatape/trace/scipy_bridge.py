@@ -14,11 +14,13 @@ import dataclasses
 import functools
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 
 from . import pytrees
 from .capture import module_of
+from .code import names_of
 from .copies import Copies, copy_module
 from .functions import outside, type_tests
 from .functions.array_functions import JOINERS
@@ -27,7 +29,7 @@ from .functions.distributions import thaw
 from .functions.outside import OUTSIDE
 from .functions.stand_ins import PENDING, complete
 from .functions.vectorize import CLASSES
-from .references import ATOMS, Reach, names_of, users_classes, writes
+from .references import ATOMS, Reach, users_classes, writes
 
 PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")  # that lead to modules with stand-ins; inner ones first
 
@@ -63,10 +65,12 @@ class Table:
             if name == "scipy.stats":
                 self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
-        inner = {n.partition(".")[2]: its for n, its in proxies.items() if n.startswith("numpy.")}
-        vars(proxies["numpy"]).update(inner)
-        replaced, proxy = self.modules[id(np)]
-        self.modules[id(np)] = replaced | inner.keys(), proxy
+        for name, proxy in proxies.items():  # np.linalg, os.path
+            package, _, leaf = name.rpartition(".")
+            if package in proxies:
+                setattr(proxies[package], leaf, proxy)
+                replaced, around = self.modules[id(sys.modules[package])]
+                self.modules[id(sys.modules[package])] = replaced | {leaf}, around
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {
@@ -79,6 +83,8 @@ class Table:
         found = self.functions.get(id(value))
         if found is None and module_of(value).startswith("scipy.stats."):
             found = thaw(value, self._distributions)
+        if found is None and isinstance(value, Path):
+            found = outside.noting_path(value)
         return found
 
     def _add(self, name: str, replaced: dict):

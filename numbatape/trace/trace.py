@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 from contextvars import ContextVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,6 +87,14 @@ def current() -> Trace | None:
     return CURRENT.get()
 
 
+class Outside(NamedTuple):
+    """Something that numbers come from and that cannot be looked at before a call, and who asked for it."""
+
+    what: str
+    file: str
+    line: int
+
+
 class failing:
     """``with failing(trace):`` marks the trace if the body raises.
 
@@ -130,6 +139,7 @@ class Trace:
         self.pinned = False
         self.failed = False
         self.float_errors = np.geterr()
+        self.outside: list[Outside] = []  # what was read that nobody can look at again before a call
         self.swept = False
         self.closed = False
         self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
@@ -224,6 +234,11 @@ class Trace:
             self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
             self.captured.add(id(root_of(data)))
             return number
+        if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
+            raise UnsupportedOperationError(
+                f"a {type(data).__module__}.{type(data).__qualname__} meets a traced value at "
+                f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
+            )
         return self.tape.literal(self._checked(np.asarray(data)), family)
 
     def forget(self, root: np.ndarray) -> None:

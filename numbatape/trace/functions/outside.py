@@ -6,10 +6,13 @@ A tape would keep what was read, and give it again in every call.
 from __future__ import annotations
 
 import builtins
+import functools
 import os
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, MutableMapping
 
 from ...errors import UnsupportedOperationError
+from ..files import note
 from ..plain import strip
 from ..primitives import value_of
 from ..trace import current, where_in_user_code
@@ -19,6 +22,13 @@ CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "mo
 CLOCKS += ("process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime")
 TOKENS = ("token_bytes", "token_hex", "token_urlsafe", "randbits", "randbelow", "choice")
 FILES = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
+OF_SYSTEM = ("getenv", "getenvb", "getcwd", "getpid", "getloadavg", "times")
+OF_FILES = ("stat", "lstat", "fstat", "access", "read", "readlink", "get_terminal_size")
+OF_PATHS = ("exists", "lexists", "isfile", "isdir", "islink", "ismount", "samefile", "realpath", "abspath")
+OF_PATHS += ("getsize", "getmtime", "getatime", "getctime", "expandvars", "expanduser")
+ASKING = ("stat", "lstat", "exists", "is_file", "is_dir", "is_mount", "is_symlink", "samefile", "owner")
+ASKING += ("group", "resolve", "absolute", "readlink", "iterdir", "glob", "rglob", "walk", "expanduser")
+ENGINES = ("Sobol", "Halton", "LatinHypercube", "PoissonDisk", "MultinomialQMC", "MultivariateNormalQMC")
 GENERATORS = (
     "default_rng",
     "RandomState",
@@ -39,6 +49,11 @@ def _unseeded(args, kwargs) -> bool:
     """Whether a generator is made from entropy that nobody gave."""
     given = args[0] if args else next(iter(kwargs.values()), None)
     return given is None
+
+
+def _unscrambled(args, kwargs) -> bool:
+    """Whether points come from entropy that nobody gave."""
+    return kwargs.get("rng", kwargs.get("seed")) is None and kwargs.get("scramble", True)
 
 
 def _of_now(args, kwargs) -> bool:
@@ -126,6 +141,82 @@ def _error_state(original):
     return errstate
 
 
+class _Environment(MutableMapping):
+    """What stands for ``os.environ``: whoever reads it is noted."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __getitem__(self, key):
+        note("`os.environ`")
+        return self._original[key]
+
+    def __iter__(self):
+        note("`os.environ`")
+        return iter(self._original)
+
+    def __len__(self):
+        note("`os.environ`")
+        return len(self._original)
+
+    def __setitem__(self, key, value):
+        self._original[key] = value
+
+    def __delitem__(self, key):
+        del self._original[key]
+
+    def __getattr__(self, name):
+        note("`os.environ`")
+        return getattr(self._original, name)
+
+
+def _noting(name: str):
+    """Return what makes the stand-in for a function that reads what nobody can watch."""
+
+    def make(original):
+        def call(*args, **kwargs):
+            note(f"`{name}`")
+            return original(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = original.__name__
+        call.__doc__ = original.__doc__
+        return call
+
+    return make
+
+
+def noting_path(path: pathlib.Path) -> pathlib.Path:
+    """Return an equal path that notes who asks the file system about it; it says nothing of that itself."""
+    return _path_class(type(path))(path)
+
+
+@functools.cache
+def _path_class(cls: type) -> type:
+    body = {
+        name: _noting(f"{cls.__name__}.{name}")(getattr(cls, name)) for name in ASKING if hasattr(cls, name)
+    }
+    return type(cls.__name__, (cls,), {**body, "__slots__": (), "__module__": cls.__module__})
+
+
+def _path_type(original):
+    """Return what stands for a class of ``pathlib``: what it makes notes who asks."""
+
+    class Noting(type):
+        def __call__(cls, *args, **kwargs):
+            return noting_path(original(*args, **kwargs))
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, other):
+            return issubclass(other, original)
+
+        def __getattr__(cls, attribute):
+            return getattr(original, attribute)
+
+    return Noting(original.__name__, (), {"__module__": original.__module__})
+
+
 CLOCK = "reads a clock", "Read it outside and pass the number as nt.Constant(...)"
 
 
@@ -148,6 +239,13 @@ def _table() -> dict[str, dict[str, Callable]]:
             "filterwarnings": warning_filters.adding_filter,
         },
     }
+    found["os"] = {name: _noting(f"os.{name}") for name in (*OF_SYSTEM, *OF_FILES)} | {
+        "environ": _Environment
+    }
+    found["os.path"] = {name: _noting(f"os.path.{name}") for name in OF_PATHS}
+    found["pathlib"] = dict.fromkeys(("Path", "PosixPath", "WindowsPath"), _path_type)
+    engine = "Draw outside and pass the points as nt.Constant(...), or give a seed"
+    rows += [("scipy.stats.qmc", name, ("draws random points", engine), _unscrambled) for name in ENGINES]
     for module, name, (what, instead), when in rows:
         full = f"{module.replace('numpy', 'np')}.{name}"
         found.setdefault(module, {})[name] = _refusing(full, what, instead, when)

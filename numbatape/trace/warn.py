@@ -1,0 +1,23 @@
+"""The warning that a function is traced in every call, because of what it reads."""
+
+from __future__ import annotations
+
+import warnings
+
+from ..errors import UnwatchedWarning
+from .trace import Outside
+
+_warned: set[Outside] = set()
+
+
+def warn_of(outside: tuple[Outside, ...]) -> None:
+    """Warn once, at the line that reads it, of each thing that cannot be looked at before a call."""
+    for one in outside:
+        if one not in _warned:
+            _warned.add(one)
+            message = (
+                f"{one.what} at {one.file}:{one.line} may give other numbers in each call, and nothing tells "
+                "whether it does: the function is traced in every call, which is right but slow. Read it "
+                "outside of the function, and pass the numbers as nt.Constant(...)"
+            )
+            warnings.warn_explicit(message, UnwatchedWarning, one.file or "<unknown>", one.line)
