@@ -25,7 +25,21 @@ import numpy as np
 
 # Objects of these modules never change, or nothing that ends up in a number is read from them.
 _INERT = (
-    *("builtins", "re", "datetime", "decimal", "fractions", "uuid", "zoneinfo", "pathlib", "numbers"),
+    *(
+        "builtins",
+        "collections",
+        "_collections",
+        "dataclasses",
+        "copyreg",
+        "re",
+        "datetime",
+        "decimal",
+        "fractions",
+        "uuid",
+        "zoneinfo",
+        "pathlib",
+        "numbers",
+    ),
     *("_thread", "threading", "concurrent", "asyncio", "logging", "warnings", "weakref", "abc", "_abc"),
     *("functools", "_functools", "operator", "_operator", "types", "typing", "inspect", "enum", "_struct"),
     *("numpy", "scipy", "numba", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
