@@ -14,6 +14,9 @@ from .rows import Out, Row
 from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
 
+AT_ONCE = 4  # so many sizes are learned when they first come; further ones when they come again
+MOST_SEEN = 4096
+
 
 class Front:
     """The steady calls of one cache.
@@ -40,6 +43,7 @@ class Front:
         self.call: Callable = refuse if general is None else general
         self.keywords = False
         self._tables: dict[Any, SteadyCalls] = {}
+        self._seen: set = set()
 
     def learn(
         self,
@@ -74,16 +78,31 @@ class Front:
         given, keywords = roles_of(flat, omitted)
         given = (*given, *extras)
         contained = form is None or bool(keywords) or not all(map(_is_leaf, given))
+        shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
+        key = flat.signature, contained, *shape
+        table = self._tables.get(key)
+        if (
+            table is not None
+            and len(table) >= AT_ONCE
+            and not self._seen_before((key, space.plan.dimensions))
+        ):
+            return
         made_as = TUPLE if contained or form is None else form
         entry = entry_for(evaluator, flat, space, outs, made_as, sweep, omitted, more, turn=self._turn)
         if entry is None:
             return
-        shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
-        key = flat.signature, contained, *shape
-        table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = self._table((given, keywords), result, contained)
         table.learn(entry)
+
+    def _seen_before(self, sizes) -> bool:
+        """Whether arguments of these sizes came before: tables for sizes that come once are not worth making."""
+        if sizes in self._seen:
+            return True
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(sizes)
+        return False
 
     def forget(self) -> None:
         """Serve the next call by the general one."""

@@ -175,6 +175,9 @@ class SteadyCalls:
         self._last: Entry | None = None  # which served the last call that the front did not
         install(general)
 
+    def __len__(self) -> int:
+        return sum(map(len, self._entries.values()))
+
     def learn(self, entry: Entry) -> None:
         """Keep an entry for calls with leaves of its sizes."""
         if entry.space.entry is not None:
