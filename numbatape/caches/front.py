@@ -96,7 +96,7 @@ class Front:
         table.learn(entry)
 
     def _seen_before(self, sizes) -> bool:
-        """Whether arguments of these sizes came before: tables for sizes that come once are not worth making."""
+        """Whether arguments of these sizes came before: for sizes that come once, tables do not pay."""
         if sizes in self._seen:
             return True
         if len(self._seen) >= MOST_SEEN:
