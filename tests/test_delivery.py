@@ -232,3 +232,12 @@ def test_resize_of_a_cache_of_fixed_sizes(name):
         for other in (4, 5 if n != 5 else 3):
             with pytest.raises(nt.ShapeError, match=rf"prepared for shape \({n},\)"):
                 call(cache, np.ones(other))
+
+
+def test_forward_gradients_of_one_array_are_kept_too():
+    cache = nt.prepare_derivative_cache(lambda x: np.sum(x**3), X, config=nt.Config(reuse_buffers=True))
+    _, (first,) = nt.value_and_gradient(cache, X)
+    for x in (X + 1.0, X + 2.0, X):
+        _, (gradient,) = nt.value_and_gradient(cache, x)
+        assert gradient is first
+        np.testing.assert_allclose(gradient, 3 * x**2, rtol=1e-14)

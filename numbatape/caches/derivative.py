@@ -39,10 +39,10 @@ class DerivativeCache(PreparedCache):
         self._wide = Derived(function, config, transform, lanes=True)
         self._pushing = Front(self._turn, self._push_apart)
         self._differentiating = Front(self._turn, self._general)
-        self._front = Front(self._turn, self._gradient)
-        self._slope = self._front
-        if config.reuse_buffers:
-            self._front = SimpleNamespace(call=Owned(lambda *args: self._slope.call(*args)))
+        self._slope = Front(self._turn, self._gradient)
+        # `value_and_gradient` asks for ``_front.call``, here as of a gradient cache.
+        owned = Owned(lambda *args: self._slope.call(*args))
+        self._front = SimpleNamespace(call=owned) if config.reuse_buffers else self._slope
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
@@ -150,7 +150,7 @@ class DerivativeCache(PreparedCache):
         both = value, rows[0]
         outs = dense.outs_of(flat, self._wide, by_columns=True)
         if outs is not None:
-            self._wide.teach(self._front, self._wide.last, both, outs, self._omitted(args))
+            self._wide.teach(self._slope, self._wide.last, both, outs, self._omitted(args))
         return both
 
 
