@@ -30,6 +30,7 @@ from .engine.kernels import warmup
 from .errors import (
     ArityError,
     BusyError,
+    ConfigError,
     DebugError,
     DtypeError,
     LeakError,
@@ -103,6 +104,7 @@ __all__ = [
     "BusyError",
     "Cache",
     "Config",
+    "ConfigError",
     "Constant",
     "DebugError",
     "DerivativeCache",

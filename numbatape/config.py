@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
-SECOND_ORDER_MODES = ("reverse_over_forward", "forward_over_reverse")
+from .errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,11 @@ class Config:
         "all" or "none": whether sums of products become dots and repeated instructions of derivatives
         are merged.
 
+    Raises
+    ------
+    ConfigError
+        If a field gets a value of another type, or none of its choices.
+
     Examples
     --------
     >>> import numbatape as nt
@@ -67,19 +73,35 @@ class Config:
     passes: str = "all"
 
     def __post_init__(self):
-        def require(name, good, wanted):
-            if not good:
-                raise ValueError(f"Config({name}={getattr(self, name)!r}): {name} must be {wanted}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            good, wanted = CHOICES.get(field.name, (_is_bool, "True or False"))
+            if not good(value):
+                raise ConfigError(f"Config({field.name}={value!r}): {field.name} must be {wanted}")
 
-        for name in ("chunk_size", "max_variants", "max_bytes"):
-            value = getattr(self, name)
-            optional = name != "max_variants"
-            good = (value is None and optional) or (type(value) is int and value >= 1)
-            require(name, good, "a positive integer" + (" or None" if optional else ""))
-        require(
-            "second_order_mode",
-            self.second_order_mode in SECOND_ORDER_MODES,
-            "one of " + ", ".join(map(repr, SECOND_ORDER_MODES)),
-        )
-        require("values", self.values in ("fast", "numpy"), "'fast' or 'numpy'")
-        require("passes", self.passes in ("all", "none"), "'all' or 'none'")
+
+def _is_bool(value) -> bool:
+    return type(value) is bool
+
+
+def _is_count(value) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_count_or_none(value) -> bool:
+    return value is None or _is_count(value)
+
+
+def _one_of(one: str, other: str) -> tuple[Callable, str]:
+    return (lambda value: isinstance(value, str) and value in (one, other)), f"{one!r} or {other!r}"
+
+
+# What a field takes, and how errors say it; all others take True and False.
+CHOICES: dict[str, tuple[Callable, str]] = {
+    "chunk_size": (_is_count_or_none, "a positive integer or None"),
+    "max_bytes": (_is_count_or_none, "a positive integer or None"),
+    "max_variants": (_is_count, "a positive integer"),
+    "second_order_mode": _one_of("reverse_over_forward", "forward_over_reverse"),
+    "values": _one_of("fast", "numpy"),
+    "passes": _one_of("all", "none"),
+}

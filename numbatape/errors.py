@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+MOST_LINES, MOST_CHARACTERS = 20, 2000
+
 
 class NumbatapeError(Exception):
     """Base of all of numbatape's exceptions."""
+
+    def __str__(self) -> str:
+        """Return the message, of which a large argument's text does not bury the rest."""
+        text = super().__str__()
+        if len(text) > MOST_CHARACTERS:
+            text = f"{text[: MOST_CHARACTERS // 2]} ... {text[-MOST_CHARACTERS // 2 :]}"
+        lines = text.splitlines()
+        if len(lines) > MOST_LINES:
+            half = MOST_LINES // 2
+            lines[half : 1 - half] = [f"... ({len(lines) - 2 * half + 1} lines more)"]
+        return "\n".join(lines) if len(lines) > 1 else text
+
+
+class ConfigError(NumbatapeError, ValueError, TypeError):
+    """A value that a field of `Config` does not take."""
 
 
 class SpecError(NumbatapeError, ValueError):

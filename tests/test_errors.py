@@ -1,5 +1,6 @@
 """Each error: its type, its text, and that the cache works after it as before."""
 
+import dataclasses
 import typing
 
 import numpy as np
@@ -337,7 +338,7 @@ def test_a_value_kept_from_another_call():
         ({"max_bytes": -1}, "max_bytes must be a positive integer or None"),
         (
             {"second_order_mode": "both"},
-            "second_order_mode must be one of 'reverse_over_forward', 'forward_over_reverse'",
+            "second_order_mode must be 'reverse_over_forward' or 'forward_over_reverse'",
         ),
         ({"values": "exact"}, "values must be 'fast' or 'numpy'"),
         ({"passes": "some"}, "passes must be 'all' or 'none'"),
@@ -346,6 +347,64 @@ def test_a_value_kept_from_another_call():
 def test_config_is_validated(options, text):
     with pytest.raises(ValueError, match=text):
         nt.Config(**options)
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(nt.Config)])
+def test_each_field_refuses_other_types(field):
+    default = getattr(nt.Config(), field)
+    for value in (
+        1,
+        0,
+        1.0,
+        -3,
+        "no",
+        "all ",
+        None,
+        True,
+        np.bool_(True),
+        np.int64(3),
+        [],
+        b"fast",
+        np.ones(2),
+    ):
+        good = type(value) is type(default) and value in (True, 1, "all")
+        if field in ("chunk_size", "max_bytes"):
+            good = value is None or (type(value) is int and value > 0)
+        if good:
+            nt.Config(**{field: value})
+            continue
+        for kind in (nt.ConfigError, ValueError, TypeError):
+            with pytest.raises(kind, match=rf"(?s)Config\({field}=.*{field} must be") as caught:
+                nt.Config(**{field: value})
+            assert len(str(caught.value).splitlines()) <= 20
+            assert len(str(caught.value)) < 3000
+
+
+STRUCTURES = {
+    "key": (
+        {"a": [1.0, X], "c": X},
+        r"argument 0 \(`p`\): .*prepared for a dict with 'a', 'b', got a dict with 'a', 'c'",
+    ),
+    "length": ({"a": [1.0], "b": X}, r"leaf \.a: .*prepared for a list of 2, got a list of 1"),
+    "kind": ({"a": (1.0, X), "b": X}, r"leaf \.a: .*prepared for a list of 2, got a tuple of 2"),
+    "leaf": ({"a": [1.0, X], "b": [X]}, r"leaf \.b: .*prepared for an array or a number, got a list of 1"),
+    "node": ({"a": [1.0, {"k": X}], "b": X}, r"leaf \.a\[1\]: .*got a dict with 'k'"),
+    "role": (nt.Static(3), r"argument 0 \(`p`\): .*got an array or a number"),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_place_where_structures_part_is_named(name):
+    cache = nt.prepare_gradient_cache(
+        lambda p, c: np.sum(p["b"]) * c["k"], {"a": [1.0, X], "b": X}, nt.Constant({"k": 2.0})
+    )
+    given, text = STRUCTURES[name]
+    with pytest.raises(nt.StructureError, match=text):
+        nt.value_and_gradient(cache, given)
+    with pytest.raises(
+        nt.StructureError, match=r"argument 1 \(`c`\): .*a dict with 'k', got a dict with 'k', 'm'"
+    ):
+        nt.value_and_gradient(cache, {"a": [1.0, X], "b": X}, nt.Constant({"k": 2.0, "m": 1.0}))
 
 
 def test_config_has_no_other_fields():
@@ -462,3 +521,19 @@ def test_static_arguments(names):
     np.testing.assert_allclose(by_name(X, X, kind="sum", power=2), 2.0 * X * X)
     nested = nt.grad(lambda x: np.sum(nt.grad(weighted, **names)(x, x, "sum")))(X)
     np.testing.assert_allclose(nested, np.ones(3))
+
+
+# ---- what is printed
+
+
+def test_caches_tapes_and_errors_print_at_most_twenty_lines():
+    tree = {f"parameter {k}": np.ones((2, 2)) for k in range(200)}
+    cache = nt.prepare_gradient_cache(lambda p: sum(np.sum(np.exp(x)) for x in p.values()), tree)
+    for text in (repr(cache), str(cache), repr(cache.tape), str(cache.tape)):
+        assert len(text.splitlines()) <= 20
+        assert len(text) < 3000
+    assert len(cache.tape.listing().splitlines()) > len(cache.tape) >= 200
+    assert str(cache.tape).splitlines()[:10] == cache.tape.listing().splitlines()[:10]
+    with pytest.raises(nt.StructureError) as caught:
+        nt.value_and_gradient(cache, {f"other {k}": np.ones((2, 2)) for k in range(200)})
+    assert len(str(caught.value)) < 3000

@@ -7,7 +7,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
-    {"errors", "config"},
+    {"errors"},
+    {"config"},
     {"threads"},
     {"jit"},
     {"tape"},

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
-from ..errors import ArityError, DtypeError, ShapeError, SpecError, StructureError
+from ..errors import DtypeError, SpecError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -19,7 +19,6 @@ from ..trace.complex.pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain import Scratch, scratch, strip
 from ..trace.record import InputLeaf
-from .complex_leaves import check_complex
 from .memory import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
@@ -120,7 +119,7 @@ class Flattened:
         self.leaves: list = []
         self.specs: list[LeafSpec] = []
         self.by_identity: list[bool] = []
-        for leaf, (argument, path) in zip(self.marks, _paths(self.outer, names), strict=True):
+        for leaf, (argument, path) in zip(self.marks, paths_of(self.outer, names), strict=True):
             if leaf.__class__ is Constant:
                 self._constant(leaf, argument, path)
             elif leaf.__class__ is Static:
@@ -311,19 +310,26 @@ def _require_supported(dtype: np.dtype, path: str) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _paths(outer: optree.PyTreeSpec, names: tuple[str, ...]) -> list[tuple[int, str]]:
+def paths_of(outer: optree.PyTreeSpec, names: tuple[str, ...]) -> list[tuple[int, str]]:
     """Return (argument number, readable path) of each leaf of ``(args, kwargs)``."""
     result = []
     for group, first, *rest in outer.paths():
-        if group == 1:
-            label = f"keyword `{first}`"
-        elif first < len(names):
-            label = f"argument {first} (`{names[first]}`)"
-        else:
-            label = f"argument {first}"
-        tail = "".join(f".{k}" if isinstance(k, str) and k.isidentifier() else f"[{k!r}]" for k in rest)
+        label = label_of(group, first, names)
+        tail = "".join(map(step_text, rest))
         result.append((-1 if group == 1 else first, label + (f", leaf {tail}" if tail else "")))
     return result
+
+
+def label_of(group: int, first, names: tuple[str, ...]) -> str:
+    """Return what a positional argument (group 0) or a keyword is called."""
+    if group == 1:
+        return f"keyword `{first}`"
+    return f"argument {first} (`{names[first]}`)" if first < len(names) else f"argument {first}"
+
+
+def step_text(key) -> str:
+    """Return a step of a path as text: ``.name`` or ``[2]``."""
+    return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
 def as_constant(value):
@@ -344,7 +350,7 @@ def like_prepared(arg, prepared):
 def require_active(flat: Flattened) -> None:
     """Raise if no argument can be differentiated."""
     if not flat.active:
-        listed = ", ".join(f"{s.path} ({_kind(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
+        listed = ", ".join(f"{s.path} ({kind_of(v)})" for s, v in zip(flat.specs, flat.leaves, strict=True))
         raise DtypeError(
             f"nothing to differentiate: no argument is a float or complex (got {listed or 'no arguments'}); "
             "integer arguments are constants, pass them as floats"
@@ -366,42 +372,7 @@ def require_floats(flat: Flattened, chosen) -> None:
         raise DtypeError(f"argument {argument} is empty: there is nothing to differentiate")
 
 
-def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
-    """Raise a `SpecError` naming the argument path, what was prepared and what came."""
-    if given.structure != prepared.structure:
-        if given.count != prepared.count:
-            raise ArityError(
-                f"prepared for {prepared.count} argument{'s' * (prepared.count != 1)}, got {given.count}"
-            )
-        raise StructureError(
-            f"the arguments' structure differs: prepared for {_text(prepared)}, got {_text(given)}; "
-            "prepare a cache for this structure"
-        )
-    check_complex(prepared, given)
-    for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
-        if STATIC in (old.level, new.level):
-            if not {old.kind, new.kind} <= {"static", "int"}:  # an int may stand where None did
-                raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
-        elif old.dtype != new.dtype and "int" in (old.kind, new.kind):
-            raise DtypeError(f"{new.path}: prepared for {_kind(was)}, got {_kind(now)}; prepare again")
-        elif old.dtype != new.dtype:
-            was, now = old.whole_dtype, new.whole_dtype
-            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
-        elif old.ndim != new.ndim:
-            raise ShapeError(
-                f"{new.path}: prepared for {old.describe()}, got shape {np.shape(now)}; prepare again"
-            )
-        elif fixed_sizes and np.shape(was) != np.shape(now):
-            raise ShapeError(
-                f"{new.path}: prepared for shape {np.shape(was)} with fixed_sizes=True, got {np.shape(now)}"
-            )
-
-
-def _kind(value) -> str:
+def kind_of(value) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     return f"{type(value).__name__} {value!r}" if isinstance(value, (int, str)) else type(value).__name__
-
-
-def _text(flat: Flattened) -> str:
-    return str(flat.outer).removeprefix("PyTreeSpec(").removesuffix(")")[:200]

@@ -11,7 +11,8 @@ import numpy as np
 from ..config import Config
 from ..threads import Turn
 from .alone import one_at_a_time
-from .arguments import Flattened, as_constant, check_same, is_mark, like_prepared, require_active
+from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
+from .contract import check_same
 from .debug import checked_reverse
 from .delivery import Owned
 from .front import Front
@@ -34,6 +35,9 @@ def python_function(function):
     if not callable(function):
         raise TypeError(f"{function!r} is not callable")
     return getattr(function, "py_func", function)
+
+
+MOST_SPECS = 12  # leaves of the arguments that a cache's repr names
 
 
 class PreparedCache:
@@ -223,11 +227,14 @@ class PreparedCache:
 
     def __repr__(self) -> str:
         plan, program = self._space.plan, self._program
-        specs = ", ".join(
+        listed = [
             f"{spec.path}: {np.shape(leaf)} {spec.whole_dtype}"
             for leaf, spec, _ in self._prepared.traced()
             if spec.part != "imag"
-        )
+        ]
+        specs = ", ".join(listed[:MOST_SPECS])
+        if len(listed) > MOST_SPECS:
+            specs += f", and {len(listed) - MOST_SPECS} leaves more"
         return (
             f"<{type(self).__name__} of {getattr(program.function, '__name__', program.function)!s}: "
             f"mode {self.mode}; {specs}; {len(plan.tape)} instructions ({plan.prologue} on constants "

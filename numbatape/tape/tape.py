@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..errors import MOST_LINES
 from ..threads import survives_fork
 from .sizes import SizeTable
 
@@ -155,10 +156,19 @@ class Tape:
     def __len__(self) -> int:
         return len(self.code)
 
-    def __str__(self) -> str:
+    def listing(self) -> str:
+        """Return the tape as text, one line an instruction."""
         from .listing import listing
 
         return listing(self)
+
+    def __str__(self) -> str:
+        """Return the listing; of a long one its head and its end."""
+        lines = self.listing().splitlines()
+        if len(lines) > MOST_LINES:
+            left_out = len(lines) - MOST_LINES + 1
+            lines[MOST_LINES - 5 : -4] = [f"   ...  {left_out} lines more: tape.listing()"]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Tape {self.digest[:12]}: {len(self)} instructions, {len(self.guards)} guards>"

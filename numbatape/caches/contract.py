@@ -1,0 +1,95 @@
+"""Does a call fit what a cache was prepared for? Errors name the place, what was prepared and what came."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+
+from ..errors import ArityError, DtypeError, ShapeError, StructureError
+from .arguments import STATIC, Flattened, is_mark, kind_of, label_of, step_text
+from .complex_leaves import check_complex
+
+
+def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None:
+    """Raise a `SpecError` naming the argument path, what was prepared and what came."""
+    if given.structure != prepared.structure:
+        if given.count != prepared.count:
+            raise ArityError(
+                f"prepared for {prepared.count} argument{'s' * (prepared.count != 1)}, got {given.count}"
+            )
+        where, was, now = _difference(prepared, given)
+        raise StructureError(
+            f"{where}: the arguments' structure differs: prepared for {was}, got {now}; prepare a cache for "
+            "this structure"
+        )
+    check_complex(prepared, given)
+    for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
+        if STATIC in (old.level, new.level):
+            if not {old.kind, new.kind} <= {"static", "int"}:  # an int may stand where None did
+                raise DtypeError(
+                    f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again"
+                )
+        elif old.dtype != new.dtype and "int" in (old.kind, new.kind):
+            raise DtypeError(f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again")
+        elif old.dtype != new.dtype:
+            was, now = old.whole_dtype, new.whole_dtype
+            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
+        elif old.ndim != new.ndim:
+            raise ShapeError(
+                f"{new.path}: prepared for {old.describe()}, got shape {np.shape(now)}; prepare again"
+            )
+        elif fixed_sizes and np.shape(was) != np.shape(now):
+            raise ShapeError(
+                f"{new.path}: prepared for shape {np.shape(was)} with fixed_sizes=True, got {np.shape(now)}"
+            )
+
+
+def _difference(prepared: Flattened, given: Flattened) -> tuple[str, str, str]:
+    """Return (path of the first difference between two structures, what was there, what is there)."""
+    found = _first_difference(prepared.outer, given.outer, ())
+    if found is not None:
+        path, was, now = found
+        group, *rest = path
+        if not rest:
+            return "keywords", was, now
+        first, *steps = rest
+        label = label_of(group, first, prepared.names)
+        return label + (f", leaf {''.join(map(step_text, steps))}" if steps else ""), was, now
+    for mark, other, path in zip(prepared.marks, given.marks, prepared.outer.paths(), strict=True):
+        if _role(mark) != _role(other):
+            return label_of(path[0], path[1], prepared.names), _role(mark), _role(other)
+    # What differs is inside of a constant.
+    for old, new, path in zip(prepared.inner, given.inner, prepared.outer.paths(), strict=True):
+        found = _first_difference(old, new, ()) if old is not None and new is not None else None
+        if found is not None:
+            steps, was, now = found
+            label = label_of(path[0], path[1], prepared.names)
+            return label + (f", leaf {''.join(map(step_text, steps))}" if steps else ""), was, now
+    return "the arguments", str(prepared.outer)[:200], str(given.outer)[:200]
+
+
+def _first_difference(old: optree.PyTreeSpec, new: optree.PyTreeSpec, path: tuple):
+    """Return (path, description of the one, of the other) where two structures part, None if nowhere."""
+    if old.is_leaf() and new.is_leaf():
+        return None
+    if old.type is not new.type or old.entries() != new.entries():
+        return path, _described(old), _described(new)
+    for entry, one, other in zip(old.entries(), old.children(), new.children(), strict=True):
+        found = _first_difference(one, other, (*path, entry))
+        if found is not None:
+            return found
+    return None
+
+
+def _described(structure: optree.PyTreeSpec) -> str:
+    if structure.is_leaf():
+        return "an array or a number"
+    name, entries = structure.type.__name__, structure.entries()
+    if issubclass(structure.type, (list, tuple)) and not hasattr(structure.type, "_fields"):
+        return f"a {name} of {len(entries)}"
+    shown = ", ".join(map(repr, entries[:6])) + ", ..." * (len(entries) > 6)
+    return f"a {name} with {shown or 'nothing'}"
+
+
+def _role(mark) -> str:
+    return f"nt.{type(mark).__name__}" if is_mark(mark) else "a bare value"
