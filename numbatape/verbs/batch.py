@@ -26,10 +26,10 @@ from ..trace.complex.pairs import Pair, join, opened
 from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
 from . import inner_batch
-from .calls import dispatch
+from .calls import dispatch, with_statics
 
 
-def batch(f, in_axes=0):
+def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different
@@ -46,6 +46,8 @@ def batch(f, in_axes=0):
         Which axis of each argument numbers the points; None for an argument shared by all. An int stands
         for the first argument alone: the others are shared. Data of each point that takes no gradient comes
         as a batched `Constant`.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -77,6 +79,7 @@ def batch(f, in_axes=0):
 
     @functools.wraps(f)
     def call(*args):
+        args = with_statics(f, args, static_argnums, static_argnames)
         axes = _axes(in_axes, args)
         return dispatch(
             [_bare(arg) for arg in args],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..caches.arguments import Flattened, Static, as_constant, is_mark, require_floats
+from ..caches.base import parameter_names
 from ..caches.complex_leaves import require_complex
 from ..caches.registry import Caller
 from ..caches.steady import REFUSED
@@ -104,6 +105,13 @@ class StaticArguments:
             raise SpecError(f"argument {min(both)} is static, and argnums names it")
         args = tuple(_static(arg) if k in places else arg for k, arg in enumerate(args))
         return args, {k: _static(v) if k in self._labels else v for k, v in kwargs.items()}
+
+
+def with_statics(f, args: tuple, static_argnums, static_argnames) -> tuple:
+    """Return positional arguments, the static ones as `Static`."""
+    if static_argnums is None and static_argnames is None:
+        return args
+    return StaticArguments(static_argnums, static_argnames, parameter_names(f)).mark(args, {}, ())[0]
 
 
 def _static(value):

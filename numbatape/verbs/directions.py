@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, require_active
+from ..caches.arguments import Flattened, bare, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
@@ -16,10 +16,10 @@ from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
 
 
-def jvp(f, primals, tangents):
+def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
     """Return the value of ``f`` and its derivative along a direction.
 
     Parameters
@@ -31,6 +31,8 @@ def jvp(f, primals, tangents):
     tangents : tuple
         One direction an argument, of its structure and shapes; what is not differentiated takes
         any entry (None, say).
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -56,6 +58,7 @@ def jvp(f, primals, tangents):
     if len(primals) != len(tangents):
         raise SpecError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
 
+    primals = with_statics(f, tuple(primals), static_argnums, static_argnames)
     return shelf_of(target).verb(("jvp",), lambda: _jvp_verb(f))(*primals, *tangents)
 
 
@@ -83,12 +86,14 @@ def _jvp_verb(f):
                     derived.teach(caller.front, space, both, outs, frozenset(), tangents)
                 return both
 
-        return dispatch((primals, tangents), outer, lambda: inner.jvp(target, primals, tangents))
+        return dispatch(
+            (primals, tangents), outer, lambda: inner.jvp(target, tuple(map(bare, primals)), tangents)
+        )
 
     return one_shot(f, shelf.idle(("jvp",)), general)
 
 
-def derivative(f, holomorphic=False):
+def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=None):
     """Return the derivative of a function of one scalar; the output may have any shape.
 
     Parameters
@@ -97,6 +102,8 @@ def derivative(f, holomorphic=False):
         Function of one float (further arguments are constants).
     holomorphic : bool
         ``f`` is a holomorphic function of one complex number: f'.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -114,12 +121,13 @@ def derivative(f, holomorphic=False):
     >>> float(nt.derivative(nt.derivative(lambda t: t**3))(2.0))
     12.0
     """
-    key = ("derivative", holomorphic)
-    return shelf_of(python_function(f)).verb(key, lambda: _derivative_verb(f, holomorphic))
+    key = (holomorphic, static_argnums, static_argnames)
+    return shelf_of(python_function(f)).verb(("derivative", *key), lambda: _derivative_verb(f, *key))
 
 
-def _derivative_verb(f, holomorphic: bool):
+def _derivative_verb(f, holomorphic: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     what = ("derivative", holomorphic)
 
@@ -135,7 +143,7 @@ def _derivative_verb(f, holomorphic: bool):
             )
 
         def outer():
-            flat = flatten_call(args, kwargs, (0,), names, holomorphic)
+            flat = flatten_call(args, kwargs, (0,), names, holomorphic, static)
             if not holomorphic:
                 require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import optree
 
-from ..caches.arguments import Flattened, require_active
+from ..caches.arguments import Flattened, bare, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
 from ..caches.linearised import Pullback, Taped
@@ -30,7 +30,7 @@ from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
 from ..trace.trace import current
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
 
 
 def value_and_grad(
@@ -161,7 +161,7 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     return shelf_of(python_function(f)).verb(key, lambda: _gradient_verb(f, *key))
 
 
-def vjp(f, *primals):
+def vjp(f, *primals, static_argnums=None, static_argnames=None):
     """Return the value of ``f`` and its pullback at some point.
 
     Parameters
@@ -170,6 +170,8 @@ def vjp(f, *primals):
         Function with any output.
     *primals
         Where to evaluate it.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -186,6 +188,7 @@ def vjp(f, *primals):
     >>> pullback(np.ones(2))
     (array([2., 4.]),)
     """
+    primals = with_statics(f, primals, static_argnums, static_argnames)
     return shelf_of(python_function(f)).verb(("vjp",), lambda: _vjp_verb(f))(*primals)
 
 
@@ -216,7 +219,7 @@ def _vjp_verb(f):
             taped = Taped(evaluator, flat, space)
             return taped.value, Pullback(taped, idle)
 
-        return dispatch(primals, outer, lambda: inner.vjp(target, primals))
+        return dispatch(primals, outer, lambda: inner.vjp(target, tuple(map(bare, primals))))
 
     return call
 

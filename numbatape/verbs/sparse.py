@@ -15,9 +15,10 @@ from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
 from ..caches.sparse import output_pattern, prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
 from ..sparse.pattern import hessian_pattern
+from .calls import with_statics
 
 
-def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
+def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
     """Return where the Jacobian (order 1) or the Hessian (order 2) of ``f`` may have entries.
 
     The pattern is read off the tape of the path that ``args`` take: entries are structural, and may be
@@ -32,6 +33,8 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
         both), in C order.
     order : {1, 2}
         Jacobian or Hessian.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -50,6 +53,7 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
     if order not in (1, 2):
         raise ValueError(f"order={order!r}: must be 1 (Jacobian) or 2 (Hessian)")
     target = python_function(f)
+    args = with_statics(f, args, static_argnums, static_argnames)
     flat = Flattened(args, {}, parameter_names(f))
     require_floats(flat, [k for k in range(len(args)) if k in flat.differentiated] or [0])
     require_real(flat, "a sparsity pattern")
@@ -61,14 +65,15 @@ def sparsity(f, *args, order=1) -> scipy.sparse.csr_array:
     return hessian_pattern(space.plan, space.v).matrix
 
 
-def _one_shot(f, prepare, pattern, run):
+def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run):
     """Return a function that prepares a cache for each signature of its arguments."""
     target = python_function(f)
     shelf = shelf_of(target)
 
     @functools.wraps(f)
     def call(x, *constants):
-        args = (x, *map(as_constant, constants))
+        args = with_statics(f, (x, *constants), static_argnums, static_argnames)
+        args = (args[0], *map(as_constant, args[1:]))
         flat = Flattened(args, {}, parameter_names(f))
         require_floats(flat, (0,))
         key = (prepare.__name__, flat.signature, id(pattern))
@@ -78,7 +83,7 @@ def _one_shot(f, prepare, pattern, run):
     return call
 
 
-def sparse_jacobian(f, pattern=None):
+def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
 
     The pattern is read off the tape and coloured on first use; columns (or rows) of one colour share a
@@ -91,6 +96,8 @@ def sparse_jacobian(f, pattern=None):
         constants.
     pattern : sparse or dense matrix, optional
         Where entries may be, if it is known.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -104,10 +111,12 @@ def sparse_jacobian(f, pattern=None):
     array([[-1.,  1.,  0.],
            [ 0., -1.,  1.]])
     """
-    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, lambda cache, args: cache.jacobian(args)[1])
+    statics = static_argnums, static_argnames
+    run = lambda cache, args: cache.jacobian(args)[1]  # noqa: E731
+    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, *statics, run)
 
 
-def sparse_hessian(f, pattern=None):
+def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the Hessian of ``f`` as a ``scipy.sparse.csr_array``.
 
     Parameters
@@ -116,6 +125,8 @@ def sparse_hessian(f, pattern=None):
         Function of one real scalar; differentiated with respect to its first argument.
     pattern : sparse or dense matrix, optional
         Where entries may be (one triangle is enough), if it is known.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
@@ -128,4 +139,6 @@ def sparse_hessian(f, pattern=None):
     >>> nt.sparse_hessian(lambda x: np.sum(x**4))(np.arange(3.0)).data
     array([ 0., 12., 48.])
     """
-    return _one_shot(f, prepare_sparse_hessian_cache, pattern, lambda cache, args: cache.hessian(args)[2])
+    statics = static_argnums, static_argnames
+    run = lambda cache, args: cache.hessian(args)[2]  # noqa: E731
+    return _one_shot(f, prepare_sparse_hessian_cache, pattern, *statics, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import optree
@@ -89,8 +90,10 @@ class Primitive:
         self.__qualname__ = rule.name
         self.__doc__ = getattr(rule.value, "__doc__", None)
 
-    def __call__(self, *args):
+    def __call__(self, *args, **kwargs):
         rule = self._rule
+        if kwargs:
+            args = self._in_order(args, kwargs)
         args = [integers.lifted(arg) for arg in strip(list(args))]
         if any(type(arg) is TracedArray for arg in args):
             with failing(trace_of(args)):
@@ -107,6 +110,19 @@ class Primitive:
             return rule.value(*args, **allocated(rule.workspace, map(ArgumentSpec.of, args)))
         finally:
             CURRENT.reset(token)
+
+    def _in_order(self, args, kwargs) -> tuple:
+        """Return the arguments by position, as the pullback gets them, with defaults for those in between."""
+        signature = inspect.signature(python_of(self._rule.value))
+        own = [p for name, p in signature.parameters.items() if name != "workspace"]
+        given = signature.replace(parameters=own).bind(*args, **kwargs)
+        given.apply_defaults()
+        if given.kwargs:
+            raise UnsupportedOperationError(
+                f"the rule {self._rule.name} has keyword-only arguments ({', '.join(given.kwargs)}): its "
+                "pullback gets arguments by position, so let them be given so"
+            )
+        return given.args
 
     def __repr__(self) -> str:
         return f"<primitive {self._rule.name}>"

@@ -1,0 +1,101 @@
+"""``static_argnums`` and ``static_argnames`` on every verb, and keyword arguments of primitives."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([0.5, 1.5, 2.5])
+
+
+def f(x, how, c=1.0):
+    assert type(how) in (str, list, tuple)  # it is what was given
+    return np.sum(getattr(np, how[0])(x)) * c if type(how) is tuple else np.sum(getattr(np, how)(x)) * c
+
+
+def elementwise(x, how):
+    return getattr(np, how)(x)
+
+
+VERBS = {
+    "grad": lambda f, how, **s: nt.grad(f, **s)(X, how),
+    "value_and_grad": lambda f, how, **s: nt.value_and_grad(f, **s)(X, how)[1],
+    "jacobian": lambda f, how, **s: nt.jacobian(f, **s)(X, how),
+    "hessian": lambda f, how, **s: nt.hessian(f, **s)(X, how),
+    "hvp": lambda f, how, **s: nt.hvp(f, **s)(X, how, X),
+    "derivative": lambda f, how, **s: nt.derivative(lambda x, how: f(x * X, how), **s)(2.0, how),
+    "jvp": lambda f, how, **s: nt.jvp(f, (X, how), (X, None), **s)[1],
+    "vjp": lambda f, how, **s: nt.vjp(f, X, how, **s)[1](1.0)[0],
+    "sparse_jacobian": lambda f, how, **s: nt.sparse_jacobian(f, **s)(X, how).toarray(),
+    "sparse_hessian": lambda f, how, **s: nt.sparse_hessian(f, **s)(X, how).toarray(),
+    "sparsity": lambda f, how, **s: nt.sparsity(f, X, how, **s).toarray(),
+    "batch": lambda f, how, **s: nt.batch(f, **s)(np.stack([X, X + 1]), how)[1],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_static_arguments(verb):
+    call = VERBS[verb]
+    for statics in ({"static_argnums": 1}, {"static_argnums": (1,)}, {"static_argnames": "how"}):
+        for how in ("sin", ("exp",), "square", "sin"):  # a tuple would be taken apart
+            expected = call(lambda x, _, how=how: f(x, how), None)
+            np.testing.assert_allclose(call(f, how, **statics), expected, rtol=1e-13)
+    inside = nt.jvp(lambda t: call(f, "sin", static_argnums=1) * t, (2.0,), (1.0,))
+    if verb not in ("sparse_jacobian", "sparse_hessian", "sparsity"):
+        np.testing.assert_allclose(inside[1], call(f, "sin", static_argnums=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("verb", ["jvp", "vjp"])
+def test_static_arguments_of_a_verb_inside_of_a_function(verb):
+    def outer(x):
+        if verb == "jvp":
+            return np.sum(nt.jvp(elementwise, (x, "sin"), (np.ones(3), None), static_argnums=1)[1])
+        return np.sum(nt.vjp(elementwise, x, "sin", static_argnums=1)[1](np.ones(3))[0])
+
+    np.testing.assert_allclose(nt.grad(outer)(X), -np.sin(X), rtol=1e-14)
+
+
+# ---- primitives
+
+
+def pullback(ybar, y, x, power, scale=1.0):
+    return ybar * scale * power * x ** (power - 1), None, None
+
+
+POWER = nt.primitive(lambda x, power, scale=1.0: scale * x**power, pullback=pullback)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: POWER(x, power=3.0, scale=2.0),
+        lambda x: POWER(x, scale=2.0, power=3.0),
+        lambda x: POWER(power=3.0, x=x, scale=2.0),
+        lambda x: 2.0 * POWER(x, power=3.0),
+        lambda x: POWER(x, 3.0, scale=2.0),
+    ],
+)
+def test_keyword_arguments_of_primitives(call):
+    np.testing.assert_allclose(call(X), 2.0 * X**3)
+    np.testing.assert_allclose(nt.grad(lambda x: np.sum(call(x)))(X), 6.0 * X**2, rtol=1e-14)
+    np.testing.assert_allclose(nt.hvp(lambda x: np.sum(call(x)))(X, np.ones(3)), 12.0 * X, rtol=1e-14)
+
+
+def test_keyword_arguments_and_memory():
+    def value(x, c, workspace):
+        return np.multiply(x, c, out=workspace.y)
+
+    product = nt.primitive(
+        value,
+        pullback=lambda ybar, y, x, c, workspace: (ybar * c, None),
+        workspace=lambda x, c: {"y": (x.shape, x.dtype)},
+    )
+    np.testing.assert_allclose(nt.grad(lambda x: np.sum(product(c=2.0, x=x)))(X), [2.0, 2.0, 2.0])
+
+
+def test_arguments_of_primitives_that_do_not_fit():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'how'"):
+        POWER(X, 2.0, how=3)
+    only = nt.primitive(lambda x, *, c: x * c, pullback=lambda ybar, y, x: (ybar,))
+    with pytest.raises(nt.UnsupportedOperationError, match=r"keyword-only arguments \(c\)"):
+        only(X, c=2.0)
