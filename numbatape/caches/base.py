@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import warnings
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ..config import Config
 from ..threads import Turn
+from ..trace import pytrees
 from .alone import one_at_a_time
 from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
 from .contract import check_same
@@ -19,6 +19,7 @@ from .front import Front
 from .program import Evaluator, Program, VariantWorkspace
 from .registry import clear_caches
 from .results import Layout
+from .shipping import Shipped
 
 
 def parameter_names(function) -> tuple[str, ...]:
@@ -48,6 +49,7 @@ class PreparedCache:
     """
 
     mode = "reverse"
+    choices: tuple[str, ...] = ()  # attributes that preparation was given besides
     serving: tuple[str, ...] = ()  # methods whose derivatives are the cache's own with `reuse_buffers`
 
     def __init__(self, program: Program, prepared: Flattened, given: tuple, kwargs: dict, names):
@@ -91,7 +93,8 @@ class PreparedCache:
 
     def clone(self):
         """Return a cache with the same tapes and workspaces of its own, for another thread."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other._turn = Turn()
         other._evaluator = Evaluator(self._program)
         other._space = other._evaluator.workspace(*self._first)  # the last call's may be a derivative's
@@ -99,6 +102,22 @@ class PreparedCache:
         other._keep_results()
         self._share(other)
         return other
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo):
+        return self.clone()
+
+    def __reduce__(self):
+        """Return what prepares the cache where it lands: the function travels, and is traced there."""
+        program, prepared = self._program, self._prepared
+        args, _ = pytrees.unflatten(prepared.outer, prepared.marks)
+        function, calls = program.function, program.function is _call_first
+        if calls:
+            function, *args = args
+        choices = {name: getattr(self, name) for name in self.choices}
+        given = Shipped(function), tuple(args), self._kwargs, program.config, calls
+        return _prepared_again, (type(self), *given, choices)
 
     def _keep_results(self) -> None:
         if self._program.config.reuse_buffers:
@@ -242,6 +261,12 @@ class PreparedCache:
             f"passes {program.config.passes}; tape {plan.tape.nbytes} bytes, plan {plan.nbytes} bytes, "
             f"workspace {self._space.nbytes} bytes>"
         )
+
+
+def _prepared_again(cls, shipped: Shipped, args, kwargs, config, include_callable, choices) -> PreparedCache:
+    cache = cls.prepare(shipped.function, args, kwargs, config, include_callable)
+    vars(cache).update(choices)
+    return cache
 
 
 def _call_first(function, *args, **kwargs):

@@ -29,6 +29,7 @@ class DerivativeCache(PreparedCache):
 
     mode = "forward"
     serving = ("push", "jacobian")
+    choices = ("lanes",)
     lanes = 1
 
     def _ready(self) -> None:

@@ -60,6 +60,7 @@ class Prepared:
 class SparseCache(PreparedCache, ABC):
     """Base of the sparse caches: compressed products of one derivative."""
 
+    choices = ("_given_pattern", "_check")
     _given_pattern = None
     _check = False
 

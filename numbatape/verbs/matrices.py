@@ -12,6 +12,7 @@ from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.hessian import blocks, full_hessian, hessian_outs
 from ..caches.registry import Caller, shelf_of
+from ..caches.shipping import Shipped
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
@@ -22,18 +23,30 @@ class JacobianFunction:
 
     __wrapped__: Callable
 
-    def __init__(self, f, call, mode: str):
+    def __init__(self, f, call, options: tuple):
         functools.update_wrapper(self, f)
-        self._call, self._mode = call, mode
+        self._call, self._options = call, options
+        self._mode = options[1]
         self.taken: str | None = None  # in the last call
 
     def __call__(self, *args, **kwargs):
         return self._call(*args, **kwargs)
 
+    def __reduce__(self):
+        return _jacobian_again, (Shipped(self.__wrapped__), *self._options)
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __repr__(self) -> str:
         name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
         how = f"auto, {self.taken or 'not called yet'}" if self._mode == "auto" else self._mode
         return f"<jacobian of {name}: {how}>"
+
+
+def _jacobian_again(shipped: Shipped, argnums, mode, holomorphic, static_argnums, static_argnames):
+    names = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return jacobian(shipped.function, argnums, mode, holomorphic, **names)
 
 
 def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=None, static_argnames=None):
@@ -113,7 +126,8 @@ def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, sta
 
         return dispatch((args, kwargs), outer, nested)
 
-    found = JacobianFunction(f, one_shot(f, shelf.idle(what), general), mode)
+    options = argnums, mode, holomorphic, static_argnums, static_argnames
+    found = JacobianFunction(f, one_shot(f, shelf.idle(what), general), options)
     return found
 
 

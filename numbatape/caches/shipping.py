@@ -1,0 +1,46 @@
+"""Functions on their way to another process: by name, or by value where cloudpickle is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import sys
+from collections.abc import Callable
+
+
+class Shipped:
+    """A function that pickles, if there is a way.
+
+    A function of a module goes by its name, as pickle sends functions; what was compiled by Numba by the
+    name of the dispatcher. A lambda or a local function needs cloudpickle.
+    """
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    def __reduce__(self):
+        function = _named(self.function)
+        try:
+            pickle.dumps(function)
+            return Shipped, (function,)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            if importlib.util.find_spec("cloudpickle") is not None:
+                import cloudpickle
+
+                return _landed, (cloudpickle.dumps(function),)
+            raise pickle.PicklingError(
+                f"{function!r} has no name that another process could import ({error}): define it at the "
+                "top of a module, or install cloudpickle, which sends lambdas and local functions by value"
+            ) from None
+
+
+def _landed(data: bytes) -> Shipped:
+    return Shipped(pickle.loads(data))
+
+
+def _named(function: Callable) -> Callable:
+    """Return the dispatcher that stands in a function's module under its name, or else the function."""
+    found = sys.modules.get(getattr(function, "__module__", None) or "")
+    for part in getattr(function, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found if getattr(found, "py_func", None) is function else function  # type: ignore[return-value]

@@ -1,0 +1,114 @@
+"""Caches pickle: the function travels by name, and is traced where it lands. Copies are clones."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.pickled_functions import Model, compiled, scalar, vector
+
+X = np.array([0.5, 1.5, 2.5])
+ROOT = Path(__file__).parents[1]
+
+
+def gradient_cache():
+    config = nt.Config(reuse_buffers=True)
+    return nt.prepare_gradient_cache(scalar, X, kwargs={"scale": 2.0}, config=config)
+
+
+def resized_cache():
+    return nt.prepare_gradient_cache(scalar, np.ones(2), config=nt.Config(fixed_sizes=True)).resize(X)
+
+
+CACHES = {
+    "gradient": (gradient_cache, lambda c: nt.value_and_gradient(c, X)),
+    "resized": (resized_cache, lambda c: nt.value_and_gradient(c, X)),
+    "compiled": (lambda: nt.prepare_gradient_cache(compiled, X), lambda c: nt.value_and_gradient(c, X)),
+    "callable": (
+        lambda: nt.prepare_gradient_cache(Model(X), X, include_callable=True),
+        lambda c: (*nt.value_and_gradient(c, X), nt.value_and_gradient(c, Model(2 * X), X)),
+    ),
+    "pullback": (
+        lambda: nt.prepare_pullback_cache(vector, X, nt.Constant(2.0)),
+        lambda c: (nt.value_and_pullback(c, X, X), nt.value_and_jacobian(c, X)),
+    ),
+    "lanes": (
+        lambda: nt.prepare_derivative_cache(vector, X, nt.Static(2), lanes=2),
+        lambda c: nt.value_and_derivative(c, (X, np.ones((2, 3)))),
+    ),
+    "hvp": (lambda: nt.prepare_hvp_cache(scalar, X), lambda c: nt.value_and_hvp(c, X, X)),
+    "Hessian": (lambda: nt.prepare_hessian_cache(scalar, X), lambda c: nt.value_gradient_and_hessian(c, X)),
+    "sparse": (
+        lambda: nt.prepare_sparse_jacobian_cache(vector, X, nt.Constant(3), pattern=np.eye(3), check=True),
+        lambda c: (nt.value_and_sparse_jacobian(c, X)[1].toarray(), c._check),
+    ),
+}
+
+
+def same(one, other):
+    if isinstance(one, (tuple, list)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    elif isinstance(one, Model):
+        same(one.weights, other.weights)
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", CACHES)
+@pytest.mark.parametrize("how", [lambda c: pickle.loads(pickle.dumps(c)), copy.copy, copy.deepcopy])
+def test_caches(name, how):
+    prepare, call = CACHES[name]
+    cache = prepare()
+    for _ in range(2):
+        expected = copy.deepcopy(call(cache))
+        made = how(cache)
+        assert type(made) is type(cache)
+        assert made._program.config == cache._program.config
+        for _ in range(3):
+            same(call(made), expected)
+        same(call(cache), expected)
+
+
+def test_in_another_process(tmp_path):
+    cache = gradient_cache()
+    (tmp_path / "cache").write_bytes(pickle.dumps(cache))
+    program = (
+        "import pickle, sys, numbatape as nt, numpy as np\n"
+        "cache = pickle.loads(open(sys.argv[1], 'rb').read())\n"
+        "print(nt.value_and_gradient(cache, np.array([1.0, 2.0]))[1][0].tolist())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[6.0, 24.0]"
+
+
+def test_a_lambda_needs_cloudpickle(monkeypatch):
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x), X)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(pickle.PicklingError, match=r"<lambda>.* has no name .*install cloudpickle"):
+        pickle.dumps(cache)
+    same(nt.value_and_gradient(copy.deepcopy(cache), X)[1], (np.ones(3),))
+
+
+def test_a_lambda_by_value():
+    pytest.importorskip("cloudpickle")
+    scale = 3.0
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x) * scale, X)
+    same(nt.value_and_gradient(pickle.loads(pickle.dumps(cache)), X)[1], (np.full(3, 3.0),))
+
+
+def test_verbs():
+    for verb in (nt.grad, nt.hessian, nt.jacobian):
+        made = verb(scalar)
+        same(copy.deepcopy(made)(X), made(X))
+    made = nt.jacobian(vector, mode="reverse", static_argnames="k")
+    again = pickle.loads(pickle.dumps(made))
+    assert repr(again) == repr(made)
+    same(again(X, 2.0), made(X, 2.0))
