@@ -171,6 +171,7 @@ VALUES = {
     "logsumexp": scipy.special.logsumexp,
     "logabsdet": lambda a: np.linalg.slogdet(a)[1],
     "detsign": lambda a: np.linalg.slogdet(a)[0],
+    "near_singular": lambda a: float(a.size > 0 and np.linalg.cond(a) > 1e6),
     "argsort": lambda x: np.argsort(x, stable=True),
     "take": lambda x, p: x[p.astype(int)],
     "take1": lambda x, p: x[p.astype(int)],

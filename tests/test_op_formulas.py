@@ -7,9 +7,11 @@ mpmath's derivative of the function; conventions exactly.
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import math
 import re
+import textwrap
 import types
 
 import mpmath as mp
@@ -18,7 +20,9 @@ import pytest
 import scipy.special as sc
 
 from numbatape.ops import BY_FUNCTION, OPS, Elementwise, find, resolve, scalars
-from numbatape.ops.table import BOOLEAN, OPERANDS
+from numbatape.ops.table import BOOLEAN, OPERANDS, UNKNOWN
+from numbatape.trace.nested.adjoint import SIDE
+from numbatape.trace.nested.formulas import SPECIAL as SPECIAL_HELPERS
 from tests.formulas import LANGUAGE, evaluate
 
 ROWS = [op for op in OPS if isinstance(op, Elementwise) and op.name != "cast"]
@@ -237,6 +241,8 @@ EXACT = {
     "expi": mp.ei,
     "exp1": mp.e1,
     "weigh": lambda x, y: x * y,
+    "strong_mul": lambda x, y: x * y,
+    "gap": lambda x, y: x - y,
     "addmul": lambda x, y, w: x + y * w,
     "addweigh": lambda x, y, w: x + y * w,
     "hurwitz": mp.zeta,
@@ -665,7 +671,7 @@ def test_second_order_convention(name, point, want):
 
 @by_name(ROWS)
 def test_formulas_keep_to_the_language(op):
-    texts = (op.value, *filter(None, op.partials), *op.second.values())
+    texts = (op.value, *filter(None, op.partials), *op.second.values(), *op.smooth.values())
     for text in texts:
         seconds = set(OPERANDS[: op.arity]) | {"d" + k for k in OPERANDS[: op.arity]} | {"z"}
         for node in ast.walk(ast.parse(text, mode="eval")):
@@ -678,6 +684,37 @@ def test_formulas_keep_to_the_language(op):
         assert all(op.partials[OPERANDS.index(k)] is not None for k in pair)
     assert len(op.domains) == op.arity
     assert not (op.hot and any("sc." in text for text in texts))
+
+
+def cases(tree, opaque=""):
+    """Return the cases of a formula, and of the helpers that are translated with it (early returns).
+
+    What opaque operands decide is no case of the others.
+    """
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.IfExp):
+            decides = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+            found += [] if decides <= set(opaque) else [node.body, node.orelse]
+        elif isinstance(node, ast.If):
+            found += [part.value for part in node.body if isinstance(part, ast.Return)]
+        elif isinstance(node, ast.Name) and node.id not in (*SPECIAL_HELPERS, "min", "max"):
+            helper = getattr(scalars, node.id, None)
+            if isinstance(helper, types.FunctionType):
+                found += cases(ast.parse(textwrap.dedent(inspect.getsource(helper))).body[0])
+    return found
+
+
+@by_name(ROWS)
+def test_cases_that_are_numbers_are_declared(op):
+    """A number has no derivative: where a partial becomes one, the row says that this is meant."""
+    for k, operand in enumerate(OPERANDS[: op.arity]):
+        formula = op.differentiable_partial(k)
+        if formula in (None, UNKNOWN) or SIDE.fullmatch(formula):
+            continue
+        its = cases(ast.parse(formula, mode="eval"), op.opaque)
+        constant = any(isinstance(part, ast.Constant) for part in its)
+        assert constant == (operand in op.steps), (op.name, operand, formula)
 
 
 @by_name(ROWS)
@@ -708,7 +745,9 @@ def test_every_differentiable_row_has_an_exact_function():
 
 def test_scalar_functions_are_used():
     texts = " ".join(
-        text for op in ROWS for text in (op.value, *filter(None, op.partials), *op.second.values())
+        text
+        for op in ROWS
+        for text in (op.value, *filter(None, op.partials), *op.second.values(), *op.smooth.values())
     )
     names = {name for name, f in vars(scalars).items() if isinstance(f, types.FunctionType)}
     for name in names:

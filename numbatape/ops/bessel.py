@@ -1,6 +1,6 @@
 """Bessel functions and their relatives: a row an op, operands x, y and result z.
 
-Derivatives by the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and 16.3. That for an order or another
+``smooth`` partials are those without a division by x, which cancels near 0 more with each derivative. Derivatives by the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and 16.3. That for an order or another
 parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
 """
 
@@ -23,12 +23,14 @@ def _spherical(name):
 
 # Bessel functions
 unary ("i0",        "sc.i0(x)",        ("sc.i0", np.i0), dx="sc.i1(x)", dxx="0.5*(z + sc.iv(2.0, x))", loop="sc.i0")
-unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1")
-unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e")
+unary ("i1",        "sc.i1(x)",        "sc.i1",       dx="sc.i0(x) - z/x if x != 0.0 else 0.5", dxx="0.75*z + 0.25*sc.iv(3.0, x)", loop="sc.i1", smooth={"x": "0.5*(sc.i0(x) + sc.iv(2.0, x))"})
+unary ("i0e",       "sc.i0e(x)",       "sc.i0e",      dx="-sign(x)*i0e_gap(x, z, sc.i1e(x))", dxx="2.0*math.fabs(dx) - sc.i1e(x)/x if x != 0.0 else 1.5", loop="sc.i0e",
+       smooth={"x": "-sign(x)*i0e_gap(x, z, sc.i1e(x)) if x != 0.0 else x*(1.5 + 35/48*x*x)"})
 unary ("i1e",       "sc.i1e(x)",       "sc.i1e",      dx="i0e_gap(x, sc.i0e(x), z) - z/x if x != 0.0 else 0.5",
-       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)", loop="sc.i1e")
+       dxx="1.75*z + 0.25*sc.ive(3.0, x) - sign(x)*(sc.i0e(x) + sc.ive(2.0, x)) if math.fabs(x) < 10.0 else i1e_bend(x, z, dx)", loop="sc.i1e",
+       smooth={"x": "0.5 + 0.9375*x*x if x == 0.0 else 0.5*(sc.i0e(x) + sc.ive(2.0, x)) - sign(x)*z if math.fabs(x) < 1.0 else i0e_gap(x, sc.i0e(x), z) - z/x"})
 unary ("j0",        "sc.j0(x)",        "sc.j0",       dx="-sc.j1(x)", dxx="0.5*(sc.jv(2.0, x) - z)", loop="sc.j0")
-unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1")
+unary ("j1",        "sc.j1(x)",        "sc.j1",       dx="sc.j0(x) - z/x if x != 0.0 else 0.5", dxx="0.25*(sc.jv(3.0, x) - 3.0*z)", loop="sc.j1", smooth={"x": "0.5*(sc.j0(x) - sc.jv(2.0, x))"})
 unary ("y0",        "sc.y0(x)",        "sc.y0",       POSITIVE, dx="-sc.y1(x)", dxx="-z - dx/x", loop="sc.y0")
 unary ("y1",        "sc.y1(x)",        "sc.y1",       POSITIVE, dx="sc.y0(x) - z/x", dxx="(1.0/(x*x) - 1.0)*z - dx/x", loop="sc.y1")
 unary ("k0",        "sc.k0(x)",        "sc.k0",       POSITIVE, dx="-sc.k1(x)", dxx="z - dx/x", loop="sc.k0")
@@ -47,7 +49,8 @@ binary("iv",        "sc.iv(x, y)",     "sc.iv",       POSITIVES, opaque="x", loo
        dy="0.5*(sc.iv(x - 1.0, y) + sc.iv(x + 1.0, y))", dyy="0.25*(sc.iv(x - 2.0, y) + 2.0*z + sc.iv(x + 2.0, y))")
 binary("ive",       "sc.ive(x, y)",    "sc.ive",      POSITIVES, opaque="x", loop="sc.ive",
        dy="0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) - sign(y)*z",
-       dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*2.0*dy - z")
+       dyy="0.25*(sc.ive(x - 2.0, y) + 2.0*z + sc.ive(x + 2.0, y)) - sign(y)*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + z",
+       smooth={"y": "0.5*(sc.ive(x - 1.0, y) + sc.ive(x + 1.0, y)) + (-sign(y) if y != 0.0 else y)*z"})
 binary("kv",        "sc.kv(x, y)",     "sc.kv",       POSITIVES, opaque="x", loop="sc.kv",
        dy="-0.5*(sc.kv(x - 1.0, y) + sc.kv(x + 1.0, y))", dyy="0.25*(sc.kv(x - 2.0, y) + 2.0*z + sc.kv(x + 2.0, y))")
 binary("kn",        "sc.kn(x, y)",     "sc.kn",       (BOOLEAN, POSITIVE), opaque="x", loop="sc.kn",
@@ -65,20 +68,24 @@ binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x",
 # Spherical, of whole order x >= 0, in y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
 binary("spherical_jn", "sc._spherical_jn__ld_d(x, y)", _spherical("spherical_jn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_jn__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
-       dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy if y != 0.0 else -1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0")
+       dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy if y != 0.0 else -1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0",
+       smooth={"y": "(x*sc._spherical_jn__ld_d(x - 1.0 if x > 0.0 else 0.0, y) - (x + 1.0)*sc._spherical_jn__ld_d(x + 1.0, y))/(2.0*x + 1.0)"})
 binary("spherical_yn", "sc._spherical_yn__ld_d(x, y)", _spherical("spherical_yn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_yn__ld_d(x + 1.0, y)", dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy")
 binary("spherical_in", "sc._spherical_in__ld_d(x, y)", _spherical("spherical_in"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z + sc._spherical_in__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
-       dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy if y != 0.0 else 1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0")
+       dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy if y != 0.0 else 1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0",
+       smooth={"y": "(x*sc._spherical_in__ld_d(x - 1.0 if x > 0.0 else 0.0, y) + (x + 1.0)*sc._spherical_in__ld_d(x + 1.0, y))/(2.0*x + 1.0)"})
 binary("spherical_kn", "sc._spherical_kn__ld_d(x, y)", _spherical("spherical_kn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_kn__ld_d(x + 1.0, y)", dyy="(x*(x + 1.0)/(y*y) + 1.0)*z - 2.0/y*dy")
 
 # Kelvin functions: (ber + i bei)'' + (ber + i bei)'/x = i (ber + i bei), and ker, kei alike
 unary ("ber",       "sc.ber(x)",       "sc.ber",      POSITIVE, dx="sc.berp(x)", dxx="-sc.bei(x) - dx/x if x != 0.0 else 0.0", loop="sc.ber")
 unary ("bei",       "sc.bei(x)",       "sc.bei",      POSITIVE, dx="sc.beip(x)", dxx="sc.ber(x) - dx/x if x != 0.0 else 0.5", loop="sc.bei")
-unary ("berp",      "sc.berp(x)",      "sc.berp",     POSITIVE, dx="-sc.bei(x) - z/x if x != 0.0 else 0.0", dxx="-sc.beip(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.berp")
-unary ("beip",      "sc.beip(x)",      "sc.beip",     POSITIVE, dx="sc.ber(x) - z/x if x != 0.0 else 0.5", dxx="sc.berp(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.beip")
+unary ("berp",      "sc.berp(x)",      "sc.berp",     POSITIVE, dx="-sc.bei(x) - z/x if x != 0.0 else 0.0", dxx="-sc.beip(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.berp",
+       smooth={"x": "-sc.bei(x) - z/x if math.fabs(x) > 0.3 else x*x*(x*x*x*x*(7/18432 - x*x*x*x*(11/176947200)) - 3/16)"})
+unary ("beip",      "sc.beip(x)",      "sc.beip",     POSITIVE, dx="sc.ber(x) - z/x if x != 0.0 else 0.5", dxx="sc.berp(x) - dx/x + z/(x*x) if x != 0.0 else 0.0", loop="sc.beip",
+       smooth={"x": "sc.ber(x) - z/x if math.fabs(x) > 0.3 else 0.5 - x*x*x*x*(5/384 - x*x*x*x*(1/163840))"})
 unary ("ker",       "sc.ker(x)",       "sc.ker",      POSITIVE, dx="sc.kerp(x)", dxx="-sc.kei(x) - dx/x", loop="sc.ker")
 unary ("kei",       "sc.kei(x)",       "sc.kei",      POSITIVE, dx="sc.keip(x)", dxx="sc.ker(x) - dx/x", loop="sc.kei")
 unary ("kerp",      "sc.kerp(x)",      "sc.kerp",     POSITIVE, dx="-sc.kei(x) - z/x", dxx="-sc.keip(x) - dx/x + z/(x*x)", loop="sc.kerp")

@@ -133,6 +133,30 @@ def factor_completely(v, u, n, p, q):
     return sign
 
 
+def pivots_are_small(v, a, n):
+    """Whether a factor's diagonal says that the matrix has no accurate inverse."""
+    largest = 0.0
+    smallest = math.inf
+    for i in range(n):
+        x = abs(v[a + i * (n + 1)])
+        largest = max(largest, x)
+        smallest = min(smallest, x)
+    return smallest == 0.0 or not smallest >= DEFICIENT * largest
+
+
+@array_op("near_singular", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
+class NearSingular:
+    """1 where `Det` takes the rank-revealing way, 0 elsewhere."""
+
+    def forward(v, o, a, n, sa0, sa1, s):
+        copy_matrix(v, s, v, a, sa0, sa1, n, n)
+        v[o] = 0.0
+        if n > 0:
+            getrf(v, s, n, s + n * n)
+            v[o] = 1.0 if pivots_are_small(v, s, n) else 0.0
+        return DONE
+
+
 @array_op("det", "(n,n)->()", np.linalg.det, scratch="2*n*n+2*n+1", cases=SQUARES, make=well_conditioned)
 class Det:
     """``Abar += zbar * cofactors(A)``, singular or not.
@@ -148,15 +172,8 @@ class Det:
         v[o] = 1.0
         if n > 0:
             getrf(v, s, n, p)
-            z = scaled_product(v, s, n, lu_sign(v, s, n, p))
-            largest = 0.0
-            smallest = math.inf
-            for i in range(n):
-                x = abs(v[s + i * (n + 1)])
-                largest = max(largest, x)
-                smallest = min(smallest, x)
-            v[o] = z
-            v[p + 2 * n] = 1.0 if z == 0.0 or smallest < DEFICIENT * largest else 0.0
+            v[o] = scaled_product(v, s, n, lu_sign(v, s, n, p))
+            v[p + 2 * n] = 1.0 if pivots_are_small(v, s, n) else 0.0
         return DONE
 
     def reverse(v, g, o, a, n, sa0, sa1, s):

@@ -22,6 +22,16 @@ def weigh(x, y):
     return np.where(np.equal(x, 0.0), np.zeros_like(y), np.multiply(x, y))[()]
 
 
+def strong_mul(x, y):
+    """A product that is zero where either factor is, whatever the other is."""
+    return np.where(np.logical_or(np.equal(x, 0.0), np.equal(y, 0.0)), 0.0, np.multiply(x, y))[()]
+
+
+def gap(x, y):
+    """The difference of two operands, zero between equal infinities."""
+    return np.where(np.equal(x, y), 0.0, np.subtract(x, y))[()]
+
+
 def addmul(x, y, w):
     """An addend and a product: what `numbatape.tape.fuse` makes of two one-cell instructions."""
     return np.add(x, np.multiply(y, w))
@@ -40,6 +50,8 @@ binary("add",          "x + y",                 np.add,                      dx=
 binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True)
 binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True)
 binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)))
+binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx="y if y != 0.0 else 0.0", dy="x if x != 0.0 else 0.0", dxy="1.0", edges=((0.0, np.inf), (np.nan, 0.0), (2.0, np.inf)))
+binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
 ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True)
 ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)))
 binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True)
@@ -63,24 +75,28 @@ unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fi
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 
 # Choices: the operand chosen gets the adjoint, ties share it; NaN is chosen by max and min, refused by fmax and fmin
-binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES)
-binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES)
-binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES)
-binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES)
+binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
+binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
+binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
+binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
 ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True)
 
-# Powers and roots
+# Powers and roots. For x, never a special case at y = 0, where the derivative's own derivative for y is 1/x; at
+# x = 0 the logarithm stands only where the second derivative is infinite with it (y = 1 for x, y <= 1 for y).
+POWER_FOR_X = ("0.0 if x == 0.0 and y == 0.0 else 1.0 + strong_mul(y - 1.0, math.log(x)) if x == 0.0 and y == 1.0 else "
+               "y*(z/x if x != 0.0 and 1e-290 < math.fabs(z) < 1e290 else math.pow(x, y - 1.0))")
+POWER_FOR_Y = "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else strong_mul(x, math.log(x)) if x == 0.0 and y > 0.0 else z*math.log(x)"
 binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), hot=True, loop="power",
        dx="power_slope(x, y, z)",
        dy="0.0 if x == 0.0 and y >= 0.0 else z*math.log(x)",
        dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
-       dxy="0.0 if x == 0.0 and y > 1.0 else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
-       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)",
+       dxy="0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
+       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", smooth={"x": POWER_FOR_X, "y": POWER_FOR_Y}, steps="xy",
        edges=((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0)))
 unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True)
 unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="sc.cbrt")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
-       dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0",
+       dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0", steps="xy",
        edges=((3e200, 4e200), (3e-200, 4e-200), (5e-324, 0.0), (np.inf, np.nan)))
 
 # Exponentials and logarithms
@@ -92,9 +108,10 @@ unary ("log2",         "math.log2(x)",          np.log2, POSITIVE,      dx="1.44
 unary ("log10",        "math.log10(x)",         np.log10, POSITIVE,     dx="0.4342944819032518/x", dxx="-dx/x", loop="log10")
 unary ("log1p",        "math.log1p(x)",         (np.log1p, "sc.log1p"), (-0.9, 4.0), dx="1.0/(1.0 + x)", dxx="-dx*dx", hot=True, loop="log1p")
 binary("logaddexp",    "logaddexp(x, y)",       np.logaddexp,  dx="logistic(x - y) if x != y else 0.5", dy="logistic(y - x) if x != y else 0.5",
-       dxx="dx*dy", dxy="-dx*dy", dyy="dx*dy", hot=True)
+       dxx="dx*dy", dxy="-dx*dy", dyy="dx*dy", hot=True, edges=TIES, smooth={"x": "logistic(gap(x, y))", "y": "logistic(gap(y, x))"})
 binary("logaddexp2",   "logaddexp2(x, y)",      np.logaddexp2, dx="logistic(0.6931471805599453*(x - y)) if x != y else 0.5", dy="logistic(0.6931471805599453*(y - x)) if x != y else 0.5",
-       dxx="0.6931471805599453*dx*dy", dxy="-0.6931471805599453*dx*dy", dyy="0.6931471805599453*dx*dy")
+       dxx="0.6931471805599453*dx*dy", dxy="-0.6931471805599453*dx*dy", dyy="0.6931471805599453*dx*dy", edges=TIES,
+       smooth={"x": "logistic(0.6931471805599453*gap(x, y))", "y": "logistic(0.6931471805599453*gap(y, x))"})
 
 # Trigonometric
 unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, loop="sin")

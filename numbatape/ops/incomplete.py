@@ -13,7 +13,7 @@ from .table import BOOLEAN, POSITIVE, POSITIVES, PROBABILITY, REAL, binary, tern
 
 
 def kolmogorov_derivative(n, x):
-    """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2 or 3."""
+    """The n-th derivative of ``scipy.special.kolmogorov``, n = 1, 2, ..."""
     import numpy as np
 
     from .scalars import kolmogorov_slope
@@ -103,10 +103,12 @@ def _student(t):
 
 
 _density, _slope, _bend, _log_x, _log_t = _student("y")
-binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", dx=_slope, dxx=_bend, dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}")
+binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", dx=_slope, dxx=_bend, dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}",
+       smooth={"x": f"{_slope} if y != 0.0 else y*{_density}*{_log_x}"})  # at 0 a betainc has an infinite slope
 _density, _slope, _bend, _log_x, _log_t = _student("z")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=f"-{_slope}/({_density})", dy=f"1.0/({_density})",
-       dxx=f"-{_bend}/({_density}) - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}")
+       dxx=f"-{_bend}/({_density}) - 2.0*dx*{_log_x} - dx*dx*{_log_t}", dxy=f"-dy*({_log_x} + dx*{_log_t})", dyy=f"-dy*dy*{_log_t}",
+       smooth={"x": f"-{_slope}/({_density}) if z != 0.0 else -z*{_log_x}"})
 
 # Noncentral chi-squared of (end, degrees of freedom, noncentrality), by its densities for more degrees
 def _chi2_density(more):
@@ -136,9 +138,13 @@ unary ("dawsn",     "sc.dawsn(x)",        "sc.dawsn",     loop="sc.dawsn",
 binary("expn",      "sc.expn(x, y)",      "sc.expn",      (BOOLEAN, POSITIVE), opaque="x", loop="sc.expn",
        dy="-sc.expn(x - 1.0, y) if x >= 1.0 else -z*(1.0 + 1.0/y)",
        dyy="sc.expn(x - 2.0, y) if x >= 2.0 else -dy*(1.0 + 1.0/y) if x >= 1.0 else z*(1.0 + 2.0/y + 2.0/(y*y))")
+_SPENCE = "1/10"
+for _k in range(9, 0, -1):  # -log(x)/(1 - x), in powers of 1 - x
+    _SPENCE = f"1/{_k} + (1.0 - x)*({_SPENCE})"
 unary ("spence",    "sc.spence(x)",       "sc.spence",    POSITIVE, loop="sc.spence",
        dx="math.log(x)/(1.0 - x) if x != 1.0 else -1.0",
-       dxx="(1.0/x + dx)/(1.0 - x) if math.fabs(1.0 - x) > 0.01 else 1/2 + (1.0 - x)*(2/3 + (1.0 - x)*(3/4 + (1.0 - x)*(4/5 + (1.0 - x)*(5/6 + (1.0 - x)*(6/7)))))")
+       dxx="(1.0/x + dx)/(1.0 - x) if math.fabs(1.0 - x) > 0.01 else 1/2 + (1.0 - x)*(2/3 + (1.0 - x)*(3/4 + (1.0 - x)*(4/5 + (1.0 - x)*(5/6 + (1.0 - x)*(6/7)))))",
+       smooth={"x": f"math.log(x)/(1.0 - x) if math.fabs(1.0 - x) > 0.03 else -({_SPENCE})"})
 
 # Elliptic integrals of the parameter m; near 0 the series of DLMF 19.5. Constant pi/8
 unary ("ellipk",    "sc.ellipk(x)",       "sc.ellipk",    PROBABILITY, loop="sc.ellipk",

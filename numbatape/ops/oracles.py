@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -51,11 +52,25 @@ SHAPED: dict[str, Callable] = {
 }
 
 
+def _near_singular(a):
+    from .determinants import DEFICIENT
+
+    if not a.size:
+        return 0.0
+    import scipy.linalg
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+        pivots = np.abs(np.diag(scipy.linalg.lu_factor(a, check_finite=False)[0]))
+    return float(pivots.min() == 0.0 or not pivots.min() >= DEFICIENT * pivots.max())
+
+
 # Ops without a NumPy function of the same signature.
 ORACLES: dict[str, Callable] = {
     "ldexp": lambda x, y: np.ldexp(x, np.asarray(y).astype(int)),
     "logsumexp": _logsumexp,
     "logabsdet": lambda a: np.linalg.slogdet(a)[1],
+    "near_singular": _near_singular,
     "detsign": lambda a: np.linalg.slogdet(a)[0],
     "solve_lower": _solve_triangular(True, False),
     "solve_upper": _solve_triangular(False, False),

@@ -1,8 +1,8 @@
 """Derivatives of regularised gamma and beta functions for their parameters: helpers, rows, texts.
 
 There is no closed form; series and continued fractions are differentiated term by term, to about
-1e-13 (relative) wherever the derivative itself does not cancel. Third derivatives are NaN: nothing has
-them, and the second ones may stand where they could be asked for.
+1e-13 (relative) wherever the derivative itself does not cancel. Nothing has third derivatives
+for parameters alone: they are refused where they are asked for, and not where a second one is computed.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
@@ -10,7 +10,7 @@ them, and the second ones may stand where they could be asked for.
 
 import numpy as np
 
-from .table import POSITIVE, POSITIVES, PROBABILITY, binary, ternary
+from .table import POSITIVE, POSITIVES, PROBABILITY, UNKNOWN, binary, ternary
 
 
 def gamma_text(n, a, x):
@@ -66,11 +66,11 @@ _FOR_B = "(math.log1p(-w) - sc.psi(y) + sc.psi(x + y))"
 
 _row("gammainc_a",  gamma_text(1, "x", "y"), dx=gamma_text(2, "x", "y"), dy=f"{_GAMMA_DENSITY}*(math.log(y) - sc.psi(x))",
      dxy="dy*(math.log(y) - sc.psi(x)) - dy/(math.log(y) - sc.psi(x))*zeta(2.0, x)", dyy=f"dy*((x - 1.0)/y - 1.0) + {_GAMMA_DENSITY}/y")
-_row("gammainc_aa", gamma_text(2, "x", "y"), dx="math.nan", dy="math.nan")
+_row("gammainc_aa", gamma_text(2, "x", "y"), dx=UNKNOWN, dy=f"{_GAMMA_DENSITY}*((math.log(y) - sc.psi(x))*(math.log(y) - sc.psi(x)) - zeta(2.0, x))")
 _row("betainc_a",   beta_text(1, 0, "x", "y", "w"), dx=beta_text(2, 0, "x", "y", "w"), dy=beta_text(1, 1, "x", "y", "w"), dw=f"{_BETA_DENSITY}*{_FOR_A}",
      second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, x))", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*zeta(2.0, x + y)", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) + {_BETA_DENSITY}/w"})
 _row("betainc_b",   beta_text(0, 1, "x", "y", "w"), dx=beta_text(1, 1, "x", "y", "w"), dy=beta_text(0, 2, "x", "y", "w"), dw=f"{_BETA_DENSITY}*{_FOR_B}",
      second={"xw": f"dw*{_FOR_A} + {_BETA_DENSITY}*zeta(2.0, x + y)", "yw": f"dw*{_FOR_B} + {_BETA_DENSITY}*(zeta(2.0, x + y) - zeta(2.0, y))", "ww": f"dw*((x - 1.0)/w - (y - 1.0)/(1.0 - w)) - {_BETA_DENSITY}/(1.0 - w)"})
-_row("betainc_aa",  beta_text(2, 0, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")
-_row("betainc_ab",  beta_text(1, 1, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")
-_row("betainc_bb",  beta_text(0, 2, "x", "y", "w"), dx="math.nan", dy="math.nan", dw="math.nan")
+_row("betainc_aa",  beta_text(2, 0, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_A} + zeta(2.0, x + y) - zeta(2.0, x))")
+_row("betainc_ab",  beta_text(1, 1, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_A}*{_FOR_B} + zeta(2.0, x + y))")
+_row("betainc_bb",  beta_text(0, 2, "x", "y", "w"), dx=UNKNOWN, dy=UNKNOWN, dw=f"{_BETA_DENSITY}*({_FOR_B}*{_FOR_B} + zeta(2.0, x + y) - zeta(2.0, y))")

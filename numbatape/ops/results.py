@@ -57,7 +57,8 @@ row("airy_bip",  "airy",   3, 4, REAL, "x*sc.airy__d_dddd_2(x)", "sc.airy__d_ddd
 # Sine and cosine integrals, DLMF 6.2; Fresnel's, DLMF 7.2. Constants 1/pi, pi/2, pi
 row("sine_integral",   "sici",   0, 2, REAL, "sinc(0.3183098861837907*x)", "x*sinc_bend(x)")
 row("cosine_integral", "sici",   1, 2, POSITIVE, "math.cos(x)/x", "-(math.sin(x) + dx)/x")
-row("sinh_integral",   "shichi", 0, 2, REAL, "math.sinh(x)/x if x != 0.0 else 1.0", "(math.cosh(x) - dx)/x if math.fabs(x) > 0.2 else x*(1/3 + x*x*(1/30 + x*x*(1/840 + x*x*(1/45360 + x*x/3991680))))")
+row("sinh_integral",   "shichi", 0, 2, REAL, "math.sinh(x)/x if x != 0.0 else 1.0", "(math.cosh(x) - dx)/x if math.fabs(x) > 0.2 else x*(1/3 + x*x*(1/30 + x*x*(1/840 + x*x*(1/45360 + x*x/3991680))))",
+    smooth={"x": "math.sinh(x)/x if math.fabs(x) > 0.3 else 1.0 + x*x*(1/6 + x*x*(1/120 + x*x*(1/5040 + x*x*(1/362880 + x*x/39916800))))"})
 row("cosh_integral",   "shichi", 1, 2, POSITIVE, "math.cosh(x)/x", "(math.sinh(x) - dx)/x")
 row("fresnel_sine",    "fresnel", 0, 2, REAL, "math.sin(1.5707963267948966*x*x)", "3.141592653589793*x*math.cos(1.5707963267948966*x*x)")
 row("fresnel_cosine",  "fresnel", 1, 2, REAL, "math.cos(1.5707963267948966*x*x)", "-3.141592653589793*x*math.sin(1.5707963267948966*x*x)")

@@ -9,8 +9,11 @@ integrals in `incomplete`.
 # ruff: noqa: E501  (a row is read as a line)
 # fmt: off
 
+import re
+
 import numpy as np
 
+from .elementwise import POWER_FOR_X, POWER_FOR_Y
 from .table import POSITIVE, POSITIVES, PROBABILITY, REAL, binary, unary
 
 
@@ -36,10 +39,16 @@ def erfc_integral_ratio(n, x):
 
 
 # Gamma family
+_TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x less whole turns
+_COSINE, _SINE = f"math.cos({_TURN})", f"0.3183098861837907*math.sin({_TURN})"
 unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.gammaln")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
 unary ("gamma",     "sc.gamma(x)",     "sc.gamma",    POSITIVE, dx="z*sc.psi(x)", dxx="dx*sc.psi(x) + z*zeta(2.0, x)", loop="sc.gamma")
-unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, dx="-z*sc.psi(x)", dxx="-dx*sc.psi(x) - z*zeta(2.0, x)", loop="sc.rgamma")
+# Left of 1/2 by reflection, gamma(1 - x) sin(pi x)/pi: no pole of psi at 0, -1, ...
+unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma",
+       dx=f"-z*sc.psi(x) if x > 0.5 else sc.gamma(1.0 - x)*({_COSINE} - sc.psi(1.0 - x)*{_SINE})",
+       dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
+       edges=((0.0,), (-1.0,), (-2.0,), (-0.5,), (1e-9,)))
 unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
 unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)", loop="sc.psi")
 unary ("trigamma",  "zeta(2.0, x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
@@ -84,22 +93,26 @@ unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533
        dxx="1.4142135623730951*dx*dx*erfc_ratio(1.0, -0.7071067811865476*z) if z < -3.0 else dx*(1.0 + z*dx)", loop="sc.ndtri_exp")
 
 # The logistic function
-unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True)
+unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dxx="-dx*math.tanh(0.5*x)", hot=True, smooth={"x": "z*logistic(-x)"})
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "sc.logit(x)",     "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx", loop="sc.logit")
 
-# Entropies: 0 log 0 is 0
+# Entropies: 0 log 0 is 0. Quotients as products, which keep their derivative for x at 0; a logarithm of the quotient
+# would have none for y there
+LOG_RATIO = "math.log1p((x - y)/y) if 0.5*y < x < 2.0*y else math.log(x) - math.log(y)"
 binary("xlogy",     "0.0 if x == 0.0 and y == y else x*math.log(y)",   "sc.xlogy",   (REAL, POSITIVE), dx="math.log(y)", dy="0.0 if x == 0.0 else x/y",
-       dxy="1.0/y", dyy="0.0 if x == 0.0 else -dy/y")
+       dxy="1.0/y", dyy="0.0 if x == 0.0 else -dy/y", smooth={"y": "strong_mul(x, 1.0/y)"})
 binary("xlog1py",   "0.0 if x == 0.0 and y == y else x*math.log1p(y)", "sc.xlog1py", (REAL, POSITIVE), dx="math.log1p(y)", dy="0.0 if x == 0.0 else x/(1.0 + y)",
-       dxy="1.0/(1.0 + y)", dyy="0.0 if x == 0.0 else -dy/(1.0 + y)")
+       dxy="1.0/(1.0 + y)", dyy="0.0 if x == 0.0 else -dy/(1.0 + y)", smooth={"y": "strong_mul(x, 1.0/(1.0 + y))"})
 unary ("entr",      "-x*math.log(x) if x > 0.0 else 0.0 if x == 0.0 else x*math.inf", "sc.entr", POSITIVE, dx="-1.0 - math.log(x)", dxx="-1.0/x")
 binary("rel_entr",  "sc.rel_entr(x, y)", "sc.rel_entr", POSITIVES, dx="1.0 + log_ratio(x, y)", dy="0.0 if x == 0.0 else -x/y",
-       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else -dy/y", loop="sc.rel_entr")
+       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else -dy/y", loop="sc.rel_entr",
+       smooth={"x": f"1.0 + ({LOG_RATIO})", "y": "-strong_mul(x, 1.0/y)"})
 binary("kl_div",    "sc.kl_div(x, y)", "sc.kl_div",   POSITIVES, dx="log_ratio(x, y)", dy="1.0 if x == 0.0 else (y - x)/y",
-       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else x/(y*y)", loop="sc.kl_div")
+       dxx="1.0/x", dxy="-1.0/y", dyy="0.0 if x == 0.0 else x/(y*y)", loop="sc.kl_div",
+       smooth={"x": LOG_RATIO, "y": "(y - x)/y if y != 0.0 else 1.0 - strong_mul(x, 1.0/y)"})
 binary("huber",     "sc.huber(x, y)",  "sc.huber",    (POSITIVE, REAL), loop="sc.huber",
-       dx="0.0 if math.fabs(y) <= x else math.fabs(y) - x", dy="y if math.fabs(y) <= x else x*sign(y)",
+       dx="0.0 if math.fabs(y) <= x else math.fabs(y) - x", dy="y if math.fabs(y) <= x else x*sign(y)", steps="x",
        dxx="0.0 if math.fabs(y) <= x else -1.0", dxy="0.0 if math.fabs(y) <= x else sign(y)", dyy="1.0 if math.fabs(y) <= x else 0.0")
 
 # Losses and transformations
@@ -117,8 +130,11 @@ binary("boxcox1p",  "sc.boxcox1p(x, y)", "sc.boxcox1p", (POSITIVE, REAL), loop="
        dxx="(y - 1.0)*math.exp((y - 2.0)*math.log1p(x))", dxy="math.log1p(x)*dx",
        dyy="math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y")
 binary("powm1",     "sc.powm1(x, y)",  "sc.powm1",    (POSITIVE, REAL), loop="sc.powm1",
-       dx="y*math.pow(x, y - 1.0)", dy="math.pow(x, y)*math.log(x)",
-       dxx="y*(y - 1.0)*math.pow(x, y - 2.0)", dxy="math.pow(x, y - 1.0)*(1.0 + y*math.log(x))", dyy="dy*math.log(x)")
+       dx="power_slope(x, y, math.pow(x, y))", dy="0.0 if x == 0.0 and y >= 0.0 else math.pow(x, y)*math.log(x)",
+       dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
+       dxy="0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
+       dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", steps="xy",
+       smooth={"x": re.sub(r"\bz\b", "math.pow(x, y)", POWER_FOR_X), "y": re.sub(r"\bz\b", "math.pow(x, y)", POWER_FOR_Y)})
 
 # Degrees: constants pi/180 and its square
 unary ("sindg",     "sc.sindg(x)",     "sc.sindg",    dx="0.017453292519943295*sc.cosdg(x)", dxx="-0.00030461741978670857*z", loop="sc.sindg")

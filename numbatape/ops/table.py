@@ -38,6 +38,8 @@ BOOLEANS = (BOOLEAN, BOOLEAN)
 # IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
 EXACT = frozenset(["copy", "neg", "add", "sub", "mul", "div", "reciprocal", "square", "abs", "sqrt"])
 
+UNKNOWN = "math.nan"  # as a partial: the tracer refuses to go on from there (numbatape.trace.unknown)
+
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
 
@@ -72,6 +74,12 @@ class Elementwise:
     opaque
         Operands whose derivative has no closed form (orders, degrees of freedom): the tracer refuses
         those that carry one.
+    smooth
+        ``{"x": ...}``: a partial as it is differentiated again, where the formula in ``partials`` has a
+        case (``... if x != y else 0.5``) whose own derivative is not the function's. The value is the same.
+    steps
+        Operands whose partial is a number in a case of its formula, in truth or by convention, so that its
+        derivative there is zero. A partial that has such a case and is not named here is a mistake.
     """
 
     name: str
@@ -84,6 +92,12 @@ class Elementwise:
     loop: str | None = None
     edges: tuple[tuple[float, ...], ...] = ()
     opaque: str = ""
+    smooth: dict[str, str] = field(default_factory=dict, hash=False)
+    steps: str = ""
+
+    def differentiable_partial(self, operand: int) -> str | None:
+        """Return the formula of a partial from which higher derivatives are made."""
+        return self.smooth.get(OPERANDS[operand], self.partials[operand])
 
     @property
     def arity(self) -> int:

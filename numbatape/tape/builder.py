@@ -70,6 +70,7 @@ class TapeBuilder:
         self.calls: list = []  # rules by the number that call instructions have as an operand
         self._layout_index: dict[Layout, int] = {self.layouts[0]: 0}
         self._scalar_literals: dict[tuple, int] = {}
+        self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
         self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
@@ -139,6 +140,8 @@ class TapeBuilder:
                 value = self._scalar_literals[key] = self.scalar(family, CONSTANT)
                 storage, offset, _ = self.values[value]
                 self.literals.append(Literal(storage, offset, data.flatten()))
+                if data.dtype == np.float64:
+                    self.numbers[value] = data[()]
             return value
         value = self.array(data.shape, family, CONSTANT)
         self.literals.append(Literal(self.values[value][0], 0, data.flatten()))

@@ -17,6 +17,7 @@ from .plain import strip
 from .primitives import contiguous, family_of
 from .sharing import note_inputs
 from .trace import CURRENT, Outside, Trace
+from .unknown import refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,8 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
     tape = trace.tape.freeze(
         tuple(outputs), merge=merge, fuse=passes, directions=trace.directions, forward=not trace.swept
     )
+    if trace.swept:
+        refuse_unknown(tape)
     kept = pytrees.unflatten(structure, noted)
     return Recording(
         tape,

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ...ops import OPCODE, OPS, Elementwise
-from ...ops.table import OPERANDS, ArrayOp
+from ...ops.table import OPERANDS, UNKNOWN, ArrayOp
 from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, MAIN, NONE, POOLS
 from ..array import TracedArray, new_traced
 from ..primitives import (
@@ -30,13 +30,14 @@ from ..primitives import (
     view,
 )
 from ..trace import Trace
+from ..unknown import unknown_derivative
 from . import calls, spectral  # noqa: F401  (they register themselves)
 from .formulas import condition_function, partial_function, select
-from .marks import weigh
+from .marks import strong_product, weigh
 from .pullbacks import PULLBACKS
 
 ADD = OPCODE["add"]
-SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
+SIDE = re.compile(r"(1\.0) if (.+) else 0\.0|([xy]) if \3 != 0\.0 else 0\.0")
 
 
 @functools.cache
@@ -189,16 +190,24 @@ class Adjoint:
                 self._add(number, part)
 
     def _known(self, formula: str, places: dict[str, int]) -> list:
-        """Return what a formula reads of x, y, w, z as traced arrays, None for the rest."""
+        """Return what a formula reads of x, y, w, z, None for the rest.
+
+        A literal is given as a number, so that a formula's cases are decided here and not on the tape.
+        """
         used = names_in(formula)
-        return [self._traced(places[x]) if x in used else None for x in (*OPERANDS, "z")]
+        return [self._number_or_traced(places[x]) if x in used else None for x in (*OPERANDS, "z")]
+
+    def _number_or_traced(self, value: int):
+        number = self.tape.numbers.get(value)
+        return self._traced(value) if number is None else number
 
     def _slope(self, op: Elementwise, operand: int, places: dict[str, int]):
         """Return a row's partial, recorded once however often its instruction is pulled back."""
         key = (places["z"], operand)
         slope = self.trace.slopes.get(key)
         if slope is None:
-            partial = op.partials[operand]
+            partial = op.differentiable_partial(operand)
+            assert partial is not None
             slope = partial_function(op.name, operand)(*self._known(partial, places))
             self.trace.slopes[key] = slope
         return slope
@@ -207,23 +216,24 @@ class Adjoint:
         """Return ``ct`` times the row's partial."""
         partial = op.partials[operand]
         assert partial is not None
+        if partial == UNKNOWN:
+            raise unknown_derivative(op, self.tape.line_table()[self.trace.differentiating])
         if partial == "1.0":
             return ct
         if partial == "-1.0":
             return -ct
         side = SIDE.fullmatch(partial)
+        if side and side[1]:
+            return select(condition_function(side[2])(*self._known(side[2], places)), ct, 0.0)
         if side:
-            condition = condition_function(side[2])(*self._known(side[2], places))
-            if side[1] != "1.0":
-                ct = weigh(ct, self._traced(places[side[1]]))
-            return select(condition, ct, 0.0)
+            return strong_product(ct, self._traced(places[side[3]]))
         slope = self._slope(op, operand, places)
         if ct.__class__ is float and ct == 1.0:
             return slope
-        if type(slope) is not TracedArray and np.ndim(slope) == 0:
+        if type(slope) is not TracedArray and np.ndim(slope) == 0 and np.isfinite(slope):
             return ct * float(slope)
         if self.either:
-            return select(condition_function("x != 0.0")(slope, None, None, None), weigh(ct, slope), 0.0)
+            return strong_product(ct, slope)
         if self.strong or op.name == "weigh":
             return weigh(ct, slope)
         return ct * slope

@@ -58,6 +58,9 @@ SPECIAL = {
     "hypot": np.hypot,
     "ldexp": lambda x, y: x * np.exp2(y),  # a literal exponent is a float on the tape
     "logistic": by_row("expit"),
+    "sinc": by_row("sinc"),
+    "gap": by_row("gap"),
+    "strong_mul": by_row("strong_mul"),
     "zeta": by_row("hurwitz"),
     "erfc_ratio": by_row("erfc_ratio"),
     "kolmogorov_slope": by_row("kolmogorov_slope"),
@@ -71,6 +74,18 @@ def select(condition, x, y):
     if type(condition) is not TracedArray and np.ndim(condition) == 0:
         return x if condition else y
     return np.where(condition, x, y)
+
+
+def both(x, y):
+    """``x and y``, entry by entry; one that is known to be false decides."""
+    known = [part for part in (x, y) if part.__class__ is not TracedArray and np.ndim(part) == 0]
+    return False if any(not part for part in known) else np.logical_and(x, y)
+
+
+def either(x, y):
+    """``x or y``, entry by entry; one that is known to be true decides."""
+    known = [part for part in (x, y) if part.__class__ is not TracedArray and np.ndim(part) == 0]
+    return True if any(known) else np.logical_or(x, y)
 
 
 class Namespace:
@@ -196,8 +211,8 @@ NAMES = Names(
         "math": Namespace(_math),
         "sc": Namespace(_scipy),
         "select": select,
-        "both": np.logical_and,
-        "either": np.logical_or,
+        "both": both,
+        "either": either,
     }
 )
 
@@ -207,7 +222,7 @@ def partial_function(name: str, operand: int):
     """Return ``(x, y, w, z) -> partial`` of an elementwise row with respect to an operand."""
     op = row(name)
     assert isinstance(op, Elementwise)
-    text = op.partials[operand]
+    text = op.differentiable_partial(operand)
     source = f"def partial({', '.join(OPERANDS)}, z):\n    return {text}\n"
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.FunctionDef)

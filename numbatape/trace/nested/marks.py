@@ -7,7 +7,7 @@ import numpy as np
 from ...ops import OPCODE
 from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, MAIN
 from ..array import TracedArray, new_traced, scalar_instruction
-from ..primitives import dims_of, elementwise, family_of
+from ..primitives import dims_of, elementwise, family_of, row
 from ..trace import Trace
 
 WEIGH = OPCODE["weigh"]
@@ -22,6 +22,13 @@ def weigh(ct, slope):
     if type(ct) is TracedArray or type(slope) is TracedArray:
         return elementwise("weigh", ct, slope)
     return np.where(np.equal(ct, 0.0), 0.0, np.multiply(ct, slope))
+
+
+def strong_product(x, y):
+    """Return ``x * y``, and zero wherever either is zero; its derivatives for both are not lost there."""
+    if x.__class__ is TracedArray or y.__class__ is TracedArray:
+        return elementwise("strong_mul", x, y)
+    return row("strong_mul").numpy[0](x, y)
 
 
 def mark(trace: Trace, leaf) -> TracedArray:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..primitives import array_instruction, dims_of, expand, stop_gradient, value_of
+from ...ops import oracle
+from ..primitives import array_instruction, dims_of, elementwise, expand, row, stop_gradient, value_of
 from .marks import weigh
 
 PULLBACKS: dict = {}
@@ -91,8 +92,11 @@ def cumsum(ct, z, operands, need):
 @pulls("logsumexp")
 def logsumexp(ct, z, operands, need):
     (x,) = operands
-    largest = stop_gradient(np.max(x, -1, keepdims=True)) if x.shape[-1] else 0.0
-    e = np.exp(x - np.where(np.isfinite(largest), largest, 0.0))
+    if x.shape[-1] == 0:
+        return (None,)
+    largest = stop_gradient(np.max(x, -1, keepdims=True))
+    # Infinite maxima share the adjoint like ties; where all is -inf nothing has any.
+    e = np.exp(np.where(largest == -np.inf, x, elementwise("gap", x, largest)))
     total = np.sum(e, -1)
     return (_last(ct / np.where(total == 0.0, 1.0, total)) * e,)
 
@@ -275,5 +279,13 @@ def logabsdet(ct, z, operands, need):
 
 @pulls("det")
 def det(ct, z, operands, need):
-    """``z A^-T``: a singular matrix raises LinAlgError here, in second derivatives alone."""
-    return (_both(ct * z) * transposed(np.linalg.inv(operands[0])),)
+    """``z A^-T``; near singular matrices the cofactors by themselves, which have derivatives there too."""
+    from ..matrix.determinants import cofactors
+
+    (a,) = operands
+    if a.shape[-1] == 0:
+        return (None,)
+    near = oracle(row("near_singular"))(value_of(a))
+    if np.any(array_instruction("near_singular", (stop_gradient(a),), near[()])):  # a guard
+        return (_both(ct) * np.astype(cofactors(a), a.dtype),)
+    return (_both(ct * z) * transposed(np.linalg.inv(a)),)

@@ -1,0 +1,63 @@
+"""Derivatives that nothing has: asked for while tracing, or by a reverse sweep over a finished tape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..ops import OPS, Elementwise
+from ..ops.table import UNKNOWN
+from ..tape.tape import ACTIVE, GUARD, POOLS, Tape
+
+RELATIVES = {
+    "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
+    "betainc": "betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them",
+}
+
+
+def unknown_derivative(op: Elementwise, line) -> UnsupportedOperationError:
+    """Return the error for a derivative of a row whose partial is `UNKNOWN`."""
+    function = op.name.split("_")[0]
+    return UnsupportedOperationError(
+        f"the derivative at {line} is a third one of scipy.special.{function} (of {RELATIVES[function]}) for "
+        "parameters alone: no formula for it is known. First and second ones are there, and any order "
+        "for the other arguments: pass the parameters as nt.Constant, or wrap them in nt.stop_gradient"
+    )
+
+
+# By row, the operands whose partial is not known: bits, as in an instruction's "active".
+_UNKNOWN = np.array(
+    [
+        sum(1 << k for k, partial in enumerate(op.partials) if partial == UNKNOWN)
+        if isinstance(op, Elementwise)
+        else 0
+        for op in OPS
+    ]
+)
+
+
+def refuse_unknown(tape: Tape) -> None:
+    """Raise if a reverse sweep over a tape would need a derivative that is not known."""
+    rows = np.flatnonzero(tape.code["op"] != GUARD)
+    op = tape.code["op"][rows] >> 1
+    if not np.any(tape.code["active"][rows] & _UNKNOWN[op]):
+        return
+    values = tape.values
+
+    def cell(value: int) -> tuple[int, int]:
+        storage = int(values["storage"][value])
+        return storage, int(values["offset"][value]) if storage < len(POOLS) else 0
+
+    # An operand may be active and yet depend on no input: a number that is differentiated inside.
+    depends = {cell(slot.value) for slot in tape.inputs if slot.level == ACTIVE}
+    for k, row in zip(rows, tape.code[rows], strict=True):
+        operands = [row[name] for name in ("a", "b", "c")]
+        reached = sum(
+            1 << j for j, value in enumerate(operands) if row["active"] >> j & 1 and cell(value) in depends
+        )
+        its = OPS[row["op"] >> 1]
+        if reached & _UNKNOWN[row["op"] >> 1]:
+            assert isinstance(its, Elementwise)
+            raise unknown_derivative(its, tape.line_of(k))
+        if reached:
+            depends.add(cell(row["out"]))
