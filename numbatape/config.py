@@ -37,7 +37,8 @@ class Config:
         mode, second order and products of matrices. Zero cotangents never do in elementwise rules.
     values : {"fast", "numpy"}
         "numpy": elementwise results have the bits of NumPy's (SciPy's) own function, whose inner loop
-        computes them. "fast": within 1.5 ulp of exact.
+        computes them; functions of ``math`` and powers of scalars have Python's. "fast": within 1.5 ulp
+        of exact.
     max_variants : int
         Traces a cache keeps (branches and sizes); the oldest go first.
     max_bytes : int, optional

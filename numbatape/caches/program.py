@@ -223,7 +223,9 @@ class Program:
             before = self.environment.generator_states()
             passes, strong = self.config.passes == "all", self.config.strong_zero
             choices = self.transform, passes, strong, self._data_integers, self.environment.foreign
-            recording = record(self.function, flat.inputs(), flat.rebuild, *choices)
+            recording = record(
+                self.function, flat.inputs(), flat.rebuild, *choices, values=self.config.values
+            )
             self._data_integers = recording.data_integers
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")

@@ -262,6 +262,16 @@ def array_op(name, signature, numpy=(), **options):
     return register
 
 
+def register_row(op: Op) -> None:
+    """Register a row that was made elsewhere."""
+    _rows.append(op)
+
+
+def registered(name: str) -> Op:
+    """Return a row that is there already."""
+    return next(op for op in _rows if op.name == name)
+
+
 def freeze() -> tuple[Op, ...]:
     """Return all rows in order; an op's opcode is its position."""
     names = [row.name for row in _rows]

@@ -181,6 +181,20 @@ def _require_divisor(ufunc, left, right) -> None:
             right._trace.guard(right != 0, "bool", True)
 
 
+def _power(left, right):
+    trace = (left if type(left) is TracedArray else right)._trace
+    if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
+        from .functions import math_bits
+
+        with failing(trace):
+            result = math_bits.power(left, right)
+        if result is not None:
+            if _is_weak(left) and _is_weak(right):
+                result._value = float(result._value)
+            return result
+    return _general(np.power, left, right)
+
+
 def _sparse(ufunc, left, right):
     traced = left if type(left) is TracedArray else right
     with failing(traced._trace):
@@ -248,10 +262,10 @@ class TracedArray(Methods, Reads):
         return other // self, other % self
 
     def __pow__(self, other, modulo=None):
-        return NotImplemented if modulo is not None else _general(np.power, self, other)
+        return NotImplemented if modulo is not None else _power(self, other)
 
     def __rpow__(self, other):
-        return _general(np.power, other, self)
+        return _power(other, self)
 
     def __matmul__(self, other):
         return _general(np.matmul, self, other)

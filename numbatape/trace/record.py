@@ -80,6 +80,7 @@ def record(
     strong: bool = False,
     data_integers: bool = True,
     foreign: bool = False,
+    values: str = "fast",
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -105,6 +106,8 @@ def record(
         Whether to try Python ints as data.
     foreign
         Whether the function may call code that reads files.
+    values
+        Whose bits elementwise results have (``Config.values``).
     """
     given = function, leaves, rebuild, transform, passes, strong, foreign
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
@@ -117,7 +120,7 @@ def record(
 
 def _record(function, leaves, rebuild, transform, passes, strong, foreign, data_integers) -> Recording:
     trace = Trace()
-    trace.strong = strong
+    trace.strong, trace.values = strong, values
     trace.swept = transform is None
     traced = []
     for leaf in leaves:

@@ -149,6 +149,7 @@ class Trace:
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
         self.integers = False  # whether there is a Python int among the arguments, see `integers`
+        self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero: products of matrices pass over zeros too
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`

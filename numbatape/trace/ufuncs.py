@@ -263,7 +263,7 @@ def power(x, y):
                 return elementwise("copy", x, value=value)
             if exponent == -1.0:
                 return elementwise("reciprocal", x, value=value)
-            if exponent == 3.0:
+            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's loop is no product
                 x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
                 return elementwise("mul", elementwise("square", x), x, value=value)
     return elementwise("power", x, y)

@@ -19,13 +19,14 @@ from numbatape.engine import Workspace, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.reference import Reference
 from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
+from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
 from numbatape.ops.table import BOOLEAN
 from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import array_instruction, elementwise
 from numbatape.trace.record import InputLeaf, record
 
-ROWS = [op for op in OPS if isinstance(op, Elementwise)]
+ROWS = [op for op in OPS if isinstance(op, Elementwise) and not op.name.startswith(PREFIX)]
 ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
 DTYPES = [np.float64, np.float32]
 # Second derivatives for parameters: the third ones are NaN.

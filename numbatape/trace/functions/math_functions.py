@@ -6,6 +6,7 @@ import numpy as np
 
 from ..array import TracedArray
 from ..primitives import elementwise
+from . import math_bits
 from .common import lift_all
 from .stand_ins import stands_for
 
@@ -40,6 +41,10 @@ def _guarded(result, *args):
 
 def _through_ufunc(name, ufunc):
     def call(*args):
+        if math_bits.wanted():
+            result = math_bits.exact(name, args)
+            if result is not None:
+                return _guarded(result, *args) if name in RAISING else result
         if len(args) > 2:  # math.hypot takes any number
             return np.linalg.norm(np.stack(lift_all(*args)))
         return _guarded(ufunc(*args), *args) if name in RAISING else ufunc(*args)
@@ -54,7 +59,10 @@ for _names in (dict(zip(UFUNCS, UFUNCS, strict=True)), RENAMED):
 
 def _through_row(name, row):
     def call(x):
-        return _guarded(elementwise(row, x), x) if name in RAISING else elementwise(row, x)
+        result = math_bits.exact(name, (x,)) if math_bits.wanted() else None
+        if result is None:
+            result = elementwise(row, x)
+        return _guarded(result, x) if name in RAISING else result
 
     return call
 
@@ -65,9 +73,15 @@ for _name, _row in ROWS.items():
 
 @stands_for("math", "log")
 def log(x, base=None):
+    logarithm = math_bits.logarithm if math_bits.wanted() else np.log
     if base is None:
-        return _guarded(np.log(x), x)
-    return _guarded(_guarded(np.log(x), x) / _guarded(np.log(base), base), x, base)
+        return _guarded(logarithm(x), x)
+    return _guarded(_guarded(logarithm(x), x) / _guarded(logarithm(base), base), x, base)
+
+
+@stands_for("math", "remainder")
+def remainder(x, y):
+    return math_bits.remainder(*lift_all(x, y))
 
 
 @stands_for("math", "ldexp")
@@ -93,7 +107,8 @@ def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
 @stands_for("math", "fsum")
 def fsum(seq):
     terms = lift_all(*seq)
-    return _guarded(np.sum(np.stack(terms)), *terms)
+    total = math_bits.total(terms) if math_bits.wanted() else np.sum(np.stack(terms))
+    return _guarded(total, *terms)
 
 
 @stands_for("math", "prod")
@@ -104,9 +119,12 @@ def prod(iterable, *, start=1):
 @stands_for("math", "dist")
 def dist(p, q):
     p, q = (np.stack(part) if isinstance(part, (list, tuple)) else part for part in (p, q))
+    if math_bits.wanted():
+        return math_bits.distance(*lift_all(p, q))
     return np.linalg.norm(p - q)
 
 
 @stands_for("math", "sumprod")
 def sumprod(p, q):
-    return np.dot(*(np.stack(part) if isinstance(part, (list, tuple)) else part for part in (p, q)))
+    p, q = (np.stack(part) if isinstance(part, (list, tuple)) else part for part in (p, q))
+    return math_bits.sum_of_products(*lift_all(p, q)) if math_bits.wanted() else np.dot(p, q)

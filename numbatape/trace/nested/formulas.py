@@ -78,13 +78,13 @@ def select(condition, x, y):
 
 def both(x, y):
     """``x and y``, entry by entry; one that is known to be false decides."""
-    known = [part for part in (x, y) if part.__class__ is not TracedArray and np.ndim(part) == 0]
+    known = [part for part in (x, y) if type(part) is not TracedArray and np.ndim(part) == 0]
     return False if any(not part for part in known) else np.logical_and(x, y)
 
 
 def either(x, y):
     """``x or y``, entry by entry; one that is known to be true decides."""
-    known = [part for part in (x, y) if part.__class__ is not TracedArray and np.ndim(part) == 0]
+    known = [part for part in (x, y) if type(part) is not TracedArray and np.ndim(part) == 0]
     return True if any(known) else np.logical_or(x, y)
 
 
