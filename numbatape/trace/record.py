@@ -109,7 +109,7 @@ def record(
     values
         Whose bits elementwise results have (``Config.values``).
     """
-    given = function, leaves, rebuild, transform, passes, strong, foreign
+    given = function, leaves, rebuild, transform, passes, strong, values, foreign
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
         with contextlib.suppress(Exception):
             recording = _record(*given, data_integers=True)
@@ -118,7 +118,9 @@ def record(
     return _record(*given, data_integers=False)
 
 
-def _record(function, leaves, rebuild, transform, passes, strong, foreign, data_integers) -> Recording:
+def _record(
+    function, leaves, rebuild, transform, passes, strong, values, foreign, data_integers
+) -> Recording:
     trace = Trace()
     trace.strong, trace.values = strong, values
     trace.swept = transform is None

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from ...ops.libm import FUNCTIONS, PREFIX, without_errors
+from ..array import TracedArray
 from ..primitives import elementwise, value_of
 from ..trace import CURRENT
 
