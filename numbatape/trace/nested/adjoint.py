@@ -228,10 +228,12 @@ class Adjoint:
         if side:
             return strong_product(ct, self._traced(places[side[3]]))
         slope = self._slope(op, operand, places)
+        if type(slope) is not TracedArray and np.ndim(slope) == 0:
+            slope = float(slope)  # of literals
         if ct.__class__ is float and ct == 1.0:
             return slope
-        if type(slope) is not TracedArray and np.ndim(slope) == 0 and np.isfinite(slope):
-            return ct * float(slope)
+        if slope.__class__ is float and np.isfinite(slope):
+            return ct * slope
         if self.either:
             return strong_product(ct, slope)
         if self.strong or op.name == "weigh":
