@@ -797,14 +797,15 @@ def test_other_threads_notice_nothing():
     assert seen[0].shape == (3,)
 
 
-POOL = types.SimpleNamespace(w=W)
+POOL = {k: W for k in range(200)}  # a long table is not looked into
 
 
 def test_what_is_not_reached_names_line_and_fix():
     with pytest.raises(
-        LeakError, match=r"test_reach.py:\d+ in W would drop .* use np.log\(x\) for math.log\(x\)"
+        LeakError,
+        match=r"test_reach.py:\d+ in W .*would drop .* reach it through POOL\[0\] .* use np.log\(x\)",
     ):
-        nt.grad(lambda x: np.sum(POOL.w(x) * x))(X)
+        nt.grad(lambda x: np.sum(POOL[0](x) * x))(X)
 
 
 def test_ten_helpers_cost_less_than_a_millisecond():

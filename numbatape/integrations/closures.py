@@ -8,12 +8,12 @@ the user's objects. `Opened` finds them, and puts others in their places.
 from __future__ import annotations
 
 import copy
-import functools
 import types
 
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
+from ..trace.holders import holder_of
 from ..trace.ownership import is_users_class
 from ..trace.plain import PlainArray
 from ..trace.trace import where_in_user_code
@@ -75,16 +75,14 @@ class Opened:
         def again(part):
             return self._copy(part, values, done)
 
-        if kind is types.FunctionType:
-            return _function(value, again, done)
-        if kind is functools.partial:
-            result = functools.partial(again(value.func), *map(again, value.args), **again(value.keywords))
-        elif kind is types.MethodType:
-            result = types.MethodType(again(value.__func__), again(value.__self__))
-        elif isinstance(value, dict):
-            result = copy.copy(value)
-            done[id(value)] = result
+        holder = holder_of(value, longest=None)
+        if kind is dict or (holder is None and isinstance(value, dict)):  # which may lead back to itself
+            result = done[id(value)] = copy.copy(value)
             result.update({key: again(part) for key, part in value.items()})
+        elif holder is not None:
+            result = holder.made(value, [again(part) for part in holder.parts(value)])
+        elif kind is types.FunctionType:
+            return _function(value, again, done)
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)
@@ -97,13 +95,12 @@ class Opened:
 
 def _behind(value) -> list:
     """Return what a traced value may hide in."""
+    holder = holder_of(value, longest=None)
+    if holder is not None:
+        return list(holder.parts(value))
     if type(value) is types.FunctionType:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
         return [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    if type(value) is functools.partial:
-        return [value.func, value.args, value.keywords]
-    if type(value) is types.MethodType:
-        return [value.__func__, value.__self__]
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, (list, tuple)):

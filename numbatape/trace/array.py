@@ -12,11 +12,11 @@ from weakref import ref
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from ..ops import OPCODE
 from ..tape.tape import ACTIVE, CONSTANT, F64, MAIN, NONE, PROLOGUE
 from .complex.array import combine as complex_combine
 from .complex.array import meets
+from .kinds import check_attribute, check_subscriptable, missing
 from .methods import Methods
 from .reads import Reads
 from .trace import failing, root_of, where_in_user_code
@@ -214,7 +214,10 @@ def _comparison(ufunc):
     def compare(self, other):
         if not _acceptable(other) or type(other) is integers.TracedInteger:
             return NotImplemented
-        return ufunc(self, other)
+        result = ufunc(self, other)
+        if self._value.__class__ is not float64 and _is_weak(self) and _is_weak(other):
+            result._value = bool(result._value)  # as Python's own comparison has it
+        return result
 
     return compare
 
@@ -333,6 +336,7 @@ class TracedArray(Methods, Reads):
             return indexing.getitem(self, key)
         except Exception:
             self._trace.failed = True
+            check_subscriptable(self)
             raise
 
     def __setitem__(self, key, value):
@@ -384,6 +388,7 @@ class TracedArray(Methods, Reads):
     def shape(self) -> tuple[int, ...]:
         """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
         if not isinstance(self._value, ndarray):
+            check_attribute(self, "shape")
             return ()
         if boxes.box_of(self) is not None:
             return self._value.shape
@@ -429,13 +434,7 @@ class TracedArray(Methods, Reads):
         if name in ("_id", "_level"):
             boxes.settle(self)
             return object.__getattribute__(self, name)
-        if hasattr(np.ndarray, name) and not name.startswith(
-            "__"
-        ):  # those are asked for to see if they exist
-            raise UnsupportedOperationError(
-                f"ndarray.{name} of a traced array at {where_in_user_code()} is not supported"
-            )
-        raise AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}")
+        raise missing(self, name, f"ndarray.{name} of a traced array")
 
 
 for _name, _ufunc in {

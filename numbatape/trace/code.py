@@ -1,4 +1,4 @@
-"""What a code object says: the names that it uses, where, and what it imports."""
+"""What a code object says: the names that it uses, where, what it imports, whether it writes to arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ import importlib.util
 import types
 
 _GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME"))
+IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+LOADS = {
+    dis.opmap[name]: kind
+    for name, kind in {
+        "LOAD_GLOBAL": "global",
+        **dict.fromkeys(("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"), "name"),
+        **dict.fromkeys(("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"), "cell"),
+    }.items()
+    if name in dis.opmap
+}
+ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
+STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
+STORE_ATTR = dis.opmap["STORE_ATTR"]
+PARTS = frozenset(("real", "imag", "flat"))  # attributes of arrays that may be assigned to
+IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  # type: ignore[attr-defined]
+WRITERS = frozenset(
+    ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
+)
 
 
 def inner(code: types.CodeType):
@@ -53,3 +71,65 @@ def line_of(code: types.CodeType, name: str) -> int:
             if instruction.argval == name and instruction.positions and instruction.positions.lineno:
                 return instruction.positions.lineno
     return code.co_firstlineno
+
+
+@functools.lru_cache(maxsize=10_000)
+def passed_on(code: types.CodeType) -> frozenset[str]:
+    """Return the names of globals and cells whose values code uses otherwise than for an attribute.
+
+    A module that only has attributes read, ``np.sin``, cannot get anywhere else.
+    """
+    found = set()
+    name, extended = None, 0
+    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        if op == dis.EXTENDED_ARG:
+            extended = (extended | arg) << 8
+            continue
+        if op == 0:  # a cache of the instruction before
+            continue
+        arg, extended = arg | extended, 0
+        if name is not None and op not in ATTRIBUTES:
+            found.add(name)
+        kind = LOADS.get(op)
+        name = None if kind is None else _loaded(code, kind, arg)
+    return frozenset(found).union(*(passed_on(c) for c in inner(code)))
+
+
+def _loaded(code: types.CodeType, kind: str, arg: int) -> str:
+    if kind == "cell":
+        return code._varname_from_oparg(arg)  # type: ignore[attr-defined]
+    return code.co_names[arg >> 1 if kind == "global" else arg]
+
+
+@functools.lru_cache(maxsize=10_000)
+def writes(code: types.CodeType) -> bool:
+    """Whether code may write to an array: stores, augmented assignments, ``out=``, known names."""
+    operations = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    binary = dis.opmap["BINARY_OP"]
+    return (
+        any(op in STORES or (op == binary and arg in IN_PLACE) for op, arg in operations)
+        or not WRITERS.isdisjoint(code.co_names)
+        or (STORE_ATTR in code.co_code[::2] and not PARTS.isdisjoint(code.co_names))
+        or any(isinstance(c, tuple) and "out" in c for c in code.co_consts)
+        or any(writes(c) for c in inner(code))
+    )
+
+
+@functools.lru_cache(maxsize=10_000)
+def imports(code: types.CodeType) -> bool:
+    """Whether code imports something when it runs."""
+    return IMPORT_NAME in code.co_code[::2] or any(map(imports, inner(code)))
+
+
+@functools.lru_cache(maxsize=10_000)
+def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
+    """Return the names of the globals that code assigns to."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
+
+
+@functools.lru_cache(maxsize=10_000)
+def assigns_attributes(code: types.CodeType) -> bool:
+    """Whether code may assign to attributes of itself, a function of that name."""
+    names = (*code.co_names, *code.co_freevars)
+    return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))

@@ -1,8 +1,6 @@
-"""Copies of the user's functions, classes and objects that refer to stand-ins.
+"""Copies of the user's functions that refer to stand-ins.
 
-The originals stay as they are. A class becomes a subclass whose members are copies, so that constructors,
-properties, static and class methods are reached; its objects become the class's own again when the trace ends
-(`restore`). A captured object becomes another of that subclass with the same attributes, not copies of them.
+The originals stay as they are. `numbatape.trace.copied_classes` is about classes and objects.
 """
 
 from __future__ import annotations
@@ -12,44 +10,28 @@ import contextlib
 import functools
 import inspect
 import types
+from operator import is_
 
 import numpy as np
 
-from . import pytrees
-from .code import names_of
+from .code import assigns_attributes, globals_assigned, imports
+from .copied_classes import CopiedClasses
 from .functions.vectorize import with_function
-from .ownership import is_users_function
+from .holders import holder_of
+from .modules import UsersModule
+from .ownership import is_users_function, is_users_module
 from .references import (
-    ATOMS,
-    CACHED,
+    MARK,
     Reach,
-    assigns_attributes,
-    fields_of,
-    functions_in,
-    globals_assigned,
-    helpers_of,
-    imports,
-    members_of,
+    is_atom,
+    lent_classes,
     python_function,
-    small,
+    used_globals,
     users_classes,
 )
-from .trace import current
 
 
-def copy_module(module: types.ModuleType, replaced: dict) -> types.ModuleType:
-    """Return a module with the same attributes but for the replaced ones.
-
-    A real module, so that looking up an attribute costs what it always does.
-    """
-    proxy = types.ModuleType(module.__name__, module.__doc__)
-    proxy.__dict__.update(vars(module))
-    proxy.__dict__.update(replaced)
-    proxy.__dict__["__getattr__"] = functools.partial(getattr, module)  # what is loaded later
-    return proxy
-
-
-class Copies:
+class Copies(CopiedClasses):
     """The copies made for one trace.
 
     Parameters
@@ -61,83 +43,77 @@ class Copies:
     """
 
     def __init__(self, known, again):
+        super().__init__()
         self.known, self._again = known, again
         self._functions: dict[int, object] = {}
         self._scopes: dict[int, dict] = {}
         self._cells: dict[int, types.CellType] = {}
         self._modules: dict[int, types.ModuleType] = {}
-        self._objects: dict[int, object] = {}
-        self._classes: dict[type, type] = {}
         self._kept: list = []  # originals, so that an id stays its own
 
     # ---- anything
 
     def value(self, value, names=None):
-        """Return what stands for a value in the copies; ``names`` are those that the code around it uses."""
-        if isinstance(value, ATOMS):
+        """Return what stands for a value in the copies.
+
+        Parameters
+        ----------
+        value
+            Anything that code of the user's refers to.
+        names
+            The names that this code uses, if nothing else can be asked of the value.
+        """
+        if is_atom(value):
             return value
         stand_in = self.known.stand_in(value)
         if stand_in is not None:
             return stand_in
-        if type(value) is np.vectorize:
-            return with_function(value, self.value(value.pyfunc, names))
-        if value.__class__ is types.ModuleType:
-            replaced, proxy = self.known.modules.get(id(value), (frozenset(), None))
-            if replaced and (names is None or not replaced.isdisjoint(names)):
-                return proxy
+        if type(value) is types.ModuleType:
             return self._module(value, names)
+        if type(value) is np.vectorize:
+            return with_function(value, self.value(value.pyfunc))
         helper = python_function(value)
         if helper is not None:
             return self.function(helper)
         found = self._objects.get(id(value))
         if found is None:
-            found = self._other(value)
-            self._objects[id(value)] = found
+            self._objects[id(value)] = value  # where it leads back to itself
             self._kept.append(value)
+            found = self._objects[id(value)] = self._other(value)
         return found
 
     def _other(self, value):
         """Return what stands for an object, a class, a method, a container."""
-        if value.__class__ is types.MethodType:
-            function, owner = (self.value(part) for part in functions_in(value))
-            same = function is value.__func__ and owner is value.__self__
-            return value if same or not callable(function) else types.MethodType(function, owner)
-        if value.__class__ is functools.partial:
-            parts = list(map(self.value, functions_in(value)))
-            if all(map(_is, parts, functions_in(value))):
+        holder = holder_of(value)
+        if holder is not None:
+            parts = holder.parts(value)
+            copies = [self.value(part) for part in parts]
+            if all(map(is_, copies, parts)):
                 return value
-            count = 1 + len(value.args)
-            keywords = dict(zip(value.keywords, parts[count:], strict=True))
-            return functools.partial(parts[0], *parts[1:count], **keywords)
-        if isinstance(value, CACHED) and functions_in(value):
-            inner = self.value(value.__wrapped__)  # with a cache of its own: traced values stay inside
-            return (
-                value
-                if inner is value.__wrapped__
-                else functools.lru_cache(**value.cache_parameters())(inner)
-            )
-        if small(value):
-            return self._container(value)
+            made = holder.made(value, copies)
+            self._objects[id(made)] = made
+            self._kept.append(made)
+            if holder.changed is not None:
+                self._note_container(value, made, parts, copies, holder)
+            return made
+        if lent_classes(value if isinstance(value, type) else type(value)):
+            self._lend(value)
+            return value
         if isinstance(value, type):
             return self.subclass(value) if self._needed(value) else value
-        if users_classes(type(value)):
-            return self._object(value)
-        return value
+        return self._object(value) if users_classes(type(value)) else value
 
-    def _container(self, value):
-        """Return a container of other entries; the same where none is replaced, or some may change."""
-        entries = list(small(value))
-        parts = list(map(self.value, entries))
-        if all(map(_is, parts, entries)):
-            return value
-        if value.__class__ is dict:
-            return dict(zip(value, parts, strict=True))
-        return value.__class__(parts)
-
-    def _needed(self, value) -> bool:
-        return bool(users_classes(value if isinstance(value, type) else type(value))) and Reach(value).needs(
-            self.known
-        )
+    def _module(self, module, names):
+        """Return what stands for a module: a copy of NumPy and its like, a view of one of the user's."""
+        replaced, proxy = self.known.modules.get(id(module), (frozenset(), None))
+        if replaced and (names is None or not replaced.isdisjoint(names)):
+            return proxy
+        if not is_users_module(module):
+            return module
+        found = self._modules.get(id(module))
+        if found is None:
+            found = self._modules[id(module)] = UsersModule(module, self.value)
+        return found
 
     # ---- functions
 
@@ -157,41 +133,44 @@ class Copies:
                 for name, cell in zip(code.co_freevars, cells, strict=True)
             )
         copy = types.FunctionType(code, scope, original.__name__, None, closure)
-        self._functions[id(original)] = result = self._writing_back(copy, original)
-        self._kept.append(original)
-        names = names_of(code)
+        result = self._writing_back(copy, original)
+        self._functions[id(original)] = self._functions[id(result)] = result
+        self._kept += original, result
         copy.__qualname__, copy.__doc__ = original.__qualname__, original.__doc__
         copy.__module__ = original.__module__
-        copy.__defaults__ = original.__defaults__ and tuple(
-            self.value(v, names) for v in original.__defaults__
-        )
+        copy.__defaults__ = original.__defaults__ and tuple(self.value(v) for v in original.__defaults__)
         if original.__kwdefaults__:
-            copy.__kwdefaults__ = {k: self.value(v, names) for k, v in original.__kwdefaults__.items()}
-        if assigns_attributes(code):
-            copy.__dict__ = original.__dict__  # its own, perhaps
-        else:
-            copy.__dict__.update(original.__dict__)
+            copy.__kwdefaults__ = {k: self.value(v) for k, v in original.__kwdefaults__.items()}
+        copy.__dict__ = self._attributes_of(original)
         if scope is not original.__globals__:
-            for name in names:
+            for name, asked in used_globals(original):
                 if name not in original.__globals__:
                     if name in self.known.builtins:
                         scope[name] = self.known.builtins[name]
                 elif name in scope:
                     value = original.__globals__[name]
-                    replaced = self.value(value, names)
+                    replaced = self.value(value, asked)
                     if replaced is not value:  # else another function's names may have replaced it
                         scope[name] = replaced
         for cell in cells or ():
             new = self._cells.get(id(cell), cell)
             if new is not cell:
-                new.cell_contents = self.value(cell.cell_contents, names)
+                new.cell_contents = self.value(cell.cell_contents)
         return result
+
+    def _attributes_of(self, original) -> dict:
+        """Return the attributes for the copy of a function: the same dictionary where none is replaced."""
+        own = original.__dict__
+        if not own or assigns_attributes(original.__code__):
+            return own
+        replaced = {name: self.value(value) for name, value in own.items()}
+        return own if all(map(is_, replaced.values(), own.values())) else replaced
 
     def _scope(self, original) -> dict:
         """Return the copy of a function's globals, which functions of one module share."""
         scope = self._scopes.get(id(original.__globals__))
         if scope is None:
-            scope = self._scopes[id(original.__globals__)] = dict(original.__globals__)
+            scope = self._scopes[id(original.__globals__)] = {**original.__globals__, MARK: True}
         if imports(original.__code__):
             scope["__builtins__"] = {**vars(builtins), "__import__": self._import}
         return scope
@@ -233,151 +212,9 @@ class Copies:
 
     def _replaces(self, value) -> bool:
         """Whether something may stand for a value; decided without making it, as it may refer back."""
-        return not isinstance(value, ATOMS) and (
+        return not is_atom(value) and (
             self.known.stand_in(value) is not None
-            or value.__class__ is types.ModuleType
+            or type(value) is types.ModuleType
             or python_function(value) is not None
             or Reach(value).needs(self.known)
         )
-
-    # ---- classes and objects
-
-    def _object(self, original):
-        """Return an object with the same attributes whose members are copies."""
-        cls = type(original)
-        if not hasattr(original, "__dict__") or cls not in users_classes(cls) or not self._needed(original):
-            return original
-        # Not of tuples and their like, which cannot be made without their contents.
-        with contextlib.suppress(TypeError):
-            made = self.subclass(cls)
-            result = object.__new__(made)
-            object.__setattr__(result, "__dict__", original.__dict__)
-            self._objects[id(original)] = result  # its attributes may lead back to it
-            self._note(result, cls)
-            for name, part in fields_of(original).items():
-                if self.value(part) is not part and not hasattr(cls, name):
-                    type.__setattr__(made, name, self._attribute(name))
-            return result
-        return original
-
-    def _attribute(self, name: str) -> property:
-        """Return what gives an attribute's stand-in, whoever assigns to it."""
-
-        def get(owner):
-            try:
-                return self.value(owner.__dict__[name])
-            except KeyError:
-                raise AttributeError(name) from None
-
-        def put(owner, value):
-            owner.__dict__[name] = value
-
-        def delete(owner):
-            del owner.__dict__[name]
-
-        return property(get, put, delete)
-
-    def adopt(self, objects) -> None:
-        """Let objects that the trace has made be of the stand-ins for their classes, until it ends."""
-        for each in objects:
-            cls = type(each)
-            if self._needed(cls):
-                object.__setattr__(each, "__class__", self.value(cls))
-                self._note(each, cls)
-
-    @staticmethod
-    def _note(made, cls: type) -> None:
-        """Note an object that is to be of its own class again."""
-        trace = current()
-        if trace is not None:
-            trace.stand_ins.append((made, cls))
-
-    def subclass(self, cls: type) -> type:
-        """Return a subclass with copied members; ``super()`` finds copies too."""
-        found = self._classes.get(cls)
-        if found is None:
-            made: dict[type, type] = {}
-            meta = _standing(type(cls))
-            for base in reversed(users_classes(cls)):
-                parents = (base, *reversed(made.values())) if base is cls else (base,)
-                body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
-                made[base] = meta(base.__name__, parents, {**body, "__numbatape_own__": base})
-            found = self._classes[cls] = made[cls]
-            for base, own in made.items():
-                for name, member in members_of(base).items():
-                    copy = self._member(member)
-                    if copy is not member:
-                        type.__setattr__(own, name, copy)
-                        if isinstance(copy, functools.cached_property):
-                            copy.__set_name__(own, name)
-        return found
-
-    def _member(self, member):
-        """Return what stands for what a class defines."""
-        if isinstance(member, (staticmethod, classmethod)):
-            function = self.value(member.__func__)
-            return member if function is member.__func__ else type(member)(function)
-        if member.__class__ is property:
-            functions = functions_in(member)
-            copies = [f and self.value(f) for f in functions]
-            return member if all(map(_is, copies, functions)) else property(*copies, member.__doc__)
-        if isinstance(member, functools.cached_property):
-            function = self.value(member.func)
-            return member if function is member.func else functools.cached_property(function)
-        return self.value(member)
-
-    def _module(self, module, names):
-        """Return a copy of a user's module, with copies of what code may use."""
-        copy = self._modules.get(id(module))
-        for name, helper in helpers_of(module, names).items():
-            replaced = self.value(helper, names)
-            if replaced is not helper:
-                if copy is None:
-                    copy = self._modules[id(module)] = copy_module(module, {})
-                copy.__dict__[name] = replaced
-        return module if copy is None else copy
-
-
-def _standing(meta: type) -> type:
-    """Return a metaclass for what stands for a class: it counts the class's objects as its own."""
-
-    class Standing(meta):  # type: ignore[misc, valid-type]
-        def __call__(self, *args, **kwargs):
-            made = super().__call__(*args, **kwargs)
-            trace, own = current(), self.__numbatape_own__
-            if trace is not None and type(made) is self:
-                trace.stand_ins.append((made, own))
-            return made
-
-        def __setattr__(self, name, value):
-            if name in vars(self):
-                super().__setattr__(name, value)
-            setattr(self.__numbatape_own__, name, value)  # whoever looks at the class must see it
-
-        def __delattr__(self, name):
-            if name in vars(self):
-                super().__delattr__(name)
-            delattr(self.__numbatape_own__, name)
-
-        def __instancecheck__(self, instance):
-            return isinstance(instance, self.__numbatape_own__)
-
-        def __subclasscheck__(self, other):
-            return issubclass(other, self.__numbatape_own__)
-
-    return Standing
-
-
-def _is(left, right) -> bool:
-    return left is right
-
-
-def restore(trace) -> None:
-    """Give the objects that a trace made back to their own classes."""
-    for made, cls in trace.stand_ins:
-        standing = type(made)
-        with contextlib.suppress(TypeError):  # a class whose objects are laid out in another way
-            object.__setattr__(made, "__class__", cls)
-        if standing is not cls:
-            pytrees.forget(standing)
-    trace.stand_ins.clear()

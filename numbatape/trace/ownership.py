@@ -59,14 +59,15 @@ def is_users_file(file: str, module: str | None = None) -> bool:
         return False
     if file.startswith("<"):
         made_for = getattr(sys.modules.get(module or ""), "__file__", None)
-        if top(module) in sys.stdlib_module_names - {"__main__"}:
-            return False
-        return made_for is None or made_for.startswith("<") or is_users_file(made_for, module)
+        if made_for is None or made_for.startswith("<") or module == "__main__":  # typed in a session
+            return top(module) not in sys.stdlib_module_names
+        return is_users_file(made_for, module)
     if top(module) in _adopted:
         return True
     return not (file.startswith(_ROOTS) or not FOLDERS.isdisjoint(file.split(os.sep)) or _is_installed(file))
 
 
+@functools.lru_cache(maxsize=10_000)
 def is_core_file(file: str) -> bool:
     """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's."""
     return file.startswith(_CORE)

@@ -16,7 +16,7 @@ LEAF = optree.tree_structure(0)
 OPAQUE: set[type] = set()
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
-_registered: set[type] = set()
+_registered: dict[int, type] = {}  # by id: what stands for a class equals it
 
 
 def opaque(cls):
@@ -67,7 +67,7 @@ def unflatten(structure, parts):
 def _register(leaf) -> bool:
     """Register the dataclass that a leaf is an instance of; False if it is none, or known."""
     cls = type(leaf)
-    if not dataclasses.is_dataclass(cls) or cls in _registered or cls in OPAQUE:
+    if not dataclasses.is_dataclass(cls) or id(cls) in _registered or cls in OPAQUE:
         return False
     names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
 
@@ -78,12 +78,11 @@ def _register(leaf) -> bool:
         return cls(**dict(zip(names, parts, strict=True)))
 
     optree.register_pytree_node(cls, apart, together, namespace=NAMESPACE)
-    _registered.add(cls)
+    _registered[id(cls)] = cls
     return True
 
 
 def forget(cls) -> None:
     """Let go of a dataclass that was made for one trace."""
-    if cls in _registered:
-        _registered.discard(cls)
+    if _registered.pop(id(cls), None) is not None:
         optree.unregister_pytree_node(cls, namespace=NAMESPACE)

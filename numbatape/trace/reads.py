@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
-from .trace import failing, is_stored, unreachable, where_in_user_code
+from .trace import LOGS, asked_by, failing, is_stored, unreachable
 
 
 class Reads:
@@ -58,13 +58,11 @@ class Reads:
     def __float__(self):
         outcome = float(self._value)
         if self._level == ACTIVE:
+            if asked_by(LOGS):
+                return outcome  # it goes nowhere else
             if is_stored():
                 raise self._unreachable()
-            raise self._leak(
-                "float(x)",
-                "math functions and assignment into an ordinary array (a[i] = x) call it: use np.log(x) "
-                "for math.log(x), np.stack or np.array for arrays of traced values",
-            )
+            raise self._leak("float(x)", "a number of shape () is x.reshape(()), of an array x[0]")
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return outcome
@@ -76,9 +74,9 @@ class Reads:
         raise self._leak("complex(x)", "build arrays with np.stack or np.array; x + 0j is complex")
 
     def _leak(self, what: str, hint: str) -> LeakError:
-        return LeakError(
-            f"{what} at {where_in_user_code()} would drop the derivative of a traced value; {hint}"
-        )
+        from .leaks import leak  # it needs the tables of stand-ins
+
+        return leak(self, what, hint)
 
     def __array__(self, dtype=None, copy=None):
         from .sparse_operands import answer_to_sparse_product  # it needs TracedArray
@@ -91,11 +89,7 @@ class Reads:
             return np.array(self._value, dtype)
         if is_stored():
             raise self._unreachable()
-        raise self._leak(
-            "np.asarray(x) (which np.array, np.full, assignment into an ordinary array and "
-            "functions outside NumPy's protocols call)",
-            "build arrays from traced values with np.stack, np.concatenate or np.where",
-        )
+        raise self._leak("np.asarray(x)", "build arrays with np.stack, np.concatenate or np.where")
 
     def _unreachable(self) -> LeakError:
         return LeakError(unreachable("an assignment"))

@@ -10,9 +10,11 @@ import numpy as np
 
 from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
-from . import copies, files, pytrees, randomness, scipy_bridge
+from . import files, pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
+from .copied_classes import restore
 from .integers import TracedInteger, lifted, settled
+from .leaks import explained
 from .plain import strip
 from .primitives import contiguous, family_of
 from .sharing import note_inputs
@@ -138,22 +140,26 @@ def _record(
         traced.append(TracedInteger(x) if type(value) is int else x)
     trace.integers = data_integers
     note_inputs(trace, traced, [leaf.value for leaf in leaves])
+    outer = CURRENT.get()
+    trace.copies = outer and outer.copies  # of what runs as a copy already
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
         with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
-            run = scipy_bridge.rebind(function, (args, kwargs))
+            run, args, kwargs = scipy_bridge.rebind_call(function, args, kwargs)
             result = (run if transform is None else transform(run))(*args, **kwargs)
-            copies.restore(trace)
+            restore(trace)
+            if trace.leak is not None:
+                raise trace.leak  # somebody caught it and took a way that the function does not take
             return _finish(trace, result, passes)
-    except (TypeError, ValueError) as error:
-        # NumPy reports what float(x) raised in ``a[0] = x`` as the cause of an error of its own.
-        if isinstance(error.__cause__, LeakError):
-            raise error.__cause__ from None
-        raise
+    except Exception as error:
+        found = explained(trace, error)
+        if found is error:
+            raise
+        raise found from None
     finally:
         CURRENT.reset(token)
-        copies.restore(trace)
+        restore(trace)
         trace.closed = True
 
 

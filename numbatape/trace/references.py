@@ -1,17 +1,21 @@
-"""What the user's code refers to: names, helpers, classes, objects; and whether it writes to arrays."""
+"""What the user's code refers to: names, helpers, classes, objects.
+
+What a single piece of code does (names, writes, imports) is in `numbatape.trace.codes`, what containers and
+wrappers hold in `numbatape.trace.holders`, whose code something is in `numbatape.trace.ownership`.
+"""
 
 from __future__ import annotations
 
-import dis
+import contextlib
 import enum
-import functools
 import types
 
 import numpy as np
 
 from . import ownership
 from .capture import NUMBERS, contents, module_of
-from .code import names_of
+from .code import imports, names_of, passed_on
+from .holders import HOLDERS, container_of, parts_of
 from .ownership import is_users_class, is_users_function
 
 ATOMS = (
@@ -22,32 +26,16 @@ ATOMS = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
 )
-CACHED = type(functools.lru_cache(len))
-CONTAINERS = frozenset((list, tuple, dict))
-SHORT = 100  # entries of a container that are looked at
+DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code that may use names it does not show
+MARK = "__numbatape_scope__"  # stands in the globals of copies
+LENT = (BaseException, enum.Enum)
+_EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.ndarray))
 _OF_CLASSES = frozenset(("__dict__", "__weakref__", "__class__", "__annotations__", "__dataclass_fields__"))
-IMPORT_NAME = dis.opmap["IMPORT_NAME"]
-STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
-STORE_ATTR = dis.opmap["STORE_ATTR"]
-PARTS = frozenset(("real", "imag", "flat"))  # attributes of arrays that may be assigned to
-IN_PLACE = {k for k, (name, _) in enumerate(dis._nb_ops) if "INPLACE" in name}  # type: ignore[attr-defined]
-WRITERS = frozenset(
-    ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
-)
 
 
-@functools.lru_cache(maxsize=10_000)
-def writes(code: types.CodeType) -> bool:
-    """Whether code may write to an array: stores, augmented assignments, ``out=``, known names."""
-    operations = zip(code.co_code[::2], code.co_code[1::2], strict=True)
-    binary = dis.opmap["BINARY_OP"]
-    return (
-        any(op in STORES or (op == binary and arg in IN_PLACE) for op, arg in operations)
-        or not WRITERS.isdisjoint(code.co_names)
-        or (STORE_ATTR in code.co_code[::2] and not PARTS.isdisjoint(code.co_names))
-        or any(isinstance(c, tuple) and "out" in c for c in code.co_consts)
-        or any(writes(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    )
+def is_atom(value) -> bool:
+    """Whether nothing is behind a value; members of enumerations may be numbers and have methods."""
+    return type(value) in _EXACT or (isinstance(value, ATOMS) and not isinstance(value, enum.Enum))
 
 
 def python_function(value) -> types.FunctionType | None:
@@ -55,83 +43,126 @@ def python_function(value) -> types.FunctionType | None:
 
     A library's function that has one of the user's in its closure, as decorators make them, counts too.
     """
-    if value.__class__ is not types.FunctionType:
+    if type(value) is not types.FunctionType:
         if not module_of(value).startswith("numba."):
             return None
         value = getattr(value, "py_func", None)
-        if value.__class__ is not types.FunctionType:
+        if type(value) is not types.FunctionType:
             return None
+    if MARK in value.__globals__:
+        return None  # a copy, or made by one
     if is_users_function(value):
         return value
     return value if any(map(_is_users_function, contents(value))) else None
 
 
 def _is_users_function(value) -> bool:
-    return value.__class__ is types.FunctionType and is_users_function(value)
+    return type(value) is types.FunctionType and MARK not in value.__globals__ and is_users_function(value)
 
 
 @ownership.decided
 def users_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases, in the order of lookup.
 
-    None where nothing can stand in for an object: exceptions are caught, and members of enumerations
-    compared, by class.
+    None where nothing can stand in for an object (`lent_classes`).
     """
-    if issubclass(cls, (BaseException, enum.Enum, type)):
+    if issubclass(cls, (*LENT, type)):
         return ()
-    own = tuple(base for base in cls.__mro__ if is_users_class(base))
-    return () if any("__init_subclass__" in vars(base) for base in own) else own
+    return tuple(base for base in cls.__mro__ if is_users_class(base))
+
+
+@ownership.decided
+def lent_classes(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among a class and its bases where nothing can stand in for an object.
+
+    Exceptions are caught, and members of enumerations compared, by class: `numbatape.trace.lending`.
+    """
+    return tuple(base for base in cls.__mro__ if is_users_class(base)) if issubclass(cls, LENT) else ()
+
+
+@ownership.decided
+def users_metaclasses(cls: type) -> tuple[type, ...]:
+    """Return the user's own classes among the metaclass of a class and its bases."""
+    return tuple(base for base in type(cls).__mro__ if is_users_class(base))
 
 
 def members_of(cls: type) -> dict[str, object]:
     """Return what a class of the user's defines itself: functions in any wrapping, and what code may use."""
-    return {k: v for k, v in vars(cls).items() if not isinstance(v, ATOMS) and k not in _OF_CLASSES}
+    return {k: v for k, v in vars(cls).items() if k not in _OF_CLASSES and not is_atom(v)}
 
 
-def functions_in(value) -> tuple:
-    """Return the functions inside of a method or a descriptor, and of what wraps one."""
-    if isinstance(value, (staticmethod, classmethod)):
-        return (value.__func__,)
-    if isinstance(value, property):
-        return value.fget, value.fset, value.fdel
-    if isinstance(value, functools.cached_property):
-        return (value.func,)
-    if type(value) is np.vectorize:
-        return (value.pyfunc,)
-    if isinstance(value, types.MethodType):
-        return value.__func__, value.__self__
-    if isinstance(value, functools.partial):
-        return value.func, *value.args, *value.keywords.values()
-    if isinstance(value, CACHED) and value.__wrapped__.__code__.co_argcount:
-        return (value.__wrapped__,)
-    return ()
-
-
-def small(value):
-    """Return the entries of a short list, tuple or dictionary, which may be functions."""
-    if value.__class__ in CONTAINERS and len(value) <= SHORT:
-        return value.values() if value.__class__ is dict else value
-    return ()
+def slots_of(cls: type) -> dict[str, object]:
+    """Return the slots of a class and its bases, by name."""
+    found: dict[str, object] = {}
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if type(member) is types.MemberDescriptorType:
+                found.setdefault(name, member)
+    return found
 
 
 def fields_of(value) -> dict[str, object]:
     """Return the attributes of an object of the user's that lead to something else."""
     fields = getattr(value, "__dict__", None)
-    if fields.__class__ is not dict:
-        return {}
-    return {k: v for k, v in fields.items() if not isinstance(v, ATOMS)}
+    found = dict(fields) if type(fields) is dict else {}
+    for name, slot in slots_of(type(value)).items():
+        with contextlib.suppress(AttributeError):  # nothing there yet
+            found[name] = slot.__get__(value)  # type: ignore[attr-defined]
+    return {k: v for k, v in found.items() if not is_atom(v)}
 
 
-def referents(function: types.FunctionType):
-    """Yield the values that a function refers to: globals by name, cells, defaults."""
+def contents_of(value) -> tuple:
+    """Return what an object of a class holds that is made of a container."""
+    kind = container_of(value)
+    return () if kind is None else HOLDERS[kind].parts(value)
+
+
+def used_globals(function: types.FunctionType):
+    """Yield ``(name, names)`` of the globals that a function may use, builtins too.
+
+    The second are the attributes that its code may ask of the global: None for any, as where it hands it on.
+    """
+    names, handed_on = names_of(function.__code__), passed_on(function.__code__)
+    if not names.isdisjoint(DYNAMIC):
+        for name in names.union(function.__globals__):
+            yield name, None
+    else:
+        for name in names:
+            yield name, None if name in handed_on else names
+
+
+def _referents(function: types.FunctionType):
+    """Yield ``(value, names)`` of what a function refers to: globals, cells, defaults, attributes.
+
+    The names are those that its code uses, None for what it may hand on to other code.
+    """
     if is_users_function(function):
         scope = function.__globals__
-        for name in names_of(function.__code__):
+        for name, asked in used_globals(function):
             if name in scope:
-                yield scope[name]
-        yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
-    yield from contents(function)
+                yield scope[name], asked
+        for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            yield value, None
+    for value in contents(function):
+        yield value, None
+    for value in vars(function).values():
+        yield value, None
+
+
+def _behind(value, names):
+    """Yield ``(value, names)`` of what anything but a function leads to."""
+    if type(value) is types.ModuleType:
+        for part in helpers_of(value, names).values():
+            yield part, names
+        return
+    parts = [*parts_of(value)]
+    if isinstance(value, type):
+        for cls in (*users_classes(value), *lent_classes(value), *users_metaclasses(value)):
+            parts += members_of(cls).values()
+    elif users_classes(type(value)) or lent_classes(type(value)):
+        parts += [type(value), *fields_of(value).values(), *contents_of(value)]
+    for part in parts:
+        yield part, None
 
 
 class Reach:
@@ -143,7 +174,7 @@ class Reach:
         The user's functions.
     others
         ``(value, names)`` of what else was met: the names are those that the code which refers to it uses,
-        None where no code does directly.
+        None where any may be used.
     """
 
     def __init__(self, *values):
@@ -153,34 +184,24 @@ class Reach:
         waiting = [(value, None) for value in values]
         while waiting:
             value, names = waiting.pop()
-            if isinstance(value, ATOMS):
+            if is_atom(value):
                 continue
-            is_module = value.__class__ is types.ModuleType
-            key = (id(value), names) if is_module else id(value)
+            key = (id(value), names) if type(value) is types.ModuleType else id(value)
             if key in seen:
                 continue
             seen.add(key)
             helper = python_function(value)
-            if helper is not None:
-                if helper is not value:
-                    self.others.append((value, names))
-                    if id(helper) in seen:
-                        continue
-                    seen.add(id(helper))
-                self.functions.append(helper)
-                used = names_of(helper.__code__)
-                waiting += [(part, used) for part in referents(helper)]
+            if helper is None:
+                self.others.append((value, names))
+                waiting += _behind(value, names)
                 continue
-            self.others.append((value, names))
-            if is_module:
-                waiting += [(part, names) for part in helpers_of(value, names).values()]
-                continue
-            parts = [*functions_in(value), *small(value)]
-            if isinstance(value, type):
-                parts += [part for cls in users_classes(value) for part in members_of(cls).values()]
-            elif users_classes(type(value)):
-                parts += [type(value), *fields_of(value).values()]
-            waiting += [(part, None) for part in parts]
+            if helper is not value:
+                self.others.append((value, names))
+                if id(helper) in seen:
+                    continue
+                seen.add(id(helper))
+            self.functions.append(helper)
+            waiting += _referents(helper)
 
     def needs(self, known) -> bool:
         """Whether something of it is replaced."""
@@ -192,37 +213,17 @@ class Reach:
                 return True
             if type(value) is np.vectorize:
                 return True
-            if value.__class__ is types.ModuleType:
+            if type(value) is types.ModuleType:
                 replaced, _ = known.modules.get(id(value), (frozenset(), None))
                 if replaced and (names is None or not replaced.isdisjoint(names)):
                     return True
         return False
 
 
-@functools.lru_cache(maxsize=10_000)
-def imports(code: types.CodeType) -> bool:
-    """Whether code imports something when it runs."""
-    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return IMPORT_NAME in code.co_code[::2] or any(map(imports, inner))
-
-
-@functools.lru_cache(maxsize=10_000)
-def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
-    """Return the names of the globals that code assigns to."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
-    return tuple(found.union(*(globals_assigned(c) for c in code.co_consts if isinstance(c, types.CodeType))))
-
-
-@functools.lru_cache(maxsize=10_000)
-def assigns_attributes(code: types.CodeType) -> bool:
-    """Whether code may assign to attributes of itself, a function of that name."""
-    names = (*code.co_names, *code.co_freevars)
-    return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))
-
-
 def helpers_of(module: types.ModuleType, names) -> dict:
     """Return what of a user's module code may use: functions, classes, objects, modules."""
-    if names is None or not ownership.is_users_module(module):
+    if not ownership.is_users_module(module):
         return {}
     found = vars(module)
-    return {n: found[n] for n in names if n in found and not isinstance(found[n], ATOMS)}
+    wanted = found if names is None else names
+    return {n: found[n] for n in wanted if n in found and not is_atom(found[n])}

@@ -10,26 +10,30 @@ NumPy, SciPy and the user's modules stay as they are, and other threads notice n
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import functools
 import sys
 import types
 from pathlib import Path
 
-import numpy as np
-
 from . import pytrees
 from .capture import module_of
-from .code import names_of
-from .copies import Copies, copy_module
-from .functions import outside, type_tests
+from .code import writes
+from .complex.arrays import is_traced
+from .copies import Copies
+from .functions import outside, reaching, type_tests  # noqa: F401  (they register themselves)
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
 from .functions.distributions import thaw
 from .functions.outside import OUTSIDE
 from .functions.stand_ins import PENDING, complete
 from .functions.vectorize import CLASSES
-from .references import ATOMS, Reach, users_classes, writes
+from .modules import copy_module
+from .ownership import adopt
+from .plain import is_plain
+from .references import Reach, is_atom, users_classes
+from .trace import current
 
 PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")  # that lead to modules with stand-ins; inner ones first
 
@@ -46,12 +50,12 @@ class Table:
     """
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
-        self.functions: dict[int, object] = {}
         self._distributions: dict[str, tuple] = {}
         self._originals: list = []  # kept, so that an id stays its object's
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         proxies = {}
         self.builtins = outside.BUILTINS | type_tests.BUILTINS
+        self.functions = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
         for name in loaded:
             found = complete(name) if name in PENDING else {}
             for key, make in OUTSIDE.get(name, {}).items():
@@ -104,54 +108,79 @@ def table(writes: bool = False) -> Table:
     return _table(tuple(name for name in {**PENDING, **OUTSIDE} if name in sys.modules), writes)
 
 
-def objects_in(tree):
-    """Yield the objects of the user's classes that are nodes of arguments."""
-    cls = tree.__class__
-    if cls in pytrees.OPAQUE or cls is np.ndarray:
+def nodes_in(tree):
+    """Yield ``(object, whether it is a node)`` of what is no number in arguments of a traced function.
+
+    Nodes are objects of the user's classes that the trace has made; leaves came as they are.
+    """
+    kind = type(tree)
+    if kind in pytrees.OPAQUE or is_traced(tree) or is_plain(tree) or is_atom(tree):
         return
-    if dataclasses.is_dataclass(cls) or hasattr(cls, "_fields"):
-        if users_classes(cls):
-            yield tree
-        names = cls._fields if hasattr(cls, "_fields") else [field.name for field in dataclasses.fields(cls)]
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+        if users_classes(kind):
+            yield tree, True
+        names = (
+            kind._fields if hasattr(kind, "_fields") else [field.name for field in dataclasses.fields(kind)]
+        )
         tree = [getattr(tree, name, None) for name in names]
     elif isinstance(tree, dict):
         tree = tree.values()
     elif not isinstance(tree, (list, tuple)):
+        yield tree, False
         return
     for part in tree:
-        if not isinstance(part, ATOMS):
-            yield from objects_in(part)
+        yield from nodes_in(part)
 
 
-def rebind(function, arguments=()):
-    """Return a function whose references to what would leak are replaced, or the function itself.
+def rebind(function):
+    """Return a function whose references to what would leak are replaced, or the function itself."""
+    return rebind_call(function, (), {})[0]
+
+
+def rebind_call(function, args, kwargs):
+    """Return a function and its arguments with what would leak replaced.
 
     Parameters
     ----------
     function
-        A plain function, a bound method, a ``functools.partial`` or a callable object; other
-        callables are returned as they are.
-    arguments
-        Containers of arguments that the trace has made; objects in them get stand-ins for their classes.
+        Anything that can be called.
+    args, kwargs
+        Arguments that the trace has made. Objects in them get stand-ins for their classes; functions, modules
+        and other static values are replaced.
     """
-    if isinstance(function, functools.partial):
-        inner = rebind(function.func, arguments)
-        same = inner is function.func
-        return function if same else functools.partial(inner, *function.args, **function.keywords)
-    stand_in = table().stand_in(function)
-    if stand_in is not None:
-        return stand_in
-    objects = list(objects_in(arguments))
-    reach = Reach(function, *map(type, objects))
-    if not reach.functions:
-        return function
+    found = list(nodes_in((args, kwargs)))
+    nodes = [value for value, is_node in found if is_node]
+    leaves = [value for value, is_node in found if not is_node]
+    adopt(function)
+    reach = Reach(function, *map(type, nodes), *leaves)
     may_write = any(writes(one.__code__) for one in reach.functions)
     known = table(may_write)
     if not reach.needs(known):
-        return function
-    copies = Copies(known, functools.partial(table, may_write))
-    copies.adopt(objects)
-    if isinstance(function, types.MethodType):
-        names = names_of(function.__func__.__code__)
-        return types.MethodType(copies.function(function.__func__), copies.value(function.__self__, names))
-    return copies.value(function)
+        return function, args, kwargs
+    trace = current()
+    copies = trace and trace.copies
+    if copies is None or copies.known is not known:
+        copies = Copies(known, functools.partial(table, may_write))
+        if trace is not None and trace.copies is None:
+            trace.copies = copies
+    copies.adopt(nodes)
+    if leaves:
+        args, kwargs = _replaced(args, copies), _replaced(kwargs, copies)
+    return copies.value(function), args, kwargs
+
+
+def _replaced(tree, copies):
+    """Return arguments with static values replaced, inside of containers too."""
+    if is_traced(tree) or is_plain(tree) or type(tree) in pytrees.OPAQUE:
+        return tree
+    if type(tree) in (list, tuple):
+        return type(tree)([_replaced(part, copies) for part in tree])
+    if type(tree) is dict:
+        return {key: _replaced(part, copies) for key, part in tree.items()}
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        for field in dataclasses.fields(tree):
+            part = getattr(tree, field.name, None)
+            if not is_atom(part) and not is_traced(part):
+                object.__setattr__(tree, field.name, _replaced(part, copies))
+        return tree
+    return copies.value(tree)

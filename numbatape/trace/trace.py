@@ -23,21 +23,30 @@ OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
 
 
+_core_files: dict[str, bool] = {}
+
+
 def user_frame():
     """Return the innermost frame of the user's code; of a library's where there is none of the user's."""
     frame = sys._getframe(1)
     outside = None
     while frame is not None:
         file = frame.f_code.co_filename  # a code object's own hash reads all of its bytecode
-        if ownership.is_users_file(file, frame.f_globals.get("__name__")):
-            return frame
-        if outside is None and not ownership.is_core_file(file):
-            outside = frame
+        core = _core_files.get(file)
+        if core is None:
+            core = _core_files[file] = ownership.is_core_file(file)
+        if not core:
+            if ownership.is_users_file(file, frame.f_globals.get("__name__")):
+                return frame
+            outside = outside or frame
         frame = frame.f_back
     return outside or sys._getframe(1)
 
 
-def _asked_by(modules: tuple[str, ...]) -> bool:
+LOGS = ("logging", "warnings", "traceback", "reprlib")
+
+
+def asked_by(modules: tuple[str, ...]) -> bool:
     """Whether code of some module of the standard library is between here and the user's code."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("numbatape"):
@@ -93,6 +102,12 @@ class Outside(NamedTuple):
     what: str
     file: str
     line: int
+
+
+def standing(value):
+    """Return what stands for a value in the trace of this thread."""
+    trace = current()
+    return value if trace is None or trace.copies is None else trace.copies.value(value)
 
 
 class failing:
@@ -156,6 +171,10 @@ class Trace:
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
         self.captured: set[int] = set()  # whose memory literals were made of, by id
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
+        self.leak: LeakError | None = None  # the first one, whoever caught it
+        self.containers: list = []  # (container, its copy, entries of both, how to change it)
+        self.lent: list = []  # (class, name) of members that are behind a switch
+        self.copies = None  # what gives stand-ins for the user's values, `numbatape.trace.copies.Copies`
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
@@ -293,7 +312,7 @@ class Trace:
 
         What is written to a log goes nowhere else.
         """
-        if self.closed or _asked_by(("logging", "warnings", "traceback", "reprlib")):
+        if self.closed or asked_by(LOGS):
             return
         if level == CONSTANT:
             self.pin_constants()

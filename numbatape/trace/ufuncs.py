@@ -66,7 +66,7 @@ def dispatch(ufunc, method, inputs, kwargs):
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
-    if any(x.__class__ is list or x.__class__ is tuple for x in inputs):
+    if any(type(x) is list or type(x) is tuple for x in inputs):
         trace = functions.find_trace(*inputs)
         inputs = tuple(functions.lift(trace, x) if functions.find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)

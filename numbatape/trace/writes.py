@@ -23,7 +23,7 @@ from .trace import root_of, unreachable, where_in_user_code
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
     key, item = integers.settled(key), integers.lifted(item)
-    trace = find_trace(target, item, *(key if key.__class__ is tuple else (key,)))
+    trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
             target._value[strip(key)] = strip(item)
@@ -71,7 +71,7 @@ def setitem(x: TracedArray, key, item) -> None:
     trace.check_open()
     if x._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
-    keys = key if key.__class__ is tuple else (key,)
+    keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
         from .scatters import write_at  # it is made of assignments
 
@@ -82,7 +82,7 @@ def setitem(x: TracedArray, key, item) -> None:
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))
         expose(ordinary)
-    if item.__class__ is list or item.__class__ is tuple:
+    if type(item) is list or type(item) is tuple:
         x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
     shared = is_shared(trace, root_of(x._value))
@@ -112,7 +112,7 @@ def set_parts(z: TracedComplex, key, item) -> None:
     z._trace.check_open()
     if z._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{z.dtype.name}' object does not support item assignment")
-    keys = key if key.__class__ is tuple else (key,)
+    keys = key if type(key) is tuple else (key,)
     if any(type(k) is TracedComplex for k in keys):
         z._value[plain(key)]  # NumPy's error
     parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
@@ -121,7 +121,7 @@ def set_parts(z: TracedComplex, key, item) -> None:
 
 
 def _is_whole(k) -> bool:
-    return k is Ellipsis or (k.__class__ is slice and k == slice(None))
+    return k is Ellipsis or (type(k) is slice and k == slice(None))
 
 
 def _is_entry(x, keys) -> bool:

@@ -7,10 +7,11 @@ from operator import index
 
 import numpy as np
 
-from ...errors import LeakError, UnsupportedOperationError
+from ...errors import LeakError
 from ...tape.tape import ACTIVE, CONSTANT
+from ..kinds import check_attribute, missing
 from ..methods import Methods
-from ..trace import failing, is_stored, unreachable, where_in_user_code
+from ..trace import failing, is_stored, unreachable
 
 
 def _operator(ufunc):
@@ -31,10 +32,14 @@ def combine(ufunc, *operands):
     """Return what Python's operator gives: of Python's own numbers one of these, weakly typed (NEP 50)."""
     result = ufunc(*operands)
     if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
-        return arrays.adopted(result, result._value.item()) if type(result) is TracedComplex else result
+        if type(result) is TracedComplex:
+            return arrays.adopted(result, result._value.item())
+        if ufunc in COMPARISONS and hasattr(result, "_value"):
+            result._value = bool(result._value)
     return result
 
 
+COMPARISONS = (np.equal, np.not_equal)
 WEAK = (complex, float, int, bool)
 
 
@@ -201,11 +206,7 @@ class TracedComplex(Methods):
             return np.array(self._value, dtype)
         if is_stored():
             raise LeakError(unreachable("an assignment"))
-        raise self._leak(
-            "np.asarray(z) (which assignment into an ordinary array and functions outside NumPy's protocols "
-            "call)",
-            "build arrays from traced values with np.stack, np.concatenate or np.where",
-        )
+        raise self._leak("np.asarray(z)", "build arrays with np.stack, np.concatenate or np.where")
 
     def __hash__(self):
         raise self._leak("hash(z)", "a traced value can be no key of a dict or a cache")
@@ -214,9 +215,9 @@ class TracedComplex(Methods):
         raise self._leak("pickling z", "return it instead of storing it")
 
     def _leak(self, what: str, hint: str) -> LeakError:
-        return LeakError(
-            f"{what} at {where_in_user_code()} would drop the derivative of a traced value; {hint}"
-        )
+        from ..leaks import leak  # it needs the tables of stand-ins
+
+        return leak(self, what, hint)
 
     def item(self, *args):
         return complex(self[args] if args else self.reshape(()))
@@ -226,6 +227,7 @@ class TracedComplex(Methods):
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
+        check_attribute(self, "shape")
         for part in (self._re, self._im):
             if part is not None:
                 shape = part.shape
@@ -245,11 +247,7 @@ class TracedComplex(Methods):
         return np.swapaxes(self, -1, -2)
 
     def __getattr__(self, name):
-        if hasattr(np.ndarray, name) and not name.startswith("__"):
-            raise UnsupportedOperationError(
-                f"ndarray.{name} of a complex traced array at {where_in_user_code()} is not supported"
-            )
-        raise AttributeError(f"traced arrays, like NumPy's, have no attribute {name!r}")
+        raise missing(self, name, f"ndarray.{name} of a complex traced array")
 
 
 def _in_place(ufunc):

@@ -13,6 +13,7 @@ from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..complex.array import TracedComplex
+from ..leaks import implicit, solver_above
 from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..trace import where_in_user_code
 
@@ -125,6 +126,11 @@ def unsupported(name: str) -> UnsupportedOperationError:
     known = sorted(full_name(f) for f in HANDLED)
     near = difflib.get_close_matches(name, known, 3, 0.6)
     works = f"; supported and close: {', '.join(near)}" if near else ""
+    solver = solver_above()
+    if solver:
+        return UnsupportedOperationError(
+            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {implicit(solver)}"
+        )
     return UnsupportedOperationError(
         f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
         "it works when they come as nt.Constant"

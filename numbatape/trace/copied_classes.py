@@ -1,0 +1,304 @@
+"""What stands for the user's classes and objects while a function is traced.
+
+A class becomes a subclass whose members are copies, so that constructors, properties, static and class
+methods are reached; its objects become the class's own again when the trace ends (`restore`). A captured
+object becomes another of that subclass with the same attributes, not copies of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+from operator import is_not
+
+from . import lending, pytrees
+from .holders import HOLDERS, Holder, container_of, keys_of
+from .references import (
+    Reach,
+    fields_of,
+    lent_classes,
+    members_of,
+    slots_of,
+    users_classes,
+    users_metaclasses,
+)
+from .trace import current
+
+
+class CopiedClasses:
+    """The part of `numbatape.trace.copies.Copies` that is about classes and objects."""
+
+    def __init__(self):
+        self._objects: dict[int, object] = {}
+        self._classes: dict[type, type] = {}
+        self._metaclasses: dict[type, type] = {}
+        self._own: dict[int, object] = {}  # the object that another one stands for, by the latter's id
+        self._attributes: set[tuple] = set()
+        self._lent: set[type] = set()
+
+    def _needed(self, value) -> bool:
+        cls = value if isinstance(value, type) else type(value)
+        if type(cls) in self._metaclasses.values():
+            return False  # it stands for another one, or is derived from one that does
+        return bool(users_classes(cls)) and Reach(value).needs(self.known)
+
+    # ---- objects
+
+    def _object(self, original):
+        """Return an object with the same attributes whose members are copies."""
+        cls = type(original)
+        if cls not in users_classes(cls) or not self._needed(original):
+            return original
+        # Not of compiled classes, which cannot be made like this.
+        with contextlib.suppress(TypeError):
+            made = self.subclass(cls)
+            holder, result = self._like(original, made)
+            if hasattr(original, "__dict__"):
+                object.__setattr__(result, "__dict__", original.__dict__)
+            self._objects[id(original)] = result  # its attributes may lead back to it
+            self._own[id(result)] = original
+            self._objects[id(result)] = result
+            self._note(result, cls)
+            if holder is not None and holder.changed is not None:
+                self._fill(original, result, holder)
+            slots = slots_of(cls)
+            for name, part in fields_of(original).items():
+                if name not in slots and self.value(part) is not part:
+                    self._redirect(made, name, _Entry(name))
+            for name, slot in slots.items():
+                self._redirect(made, name, slot)
+            return result
+        return original
+
+    def _like(self, original, made: type):
+        """Return an empty object of a class, and how to fill it; a tuple has its contents from the start."""
+        kind = container_of(original)
+        if kind is None:
+            return None, object.__new__(made)
+        if kind is tuple:
+            return None, tuple.__new__(made, map(self.value, original))
+        return HOLDERS[kind], kind.__new__(made)
+
+    def _redirect(self, made: type, name: str, place) -> None:
+        """Let an attribute give what stands for it, whoever assigns to it."""
+        if (made, name) in self._attributes:
+            return
+        self._attributes.add((made, name))
+        own = self._own
+
+        def get(owner):
+            return self.value(place.__get__(own.get(id(owner), owner)))
+
+        def put(owner, value):
+            place.__set__(own.get(id(owner), owner), value)
+
+        def delete(owner):
+            place.__delete__(own.get(id(owner), owner))
+
+        type.__setattr__(made, name, property(get, put, delete))
+
+    def adopt(self, objects) -> None:
+        """Let objects that the trace has made be of the stand-ins for their classes, until it ends."""
+        for each in objects:
+            cls = type(each)
+            if self._needed(cls):
+                object.__setattr__(each, "__class__", self.value(cls))
+                self._note(each, cls)
+
+    @staticmethod
+    def _note(made, cls: type) -> None:
+        """Note an object that is to be of its own class again."""
+        trace = current()
+        if trace is not None:
+            trace.stand_ins.append((made, cls))
+
+    def _fill(self, original, made, holder: Holder) -> None:
+        """Put what stands for the contents of a container into another, and note it for `restore`."""
+        before = holder.parts(original)
+        now = [self.value(part) for part in before]
+        holder.changed(made, holder.made(original, now))  # type: ignore[misc]
+        self._note_container(original, made, before, now, holder)
+
+    @staticmethod
+    def _note_container(original, made, before, now, holder: Holder) -> None:
+        trace = current()
+        if trace is not None:
+            trace.containers.append((original, made, before, now, holder))
+
+    def _lend(self, value) -> None:
+        """Let code of this trace reach the members of a class for which nothing can stand in."""
+        trace = current()
+        cls = value if isinstance(value, type) else type(value)
+        for base in lent_classes(cls) if trace is not None else ():
+            if base in self._lent:
+                continue
+            self._lent.add(base)
+            fields: dict[str, object] = {}
+            if issubclass(base, enum.Enum):
+                for member in base:
+                    fields |= fields_of(member)
+            for name, part in fields.items():
+                if self.value(part) is not part:
+                    lending.lend(trace, base, name, lending.FieldSwitch(name))
+            for name, member in members_of(base).items():
+                of_enum = name.startswith("_") and name.endswith("_") and name[1] != "_"
+                if not of_enum and self.value(member) is not member:
+                    lending.lend(trace, base, name, lending.switch_for(member))
+
+    # ---- classes
+
+    def subclass(self, cls: type) -> type:
+        """Return a subclass with copied members; ``super()`` finds copies too."""
+        found = self._classes.get(cls)
+        if found is None:
+            made: dict[type, type] = {}
+            meta = self._metaclass(cls)
+            own = users_classes(cls)
+            quiet = any("__init_subclass__" in vars(base) for base in own)
+            for base in reversed(own):
+                parents = (base, *reversed(made.values())) if base is cls else (base,)
+                parents = (_shield(), *parents) if quiet else parents
+                body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
+                body["__numbatape_own__"] = base
+                if users_metaclasses(cls):  # whose constructor would note a class that is none of the user's
+                    made[base] = type.__new__(meta, base.__name__, parents, body)
+                else:
+                    made[base] = meta(base.__name__, parents, body)
+            found = self._classes[cls] = made[cls]
+            for base, own_members in made.items():
+                self._put_members(own_members, base)
+        return found
+
+    def _put_members(self, made: type, base: type) -> None:
+        for name, member in members_of(base).items():
+            copy = self.value(member)
+            if copy is not member:
+                type.__setattr__(made, name, copy)
+                if isinstance(copy, functools.cached_property):
+                    copy.__set_name__(made, name)
+
+    def _metaclass(self, cls: type) -> type:
+        """Return what stands for the metaclass of a class, with copies of the user's members."""
+        meta = type(cls)
+        found = self._metaclasses.get(meta)
+        if found is None:
+            found = self._metaclasses[meta] = _standing(meta)
+            for base in reversed(users_metaclasses(cls)):
+                self._put_members(found, base)
+        return found
+
+    def metaclass_behind(self, meta: type) -> type:
+        """Return the metaclass that another one stands for."""
+        return next((own for own, made in self._metaclasses.items() if made is meta), meta)
+
+
+class _Entry:
+    """An attribute in the dictionary of an object, behind which that of its class may stand."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __get__(self, owner, cls=None):
+        try:
+            return owner.__dict__[self._name]
+        except KeyError:
+            return self._of_class(owner)
+
+    def _of_class(self, owner):
+        for base in type(owner).__mro__:
+            found = vars(base).get(self._name)
+            if found is not None and "__numbatape_own__" not in vars(base):
+                return found.__get__(owner, type(owner)) if hasattr(type(found), "__get__") else found
+        raise AttributeError(f"{type(owner).__name__!r} object has no attribute {self._name!r}")
+
+    def __set__(self, owner, value):
+        owner.__dict__[self._name] = value
+
+    def __delete__(self, owner):
+        try:
+            del owner.__dict__[self._name]
+        except KeyError:
+            raise AttributeError(self._name) from None
+
+
+def _shield() -> type:
+    """Return a base that keeps a class's ``__init_subclass__`` from hearing of what stands for the class."""
+
+    class Shield:
+        __slots__ = ()
+
+        def __init_subclass__(cls, **options):
+            if "__numbatape_own__" not in vars(cls):
+                super().__init_subclass__(**options)
+
+    return Shield
+
+
+def _standing(meta: type) -> type:
+    """Return a metaclass for what stands for a class: it counts the class's objects as its own.
+
+    A class that the function derives from one of these is a class like any other.
+    """
+
+    class Standing(meta):  # type: ignore[misc, valid-type]
+        def __call__(self, *args, **kwargs):
+            made = super().__call__(*args, **kwargs)
+            trace, own = current(), _own(self)
+            if trace is not None and own is not None and type(made) is self:
+                trace.stand_ins.append((made, own))
+            return made
+
+        def __setattr__(self, name, value):
+            own = _own(self)
+            if own is None or name in vars(self):
+                super().__setattr__(name, value)
+            if own is not None:
+                setattr(own, name, value)  # whoever looks at the class must see it
+
+        def __delattr__(self, name):
+            own = _own(self)
+            if own is None or name in vars(self):
+                super().__delattr__(name)
+            if own is not None:
+                delattr(own, name)
+
+        def __instancecheck__(self, instance):
+            own = _own(self)
+            return super().__instancecheck__(instance) if own is None else isinstance(instance, own)
+
+        def __subclasscheck__(self, other):
+            own = _own(self)
+            return super().__subclasscheck__(other) if own is None else issubclass(other, own)
+
+        def __eq__(self, other):  # tables may be keyed by class
+            own = _own(self)
+            return self is other or (own is not None and getattr(other, "__numbatape_own__", other) is own)
+
+        def __hash__(self):
+            return type.__hash__(_own(self) or self)
+
+    return Standing
+
+
+def _own(standing: type) -> type | None:
+    """Return the class that another one stands for."""
+    return vars(standing).get("__numbatape_own__")
+
+
+def restore(trace) -> None:
+    """Give the objects that a trace made back to their own classes, and what was written to their owners."""
+    for original, made, before, now, holder in reversed(trace.containers):
+        parts = holder.parts(made)
+        if len(parts) != len(now) or any(map(is_not, parts, now)) or keys_of(original) != keys_of(made):
+            own = {id(copy): part for part, copy in zip(before, now, strict=True)}
+            holder.changed(original, holder.made(made, [own.get(id(part), part) for part in parts]))
+    trace.containers.clear()
+    for made, cls in trace.stand_ins:
+        standing = type(made)
+        with contextlib.suppress(TypeError):  # a class whose objects are laid out in another way
+            object.__setattr__(made, "__class__", cls)
+        if standing is not cls:
+            pytrees.forget(standing)
+    trace.stand_ins.clear()
+    lending.give_back(trace)

@@ -1,0 +1,177 @@
+"""Holders, which are containers, methods, descriptors and wrappers: their parts, and making them anew.
+
+What is behind a function is found, and put together again from other parts, by this table: by the copies that
+run while tracing (`numbatape.trace.copies`), by who asks what they reach (`numbatape.trace.references`), and
+by who looks for traced values in closures (`numbatape.integrations.closures`).
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SHORT = 100  # entries of a container that are looked at
+CACHED = type(functools.lru_cache(len))
+
+
+class Holder(NamedTuple):
+    """How one kind of holder is taken apart and put together.
+
+    Attributes
+    ----------
+    parts
+        The values that a holder holds.
+    made
+        A holder like the first argument with the parts of the second; None where it cannot be made.
+    changed
+        For what can be changed: puts into a holder (first) what another one now holds (second).
+    """
+
+    parts: Callable[[Any], tuple]
+    made: Callable[[Any, list], Any]
+    changed: Callable[[Any, Any], None] | None = None
+
+
+def _partial_parts(value) -> tuple:
+    return (value.func, *value.args, *value.keywords.values())
+
+
+def _partial(value, parts):
+    count = 1 + len(value.args)
+    return type(value)(*parts[:count], **dict(zip(value.keywords, parts[count:], strict=True)))
+
+
+def _put_entries(value, now) -> None:
+    for key in [key for key in value if key not in now]:
+        del value[key]
+    for key, part in now.items():
+        if key not in value or value[key] is not part:
+            value[key] = part
+
+
+def _put_all(value, now) -> None:
+    value.clear()
+    value.extend(now)
+
+
+def _put_attributes(value, now) -> None:
+    _put_entries(vars(value), vars(now))
+
+
+def _dispatchers(registry, made, parts):
+    """Register implementations, given in the order of a registry."""
+    for cls, implementation in zip(registry, parts, strict=True):
+        if cls is not object:
+            made.register(cls, implementation)
+    return made
+
+
+def _dispatching_method(value, parts):
+    made = functools.singledispatchmethod(parts[0])
+    return _dispatchers(value.dispatcher.registry, made, parts[1:])
+
+
+def _dispatching(value, parts):
+    by_class = dict(zip(value.registry, parts, strict=True))
+    return _dispatchers(value.registry, functools.singledispatch(by_class[object]), parts)
+
+
+def _cached_parts(value) -> tuple:
+    """Return what ``lru_cache`` wraps; without arguments it is a constant, which stays what it is."""
+    code = getattr(value.__wrapped__, "__code__", None)
+    return (value.__wrapped__,) if code is None or code.co_argcount else ()
+
+
+def _vectorized(value, parts):
+    made = copy.copy(value)
+    made.pyfunc = parts[0]
+    return made
+
+
+_DICT = Holder(lambda v: tuple(v.values()), lambda v, parts: dict(zip(v, parts, strict=True)), _put_entries)
+_ORDERED = _DICT._replace(made=lambda v, parts: collections.OrderedDict(zip(v, parts, strict=True)))
+_WRAPPED = Holder(lambda v: (v.__func__,), lambda v, parts: type(v)(*parts))
+_PARTIAL = Holder(_partial_parts, _partial)
+_DISPATCHER = Holder(lambda v: tuple(v.registry.values()), _dispatching)
+
+HOLDERS: dict[type, Holder] = {
+    list: Holder(tuple, lambda v, parts: list(parts), _put_all),
+    tuple: Holder(tuple, lambda v, parts: tuple(parts)),
+    collections.deque: Holder(tuple, lambda v, p: collections.deque(p, v.maxlen), _put_all),
+    dict: _DICT,
+    collections.OrderedDict: _ORDERED,
+    collections.defaultdict: Holder(
+        lambda v: (v.default_factory, *_DICT.parts(v)),
+        lambda v, parts: collections.defaultdict(parts[0], zip(v, parts[1:], strict=True)),
+        _put_entries,
+    ),
+    types.MappingProxyType: Holder(
+        lambda v: tuple(v.values()), lambda v, parts: types.MappingProxyType(dict(zip(v, parts, strict=True)))
+    ),
+    types.SimpleNamespace: Holder(
+        lambda v: tuple(vars(v).values()),
+        lambda v, parts: types.SimpleNamespace(**dict(zip(vars(v), parts, strict=True))),
+        _put_attributes,
+    ),
+    collections.ChainMap: Holder(lambda v: tuple(v.maps), lambda v, parts: collections.ChainMap(*parts)),
+    types.MethodType: Holder(lambda v: (v.__func__, v.__self__), lambda v, parts: types.MethodType(*parts)),
+    functools.partial: _PARTIAL,
+    functools.partialmethod: _PARTIAL,
+    staticmethod: _WRAPPED,
+    classmethod: _WRAPPED,
+    property: Holder(lambda v: (v.fget, v.fset, v.fdel), lambda v, parts: property(*parts, v.__doc__)),
+    functools.cached_property: Holder(lambda v: (v.func,), lambda v, p: functools.cached_property(*p)),
+    functools.singledispatchmethod: Holder(
+        lambda v: (v.func, *v.dispatcher.registry.values()), _dispatching_method
+    ),
+    np.vectorize: Holder(lambda v: (v.pyfunc,), _vectorized),
+    CACHED: Holder(_cached_parts, lambda v, parts: functools.lru_cache(**v.cache_parameters())(*parts)),
+}
+CONTAINERS = (dict, list, tuple, collections.deque)  # what classes may be made of
+LONG = frozenset(
+    (
+        list,
+        tuple,
+        dict,
+        collections.deque,
+        collections.OrderedDict,
+        collections.defaultdict,
+        types.MappingProxyType,
+    )
+)
+_DISPATCHES = functools.singledispatch(len).__code__  # of every function that singledispatch returns
+
+
+def holder_of(value, longest: int | None = SHORT) -> Holder | None:
+    """Return how to take a value apart, or None for what is no holder, or a long container."""
+    kind = type(value)
+    if kind in LONG and longest is not None and len(value) > longest:
+        return None
+    found = HOLDERS.get(kind)
+    if found is None and kind is types.FunctionType and value.__code__ is _DISPATCHES:
+        return _DISPATCHER
+    return found
+
+
+def container_of(value) -> type | None:
+    """Return the builtin container that an object is made of."""
+    return next((kind for kind in CONTAINERS if isinstance(value, kind)), None)
+
+
+def parts_of(value) -> tuple:
+    """Return what a holder holds; nothing for other values."""
+    holder = holder_of(value)
+    return () if holder is None else holder.parts(value)
+
+
+def keys_of(value) -> list | None:
+    """Return the keys of a dictionary, the names of a namespace; None for what has none."""
+    if isinstance(value, types.SimpleNamespace):
+        return list(vars(value))
+    return list(value) if isinstance(value, dict) else None

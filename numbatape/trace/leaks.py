@@ -1,0 +1,200 @@
+"""What to say where a traced value would lose its derivative: which of several causes it is, and the way out.
+
+Code that asks for ``float(x)`` or ``np.asarray(x)`` has got a traced value where only plain numbers work. Who
+asked is read off the stack and the source: a solver that calls back, a function of a library, a function of
+the user's that runs as it is, or the user's own ``float(x)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import itertools
+import linecache
+import sys
+import types
+
+from ..errors import LeakError, UnsupportedOperationError
+from ..tape.tape import ACTIVE
+from .ownership import PACKAGE, is_users_file
+from .references import MARK
+from .trace import user_frame, where_in_user_code
+
+RULES = "docs/rules.md"
+SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
+CONVERSIONS = (float, int, complex, bool)
+
+
+def leak(x, what: str, hint: str) -> LeakError:
+    """Return the error for a traced value of which plain numbers are asked.
+
+    Parameters
+    ----------
+    x
+        The traced value.
+    what
+        What was asked of it, as a user would write it.
+    hint
+        The way out where the user's own code asked.
+    """
+    error = LeakError(_cause(x, what, hint))
+    if x._trace.leak is None:
+        x._trace.leak = error
+    return error
+
+
+def _cause(x, what: str, hint: str) -> str:
+    user, place = user_frame(), where_in_user_code()
+    plain = f"computes with plain numbers, which would drop the derivative of a traced value ({what})"
+    own_way = f"give its derivative by nt.primitive ({RULES}), or pass nt.stop_gradient(x) if none is needed"
+    if x._level != ACTIVE:
+        return (
+            f"{what} at {place} reads numbers that depend on the arguments, such as indices: no derivative "
+            "is lost, but the tape would keep these numbers; take them out one by one (int(k) becomes a "
+            "guard), or stay with NumPy's functions"
+        )
+    solver = solver_above()
+    if solver:
+        return f"{solver} at {place} {plain}; {implicit(solver)}"
+    text, function = _call_at(user)
+    library = _library_below(user)
+    if library:
+        name = text if text and library.endswith(".__call__") else library.removesuffix(".__init__")
+        return (
+            f"{name} at {place} is a function of a library that numbatape does not know; it {plain}"
+            f"{_close_to(library)}; {own_way}"
+        )
+    if MARK not in user.f_globals and _has_stand_in(function):
+        return (
+            f"{text} at {place} {plain}, for {user.f_code.co_qualname} runs as it is: the trace does not "
+            f"reach it{_way_to(user)}. `import numbatape.numpy as np` in its module (and use np.log(x) for "
+            "math.log(x)), or refer to it by a name, an attribute or a short container"
+        )
+    if function is not None and function not in CONVERSIONS and not isinstance(function, types.FunctionType):
+        return f"{text} at {place} {plain}{_close_to(_full_name(function) or text)}; {hint}; {own_way}"
+    return f"{what} at {place} would drop the derivative of a traced value; {hint}"
+
+
+def solver_above() -> str:
+    """Return the name of the solver of SciPy's that is running, or nothing: functions that iterate."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(SOLVERS) and frame.f_code.co_name != "<lambda>":
+            found = _public(frame)
+        frame = frame.f_back
+    return found
+
+
+def implicit(solver: str) -> str:
+    """Return how to differentiate what a solver finds."""
+    return (
+        f"differentiate what {solver.rpartition('.')[2]} finds as a whole, by the equation that it solves: "
+        f"implicit differentiation, a rule of six lines ({RULES}, 'Implicit functions')"
+    )
+
+
+def explained(trace, error):
+    """Return the error for a trace that an exception ended: the leak behind it, if there was one.
+
+    Code in C reports what it met in words of its own. What goes wrong inside of a solver is said to be there.
+    """
+    if isinstance(error.__cause__, LeakError):
+        return error.__cause__  # NumPy's own error for ``a[0] = x``
+    if trace.leak is not None and error is not trace.leak:
+        return trace.leak
+    step, solver = error.__traceback__, ""
+    while step is not None and not solver:
+        if step.tb_frame.f_globals.get("__name__", "").startswith(SOLVERS):
+            solver = _public(step.tb_frame)
+        step = step.tb_next
+    if solver and isinstance(error, UnsupportedOperationError) and "Implicit functions" not in str(error):
+        error.add_note(f"this is inside of {solver}; {implicit(solver)}")
+    return error
+
+
+def _library_below(user) -> str:
+    """Return the function of a library that the user's code called and that asked, or nothing."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None and frame is not user:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            found = _public(frame)
+        frame = frame.f_back
+    return found
+
+
+def _public(frame) -> str:
+    """Return the name of a frame's function as users write it, without private modules."""
+    parts = frame.f_globals.get("__name__", "").split(".")
+    public = ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts))
+    return f"{public}.{frame.f_code.co_qualname}"
+
+
+def _call_at(frame) -> tuple[str, object]:
+    """Return what a frame calls now, as its source has it, and the function if names lead to it."""
+    code = frame.f_code
+    position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    first, last, start, end = position
+    if None in position:
+        return "", None
+    lines = [linecache.getline(code.co_filename, k, frame.f_globals).encode() for k in range(first, last + 1)]
+    if not all(lines):
+        return "", None
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        tree = ast.parse(f"({b''.join(lines).decode()})", mode="eval").body
+    except SyntaxError:
+        return "", None
+    if not isinstance(tree, ast.Call):
+        return "", None
+    return ast.unparse(tree.func), _value_of(tree.func, frame)
+
+
+def _value_of(node, frame):
+    """Return what a dotted name of modules and functions is in a frame, None where it is anything else."""
+    if isinstance(node, ast.Name):
+        for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in scope:
+                return scope[node.id]
+    if isinstance(node, ast.Attribute):
+        owner = _value_of(node.value, frame)
+        if isinstance(owner, types.ModuleType):
+            return getattr(owner, node.attr, None)
+    return None
+
+
+def _has_stand_in(function) -> bool:
+    from .scipy_bridge import table  # it needs traced arrays
+
+    return function is not None and table(writes=True).stand_in(function) is not None
+
+
+def _full_name(function) -> str:
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    return f"{module}.{name}" if module and name else ""
+
+
+def _way_to(frame) -> str:
+    """Return how code that runs as it is was called, by code that does not."""
+    caller = frame.f_back
+    while caller is not None and caller.f_code.co_filename.startswith(PACKAGE):
+        caller = caller.f_back
+    if caller is None:
+        return ""
+    if not is_users_file(caller.f_code.co_filename, caller.f_globals.get("__name__")):
+        return f" through {_public(caller)}"
+    text, _ = _call_at(caller)
+    place = f"{caller.f_code.co_filename}:{caller.f_lineno} in {caller.f_code.co_qualname}"
+    return f" through {text or 'what'} at {place}"
+
+
+def _close_to(name: str) -> str:
+    """Return the supported functions whose names are like another one's."""
+    from .functions.registry import HANDLED, full_name  # they need traced arrays
+    from .functions.stand_ins import PENDING
+
+    known = {f"{module}.{each}" for module, names in PENDING.items() for each in names}
+    known |= {full_name(function).replace("np.", "numpy.", 1) for function in HANDLED}
+    near = [each for each in difflib.get_close_matches(name, sorted(known), 3, 0.75) if each != name]
+    return f"; supported and close: {', '.join(near)}" if near else ""

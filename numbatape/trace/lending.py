@@ -1,0 +1,96 @@
+"""Members of classes for which nothing can stand in, lent for the time of a trace.
+
+Exceptions are caught, and members of enumerations compared, by the class itself. So the class stays, and
+what it defines is put behind a switch: in the trace that runs in this thread code gets what stands for a
+member, and all other code the member as it is. When no trace needs them any more, the members are back.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from .trace import standing
+
+_MISSING = object()
+_lock = threading.Lock()
+_lent: dict[tuple[type, str], list] = {}  # how many traces use a switch, and what stood in its place
+
+
+class Switch:
+    """Gives a member of a class, or what stands for it in the trace of this thread."""
+
+    __slots__ = ("__wrapped__",)
+
+    def __init__(self, member):
+        self.__wrapped__ = member
+
+    def __get__(self, owner, cls=None):
+        found = standing(self.__wrapped__)
+        return found.__get__(owner, cls) if hasattr(type(found), "__get__") else found
+
+
+class DataSwitch(Switch):
+    """A switch for a property."""
+
+    __slots__ = ()
+
+    def __set__(self, owner, value):
+        standing(self.__wrapped__).__set__(owner, value)
+
+    def __delete__(self, owner):
+        standing(self.__wrapped__).__delete__(owner)
+
+
+class FieldSwitch:
+    """Gives what stands for an attribute of an object, a member of an enumeration."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __get__(self, owner, cls=None):
+        try:
+            return standing(vars(owner)[self._name])
+        except (KeyError, TypeError):  # the class itself has none
+            raise AttributeError(self._name) from None
+
+    def __set__(self, owner, value):
+        vars(owner)[self._name] = value
+
+    def __delete__(self, owner):
+        del vars(owner)[self._name]
+
+
+def switch_for(member) -> Switch:
+    """Return the switch for a member of a class."""
+    return DataSwitch(member) if hasattr(type(member), "__set__") else Switch(member)
+
+
+def lend(trace, cls: type, name: str, switch) -> None:
+    """Put a switch into a class until a trace ends."""
+    with _lock:
+        entry = _lent.get((cls, name))
+        if entry is None:
+            entry = _lent[cls, name] = [0, vars(cls).get(name, _MISSING)]
+            type.__setattr__(cls, name, switch)
+        entry[0] += 1
+    trace.lent.append((cls, name))
+
+
+def give_back(trace) -> None:
+    """Put the members back that a trace was lent, unless another one still needs them."""
+    with _lock:
+        for cls, name in trace.lent:
+            entry = _lent[cls, name]
+            entry[0] -= 1
+            if entry[0]:
+                continue
+            del _lent[cls, name]
+            if not isinstance(vars(cls).get(name), (Switch, FieldSwitch)):
+                continue  # the function has put something else there
+            if entry[1] is _MISSING:
+                type.__delattr__(cls, name)
+            else:
+                type.__setattr__(cls, name, entry[1])
+    trace.lent.clear()

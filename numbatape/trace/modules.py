@@ -1,0 +1,52 @@
+"""Modules that stand in for others while a function is traced."""
+
+from __future__ import annotations
+
+import functools
+import types
+
+
+def copy_module(module: types.ModuleType, replaced: dict) -> types.ModuleType:
+    """Return a module with the same attributes but for the replaced ones.
+
+    A real module, so that looking up an attribute costs what it always does.
+    """
+    proxy = types.ModuleType(module.__name__, module.__doc__)
+    proxy.__dict__.update(vars(module))
+    proxy.__dict__.update(replaced)
+    proxy.__dict__["__getattr__"] = functools.partial(getattr, module)  # what is loaded later
+    return proxy
+
+
+class UsersModule(types.ModuleType):
+    """Stands for a module of the user's: what stands for an attribute is found when it is asked for.
+
+    So modules may refer to each other in circles, and code may look up names that it computes. What is
+    assigned goes to the module itself.
+    """
+
+    def __init__(self, original: types.ModuleType, stand_in):
+        super().__init__(original.__name__, original.__doc__)
+        put = super().__setattr__
+        put("__numbatape_own__", original)
+        put("__numbatape_stand_in__", stand_in)
+        for name, value in vars(original).items():
+            if name.startswith("__") and name.endswith("__") and name != "__getattr__":
+                put(name, value)
+
+    def __getattr__(self, name):
+        return self.__numbatape_stand_in__(getattr(self.__numbatape_own__, name))
+
+    def __setattr__(self, name, value):
+        setattr(self.__numbatape_own__, name, value)
+
+    def __delattr__(self, name):
+        delattr(self.__numbatape_own__, name)
+
+    def __dir__(self):
+        return dir(self.__numbatape_own__)
+
+    @property
+    def __dict__(self):
+        stand_in = self.__numbatape_stand_in__
+        return {name: stand_in(value) for name, value in vars(self.__numbatape_own__).items()}

@@ -1,0 +1,127 @@
+"""What a traced value says that would lose its derivative: one message a cause, with the way out."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.optimize
+import scipy.special
+
+import numbatape as nt
+
+X = np.array([0.5, 1.5])
+IMPLICIT = r"implicit differentiation, a rule of six lines \(docs/rules.md, 'Implicit functions'\)"
+RULE = r"give its derivative by nt.primitive \(docs/rules.md\)"
+
+
+def helper(x):
+    return np.sum(np.array([x[0], math.exp(x[1])]))
+
+
+LONG = {k: helper for k in range(200)}
+
+SOLVERS = {
+    "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x[0], 0.0, 5.0),
+    "fsolve": lambda x: scipy.optimize.fsolve(lambda t: t - x[0], 0.0)[0],
+    "root": lambda x: scipy.optimize.root(lambda t: t - x, np.zeros(2)).x[0],
+    "root_scalar": lambda x: scipy.optimize.root_scalar(lambda t: t - x[0], bracket=(0.0, 5.0)).root,
+    "minimize": lambda x: scipy.optimize.minimize(lambda t: np.sum((t - x) ** 2), np.zeros(2)).x[0],
+    "minimize_scalar": lambda x: scipy.optimize.minimize_scalar(lambda t: (t - x[0]) ** 2).x,
+    "curve_fit": lambda x: scipy.optimize.curve_fit(lambda t, a: a * t, np.arange(2.0), x)[0][0],
+    "least_squares": lambda x: scipy.optimize.least_squares(lambda t: t - x, np.zeros(2)).x[0],
+    "linprog": lambda x: scipy.optimize.linprog(x).x[0],
+    "differential_evolution": lambda x: scipy.optimize.differential_evolution(
+        lambda t: np.sum((t - x) ** 2), [(0.0, 2.0)] * 2, maxiter=2
+    ).x[0],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solvers_name_implicit_differentiation(name, capfd):
+    with pytest.raises(nt.LeakError, match=rf"^scipy.optimize.{name} at .*test_leaks.py:\d+ in .*{IMPLICIT}"):
+        nt.grad(SOLVERS[name])(X)
+
+
+def test_what_a_solver_meets_otherwise_gets_a_note():
+    with pytest.raises(nt.UnsupportedOperationError) as caught:
+        nt.grad(lambda x: scipy.optimize.fixed_point(lambda t: np.cos(t) * x[0], 0.0))(X)
+    assert "implicit differentiation" in "".join([str(caught.value), *caught.value.__notes__])
+
+
+CAUSES = {
+    "a library's function in Python": (
+        lambda x: statistics.fmean(list(x)),
+        rf"^statistics.fmean at .* a function of a library that numbatape does not know.*{RULE}",
+    ),
+    "a library's class": (
+        lambda x: scipy.interpolate.CubicSpline(np.arange(2.0), x)(0.5),
+        rf"^scipy.interpolate.CubicSpline at .* a function of a library.*{RULE}",
+    ),
+    "close to a known one": (
+        lambda x: scipy.integrate.dblquad(lambda a, b: a * x[0], 0, 1, 0, 1)[0],
+        r"^scipy.integrate.dblquad at .*supported and close: .*scipy.integrate.quad",
+    ),
+    "a library's function in C": (
+        lambda x: scipy.linalg.lapack.dpotrf(np.outer(x, x))[0],
+        rf"^scipy.linalg.lapack.dpotrf at .* computes with plain numbers.*{RULE}",
+    ),
+    "called as an object": (
+        lambda x: scipy.special.sph_harm_y(1, 1, x[0], x[1]).real,
+        r"^scipy.special.sph_harm_y at .* a function of a library",
+    ),
+    "out of reach": (
+        lambda x: LONG[0](x),
+        r"^math.exp at .*test_leaks.py:\d+ in helper .* helper runs as it is: the trace does not reach "
+        r"it through LONG\[0\] at .*test_leaks.py:\d+ in <lambda>. `import numbatape.numpy as np`",
+    ),
+    "out of reach through a library": (
+        lambda x: x[0] * sorted(LONG, key=LONG[0])[0] if LONG[0](x) else 0.0,
+        r"reach it through LONG\[0\]",
+    ),
+    "float": (
+        lambda x: float(x[0]) * 2.0,
+        r"^float\(x\) at .* would drop the derivative .*x.reshape\(\(\)\)",
+    ),
+    "indices": (
+        lambda x: x[0] * np.ma.asarray(np.argsort(x)).sum(),
+        r"^np.asarray\(x\) at .* no derivative is lost, but the tape would keep these numbers.*int\(k\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_one_message_a_cause(cause):
+    f, message = CAUSES[cause]
+    with pytest.raises(nt.LeakError, match=message):
+        nt.grad(f)(X)
+
+
+def swallowing(x):
+    try:
+        scale = float(x[0])
+    except Exception:  # with plain numbers nothing is raised
+        scale = 2.0
+    return scale * np.sum(x)
+
+
+def test_a_leak_that_is_caught_is_raised_all_the_same():
+    with pytest.raises(nt.LeakError, match="float"):
+        nt.grad(swallowing)(X)
+
+
+def test_logs_may_have_numbers(caplog):
+    def f(x):
+        with caplog.at_level(logging.INFO):
+            logging.getLogger("numbatape.test").info("%.2f and %s", x[0], x[1])
+        return np.sum(x**2)
+
+    np.testing.assert_array_equal(nt.grad(f)(X), 2.0 * X)
+    assert caplog.messages[0].startswith("0.50 and")
