@@ -713,6 +713,7 @@ def test_objects_given_as_arguments():
 def test_assignments_to_globals_and_attributes_arrive():
     global count
     count = 0
+    nt.clear_caches()
     nt.grad(stores_global)(X)
     assert count == 1
 

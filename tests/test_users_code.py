@@ -85,6 +85,7 @@ def test_modules_in_circles(folder):
     assert pkg.a.calls == 4  # what the function assigned to a module has arrived
 
 
+@pytest.mark.filterwarnings("ignore::numbatape.errors.UnwatchedWarning")  # of vars
 def test_a_module_as_an_argument(folder):
     write(folder, CIRCLE)
     import ma
