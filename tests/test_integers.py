@@ -106,7 +106,16 @@ def memoised():
     return lambda x, i: x[0] * table(i)
 
 
+MODE_A, MODE_B = 3, 4
+
+
+def by_identity(x, mode):
+    return x[0] if mode is MODE_A else x[1] if mode is MODE_B else x[2] if mode is not None else 0.0 * x[0]
+
+
 OTHERS = {
+    "identity": by_identity,
+    "identity in a helper": lambda x, i: by_identity(x, i) + x[1] * i,
     "key": lambda x, i: {0: x[0], 3: x[1]}.get(i, x[2]),
     "member": lambda x, i: x[0] if i in {1, 2, 3} else x[1],
     "memo": memoised(),

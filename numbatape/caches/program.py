@@ -222,7 +222,8 @@ class Program:
                     self.environment.add(value)
             before = self.environment.generator_states()
             passes, strong = self.config.passes == "all", self.config.strong_zero
-            choices = self.transform, passes, strong, self._data_integers, self.environment.foreign
+            data_integers = self._data_integers and not self.environment.tests_identity
+            choices = self.transform, passes, strong, data_integers, self.environment.foreign
             recording = record(
                 self.function, flat.inputs(), flat.rebuild, *choices, values=self.config.values
             )

@@ -26,7 +26,7 @@ from operator import is_
 import numpy as np
 
 from . import ownership, watching
-from .code import globals_read, imported, line_of, names_of
+from .code import globals_read, imported, line_of, names_of, tests_identity
 from .trace import Outside
 
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
@@ -95,6 +95,7 @@ class Environment:
         self._parts: list[tuple] = []  # (what gives an object's parts, these)
         self._contents: list[tuple] = []  # (what gives an object's bytes, these)
         self.opaque: list[Outside] = []
+        self.tests_identity = False  # whether the code asks ``a is b``, which nothing traced answers
         self.foreign = False
         self._sites: dict[int, Outside] = {}  # by id: the name by which code refers to a value
         self._iterates = False
@@ -251,6 +252,7 @@ class Environment:
             yield from (value for value in contents(function) if isinstance(value, types.FunctionType))
             return
         names = names_of(code)
+        self.tests_identity = self.tests_identity or tests_identity(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents

@@ -47,6 +47,20 @@ def globals_read(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=10_000)
+def tests_identity(code: types.CodeType) -> bool:
+    """Whether code, or a function inside it, asks ``a is b`` of something else than None, True or False."""
+    previous = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IS_OP" and previous is not None:
+            constant = previous.opname.startswith("LOAD_CO") and previous.argval in (None, True, False)
+            if not constant or (isinstance(previous.argval, int) and not isinstance(previous.argval, bool)):
+                return True
+        if instruction.opname != "CACHE":
+            previous = instruction
+    return any(map(tests_identity, inner(code)))
+
+
+@functools.lru_cache(maxsize=10_000)
 def imported(code: types.CodeType, package: str) -> tuple[str, ...]:
     """Return the full names of the modules that code imports when it runs, its own package being known."""
     found: list[str] = []

@@ -113,7 +113,7 @@ def record(
     """
     given = function, leaves, rebuild, transform, passes, strong, values, foreign
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # if the int is not to blame the second run raises it again
             recording = _record(*given, data_integers=True)
             if not recording.failed:  # what it caught may have come of the int
                 return recording
