@@ -551,6 +551,29 @@ def dir_(x):
     return "shape" in dir(x), "_trace" in dir(x)
 
 
+@form
+def methods_that_arrays_have(x):
+    found = []
+    for ask in (
+        lambda: x.sum(),
+        lambda: x.T,
+        lambda: x.copy(),
+        lambda: x.reshape(-1),
+        lambda: x.astype(float),
+    ):
+        try:
+            ask()
+            found.append(True)
+        except AttributeError:
+            found.append(False)
+    return found
+
+
+@form
+def parts(x):
+    return type(x.imag).__name__, type(x.real) is type(x.conjugate())
+
+
 VECTOR = np.array([0.5, 1.5, 2.0])
 VALUES = {
     "array": (VECTOR, lambda x: x),
@@ -614,3 +637,16 @@ def test_answers_are_those_of_plain_numpy(kind):
     nt.grad(f)(point)
     for name in FORMS:
         assert seen[0][name] == want[name] or (name in REFUSED and seen[0][name] == "refused"), name
+
+
+def test_arrays_cannot_be_hashed():
+    def f(x):
+        try:
+            hash(x)
+        except TypeError:
+            return 2.0 * np.sum(x)
+        return np.sum(x)
+
+    np.testing.assert_array_equal(nt.grad(f)(VECTOR), 2.0 * np.ones(3))
+    with pytest.raises(nt.LeakError, match="no key of a dict"):
+        nt.grad(lambda x: {x[0]: 1.0}[x[0]] * x[1])(VECTOR)

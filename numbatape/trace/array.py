@@ -408,6 +408,7 @@ class TracedArray(Methods, Reads):
 
     @property
     def T(self):
+        check_attribute(self, "T")
         return primitives.transpose(self)
 
     @property
@@ -424,7 +425,7 @@ class TracedArray(Methods, Reads):
 
     @property
     def imag(self):
-        return np.zeros_like(self)
+        return np.zeros_like(self) if isinstance(self._value, ndarray) else self._value.imag
 
     @imag.setter
     def imag(self, value):

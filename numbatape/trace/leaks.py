@@ -17,13 +17,13 @@ import types
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
-from .ownership import PACKAGE, is_users_file
+from .ownership import PACKAGE, is_core_file, is_users_file
 from .references import MARK
 from .trace import user_frame, where_in_user_code
 
 RULES = "docs/rules.md"
 SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
-CONVERSIONS = (float, int, complex, bool)
+CONVERSIONS = (float, int, complex, bool, hash)
 
 
 def leak(x, what: str, hint: str) -> LeakError:
@@ -39,16 +39,25 @@ def leak(x, what: str, hint: str) -> LeakError:
         The way out where the user's own code asked.
     """
     error = LeakError(_cause(x, what, hint))
-    if x._trace.leak is None:
+    if x._trace.leak is None and not _is_trial(sys._getframe(3)):
         x._trace.leak = error
     return error
+
+
+def _is_trial(frame) -> bool:
+    """Whether numbatape itself asked, to see what happens; NumPy may stand between."""
+    while frame is not None and is_core_file(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _cause(x, what: str, hint: str) -> str:
     user, place = user_frame(), where_in_user_code()
     plain = f"computes with plain numbers, which would drop the derivative of a traced value ({what})"
     own_way = f"give its derivative by nt.primitive ({RULES}), or pass nt.stop_gradient(x) if none is needed"
-    if x._level != ACTIVE:
+    if x._level != ACTIVE and "asarray" in what:
         return (
             f"{what} at {place} reads numbers that depend on the arguments, such as indices: no derivative "
             "is lost, but the tape would keep these numbers; take them out one by one (int(k) becomes a "

@@ -21,6 +21,7 @@ def _method(name: str):
     function = getattr(np, name)
 
     def method(self, *args, **kwargs):
+        check_attribute(self, name)
         return function(self, *args, **kwargs)
 
     method.__name__ = name
@@ -96,6 +97,7 @@ class Methods(Kinds):
         return self.size * self.itemsize
 
     def reshape(self, *shape, order="C", copy=None):
+        check_attribute(self, "reshape")
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order or "C")
 
     def _in_shape(self, shape):
@@ -109,14 +111,17 @@ class Methods(Kinds):
         return other
 
     def transpose(self, *axes):
+        check_attribute(self, "transpose")
         if len(axes) == 1 and not isinstance(axes[0], int):
             axes = axes[0]
         return np.transpose(self, axes or None)
 
     def compress(self, condition, axis=None, out=None):
+        check_attribute(self, "compress")
         return np.compress(condition, self, axis, out)
 
     def flatten(self, order="C"):
+        check_attribute(self, "flatten")
         return np.copy(np.ravel(self, order))
 
     @property
@@ -133,9 +138,11 @@ class Methods(Kinds):
             self[...] = np.reshape(np.resize(value, (count,)), self.shape)
 
     def fill(self, value):
+        check_attribute(self, "fill")
         self[...] = value
 
     def sort(self, axis=-1, kind=None, order=None, *, stable=None):
+        check_attribute(self, "sort")
         self[...] = np.sort(self, axis, kind, order, stable=stable)
 
     def put(self, indices, values, mode="raise"):
@@ -145,18 +152,23 @@ class Methods(Kinds):
         self._value.setflags(write, align, uic)
 
     def copy(self, order="C"):
+        check_attribute(self, "copy")
         return np.copy(self)
 
     def conj(self):
+        check_attribute(self, "conj")
         return self
 
-    conjugate = conj
+    def conjugate(self):
+        return self
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        check_attribute(self, "astype")
         dtype = np.dtype(dtype)
         return self if not copy and dtype == self.dtype else np.astype(self, dtype)
 
     def item(self, *args):
+        check_attribute(self, "item")
         if len(args) == 1 and not isinstance(args[0], tuple):
             value = self.reshape(-1)[args[0]]
         elif args:
@@ -171,11 +183,13 @@ class Methods(Kinds):
         return {"b": bool, "i": int, "u": int}.get(self.dtype.kind, float)(value)
 
     def tolist(self):
+        check_attribute(self, "tolist")
         if self.ndim == 0:
             return self
         return [row.tolist() if row.ndim else row for row in self]
 
     def view(self, dtype=None, type=None):
+        check_attribute(self, "view")
         if dtype is None or np.dtype(dtype) == self._value.dtype:
             return self
         raise UnsupportedOperationError(
@@ -183,6 +197,7 @@ class Methods(Kinds):
         )
 
     def tobytes(self, order="C"):
+        check_attribute(self, "tobytes")
         raise LeakError(f"x.tobytes() at {where_in_user_code()} would drop a derivative")
 
 

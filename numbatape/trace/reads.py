@@ -95,6 +95,8 @@ class Reads:
         return LeakError(unreachable("an assignment"))
 
     def __hash__(self):
+        if isinstance(self._value, np.ndarray):
+            raise TypeError("unhashable type: 'numpy.ndarray'")
         raise self._leak("hash(x)", "a traced value can be no key of a dict or a cache")
 
     def __reduce__(self):

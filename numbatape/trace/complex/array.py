@@ -113,9 +113,11 @@ class TracedComplex(Methods):
         self.imag[...] = value
 
     def conj(self):
+        check_attribute(self, "conj")
         return combine(np.conjugate, self)
 
-    conjugate = conj
+    def conjugate(self):
+        return combine(np.conjugate, self)
 
     # ---- containers
 
@@ -209,6 +211,8 @@ class TracedComplex(Methods):
         raise self._leak("np.asarray(z)", "build arrays with np.stack, np.concatenate or np.where")
 
     def __hash__(self):
+        if isinstance(self._value, np.ndarray):
+            raise TypeError("unhashable type: 'numpy.ndarray'")
         raise self._leak("hash(z)", "a traced value can be no key of a dict or a cache")
 
     def __reduce__(self):
@@ -240,6 +244,7 @@ class TracedComplex(Methods):
 
     @property
     def T(self):
+        check_attribute(self, "T")
         return np.transpose(self)
 
     @property

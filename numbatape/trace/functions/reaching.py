@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..complex.arrays import is_traced
 from ..plain import is_plain
 from ..trace import standing
-from .stand_ins import PENDING
+from .outside import OUTSIDE
 
 NAMESPACES = ("scipy._lib._array_api", "array_api_compat", "array_api_compat.common")
 
@@ -29,6 +29,6 @@ def _choosing(original):
     return array_namespace
 
 
-PENDING.setdefault("importlib", {})["import_module"] = _importing
+OUTSIDE.setdefault("importlib", {})["import_module"] = _importing
 for _module in NAMESPACES:
-    PENDING.setdefault(_module, {})["array_namespace"] = _choosing
+    OUTSIDE.setdefault(_module, {})["array_namespace"] = _choosing
