@@ -1,4 +1,4 @@
-"""``scipy.sparse.linalg.spsolve``: the pullback solves with the transposed factors.
+"""``spsolve`` and ``spsolve_triangular`` of SciPy: the pullback solves with the transposed factors.
 
 For ``A x = b``: ``lam = A^-T xbar``, ``bbar = lam``, and an entry of A gets ``-lam[row] x[col]``.
 """
@@ -32,13 +32,15 @@ class System:
         The system of the transposed matrix, if there is one already.
     """
 
+    threshold: float | None = None  # of SciPy's pivoting
+
     def __init__(self, rows, cols, shape, order, transposed: System | None = None):
         self.rows, self.cols, self.shape, self.order = rows, cols, shape, order
         self._factored: tuple = (None, None)  # entries and their factors
         self._way = "N" if transposed is None else "T"
         self._owner = self if transposed is None else transposed
         self.solve = Primitive(Rule(self._value, self._pullback, self._pushforward, None))
-        self.transposed = System(rows, cols, shape, order, self) if transposed is None else transposed
+        self.transposed = type(self)(rows, cols, shape, order, self) if transposed is None else transposed
 
     def factors(self, data):
         """Return the factors of the matrix, those of the last call where it has the same entries."""
@@ -49,7 +51,7 @@ class System:
 
             matrix = csc_array((data, (self.rows, self.cols)), self.shape)
             try:
-                found = splu(matrix, permc_spec=self.order)
+                found = splu(matrix, permc_spec=self.order, diag_pivot_thresh=self.threshold)
             except RuntimeError:  # as spsolve has it
                 warnings.warn("Matrix is exactly singular", MatrixRankWarning, stacklevel=2)
                 found = None
@@ -82,6 +84,47 @@ class System:
         return self.solve(data, -total if db is None else db - total)
 
 
+class Triangle(System):
+    """Systems with triangular matrices: nothing is exchanged, and a zero on the diagonal raises."""
+
+    threshold = 0.0
+
+    def factors(self, data):
+        diagonal = np.zeros(self.shape[0])
+        on = self.rows == self.cols
+        np.add.at(diagonal, self.rows[on], np.asarray(data)[on])
+        if not diagonal.all():
+            raise np.linalg.LinAlgError("A is singular: zero entry on diagonal.")
+        return super().factors(data)
+
+
+def make_triangular(original):
+    """Return what runs in place of ``spsolve_triangular`` while tracing."""
+
+    def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
+        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
+        if trace is None:
+            return original(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+        with failing(trace):
+            return _solve_triangle(A, b, lower, unit_diagonal)
+
+    return spsolve_triangular
+
+
+def _solve_triangle(matrix, b, lower, unit):
+    data, rows, cols, shape, b = _checked("spsolve_triangular", matrix, b)
+    inside = rows >= cols if lower else rows <= cols
+    if unit:
+        inside &= rows != cols
+    (kept,) = np.nonzero(inside)
+    data, rows, cols = data[kept], rows[kept], cols[kept]
+    if unit:
+        every = np.arange(shape[0])
+        data = np.concatenate([data, np.ones(shape[0])])
+        rows, cols = np.concatenate([rows, every]), np.concatenate([cols, every])
+    return Triangle(rows, cols, shape, "NATURAL").solve(data, b)
+
+
 def make(original):
     """Return what runs in place of ``spsolve`` while tracing."""
 
@@ -95,11 +138,13 @@ def make(original):
     return spsolve
 
 
-def _spsolve(matrix, b, order):
+def _checked(name: str, matrix, b) -> tuple:
+    """Return a matrix' entries, rows, columns and shape, and the right-hand side."""
+    name = f"scipy.sparse.linalg.{name}"
     if find_trace(matrix) is not None:
-        raise refuse("scipy.sparse.linalg.spsolve of a dense traced matrix", "use np.linalg.solve")
+        raise refuse(f"{name} of a dense traced matrix", "use np.linalg.solve")
     if is_sparse(b):
-        raise refuse("scipy.sparse.linalg.spsolve with a sparse right-hand side", "use b.toarray()")
+        raise refuse(f"{name} with a sparse right-hand side", "use b.toarray()")
     if not is_sparse(matrix):
         matrix = sys.modules["scipy.sparse"].csc_array(matrix)
     data, rows, cols, shape = entries(matrix)
@@ -111,10 +156,15 @@ def _spsolve(matrix, b, order):
             f"matrix - rhs dimension mismatch ({shape} - {np.shape(value_of(b))[:1] or 'a number'})"
         )
     if "c" in (value_of(data).dtype.kind, np.asarray(value_of(b)).dtype.kind):
-        raise refuse("scipy.sparse.linalg.spsolve of complex numbers", "use real ones")
+        raise refuse(f"{name} of complex numbers", "use real ones")
+    return data, rows, cols, shape, b
+
+
+def _spsolve(matrix, b, order):
+    data, rows, cols, shape, b = _checked("spsolve", matrix, b)
     column = b.ndim == 2 and b.shape[1] == 1  # SciPy returns a vector then
     system = System(rows, cols, shape, order)
     return system.solve(data, np.reshape(b, (-1,)) if column else b)
 
 
-PENDING.setdefault("scipy.sparse.linalg", {})["spsolve"] = make
+PENDING.setdefault("scipy.sparse.linalg", {}).update(spsolve=make, spsolve_triangular=make_triangular)

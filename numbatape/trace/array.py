@@ -435,6 +435,8 @@ class TracedArray(Methods, Reads):
         if name in ("_id", "_level"):
             boxes.settle(self)
             return object.__getattribute__(self, name)
+        if name == "is_integer" and not isinstance(self._value, np.ndarray):  # a method of numbers alone
+            return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")
 
 

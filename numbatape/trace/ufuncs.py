@@ -274,6 +274,14 @@ def divmod_(x, y):
     return x // y, x % y
 
 
+@composed(np.nextafter)
+def nextafter(x, y):
+    """The next number towards y: that of x for the derivative, and y is a direction only."""
+    from .matrix.rules import MatrixRule, call
+
+    return call(MatrixRule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None)), x, y)[0]
+
+
 @composed(np.modf)
 def modf(x):
     whole = np.trunc(x)

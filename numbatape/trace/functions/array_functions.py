@@ -57,7 +57,7 @@ def full(shape, fill_value, dtype=None, order="C"):
 
 def _of_lists(function):
     def call(a, *args, **kwargs):
-        return function(lift(find_trace(a, args), a), *args, **kwargs)
+        return function(lift(find_trace(a, args, tuple(kwargs.values())), a), *args, **kwargs)
 
     return call
 

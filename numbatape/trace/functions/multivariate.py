@@ -6,7 +6,7 @@ import numpy as np
 
 from ..array import TracedArray
 from ..primitives import array_instruction
-from .common import find_trace, lift, plain, run_composition, unsupported_argument
+from .common import find_trace, lift, lift_all, plain, run_composition, unsupported_argument
 from .distributions import StandIn, sc
 from .stand_ins import PENDING, stand_in
 
@@ -82,6 +82,16 @@ def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
     x, mean, cov = _lifted(x, mean, 1.0 if cov is None else cov)
     distances, log_det, dim, shape = _mahalanobis(x, mean, cov)
     return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), shape)
+
+
+def multivariate_normal_entropy(mean=None, cov=1):
+    if hasattr(cov, "log_pdet"):
+        raise unsupported_argument(
+            "scipy.stats.multivariate_normal.entropy", "cov=Covariance", "give the matrix"
+        )
+    mean, cov = (None if mean is None else lift_all(mean, cov)[0]), lift_all(cov, mean)[0]
+    dim = _dimension(cov, *([] if mean is None else [mean]))
+    return 0.5 * (dim * (1.0 + LOG_2PI) + _log_det(_factor(_spread(cov, dim))))
 
 
 def multivariate_t(x, loc=None, shape=1, df=1):
@@ -232,12 +242,15 @@ LAWS = {
 }
 
 
+OTHERS = {multivariate_normal: {"entropy": multivariate_normal_entropy}}  # methods beside the density
+
+
 def _maker(log, log_name: str, name: str):
     def density(*args, **kwargs):
         return np.exp(log(*args, **kwargs))
 
     def make(original, method):
-        implementation = {log_name: log, name: density}.get(method)
+        implementation = {log_name: log, name: density, **OTHERS.get(log, {})}.get(method)
         return implementation and stand_in(getattr(original, method), implementation, run_composition)
 
     return lambda original: StandIn(original, make)

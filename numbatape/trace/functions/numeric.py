@@ -98,14 +98,14 @@ def _bend(slopes, steps, at, k):
 @composes(np.trapezoid)
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = lift_first(y, x, dx)
-    axis = one_axis(y, axis)
+    place = one_axis(y, axis)
     if x is None:
         steps = dx
     elif np.ndim(plain(x)) == 1:
-        steps = np.reshape(np.diff(x), [-1 if k == axis else 1 for k in range(y.ndim)])
+        steps = np.reshape(np.diff(x), [-1 if k == place else 1 for k in range(y.ndim)])
     else:
-        steps = np.diff(x, axis=axis)
-    return np.sum(steps * (sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2.0, axis)
+        steps = np.diff(x, axis=axis)  # of x, which may have more axes than y; so may the products
+    return np.sum(steps * (sliced(y, place, 1, None) + sliced(y, place, None, -1)) / 2.0, axis)
 
 
 # ---- convolution
@@ -175,11 +175,20 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, result)
 
 
+def _counted(x, weights, minlength):
+    """Count, or sum weights, in bins that are data: a table of which entry falls into which bin."""
+    count = max(int(np.max(x)) + 1 if pinned(x, 0) else 0, minlength)
+    if pinned(x, 0) and bool(np.min(x) < 0):
+        raise ValueError("'list' argument must have no negative elements")
+    inside = np.equal(x, np.arange(count)[:, None])
+    return np.sum(inside, 1) if weights is None else np.sum(np.where(inside, weights, 0.0), 1)
+
+
 @composes(np.bincount)
 def bincount(x, /, weights=None, minlength=0):
     """Sum weights bin by bin; the bins are plain data."""
-    if isinstance(x, TracedArray):
-        x = np.asarray(x)  # of a constant: the tape holds for its contents; else an error
+    if type(x) is TracedArray:
+        return _counted(x, weights, minlength)
     bins = np.asarray(x, np.intp)
     count = max(int(bins.max()) + 1 if bins.size else 0, minlength)
     weights = lift_first(weights)

@@ -159,7 +159,13 @@ def delete(arr, obj, axis=None):
     x = lift_first(arr)
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
-    return np.take(x, np.delete(np.arange(pinned(x, one_axis(x, axis))), obj), axis)
+    n = pinned(x, one_axis(x, axis))
+    if type(obj) is TracedArray and obj.ndim == 0 and obj.dtype.kind == "i":  # a position is data
+        if not bool(np.logical_and(obj >= -n, obj < n)):
+            raise IndexError(f"index {obj._value} is out of bounds for axis {axis} with size {n}")
+        places = np.arange(n - 1)
+        return np.take(x, places + (places >= np.where(obj < 0, obj + n, obj)).astype(int), axis)
+    return np.take(x, np.delete(np.arange(n), obj), axis)
 
 
 @composes(np.insert)

@@ -250,18 +250,21 @@ def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True)
 @stands_for("scipy.linalg", "block_diag")
 def block_diag(*arrs):
     blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
-    width = sum(x.shape[1] for x in blocks)
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))  # stacks of blocks since SciPy 1.16
+    width = sum(x.shape[-1] for x in blocks)
     rows, first = [], 0
     for x in blocks:
-        n = x.shape[1]
-        rows.append(np.pad(x, ((0, 0), (first, width - first - n))))
+        n = x.shape[-1]
+        x = np.broadcast_to(x, batch + x.shape[-2:]) if x.shape[:-2] != batch else x
+        rows.append(np.pad(x, (*[(0, 0)] * (len(batch) + 1), (first, width - first - n))))
         first += n
-    return np.concatenate(rows)
+    return np.concatenate(rows, -2)
 
 
 @stands_for("scipy.linalg", "toeplitz")
 def toeplitz(c, r=None):
     c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
+    c, r = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (c, r))
     m, n = pinned(c, -1), pinned(r, -1)
     values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
     return values[..., n - 1 + np.arange(m)[:, None] - np.arange(n)]

@@ -49,7 +49,8 @@ def _blocks(a, b, c, d):
 
 @stands_for("scipy.linalg", "expm")
 def expm(A):
-    return exponential(lift_first(A))
+    A = lift_first(A)
+    return np.reshape(np.exp(A), (1, 1)) if A.ndim < 2 else exponential(A)
 
 
 @stands_for("scipy.linalg", "expm_frechet")

@@ -1,0 +1,111 @@
+"""Calls of NumPy and SciPy with arguments that are met less often: values are the plain call's, derivatives
+those of differences, at points that take other paths too."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+import scipy.special as sc
+import scipy.stats as st
+
+import numbatape as nt
+
+X = np.array([1.3, 2.6, 0.4])
+POINTS = [X, np.array([2.2, 0.7, 1.6]), np.array([0.3, 1.5, 2.9])]
+A = np.arange(9.0).reshape(3, 3) + 5.0 * np.eye(3)
+STACK = np.stack([A, A.T])
+DATA = np.array([3.0, 4.0, 5.0])
+LOWER, UPPER = sp.csr_array(np.tril(A)), sp.csc_array(np.triu(A))
+
+CALLS = {
+    "zeta, two operands": lambda x: sc.zeta(1.0 + x, x),
+    "zeta, order": lambda x: sc.zeta(1.0 + x, 2.5),
+    "zeta, whole order as a float, left of 0": lambda x: sc.zeta(3.0, -x),
+    "zeta, whole orders": lambda x: sc.zeta(np.array([2.0, 3.0, 4.0]), x),
+    "nextafter": lambda x: np.nextafter(x, 9.0) * x,
+    "nextafter, direction": lambda x: np.nextafter(x, x[::-1]) * x,
+    "astype(int) in products": lambda x: x * x.astype(int) + x.astype(int) ** 2,
+    "astype(int) in sums": lambda x: (2.5 * x.astype(np.int32)).sum() * x,
+    "astype(int) as exponent": lambda x: x ** x.astype(int),
+    "astype(int), remainder": lambda x: x.astype(int) % 2 * x + x.astype(int) // 2,
+    "astype(int) as positions": lambda x: x[x.astype(int)] ** 2,
+    "astype(bool)": lambda x: (x - 1.0).astype(bool) * x,
+    "trapezoid, matrix of places": lambda x: np.trapezoid(A * x, A * x**2),
+    "trapezoid, vector over a matrix": lambda x: np.trapezoid(x**2, A * x),
+    "trapezoid, stack": lambda x: np.trapezoid(STACK * x, STACK * x[::-1], axis=1),
+    "trapezoid, vector over a stack": lambda x: np.trapezoid(x, STACK * x),
+    "trapezoid, vector of places": lambda x: np.trapezoid(STACK * x, x=np.cumsum(x), axis=1),
+    "hypot.reduceat": lambda x: np.hypot.reduceat(x, [0, 2]),
+    "hypot.reduceat, axis": lambda x: np.hypot.reduceat(A * x, [0, 1], axis=1),
+    "hypot.reduce, axes": lambda x: np.hypot.reduce(STACK * x, axis=1),
+    "hypot.accumulate": lambda x: np.hypot.accumulate(A * x, axis=1),
+    "logaddexp.reduceat": lambda x: np.logaddexp.reduceat(A * x, [0, 1], axis=1),
+    "subtract.reduceat": lambda x: np.subtract.reduceat(x * x, [0, 1]),
+    "min of constants where": lambda x: np.min(DATA, where=x > 1, initial=9.0) * x,
+    "max of constants where": lambda x: np.max(DATA, where=x > 1, initial=-9.0) * x,
+    "mean of constants where": lambda x: np.mean(DATA, where=x > 1) * x,
+    "sum of constants, initial": lambda x: np.sum(DATA, where=x > 1, initial=x[0]) * x,
+    "bincount": lambda x: np.bincount(x.astype(int), minlength=4) * np.sum(x),
+    "bincount, weights": lambda x: np.bincount(x.astype(int), weights=x**2, minlength=2),
+    "delete at argmax": lambda x: np.delete(x, np.argmax(x)) ** 2,
+    "delete at a negative position": lambda x: np.delete(A * x, np.argmin(x) - 3, axis=1),
+    "is_integer": lambda x: x * (2.0 if x[1].is_integer() else 3.0),
+    "apply_over_axes": lambda x: np.apply_over_axes(np.sum, STACK * x, [0, 2]),
+    "toeplitz of a number": lambda x: sl.toeplitz(x[0]) * x,
+    "expm of one entry": lambda x: sl.expm(x[:1]),
+    "block_diag of stacks": lambda x: sl.block_diag(np.ones((2, 1, 3)) * x, np.ones((2, 2, 1)) * x[0]),
+    "multivariate_normal.entropy": lambda x: st.multivariate_normal.entropy(X, np.outer(x, x) + np.eye(3)),
+    "multivariate_normal.entropy, diagonal": lambda x: st.multivariate_normal.entropy(X, x),
+    "spsolve_triangular": lambda x: spl.spsolve_triangular(LOWER, x),
+    "spsolve_triangular, matrix": lambda x: spl.spsolve_triangular(LOWER, A * x),
+    "spsolve_triangular, upper": lambda x: spl.spsolve_triangular(UPPER, x, lower=False),
+    "spsolve_triangular, unit": lambda x: spl.spsolve_triangular(LOWER, x, unit_diagonal=True),
+    "spsolve_triangular, entries": lambda x: spl.spsolve_triangular(LOWER * (1.0 + x[0] ** 2), x),
+}
+
+
+def differences(f, x, h=1e-5):
+    columns = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(len(x))]
+    return np.stack(columns, -1)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_value_and_jacobian(name):
+    f = CALLS[name]
+    cache = nt.prepare_pullback_cache(f, X)
+    for x in POINTS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SciPy's about formats and deprecations
+            want, slopes = np.asarray(f(x)), differences(f, x)
+        value, jacobian = nt.value_and_jacobian(cache, x)
+        np.testing.assert_allclose(value, want, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(jacobian, slopes, rtol=1e-6, atol=1e-7)
+        _, pushed = nt.jvp(f, (x,), (X,))
+        np.testing.assert_allclose(pushed, jacobian @ X, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_nextafter_has_numpy_s_bits(dtype):
+    x, two = np.array([1.0, -0.0, 3.5], dtype), dtype(2.0)
+    cache = nt.prepare_pullback_cache(lambda x: np.nextafter(x, two), x)
+    for point in (x, x + dtype(0.25)):
+        value, (gradient,) = nt.value_and_pullback(cache, np.ones_like(x), point)
+        np.testing.assert_array_equal(value, np.nextafter(point, two))
+        assert value.dtype == gradient.dtype == dtype
+        np.testing.assert_array_equal(gradient, 1.0)
+
+
+def test_nextafter_s_direction_has_no_derivative():
+    assert nt.grad(lambda y: np.nextafter(1.0, y))(2.0) == 0.0
+
+
+def test_a_position_out_of_range_and_a_singular_triangle_raise_on_replay():
+    cache = nt.prepare_gradient_cache(lambda x, k: np.sum(np.delete(x, k.astype(int))), X, np.float64(1.0))
+    nt.value_and_gradient(cache, X, np.float64(-3.0))
+    with pytest.raises(IndexError):
+        nt.value_and_gradient(cache, X, np.float64(3.0))
+    with pytest.raises(np.linalg.LinAlgError, match="zero entry on diagonal"):
+        nt.grad(lambda x: np.sum(spl.spsolve_triangular(LOWER * x[0], x)))(np.zeros(3))
