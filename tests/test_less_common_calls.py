@@ -63,7 +63,7 @@ CALLS = {
     "spsolve_triangular, matrix": lambda x: spl.spsolve_triangular(LOWER, A * x),
     "spsolve_triangular, upper": lambda x: spl.spsolve_triangular(UPPER, x, lower=False),
     "spsolve_triangular, unit": lambda x: spl.spsolve_triangular(LOWER, x, unit_diagonal=True),
-    "spsolve_triangular, entries": lambda x: spl.spsolve_triangular(LOWER * (1.0 + x[0] ** 2), x),
+    "spsolve_triangular, entries": lambda x: spl.spsolve_triangular((1.0 + x[0] ** 2) * LOWER, x),
 }
 
 
@@ -108,4 +108,4 @@ def test_a_position_out_of_range_and_a_singular_triangle_raise_on_replay():
     with pytest.raises(IndexError):
         nt.value_and_gradient(cache, X, np.float64(3.0))
     with pytest.raises(np.linalg.LinAlgError, match="zero entry on diagonal"):
-        nt.grad(lambda x: np.sum(spl.spsolve_triangular(LOWER * x[0], x)))(np.zeros(3))
+        nt.grad(lambda x: np.sum(spl.spsolve_triangular(x[0] * LOWER, x)))(np.zeros(3))
