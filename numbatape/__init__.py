@@ -1,67 +1,34 @@
-"""numbatape: derivatives of plain NumPy and SciPy functions, without compiling them."""
+"""numbatape: derivatives of plain NumPy and SciPy functions, without compiling them.
 
+Names are imported when they are first asked for: a gradient does not wait for sparse matrices, which
+import ``scipy.sparse`` (0.2 s), nor for batches.
+"""
+
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .caches import (
-    Cache,
-    Constant,
-    DerivativeCache,
-    GradientCache,
-    HessianCache,
-    HvpCache,
-    PullbackCache,
-    Static,
-    clear_caches,
-    prepare_derivative_cache,
-    prepare_gradient_cache,
-    prepare_hessian_cache,
-    prepare_hvp_cache,
-    prepare_pullback_cache,
-    value_and_derivative,
-    value_and_gradient,
-    value_and_hvp,
-    value_and_jacobian,
-    value_and_pullback,
-    value_gradient_and_hessian,
-)
-from .config import Config
-from .engine.kernels import warmup
-from .errors import (
-    ArityError,
-    BusyError,
-    ConfigError,
-    DebugError,
-    DtypeError,
-    LeakError,
-    NumbatapeError,
-    OutputError,
-    PatternError,
-    ShapeError,
-    SpecError,
-    StructureError,
-    UnsupportedOperationError,
-    UnwatchedWarning,
-    VerificationError,
-)
-from .integrations import ode as _ode  # noqa: F401  (they register themselves)
-from .jit import kernel_info
-from .trace.rules import ArgumentSpec, primitive, zero_derivative
-from .verbs import (
-    batch,
-    derivative,
-    grad,
-    hessian,
-    hvp,
-    jacobian,
-    jvp,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-)
-
 if TYPE_CHECKING:
     from . import testing
+    from .caches.arguments import Constant, Static
+    from .caches.derivative import (
+        DerivativeCache,
+        prepare_derivative_cache,
+        value_and_derivative,
+        value_and_jacobian,
+    )
+    from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
+    from .caches.memory import Cache
+    from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
+    from .caches.registry import clear_caches
+    from .caches.second_order import (
+        HessianCache,
+        HvpCache,
+        prepare_hessian_cache,
+        prepare_hvp_cache,
+        value_and_hvp,
+        value_gradient_and_hessian,
+    )
     from .caches.sparse import (
         SparseHessianCache,
         SparseJacobianCache,
@@ -70,30 +37,136 @@ if TYPE_CHECKING:
         value_and_sparse_jacobian,
         value_gradient_and_sparse_hessian,
     )
+    from .config import Config
+    from .engine.kernels import warmup
+    from .errors import (
+        ArityError,
+        BusyError,
+        ConfigError,
+        DebugError,
+        DtypeError,
+        LeakError,
+        NumbatapeError,
+        OutputError,
+        PatternError,
+        ShapeError,
+        SpecError,
+        StructureError,
+        UnsupportedOperationError,
+        UnwatchedWarning,
+        VerificationError,
+    )
+    from .jit.loader import kernel_info
+    from .trace.rules.primitive import primitive, zero_derivative
+    from .trace.rules.site import ArgumentSpec
+    from .verbs.batch import batch
+    from .verbs.directions import derivative, hvp, jvp
+    from .verbs.first_order import grad, stop_gradient, value_and_grad, vjp
+    from .verbs.matrices import hessian, jacobian
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
 
-# scipy.sparse takes 0.2 s to import: only who asks for one of these names pays.
-_SPARSE = {
-    "SparseHessianCache": "caches",
-    "SparseJacobianCache": "caches",
-    "prepare_sparse_hessian_cache": "caches",
-    "prepare_sparse_jacobian_cache": "caches",
-    "value_and_sparse_jacobian": "caches",
-    "value_gradient_and_sparse_hessian": "caches",
-    "sparse_hessian": "verbs",
-    "sparse_jacobian": "verbs",
-    "sparsity": "verbs",
+_NAMES = {
+    "caches.arguments": (
+        "Constant",
+        "Static",
+    ),
+    "caches.derivative": (
+        "DerivativeCache",
+        "prepare_derivative_cache",
+        "value_and_derivative",
+        "value_and_jacobian",
+    ),
+    "caches.gradient": (
+        "GradientCache",
+        "prepare_gradient_cache",
+        "value_and_gradient",
+    ),
+    "caches.memory": ("Cache",),
+    "caches.pullback": (
+        "PullbackCache",
+        "prepare_pullback_cache",
+        "value_and_pullback",
+    ),
+    "caches.registry": ("clear_caches",),
+    "caches.second_order": (
+        "HessianCache",
+        "HvpCache",
+        "prepare_hessian_cache",
+        "prepare_hvp_cache",
+        "value_and_hvp",
+        "value_gradient_and_hessian",
+    ),
+    "caches.sparse": (
+        "SparseHessianCache",
+        "SparseJacobianCache",
+        "prepare_sparse_hessian_cache",
+        "prepare_sparse_jacobian_cache",
+        "value_and_sparse_jacobian",
+        "value_gradient_and_sparse_hessian",
+    ),
+    "config": ("Config",),
+    "engine.kernels": ("warmup",),
+    "errors": (
+        "ArityError",
+        "BusyError",
+        "ConfigError",
+        "DebugError",
+        "DtypeError",
+        "LeakError",
+        "NumbatapeError",
+        "OutputError",
+        "PatternError",
+        "ShapeError",
+        "SpecError",
+        "StructureError",
+        "UnsupportedOperationError",
+        "UnwatchedWarning",
+        "VerificationError",
+    ),
+    "jit.loader": ("kernel_info",),
+    "trace.rules.primitive": (
+        "primitive",
+        "zero_derivative",
+    ),
+    "trace.rules.site": ("ArgumentSpec",),
+    "verbs.batch": ("batch",),
+    "verbs.directions": (
+        "derivative",
+        "hvp",
+        "jvp",
+    ),
+    "verbs.first_order": (
+        "grad",
+        "stop_gradient",
+        "value_and_grad",
+        "vjp",
+    ),
+    "verbs.matrices": (
+        "hessian",
+        "jacobian",
+    ),
+    "verbs.sparse": (
+        "sparse_hessian",
+        "sparse_jacobian",
+        "sparsity",
+    ),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str):
     if name == "testing":  # no part of a program that is not a test
         return import_module(".testing", __name__)
-    if name not in _SPARSE:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f".{_SPARSE[name]}.sparse", __name__), name)
-    globals()[name] = found
+    found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    if f"{__name__}.trace" in sys.modules:
+        import_module(".integrations", __name__)  # it announces itself to the tracer
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __version__ = "0.1.0"

@@ -28,9 +28,11 @@ from numbatape.ops import Elementwise, find
 from numbatape.trace.functions.distributions import LAWS
 from numbatape.trace.functions.registry import HANDLED, WRITERS
 from numbatape.trace.functions.special import UFUNCS
-from numbatape.trace.functions.stand_ins import PENDING
+from numbatape.trace.functions.stand_ins import PENDING, load_all
 from numbatape.trace.matrix import refusals
 from numbatape.trace.ufuncs import COMPOSED
+
+load_all()
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 MODULES = {

@@ -17,8 +17,11 @@ from scipy import stats
 from scipy.stats import gamma, norm
 
 import numbatape as nt
+import numbatape.integrations  # announces its stand-ins
 from numbatape.trace.functions.distributions import LAWS
-from numbatape.trace.functions.stand_ins import PENDING
+from numbatape.trace.functions.stand_ins import PENDING, load_all
+
+load_all()
 
 CONTINUOUS = {
     "": "norm cauchy laplace logistic gumbel_r gumbel_l hypsecant moyal expon gibrat halfnorm halfcauchy "

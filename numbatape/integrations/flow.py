@@ -17,12 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches import (
-    prepare_derivative_cache,
-    prepare_pullback_cache,
-    value_and_derivative,
-    value_and_pullback,
-)
+from ..caches.derivative import prepare_derivative_cache, value_and_derivative
+from ..caches.pullback import prepare_pullback_cache, value_and_pullback
 from ..config import Config
 from ..trace.functions.common import find_trace, lift
 from ..trace.rules.primitive import Primitive, Rule

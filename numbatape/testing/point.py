@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches import Constant, Static
+from ..caches.arguments import Constant, Static
 from ..trace import pytrees
 from ..trace.primitives import value_of
 

@@ -25,9 +25,8 @@ from .copies import Copies
 from .functions import outside, reaching, type_tests  # noqa: F401  (they register themselves)
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
-from .functions.distributions import thaw
 from .functions.outside import OUTSIDE
-from .functions.stand_ins import PENDING, complete
+from .functions.stand_ins import TOPICS, complete
 from .functions.vectorize import CLASSES
 from .modules import copy_module
 from .ownership import adopt
@@ -57,7 +56,7 @@ class Table:
         self.builtins = outside.BUILTINS | type_tests.BUILTINS
         self.functions = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
         for name in loaded:
-            found = complete(name) if name in PENDING else {}
+            found = complete(name) if name in TOPICS else {}
             for key, make in OUTSIDE.get(name, {}).items():
                 original = getattr(sys.modules[name], key, None)
                 if original is not None:
@@ -86,6 +85,8 @@ class Table:
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
         found = self.functions.get(id(value))
         if found is None and module_of(value).startswith("scipy.stats."):
+            from .functions.distributions import thaw
+
             found = thaw(value, self._distributions)
         if found is None and isinstance(value, Path):
             found = outside.noting_path(value)
@@ -105,7 +106,7 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
-    return _table(tuple(name for name in {**PENDING, **OUTSIDE} if name in sys.modules), writes)
+    return _table(tuple(name for name in {**TOPICS, **OUTSIDE} if name in sys.modules), writes)
 
 
 def nodes_in(tree):

@@ -121,7 +121,9 @@ def call(ufunc, inputs, kwargs):
         return function(*inputs)
     op = find(ufunc)
     if op is None:
-        composed_of = functions.special.composition(ufunc, inputs, kwargs)
+        from .functions.special import composition  # SciPy's, which few functions need
+
+        composed_of = composition(ufunc, inputs, kwargs)
         if composed_of is not None:
             return composed_of
         if functions.constant_only(inputs):

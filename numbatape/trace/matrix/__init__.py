@@ -1,5 +1,9 @@
-"""Linear algebra beyond the op table: rules of matrix functions, and what is composed of them."""
+"""Linear algebra beyond the op table: rules of matrix functions, and what is composed of them.
 
-from . import functions, numpys, refusals, scipys, structured  # they register themselves
+NumPy's functions are registered here; SciPy's files are imported when ``scipy.linalg`` is there
+(`numbatape.trace.functions.stand_ins`).
+"""
 
-__all__ = ["functions", "numpys", "refusals", "scipys", "structured"]
+from . import numpys  # it registers itself
+
+__all__ = ["numpys"]

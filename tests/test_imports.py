@@ -1,0 +1,56 @@
+"""What importing numbatape costs: names and rules are imported when somebody needs them."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numbatape as nt
+
+INIT = ast.parse(Path(nt.__file__).read_text())
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules of a fresh process that has run some code."""
+    text = f"{code}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_else():
+    added = loaded_by("import numpy, numbatape") - loaded_by("import numpy")
+    assert {name for name in added if name.startswith("numbatape")} == {"numbatape"}
+
+
+def test_a_first_gradient_needs_no_scipy():
+    loaded = loaded_by(
+        "import numpy as np, numbatape as nt\n"
+        "nt.grad(lambda x: np.sum(np.exp(x) * np.where(x > 0, x, 2 * x)))(np.ones(3))"
+    )
+    assert not {name for name in loaded if name.partition(".")[0] in ("scipy", "numba", "pandas")}
+    assert "numpy.ma" not in loaded
+    unneeded = ("functions.distributions", "functions.special", "matrix.scipys")
+    assert not {f"numbatape.trace.{name}" for name in unneeded} & loaded
+    assert not {name for name in loaded if name.startswith("numbatape.integrations.")}
+    assert "numbatape.caches.sparse" not in loaded
+
+
+def test_the_table_of_names_is_what_type_checkers_see():
+    (block,) = (node for node in INIT.body if isinstance(node, ast.If))
+    seen = {a.name: node.module for node in block.body for a in node.names if node.module}
+    assert seen == nt._HOME
+    assert {*seen, "testing"} == set(nt.__all__)
+    assert set(nt.__all__) <= set(dir(nt))
+
+
+@pytest.mark.parametrize("module", sorted(nt._NAMES))
+def test_any_name_may_be_the_first(module):
+    name = nt._NAMES[module][0]
+    assert f"numbatape.{module}" in loaded_by(f"from numbatape import {name}")
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'gradient'"):
+        nt.gradient  # noqa: B018
