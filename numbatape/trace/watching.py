@@ -42,7 +42,7 @@ _INERT = (
     ),
     *("_thread", "threading", "concurrent", "asyncio", "logging", "warnings", "weakref", "abc", "_abc"),
     *("functools", "_functools", "operator", "_operator", "types", "typing", "inspect", "enum", "_struct"),
-    *("numpy", "scipy", "numba", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
+    *("numpy", "scipy", "numba", "numbatape", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
 )
 # Private parts of pandas' arrays: numbers, what is missing, codes, and what they stand for.
 _OF_ARRAYS = ("_ndarray", "_data", "_mask", "_pa_array", "_dtype", "_left", "_right", "_sparse_values")
@@ -132,7 +132,7 @@ def contents_of(value) -> Callable[[], bytes] | None:
     if isinstance(value, (array.array, bytearray, memoryview, mmap.mmap)):
         # Asked for in each call: who holds on to the memory would keep its owner from growing.
         return lambda: memoryview(value).tobytes()
-    if hasattr(type(value), "__array__"):
+    if hasattr(type(value), "__array__") and package_of(value) != "numbatape":  # no traced value is watched
 
         def read():
             plain = value.detach() if hasattr(value, "detach") else value  # Torch keeps gradients beside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import types
 
@@ -197,10 +198,18 @@ def test_what_there_is_not(f, hint):
     assert "test_ode.py" in str(caught.value)
 
 
+def test_what_a_namespace_holds_takes_part():
+    def f(k):
+        held = types.SimpleNamespace(k=k)
+        return odeint(lambda y, t: -held.k * y, 1.0, T)[-1, 0]
+
+    np.testing.assert_allclose(nt.grad(f)(0.5), -T[-1] * np.exp(-0.5 * T[-1]), rtol=1e-6)
+
+
 def test_what_a_library_object_holds_is_not_reached():
     def f(k):
-        hidden = types.SimpleNamespace(k=k)
-        return odeint(lambda y, t: -hidden.k * y, 1.0, T)[-1, 0]
+        hidden = itertools.repeat(k)
+        return odeint(lambda y, t: -next(hidden) * y, 1.0, T)[-1, 0]
 
     with pytest.raises((nt.UnsupportedOperationError, nt.LeakError)):
         nt.grad(f)(0.5)
