@@ -43,6 +43,10 @@ class Call(Protocol):
 
     family: int
 
+    @property
+    def cells(self) -> tuple[int, int, int]:
+        """How many cells the result and the two operands have at least."""
+
     def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance that reads and writes these one-dimensional views of cells.
 
@@ -87,7 +91,10 @@ class Calls:
                 self._make_native(plan, number, instruction)
 
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
-        """Yield (number of a call, its instruction) of calls that one instruction makes."""
+        """Yield (number of a call, its instruction) of calls that one instruction makes.
+
+        The verifier has seen that numbers are literals, which are in the cells by now.
+        """
         code = plan.tape.code
         found: dict[int, list[int]] = {}
         calls = (code["op"] != GUARD) & (code["op"] >> 1 == OPCODE["call"])
@@ -106,6 +113,8 @@ class Calls:
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
         *batch, m = plan.shape(int(row["out"]))
+        if not _is_dense(plan, int(row["out"])):  # a lane's memory is found by its place in the result
+            return
         family, first = plan.cell(int(row["out"]))
         itemsize = FAMILY_DTYPE[family].itemsize
         lanes = int(np.prod(batch)) if m else 1
@@ -232,6 +241,16 @@ class Calls:
             if not 0 <= first < count:
                 return None
         return np.ndarray((size,), dtype, cells, first * dtype.itemsize, (step * dtype.itemsize,))
+
+
+def _is_dense(plan, value: int) -> bool:
+    """Whether a value's cells follow one another in order."""
+    size = 1
+    for n, stride in zip(reversed(plan.shape(value)), reversed(plan.strides(value)), strict=True):
+        if n > 1 and stride != size:
+            return False
+        size *= n
+    return True
 
 
 def expected(tape, operands, shape) -> np.ndarray:

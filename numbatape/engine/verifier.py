@@ -5,8 +5,9 @@ A tape that passes `check_tape` keeps these rules, on which `verify_kernels` bui
 * every number refers to something, and operands have the dimensions that their op wants;
 * the scratch of an array op is a storage that nothing else touches: LU pivots and permutations are
   kept there between the sweeps, and kernels follow them unchecked;
-* positions (the index operand of a gather) are not written after they were checked: the reverse
-  sweep reads them again;
+* positions (the index operand of a gather, the table of a Fourier transform) are not written after they
+  were checked by the kernel: the reverse sweep reads them again;
+* the number of a call is a literal that nothing writes to, of a rule that is there and of that dtype;
 * inputs and outputs are contiguous: they are copied and seeded as one run of cells.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from .. import jit
 from ..errors import VerificationError
-from ..ops import OPS, ArrayOp
+from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
 from ..tape.tape import FAMILIES, GUARD, LEVELS, NONE, POOLS
 from . import plan_kernels as names
@@ -44,6 +45,7 @@ REASONS = (
 )
 PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 OPERANDS = ("out", "a", "b", "c")
+MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 
 @functools.cache
@@ -129,11 +131,13 @@ def check_tape(tape: Tape) -> None:
     """
     if tape.names != op_names():
         raise VerificationError("the tape was made with another op table")
-    if not 0 <= tape.prologue <= len(tape):
-        raise VerificationError("the tape's prologue count is out of range")
+    for what in ("prologue", "uniform"):
+        if not 0 <= getattr(tape, what) <= len(tape):
+            raise VerificationError(f"the tape's {what} count is out of range")
     _check_tables(tape)
     _check_instructions(tape)
     _check_ownership(tape)
+    _check_calls(tape)
 
 
 def _check_tables(tape: Tape) -> None:
@@ -145,7 +149,10 @@ def _check_tables(tape: Tape) -> None:
         raise VerificationError("a storage has an unknown dtype or level")
     if any(len(layout.dims) != len(layout.strides) for layout in tape.layouts):
         raise VerificationError("a layout has not one stride a dimension")
-    codes = (values["offset"], tape.storages["size"], *tape.layout_tables[1:])
+    if any(len(layout.dims) > MOST_DIMENSIONS for layout in tape.layouts):
+        raise VerificationError("a layout has too many dimensions")
+    slots = np.array([code for slot in tape.inputs for code in slot.dims], np.int64)
+    codes = (values["offset"], tape.storages["size"], slots, *tape.layout_tables[1:])
     if any((array < -expressions).any() for array in codes):
         raise VerificationError("a size refers to an expression that is not there")
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
@@ -220,6 +227,47 @@ def _check_ownership(tape: Tape) -> None:
             raise failure(tape, int(index[bad][0]), "its positions are overwritten later")
 
 
+def call_numbers(tape: Tape) -> dict[int, int | None]:
+    """Return the number of the rule that each ``call`` calls; None if it is not a literal that stays."""
+    code = tape.code
+    places = np.flatnonzero((code["op"] != GUARD) & (code["op"] >> 1 == OPCODE["call"]))
+    if not len(places):
+        return {}
+    operands = tape.values[code["c"][places]]
+    ends = np.array([slot.value for slot in tape.inputs], np.int64)
+    written = tape.values[np.append(code["out"][code["op"] != GUARD], ends)]
+    written = written[np.isin(written["storage"], operands["storage"])]
+    changed = {(s, o if s < len(POOLS) else 0) for s, o in zip(*_address(written), strict=True)}
+    numbers: dict[tuple[int, int], float] = {}
+    for item in tape.literals:
+        if item.storage in operands["storage"]:
+            cells = range(item.offset, item.offset + item.data.size)
+            numbers |= zip(
+                [(item.storage, cell) for cell in cells], item.data.reshape(-1).tolist(), strict=True
+            )
+    found: dict[int, int | None] = {}
+    for k, place, layout in zip(
+        places.tolist(), zip(*_address(operands), strict=True), operands["layout"], strict=True
+    ):
+        stays = (place[0], place[1] if place[0] < len(POOLS) else 0) not in changed
+        number = numbers.get(place, -1.0) if stays and not tape.layouts[layout].dims else -1.0
+        found[k] = int(number) if number in range(len(tape.calls)) else None
+    return found
+
+
+def _address(values: np.ndarray) -> tuple[list[int], list[int]]:
+    return values["storage"].tolist(), values["offset"].tolist()
+
+
+def _check_calls(tape: Tape) -> None:
+    """Check that each call's number is known, and names a rule that takes cells of this dtype."""
+    for k, number in call_numbers(tape).items():
+        if number is None:
+            raise failure(tape, k, "its number is no literal, or there is no such rule")
+        if tape.calls[number].family != tape.code["op"][k] & 1:
+            raise failure(tape, k, names.OTHER_DTYPE)
+
+
 def _groups(tape: Tape) -> np.ndarray:
     """Number what is written apart: each scalar of the pools, each other storage."""
     storage, offset = tape.values["storage"].astype(np.int64), tape.values["offset"]
@@ -266,20 +314,36 @@ def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
     wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
     if wrong.size:
         raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
-    _verify_scratch(plan)
+    _verify_extents(plan)
     _verify_ends(plan, storages)
 
 
-def _verify_scratch(plan: Plan) -> None:
+def _verify_extents(plan: Plan) -> None:
+    """Check core sizes against what array ops, and the rules that are called, make of them."""
+    called = call_numbers(plan.tape)
     for number in plan.kernels:
         op = OPS[number >> 1]
-        if not isinstance(op, ArrayOp) or op.scratch == "0":
+        if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and op.name != "call"):
             continue
         for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
             record = plan.aux[plan.code[k, 4] :]
             sizes = dict(zip(op.letters, map(int, record[4 : 4 + len(op.letters)]), strict=True))
-            if scratch_cells(op, sizes) > record[3]:
+            if scratch_cells(op, sizes) > record[3] or not extents_hold(op, sizes):
                 raise failure(plan.tape, int(k), names.BAD_RECORD)
+            if op.name == "call":
+                rule = plan.tape.calls[called[int(k)] or 0]
+                if any(sizes[letter] < cells for letter, cells in zip("mnp", rule.cells, strict=True)):
+                    raise failure(plan.tape, int(k), "the rule needs longer operands")
+
+
+def extents_hold(op: ArrayOp, sizes: dict[str, int]) -> bool:
+    """Whether core sizes are as the op's kernels rely on."""
+    return bool(eval(_condition(op.extents), {"min": min}, dict(sizes)))
+
+
+@functools.cache
+def _condition(text: str):
+    return compile(text, "<extents>", "eval")
 
 
 def scratch_cells(op: ArrayOp, sizes: dict[str, int]) -> int:

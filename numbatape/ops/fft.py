@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 
-from .status import DONE
+from .status import DONE, INDEX
 from .table import array_op
 
 RADICES = (4, 2, 3, 5)
@@ -223,6 +223,33 @@ def stages(v, x, y, n, d, c, sc):
     return x
 
 
+def fits(d, c, sc, n, t):
+    """Whether t cells are a table for length n: what the stages take from it as places is in range.
+
+    The roots of all stages are 2*(length - 1) numbers, so that a table of Bluestein's algorithm says by its
+    own size that there is room for four times the length.
+    """
+    if t < 2:
+        return False
+    length = d[c]
+    factors = d[c + sc]
+    if not (n <= length <= t and 0 <= factors <= t - 2):  # NaN neither
+        return False
+    m = int(length)
+    size = 2 + int(factors)
+    if m != length or int(factors) != factors:
+        return False
+    for k in range(int(factors)):
+        radix = d[c + (2 + k) * sc]
+        if not (radix == 2.0 or radix == 3.0 or radix == 4.0 or radix == 5.0) or m % int(radix) != 0:
+            return False
+        m = m // int(radix)
+        size += 2 * m * (int(radix) - 1)
+    if length != n:
+        size += 2 * n + 2 * int(length)
+    return m == 1 and size <= t
+
+
 def transform(v, x, n, d, c, sc):
     """Transform the n numbers at x, with room behind; return where the result is, real parts first.
 
@@ -279,6 +306,7 @@ SIZES = (1, 6, 7, 20)
     linear=True,
     cases=tuple(((n,), (n,), plan_of(n).shape) for n in SIZES),
     make=with_plan,
+    extents="p == 2",
 )
 class Fft:
     """The transform of ``a + ib``: a row of real and one of imaginary parts.
@@ -286,7 +314,11 @@ class Fft:
     With the parts exchanged, before and behind, it is the inverse times n, which is the adjoint.
     """
 
-    def forward(v, d, o, a, b, c, n, sa0, sb0, sc0, s):
+    def forward(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s):
+        if n == 0:
+            return DONE
+        if not fits(d, c, sc0, n, t):
+            return INDEX
         for i in range(n):
             v[s + i] = v[a + i * sa0]
             v[s + n + i] = v[b + i * sb0]
@@ -298,6 +330,8 @@ class Fft:
         return DONE
 
     def reverse(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b):
+        if n == 0:
+            return
         for i in range(n):
             v[s + i] = g[o + n + i]
             v[s + n + i] = g[o + i]

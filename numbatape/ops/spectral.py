@@ -49,7 +49,15 @@ def all_zero(g, a, n):
     return found == 0
 
 
-@array_op("eigh", "(n,n)->(q)", packed_eigh, scratch="2*n*n+11*n+4", cases=SYMMETRIC, fallible=True)
+@array_op(
+    "eigh",
+    "(n,n)->(q)",
+    packed_eigh,
+    scratch="2*n*n+11*n+4",
+    cases=SYMMETRIC,
+    extents="q == n + n*n",
+    fallible=True,
+)
 class Eigh:
     """``A = V W V^T`` of A's lower triangle, which alone gets an adjoint.
 
@@ -88,7 +96,15 @@ class Eigh:
             g[a + i * sa0 + i * sa1] += v[s + i * n + i]
 
 
-@array_op("svd", "(m,n)->(q)", packed_svd, scratch="5*m*n+15*m+15*n", cases=ANY, fallible=True)
+@array_op(
+    "svd",
+    "(m,n)->(q)",
+    packed_svd,
+    scratch="5*m*n+15*m+15*n",
+    cases=ANY,
+    extents="q == min(m, n)*(1 + m + n)",
+    fallible=True,
+)
 class Svd:
     """``A = U S V^T`` with ``k = min(m, n)`` vectors (Townsend 2016, "Differentiating the SVD").
 
@@ -144,7 +160,15 @@ class Svd:
             multiply(g, a, sa0, sa1, v, u, 1, m, v, right, 1, k, m, n, k, 1.0, 1.0)
 
 
-@array_op("qr", "(m,n)->(q)", packed_qr, scratch="n*n+m*n+33*n", cases=TALL, fallible=True)
+@array_op(
+    "qr",
+    "(m,n)->(q)",
+    packed_qr,
+    scratch="n*n+m*n+33*n",
+    cases=TALL,
+    extents="q == m*n + n*n and m >= n",
+    fallible=True,
+)
 class Qr:
     """``A = Q R`` for m >= n; ``Abar = (Qbar + Q L) R^-T`` (Walter and Lehmann 2010), where L is
     symmetric with the lower triangle of ``R Rbar^T - Qbar^T Q``."""

@@ -166,6 +166,9 @@ class ArrayOp:
     fallible
         Whether ``forward`` may return another status than done. Such an instruction stays on a tape where
         nothing reads its result: whether it fails decides what the function does.
+    extents
+        What must hold between the letters, as a condition in them, where the signature does not say how
+        long the result is: kernels write that many cells.
     """
 
     name: str
@@ -182,6 +185,7 @@ class ArrayOp:
     across: tuple[Callable, Callable] | None = None
     reach: int = 0
     fallible: bool = False
+    extents: str = "True"
 
     @property
     def operands(self) -> tuple[tuple[str, ...], ...]:

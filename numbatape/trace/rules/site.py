@@ -225,6 +225,14 @@ class Site:
 
     # ---- the engine's side
 
+    @property
+    def cells(self) -> tuple[int, int, int]:
+        """How many cells the result and the two operands have at least; see `numbatape.engine.calls`."""
+        results, first, rest = (
+            max((port.stop for port in ports), default=0) for ports in (self.results, self.first, self.rest)
+        )
+        return results, first, rest
+
     def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance on cells; see `numbatape.engine.calls`."""
         return Instance(self, out, first, rest, out_adjoint, first_adjoint)
