@@ -12,78 +12,14 @@ from numbatape.engine import Workspace, make_plan, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
-from numbatape.tape.tape import ACTIVE, CONSTANT, GUARD, INSTRUCTION, VALUE
-from numbatape.trace.record import InputLeaf, record
-
-LEVEL = {"x": ACTIVE, "c": CONSTANT}
-
-
-def traced(function, *arrays, levels=""):
-    """Return the tape of a function; ``levels`` says "x" (active) or "c" (constant) an argument."""
-    levels = levels or "x" * len(arrays)
-    leaves = [InputLeaf(a, LEVEL[k]) for a, k in zip(arrays, levels, strict=True)]
-    return record(function, leaves, lambda args: (tuple(args), {})).tape
-
-
-def dimensions(*arrays):
-    return tuple(n for a in arrays for n in np.shape(a))
-
-
-# ---- programs whose tapes and plans are mutated
-
-
-def scalars(x):
-    total = 0.0
-    for i in range(4):
-        total = total + np.sin(x[i]) * x[i + 1] - np.where(x[i] > 0, x[i], 2.0)
-    return total if total > -1e9 else -total
-
-
-def vectors(x, y):
-    z = np.exp(-(x**2)) / (1 + y[:, None]) + x.T[::-1, 0]
-    return np.sum(np.maximum(z, 0.5)) + np.sum(z[:, 1:-1])
-
-
-def gathers(x, c):
-    chosen = x[(c * 2).astype(int)]
-    table = np.stack([x, 2 * x], axis=1)[np.array([2, 0, 0, 1])]
-    return np.sum(chosen) + np.sum(table * np.sort(x)[:2]) + np.sum(np.tril(np.outer(x, x)))
-
-
-def algebra(x, y):
-    covariance = x @ x.T + np.eye(3)
-    factor = np.linalg.cholesky(covariance)
-    solved = np.linalg.solve(covariance, y)
-    return np.sum(factor) + np.sum(solved) + np.linalg.det(x) + np.linalg.slogdet(covariance)[1]
-
-
-def reductions(x):
-    return np.sum(np.prod(x, axis=0)) + np.sum(np.cumsum(x, axis=1)) + np.max(x) + np.sum(np.sort(x, axis=0))
-
-
-def mixed(x, y):
-    return np.sum(x * y) + np.sum(np.concatenate([x, np.float32(2) * x]))
-
-
-RNG = np.random.default_rng(1)
-PROGRAMS = {
-    "scalars": (scalars, (RNG.normal(size=5),), "x"),
-    "vectors": (vectors, (RNG.normal(size=(3, 3)), RNG.uniform(size=3)), "xx"),
-    "gathers": (gathers, (RNG.normal(size=3), np.array([1.0, 0.0, 1.0])), "xc"),
-    "algebra": (algebra, (RNG.normal(size=(3, 3)), RNG.normal(size=(3, 2))), "xx"),
-    "reductions": (reductions, (RNG.normal(size=(2, 3)),), "x"),
-    "mixed": (mixed, (RNG.normal(size=3).astype(np.float32), RNG.normal(size=3)), "xx"),
-}
+from numbatape.tape.tape import GUARD, INSTRUCTION, VALUE
+from tests.engine.mutations import PROGRAMS, OutOfSteps, dimensions, other_number, traced
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def program(request):
     function, arrays, levels = PROGRAMS[request.param]
     return traced(function, *arrays, levels=levels), arrays
-
-
-class OutOfSteps(Exception):
-    """A mutated size makes a loop long: what it reached so far was in range."""
 
 
 @pytest.fixture
@@ -140,95 +76,6 @@ def test_programs_pass(program, limited):
 
 
 # ---- mutations
-
-
-def other_number(rng, number):
-    """A number near another one, or one that is often wrong."""
-    near = [number + 1, number - 1, number + 8, -number, 2 * number]
-    return int(rng.choice([*near, 0, -1, 1, 3, 2**15, 2**31 - 1, -(2**31), int(rng.integers(-9, 40))]))
-
-
-def mutate_cell(rng, array, fields):
-    """Return a copy of a structured array with one number changed."""
-    copy = array.copy()
-    if not len(copy):
-        return copy
-    k, field = int(rng.integers(len(copy))), fields[int(rng.integers(len(fields)))]
-    new = other_number(rng, int(copy[field][k]))
-    if rng.random() < 0.4:
-        new = int(copy[field][int(rng.integers(len(copy)))])  # another row's number: plausible
-    kind = np.iinfo(copy.dtype[field])
-    copy[field][k] = np.clip(new, kind.min, kind.max)
-    return copy
-
-
-def mutate_codes(rng, codes):
-    codes = list(codes)
-    if codes:
-        k = int(rng.integers(len(codes)))
-        codes[k] = int(np.clip(other_number(rng, codes[k]), -(2**31), 2**31 - 1))
-    return tuple(codes)
-
-
-def mutate_layout(rng, tape):
-    layouts = list(tape.layouts)
-    k = int(rng.integers(len(layouts)))
-    field = "dims" if rng.random() < 0.5 else "strides"
-    layouts[k] = dataclasses.replace(layouts[k], **{field: mutate_codes(rng, getattr(layouts[k], field))})
-    return dataclasses.replace(tape, layouts=tuple(layouts))
-
-
-def mutate_sizes(rng, tape):
-    rows = list(tape.sizes.rows)
-    if rows:
-        k = int(rng.integers(len(rows)))
-        rows[k] = mutate_codes(rng, rows[k])
-    return dataclasses.replace(tape, sizes=dataclasses.replace(tape.sizes, rows=tuple(rows)))
-
-
-def mutate_ends(rng, tape):
-    which = rng.integers(4)
-    number = int(rng.integers(-2, len(tape.values) + 2))
-    if which == 0:
-        return dataclasses.replace(tape, outputs=(number, *tape.outputs[1:]))
-    if which == 1:
-        first, *rest = tape.inputs
-        return dataclasses.replace(tape, inputs=(dataclasses.replace(first, value=number), *rest))
-    if which == 2 and tape.literals:
-        first, *rest = tape.literals
-        return dataclasses.replace(tape, literals=(dataclasses.replace(first, offset=number), *rest))
-    return dataclasses.replace(tape, prologue=number)
-
-
-def mutate_tape(rng, tape):
-    kind = rng.integers(10)
-    if kind < 4:
-        fields = ("op", "active", "out", "a", "b", "c", "aux")
-        return dataclasses.replace(tape, code=mutate_cell(rng, tape.code, fields))
-    if kind < 6:
-        return dataclasses.replace(tape, values=mutate_cell(rng, tape.values, tape.values.dtype.names))
-    if kind == 6:
-        return dataclasses.replace(tape, storages=mutate_cell(rng, tape.storages, tape.storages.dtype.names))
-    return (mutate_layout, mutate_sizes, mutate_ends)[kind - 7](rng, tape)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_mutated_tapes(program, seed, limited):
-    tape, arrays = program
-    sizes = dimensions(*arrays)
-    loaded = set(make_plan(tape, sizes).kernels)
-    rng = np.random.default_rng(seed)
-    refused = 0
-    for _ in range(250):
-        mutated = mutate_tape(rng, tape)
-        try:
-            plan = make_plan(mutated, sizes)
-        except VerificationError:
-            refused += 1
-            continue
-        if run_checked(plan, arrays, limited) and set(plan.kernels) <= loaded:
-            run_compiled(plan, arrays)
-    assert refused > 50
 
 
 def mutate_words(rng, array, count):

@@ -1,0 +1,167 @@
+"""The verifier against tapes with something changed at random: refused, or they reach no other memory.
+
+Each instruction is interpreted over cells of which only its own operands' storages may be touched. A million
+such tapes were run compiled, between pages that nothing may touch (see `tests.engine.mutations`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine import Workspace, make_plan
+from numbatape.errors import VerificationError
+from numbatape.ops import OPS, status
+from numbatape.ops.fft import plan_of
+from numbatape.trace.primitives import array_instruction
+from tests.engine.mutations import (
+    PROGRAMS,
+    dimensions,
+    mutate_tape,
+    op_cases,
+    run_checked,
+    tapes,
+    traced,
+)
+
+
+@functools.cache
+def all_tapes():
+    return tapes()
+
+
+def test_every_op_stays_within_its_operands():
+    rng = np.random.default_rng(0)
+    for name, tape, arrays in all_tapes():
+        assert run_checked(make_plan(tape, dimensions(*arrays)), rng, arrays, 20_000), name
+    names = {name.split()[0] for name, _, _ in all_tapes()}
+    assert {op.name for op in OPS} - names <= {"cast", "fill", "agree", "call", "scatter", "scatter1"}
+    there = {tape.name_of(k).split(".")[0] for _, tape, _ in all_tapes() for k in range(len(tape))}
+    assert "call" in there
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_tapes(seed):
+    found = all_tapes()
+    refused = finished = 0
+    for k in range(2500):
+        rng = np.random.default_rng([seed, k])
+        _, tape, arrays = found[int(rng.integers(len(found)))]
+        try:
+            plan = make_plan(mutate_tape(rng, tape), dimensions(*arrays))
+        except VerificationError:
+            refused += 1
+            continue
+        finished += run_checked(plan, rng, arrays)
+    assert refused > 800
+    assert finished > 800
+
+
+# ---- each rule by name
+
+
+def program(name):
+    function, arrays, levels = PROGRAMS[name]
+    return traced(function, *arrays, levels=levels), dimensions(*arrays)
+
+
+@pytest.mark.parametrize("count", [-1, 10**6])
+@pytest.mark.parametrize("field", ["uniform", "prologue"])
+def test_counts_of_instructions(field, count):
+    tape, sizes = program("vectors")
+    with pytest.raises(VerificationError, match=field):
+        make_plan(dataclasses.replace(tape, **{field: count}), sizes)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("wrong", [-1.0, 0.5, 7.0, 1e9, -1e300, np.nan, np.inf])
+def test_a_damaged_table_of_a_transform_stops_the_sweep(place, wrong):
+    """Length, number of factors, factors: what the kernel computes places from."""
+    arrays = np.ones(6), np.ones(6), plan_of(6)
+    tape = traced(lambda *args: array_instruction("fft", args, np.ones((2, 6))), *arrays, levels="xxc")
+    plan = make_plan(tape, dimensions(*arrays))
+    table = arrays[2].copy()
+    space = Workspace(plan)
+    for cells, array in zip(space.inputs, (*arrays[:2], table), strict=True):
+        cells[...] = array
+    assert space.forward() == status.DONE
+    table[place] = wrong
+    space.inputs[2][...] = table
+    assert space.forward() == status.INDEX
+
+
+@pytest.mark.parametrize("number", [-1.0, 0.5, 7.0, 1e300, np.nan])
+def test_the_number_of_a_call(number):
+    tape, sizes = program("rules")
+    place = next(k for k in range(len(tape)) if tape.name_of(k) == "call")
+    value = tape.values[tape.code["c"][place]]
+    literals = [
+        dataclasses.replace(
+            item,
+            data=np.where(
+                np.arange(item.data.size) + item.offset == value["offset"], number, item.data.reshape(-1)
+            ),
+        )
+        if item.storage == value["storage"]
+        else item
+        for item in tape.literals
+    ]
+    with pytest.raises(VerificationError, match=f"instruction {place}, call.*no literal, or.*no such rule"):
+        make_plan(dataclasses.replace(tape, literals=tuple(literals)), sizes)
+
+
+def test_the_number_of_a_call_is_not_computed():
+    """What the tape's cells hold before a sweep is not what they hold in it."""
+    square = nt.primitive(lambda x: x * x, pullback=lambda ybar, y, x: (2.0 * x * ybar,))
+    tape = traced(lambda x: np.sum(square(x * np.max(x))), np.ones(3))
+    place = next(k for k in range(len(tape)) if tape.name_of(k) == "call")
+    code = tape.code.copy()
+    code["c"][place] = tape.code["out"][next(k for k in range(len(tape)) if tape.name_of(k) == "max")]
+    with pytest.raises(VerificationError, match="number is no literal"):
+        make_plan(dataclasses.replace(tape, code=code), (3,))
+
+
+def test_a_call_needs_its_rule():
+    tape, sizes = program("rules")
+    with pytest.raises(VerificationError, match="no such rule"):
+        make_plan(dataclasses.replace(tape, calls=()), sizes)
+
+
+@pytest.mark.parametrize("operand", ["out", "a"])
+def test_a_rule_gets_all_its_cells(operand):
+    square = nt.primitive(lambda x, y: x * y, pullback=lambda ybar, z, x, y: (y * ybar, None))
+    x = np.ones(3)
+    tape = traced(lambda x, c: np.sum(square(x, c)), x, x, levels="xc")
+    place = next(k for k in range(len(tape)) if tape.name_of(k) == "call")
+    values, layouts = tape.values.copy(), list(tape.layouts)
+    layouts.append(dataclasses.replace(layouts[values["layout"][tape.code[operand][place]]], dims=(2,)))
+    values = np.append(values, values[tape.code[operand][place]])
+    values["layout"][-1] = len(layouts) - 1
+    code = tape.code.copy()
+    code[operand][place] = len(values) - 1
+    other = dataclasses.replace(tape, code=code, values=values, layouts=tuple(layouts))
+    with pytest.raises(VerificationError, match="the rule needs longer operands"):
+        make_plan(other, (3, 3))
+
+
+@pytest.mark.parametrize("name", ["eigh", "svd", "qr", "fft"])
+def test_packed_results_have_room(name):
+    """The signature does not say how long these results are."""
+    function, arrays, levels = next((f, a, lv) for n, f, a, lv in op_cases() if n == f"{name} float64")
+    tape = traced(function, *arrays, levels=levels)
+    layouts = list(tape.layouts)
+    k = int(tape.values["layout"][tape.code["out"][0]])
+    layouts[k] = dataclasses.replace(layouts[k], dims=(layouts[k].dims[0] - 1, *layouts[k].dims[1:]))
+    with pytest.raises(VerificationError, match=r"record is damaged"):
+        make_plan(dataclasses.replace(tape, layouts=tuple(layouts)), dimensions(*arrays))
+
+
+def test_dimensions_fit_a_set_of_bits():
+    tape, sizes = program("scalars")
+    layouts = (*tape.layouts, dataclasses.replace(tape.layouts[0], dims=(1,) * 70, strides=(0,) * 70))
+    with pytest.raises(VerificationError, match="too many dimensions"):
+        make_plan(dataclasses.replace(tape, layouts=layouts), sizes)
