@@ -72,7 +72,7 @@ def bind(cache, args, out) -> Bound:
         space.frame[WORD[f"{name}_COUNT"]] = len(rows)
     value = space.outputs[output.number].reshape(-1)
     bound.__call__, words = kernels.call_of(
-        "bound", space.address, value, elsewhere, space.variant.counter, cache._turn
+        "bound", space, value, elsewhere, space.variant.counter, cache._turn
     )
     bound._alive = words, value, space, tables, elsewhere
     return bound
@@ -108,7 +108,7 @@ def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
     if output is None or space.variant.single_use or cache._program.config.debug_mode:
         return bound
     value = space.outputs[output.number].reshape(-1)
-    gradient, words = kernels.call_of("gradient", space.address, value, _stopped, space.variant.counter)
+    gradient, words = kernels.call_of("gradient", space, value, _stopped, space.variant.counter)
 
     def run() -> float:
         if not turn.busy:
@@ -194,7 +194,7 @@ def bind_compressed(cache, known, x, out) -> Bound:
     value = space.outputs[result.number].reshape(-1)
     flat_products, place, target = places(known, products)
     cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
-    sweep, words = kernels.call_of("bound_value", space.address, value, _stopped, space.variant.counter)
+    sweep, words = kernels.call_of("bound_value", space, value, _stopped, space.variant.counter)
     matrix[:] = 0.0
     clean, turn = True, cache._turn
 
@@ -254,7 +254,7 @@ def bind_outputs(cache, derived: Derived, x, out) -> Bound:
         space.frame[WORD[f"{name}_COUNT"]] = len(rows)
     flat = value.reshape(-1)
     bound.__call__, words = kernels.call_of(
-        "bound_value", space.address, flat, elsewhere, space.variant.counter, cache._turn
+        "bound_value", space, flat, elsewhere, space.variant.counter, cache._turn
     )
     bound._alive = words, flat, space, copies_in, copies_out, elsewhere, x, out
     return bound

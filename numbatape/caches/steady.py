@@ -70,7 +70,7 @@ class Entry:
         self.first: Callable | None = None  # serves a call when this entry is in front
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         dummy = np.zeros(1)
-        self._run, self._alive = kernels.call_of(sweep, space.address, dummy, _stopped, space.variant.counter)
+        self._run, self._alive = kernels.call_of(sweep, space, dummy, _stopped, space.variant.counter)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
 
@@ -81,6 +81,8 @@ class Entry:
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
+        if self.space.segments is not None:  # the interpreter comes between them
+            return None
         alive: list = []
         rows = [row.native(alive) for row in self.rows]
         if any(row is None for row in rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .placement import place_storages
+from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
 from .verifier import (
     check_tape,
@@ -44,6 +45,8 @@ class Plan:
         ``(first, number)`` of the cells that have adjoints, by family.
     kernels
         Kernel numbers (2 * row + family) that the plan calls by pointer.
+    cuts
+        Where long sweeps are cut, so that Python can look for signals; None for short ones.
     values
         "fast" or "numpy": whose bits elementwise results have, as in `Config`.
     """
@@ -58,6 +61,7 @@ class Plan:
     sizes: np.ndarray
     kernels: tuple[int, ...]
     values: str = "fast"
+    cuts: Cuts | None = None
 
     @property
     def prologue(self) -> int:
@@ -129,7 +133,8 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> 
     called = tuple(kernels.tolist())
     plan = Plan(tape, tuple(dimensions), code, aux, bases, cells, active, sizes, called, values)
     verify(plan, storages)
-    return plan
+    cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
+    return plan if cuts is None else replace(plan, cuts=cuts)
 
 
 def _evaluate(tape: Tape, dimensions) -> np.ndarray:

@@ -12,6 +12,7 @@ from . import kernels
 from .calls import Calls
 from .frame import WORD, WORDS
 from .plan import Plan
+from .segments import Segments
 
 ALIGNMENT = 64
 
@@ -67,6 +68,7 @@ class Workspace:
         self.outputs = tuple(self.value_view(value) for value in plan.tape.outputs)
         self.prologue_done = False
         self._fill_frame()
+        self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweeps())
         self.calls = Calls(plan, self.v, self.g).into(self.frame) if plan.tape.calls else None
 
     def _view(self, cells, first, value) -> np.ndarray:
@@ -127,11 +129,17 @@ class Workspace:
     def _sweep(self, name: str, start: int = 0) -> int:
         """Run a sweep and return its status; raise what a rule in it raised."""
         if self.calls is None:
-            return kernels.sweeps()[name](self.address, start)
+            return self.enter(name, start)
         self.calls.begin()
-        outcome = kernels.sweeps()[name](self.address, start)
+        outcome = self.enter(name, start)
         self.calls.end()
         return outcome
+
+    def enter(self, name: str, start: int = 0) -> int:
+        """Run a sweep and return its status, whatever rules in it have raised."""
+        if self.segments is not None:
+            return self.segments.run(name, start)
+        return kernels.sweeps()[name](self.address, start)
 
     def run_prologue(self) -> int:
         """Compute what depends on constants alone; needed before the first forward sweep."""

@@ -1,0 +1,297 @@
+"""Long sweeps in segments, between which Python looks for signals: Ctrl-C stops a sweep of any length.
+
+A kernel runs without the interpreter, which alone handles signals. So the plan of a long sweep says where to
+cut it, into segments of some milliseconds; one elementwise instruction over very many cells, or an array op
+over many batch elements, is taken in parts. The sweeps themselves are as they are: which instructions they
+run is said by words of the frame. A short plan has no cuts, and its steady calls enter one kernel.
+
+What is not cut: an array op over one large operand (a matrix product, a factorisation, a sum), as in NumPy;
+and a rule compiled by Numba.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import functools
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ops import OPCODE, OPS, ArrayOp
+from ..tape import Tape
+from ..tape.tape import GUARD
+from .codegen import FIRST_KERNEL
+from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
+from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
+
+MOST = 1 << 21  # work in a segment, in simple operations on a cell: 2 to 20 ms
+# Work of an instruction besides its cells, and of a cell: of arithmetic, of libm's and of SciPy's functions.
+INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 64
+
+
+@functools.cache
+def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return, by op: the work of a cell, the power of the number of cells, and which operands count."""
+    weight, power = np.ones(len(OPS)), np.ones(len(OPS))
+    counts = np.ones((4, len(OPS)), bool)
+    for k, op in enumerate(OPS):
+        if isinstance(op, ArrayOp):
+            weight[k] = ELEMENTARY
+            if op.index:  # a table's size does not matter
+                counts[:, k] = [True, *(name in op.index for name in "abc")]
+            elif any(len(group) == 2 for group in op.operands[1:]):
+                power[k] = 1.5
+        elif re.search(r"\b(?!math\.|min\b|max\b|abs\b)[\w.]+\(", op.value):
+            weight[k] = SPECIAL
+        elif "math." in op.value:
+            weight[k] = ELEMENTARY
+    return weight, power, counts
+
+
+def work_of(tape: Tape, sizes_of) -> np.ndarray:
+    """Return about how much work each instruction is.
+
+    Parameters
+    ----------
+    sizes_of
+        Returns the values of size codes.
+    """
+    index, dims, _ = tape.layout_tables
+    of_layout = np.ones(len(tape.layouts))
+    axes = np.repeat(np.arange(len(tape.layouts)), index[:, 1])
+    np.multiply.at(of_layout, axes, sizes_of(dims[: len(axes)]))
+    of_value = np.append(of_layout[tape.values["layout"]], 0.0)  # the last for operands that are not there
+    code = tape.code
+    cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
+    guards = code["op"] == GUARD
+    row = np.where(guards, 0, code["op"] >> 1)
+    weight, power, counts = _weights()
+    work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
+    product = row == OPCODE["matmul"]
+    work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product]
+    return INSTRUCTION + np.where(guards, 0.0, work)
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Where a plan's sweeps are cut.
+
+    Attributes
+    ----------
+    stops
+        Numbers of instructions that segments begin with, and the number of all.
+    parts
+        By instruction that is taken in parts: these as ``(code, aux)`` of a small plan.
+    """
+
+    stops: list[int]
+    parts: dict[int, tuple[np.ndarray, np.ndarray]]
+
+
+def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
+    """Return where to cut the sweeps of a plan; None if they are short."""
+    work = work_of(tape, sizes_of)
+    total = np.cumsum(work)
+    if not len(work) or total[-1] <= MOST:
+        return None
+    begins = np.floor((total - work) / MOST)
+    stops = {int(k) + 1 for k in np.flatnonzero(np.diff(begins))} | {len(work)}
+    parts = {}
+    for k in np.flatnonzero(work > MOST).tolist():
+        stops |= {k, k + 1}
+        found = _parts(code[k], aux, int(np.ceil(work[k] / MOST)))
+        if found is not None:
+            parts[k] = found
+    return Cuts(sorted(stops - {0}), parts)
+
+
+@dataclass
+class _Loop:
+    """An instruction as the axes it runs over: rows of (turns, steps of o a b c), the innermost first."""
+
+    cells: list[int]  # first cells of o a b c
+    axes: list[list[int]]
+    scratch: int
+
+    def halves(self) -> tuple[_Loop, _Loop] | None:
+        """Return two loops that do the same one after the other; None if it turns once."""
+        while self.axes and self.axes[-1][0] == 1:
+            self.axes.pop()
+        if not self.axes:
+            return None
+        *inner, (turns, *steps) = self.axes
+        first = turns // 2
+        turns_before = first * int(np.prod([axis[0] for axis in inner], dtype=np.int64))
+        moved = [cell + first * step for cell, step in zip(self.cells, steps, strict=True)]
+        return (
+            _Loop(self.cells, [*map(list, inner), [first, *steps]], self.scratch),
+            _Loop(moved, [*map(list, inner), [turns - first, *steps]], self.scratch + turns_before),
+        )
+
+    def split(self, count: int) -> list[_Loop]:
+        """Return some ``count`` loops, in order."""
+        both = self.halves() if count > 1 else None
+        if both is None:
+            return [self]
+        return both[0].split(count // 2) + both[1].split(count - count // 2)
+
+
+def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
+    """Return an instruction as several; None if it cannot be."""
+    op = int(instruction[0]) & 0xFFFF
+    word, o, a, b, last = instruction.tolist()
+    if op >= FIRST_VECTOR:
+        return _vector_parts(instruction, aux, count)
+    if op < FIRST_KERNEL or op == GUARD:
+        return None
+    row = OPS[(op - FIRST_KERNEL) >> 1]
+    record = aux[last:].tolist() if last + 4096 > len(aux) else aux[last : last + 4096].tolist()
+    levels, is_array = record[0], isinstance(row, ArrayOp)
+    if is_array:
+        head = CORE_HEAD + len(row.letters) + sum(map(len, row.operands))
+        third, inner, cells = record[1], [], record[3]
+    else:
+        head, third, inner, cells = LOOP_HEAD, record[6], [record[1:6]], 0
+    axes = inner + [record[head + LEVEL * j :][:LEVEL] for j in range(levels)]
+    loops = _Loop([o, a, b, third], axes, 0).split(count)
+    if len(loops) == 1:
+        return None
+    code, records = [], []
+    for loop in loops:
+        o, a, b, c = loop.cells
+        code.append([word, o, a, b, len(records)])
+        if is_array:
+            start = [len(loop.axes), c, record[2] + loop.scratch * cells, *record[3:head]]
+            outer = loop.axes
+        else:
+            innermost, *outer = loop.axes or [[1, 0, 0, 0, 0]]
+            start = [len(outer), *innermost, c]
+        records += start + [number for axis in outer for number in axis]
+    return np.array(code, np.int32), np.array(records, np.int32)
+
+
+def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
+    """Return an arm of a vector as several."""
+    word, o, a, b, last = instruction.tolist()
+    _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
+    assert pattern in PATTERNS[op.arity]
+    third, n = (int(aux[last + 6]), int(aux[last + 1])) if op.arity == 3 else (0, last)
+    steps = [1, *(int(kind == "v") for kind in pattern), 0, 0][:4]
+    code, records = [], []
+    for loop in _Loop([o, a, b, third], [[n, *steps]], 0).split(count):
+        o, a, b, c = loop.cells
+        ((turns, *_),) = loop.axes or [[1]]
+        code.append([word, o, a, b, len(records) if op.arity == 3 else turns])
+        if op.arity == 3:
+            records += [0, turns, *steps, c]
+    return np.array(code, np.int32), np.array(records or [0], np.int32)
+
+
+class Segments:
+    """The sweeps over one frame of a plan with cuts.
+
+    Parameters
+    ----------
+    frame
+        Its words say what the kernels run; they are put back after each sweep.
+    sweeps
+        The entry points, by name.
+    """
+
+    def __init__(self, frame: np.ndarray, cuts: Cuts, sweeps: dict):
+        self._frame, self._cuts, self._sweeps = frame, cuts, sweeps
+        self._address = frame.ctypes.data
+
+    def run(self, name: str, start: int = 0) -> int:
+        """Do what the entry point of this name does; return its status."""
+        frame = self._frame
+        kept = frame.copy()
+        try:
+            return self._run(name, start)
+        finally:
+            results = frame[[WORD["STOPPED"], WORD["RAISED"]]]
+            frame[...] = kept
+            frame[[WORD["STOPPED"], WORD["RAISED"]]] = results
+
+    def _run(self, name: str, start: int) -> int:
+        frame = self._frame
+        count, split, uniform = (int(frame[WORD[word]]) for word in ("COUNT", "SPLIT", "UNIFORM"))
+        if name == "pullback":
+            return self._reverse(split, count)
+        if name in ("prologue", "resume", "lanes"):
+            first = uniform if name == "lanes" else start
+            return self._forward(first, split if name == "prologue" else count)
+        if name in ("watched", "gradient"):
+            frame[WORD["COUNT"]] = split
+            outcome = self._enter("watched")
+            if outcome:
+                return outcome
+        if name.startswith("bound"):
+            self._copy("COPY_IN")
+        outcome = self._forward(split, count)
+        if not outcome and name in ("gradient", "bound"):
+            outcome = self._reverse(split, count)
+        if not outcome and name.startswith("bound"):
+            self._copy("COPY_OUT")
+        return outcome
+
+    def _enter(self, name: str, start: int = 0) -> int:
+        return self._sweeps[name](self._address, start)
+
+    def _copy(self, name: str) -> None:
+        count = int(self._frame[WORD[f"{name}_COUNT"]])
+        table = (ctypes.c_int64 * (3 * count)).from_address(int(self._frame[WORD[name]])) if count else ()
+        for k in range(count):
+            ctypes.memmove(*table[3 * k : 3 * k + 3])
+
+    def _between(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the segments of a stretch of the plan."""
+        stops = self._cuts.stops
+        inside = stops[bisect.bisect_right(stops, start) : bisect.bisect_left(stops, stop)]
+        places = [start, *inside, stop]
+        return list(zip(places[:-1], places[1:], strict=True))
+
+    def _in_parts(self, segment: tuple[int, int]) -> int:
+        """Let the frame refer to the parts of an instruction; return how many there are, or 0."""
+        first, last = segment
+        parts = self._cuts.parts.get(first) if last == first + 1 else None
+        if parts is None:
+            return 0
+        code, aux = parts
+        self._frame[WORD["CODE"]], self._frame[WORD["AUX"]] = code.ctypes.data, aux.ctypes.data
+        return len(code)
+
+    def _forward(self, start: int, stop: int) -> int:
+        frame = self._frame
+        whole = frame[[WORD["CODE"], WORD["AUX"]]]
+        for segment in self._between(start, stop):
+            count = self._in_parts(segment)
+            for first, last in [(k, k + 1) for k in range(count)] or [segment]:
+                frame[WORD["COUNT"]] = last
+                outcome = self._enter("resume", first)
+                if outcome:
+                    if count:
+                        frame[WORD["STOPPED"]] = segment[0]
+                    return outcome
+            if count:
+                frame[[WORD["CODE"], WORD["AUX"]]] = whole
+        return 0
+
+    def _reverse(self, start: int, stop: int) -> int:
+        frame = self._frame
+        whole = frame[[WORD["CODE"], WORD["AUX"]]]
+        frame[WORD["SPLIT"]] = frame[WORD["COUNT"]] = stop
+        outcome = self._enter("pullback")  # adjoints are cleared, and seeded, once
+        frame[[WORD["CELLS64"], WORD["CELLS32"], WORD["SEED_COUNT"]]] = 0
+        for segment in reversed(self._between(start, stop)):
+            if outcome:
+                return outcome
+            count = self._in_parts(segment)
+            for first, last in [(k, k + 1) for k in reversed(range(count))] or [segment]:
+                frame[WORD["SPLIT"]], frame[WORD["COUNT"]] = first, last
+                outcome = outcome or self._enter("pullback")
+            if count:
+                frame[[WORD["CODE"], WORD["AUX"]]] = whole
+        return outcome
