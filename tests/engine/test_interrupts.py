@@ -1,4 +1,4 @@
-"""Long sweeps come in segments, between which Ctrl-C takes effect: same numbers, and a cache that lives on."""
+"""Long sweeps come in segments, between which Ctrl-C takes effect: same numbers, and a cache that works."""
 
 from __future__ import annotations
 
