@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from queue import SimpleQueue
+from collections import deque
 
 import numpy as np
 import pytest
@@ -15,30 +15,32 @@ X = np.array([0.5, 1.5, 2.0])
 V = np.array([1.0, 0.0, -1.0])
 
 
-class Gate:
-    """What the rules below call in the middle of a sweep: a hook each, once.
+def new_gate():
+    """Return what the rules below call in the middle of a sweep: hooks, each once.
 
-    In queues, which no trace watches: a function whose captured values change is traced anew.
+    On an object of `threading`, into which no trace looks: a function whose captured values change is
+    traced anew.
     """
+    gate = threading.Event()
+    gate.forward, gate.back = deque(), deque()
+    return gate
 
-    def __init__(self):
-        self.forward, self.back = SimpleQueue(), SimpleQueue()
 
-
-def pass_through(waiting):
-    if not waiting.empty():
-        waiting.get()()
+def pass_through(gate, name):
+    waiting = getattr(gate, name)
+    if waiting:
+        waiting.popleft()()
 
 
 def gated(gate):
     """Return a function whose sweeps pass through a gate, forward and back."""
 
     def value(x):
-        pass_through(gate.forward)
+        pass_through(gate, "forward")
         return x * x
 
     def pullback(ybar, y, x):
-        pass_through(gate.back)
+        pass_through(gate, "back")
         return (2.0 * x * ybar,)
 
     square = nt.primitive(value, pullback=pullback, pushforward=lambda tangents, y, x: 2.0 * x * tangents[0])
@@ -122,13 +124,13 @@ def refused_elsewhere(call):
 @pytest.mark.parametrize("second", [refused, refused_elsewhere])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_call_is_refused_and_disturbs_nothing(kind, second):
-    gate = Gate()
+    gate = new_gate()
     call = KINDS[kind](gated(gate))
     expected = numbers(call())
     for place in ("forward", "back") if kind in BACK else ("forward",):
         for _ in range(3):  # steady calls among them
             met = []
-            getattr(gate, place).put(lambda met=met: (second(call), met.append(1)))
+            getattr(gate, place).append(lambda met=met: (second(call), met.append(1)))
             assert numbers(call()) == expected
             assert met
     assert numbers(call()) == expected
@@ -137,7 +139,7 @@ def test_a_second_call_is_refused_and_disturbs_nothing(kind, second):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_gives_the_turn_back(kind):
     """Also that of the second call, if the rule that makes it does not catch it."""
-    gate = Gate()
+    gate = new_gate()
     call = KINDS[kind](gated(gate))
     expected = numbers(call())
 
@@ -148,21 +150,20 @@ def test_an_error_gives_the_turn_back(kind):
         for _ in range(2):
             # Steady calls that stop are made again the general way, and what raises there is traced again.
             for _ in range(times):
-                gate.forward.put(hook)
+                gate.forward.append(hook)
             with pytest.raises(error):
                 call()
-            while not gate.forward.empty():
-                gate.forward.get()
+            gate.forward.clear()
             assert numbers(call()) == expected
 
 
 def test_a_clone_serves_the_rule_and_the_other_thread():
-    gate = Gate()
+    gate = new_gate()
     cache = nt.prepare_gradient_cache(gated(gate), X)
     expected = numbers(nt.value_and_gradient(cache, X))
     found = []
     for run in (lambda call: call(), elsewhere):
-        gate.forward.put(
+        gate.forward.append(
             lambda run=run: run(lambda: found.append(numbers(nt.value_and_gradient(cache.clone(), X))))
         )
         assert numbers(nt.value_and_gradient(cache, X)) == expected
@@ -170,20 +171,20 @@ def test_a_clone_serves_the_rule_and_the_other_thread():
 
 
 def test_verbs_may_be_called_inside_of_themselves():
-    gate = Gate()
+    gate = new_gate()
     verb = nt.grad(gated(gate))
     expected = verb(X)
     found = []
-    gate.back.put(lambda: found.append(verb(X + 1.0)))
+    gate.back.append(lambda: found.append(verb(X + 1.0)))
     np.testing.assert_array_equal(verb(X), expected)
     np.testing.assert_allclose(found[0], 2.0 * (X + 1.0) * np.array([1.0, 2.0, 3.0]))
 
 
 def test_a_pullback_serves_one_call_at_a_time():
-    gate = Gate()
+    gate = new_gate()
     _, pull = nt.vjp(gated(gate), X)
     expected = numbers(pull(1.0))
-    gate.back.put(lambda: refused(lambda: pull(2.0)))
+    gate.back.append(lambda: refused(lambda: pull(2.0)))
     assert numbers(pull(1.0)) == expected
     assert numbers(pull(1.0)) == expected
 
@@ -234,14 +235,14 @@ def test_the_second_thread_may_bring_other_constants():
 @pytest.mark.parametrize("where", ["a trace", "a sweep"])
 def test_a_child_of_a_fork_works(where):
     """While another thread traces, or is in the cache's sweep, whose locks and flags the child has not."""
-    gate, inside, done = Gate(), threading.Event(), threading.Event()
+    gate, inside, done = new_gate(), threading.Event(), threading.Event()
     f = gated(gate)
     cache = nt.prepare_gradient_cache(f, X)
     expected = numbers(nt.value_and_gradient(cache, X))
     verb = nt.grad(f)
 
     def held(call):
-        gate.forward.put(lambda: (inside.set(), done.wait()))
+        gate.forward.append(lambda: (inside.set(), done.wait()))
         return threading.Thread(target=call)
 
     if where == "a trace":

@@ -307,6 +307,7 @@ SIZES = (1, 6, 7, 20)
     cases=tuple(((n,), (n,), plan_of(n).shape) for n in SIZES),
     make=with_plan,
     extents="p == 2",
+    fallible=True,
 )
 class Fft:
     """The transform of ``a + ib``: a row of real and one of imaginary parts.
