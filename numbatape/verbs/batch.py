@@ -26,7 +26,7 @@ from ..trace.complex.pairs import Pair, join, opened
 from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
 from . import inner_batch
-from .calls import dispatch, with_statics
+from .calls import bare_arguments, dispatch, with_statics
 
 
 def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
@@ -82,7 +82,7 @@ def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
         args = with_statics(f, args, static_argnums, static_argnames)
         axes = _axes(in_axes, args)
         return dispatch(
-            [_bare(arg) for arg in args],
+            bare_arguments(args),
             lambda: _Call(target, names, shelf, args, axes).result(),
             lambda: inner_batch.batch(
                 target, args, axes, lambda plain: _Call(target, names, shelf, plain, axes).result()
@@ -112,7 +112,7 @@ class _Call:
     def __init__(self, function, names, shelf, args, axes):
         self.function, self.names, self.shelf = function, names, shelf
         self.args, self.axes = args, axes
-        trees = [_bare(arg) for arg in args]
+        trees = bare_arguments(args)
         self.count = common_length(trees, axes)
         self._shared = [
             a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
@@ -298,10 +298,6 @@ class _Call:
         derived = Derived(self.function, Config(), transform, lanes=True)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
         return derived, Batch(derived.program, self.slots, reverse=False, inner=(inner, width))
-
-
-def _bare(arg):
-    return arg.value if arg.__class__ is Constant else arg
 
 
 def _primal(recording: Recording, batch: Batch):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import Flattened, Static, as_constant, is_mark, require_floats
+from ..caches.arguments import Constant, Flattened, Static, as_constant, is_mark, require_floats
 from ..caches.base import parameter_names
 from ..caches.complex_leaves import require_complex
 from ..caches.registry import Caller
@@ -67,6 +67,11 @@ def dispatch(trees, outer: Callable, inner: Callable):
             pass
     with failing(trace):
         return inner()
+
+
+def bare_arguments(args) -> list:
+    """Return arguments as the function gets them, without the marks of their roles."""
+    return [arg.value if type(arg) in (Constant, Static) else arg for arg in args]
 
 
 def chosen_arguments(argnums, count: int) -> tuple[int, ...]:

@@ -154,7 +154,7 @@ def value_and_grad(function, args, kwargs, chosen, has_aux: bool, holomorphic: b
 
 def vjp(function, primals):
     """Return (value, pullback); the pullback belongs to the same trace."""
-    call = Call(function, primals, {}, [k for k, x in enumerate(primals) if _has_floats(x)])
+    call = Call(function, primals, {}, [k for k, x in enumerate(primals) if has_floats(x)])
     run = call.linearised().require_numbers()
 
     def pullback(ybar):
@@ -169,13 +169,13 @@ def vjp(function, primals):
     return run.result, pullback
 
 
-def _has_floats(tree) -> bool:
+def has_floats(tree) -> bool:
     return any(map(is_float, pytrees.leaves(opened(tree))))
 
 
 def jvp(function, primals, tangents):
     """Return (value, tangent of the result)."""
-    chosen = [k for k, x in enumerate(primals) if _has_floats(x)]
+    chosen = [k for k, x in enumerate(primals) if has_floats(x)]
     call = Call(function, primals, {}, chosen)
     directions = call.leaves_of([tangents[k] for k in chosen], "a tangent")
     run = call.linearised().require_numbers()

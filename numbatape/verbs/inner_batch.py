@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import optree
 
-from ..caches.arguments import Constant, is_mark
+from ..caches.arguments import Constant
 from ..caches.points import common_length
 from ..errors import OutputError
 from ..trace import pytrees
@@ -15,6 +15,7 @@ from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
 from ..trace.plain import strip
 from ..trace.primitives import value_of
+from .calls import bare_arguments
 from .inner import Call, jacobian_of
 
 
@@ -26,7 +27,7 @@ def batch(function, args, axes, no_points: Callable):
     no_points
         Evaluates the function over no points: called with plain arguments.
     """
-    bare = strip([arg.value if is_mark(arg) else arg for arg in args])
+    bare = strip(bare_arguments(args))
     count = common_length([_map(value_of, arg) for arg in bare], axes)
     for arg, axis in zip(bare, axes, strict=True):
         if axis is not None:

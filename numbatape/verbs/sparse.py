@@ -15,7 +15,8 @@ from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
 from ..caches.sparse import output_pattern, prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
 from ..sparse.pattern import hessian_pattern
-from .calls import with_statics
+from . import inner_sparse
+from .calls import bare_arguments, dispatch, with_statics
 
 
 def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
@@ -54,6 +55,14 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
         raise ValueError(f"order={order!r}: must be 1 (Jacobian) or 2 (Hessian)")
     target = python_function(f)
     args = with_statics(f, args, static_argnums, static_argnames)
+    return dispatch(
+        bare_arguments(args),
+        lambda: _sparsity(f, target, args, order),
+        lambda: inner_sparse.sparsity(target, args, order),
+    )
+
+
+def _sparsity(f, target, args, order) -> scipy.sparse.csr_array:
     flat = Flattened(args, {}, parameter_names(f))
     require_floats(flat, [k for k in range(len(args)) if k in flat.differentiated] or [0])
     require_real(flat, "a sparsity pattern")
@@ -65,7 +74,7 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     return hessian_pattern(space.plan, space.v).matrix
 
 
-def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run):
+def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run, inner):
     """Return a function that prepares a cache for each signature of its arguments."""
     target = python_function(f)
     shelf = shelf_of(target)
@@ -74,11 +83,15 @@ def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run):
     def call(x, *constants):
         args = with_statics(f, (x, *constants), static_argnums, static_argnames)
         args = (args[0], *map(as_constant, args[1:]))
-        flat = Flattened(args, {}, parameter_names(f))
-        require_floats(flat, (0,))
-        key = (prepare.__name__, flat.signature, id(pattern))
-        with shelf.lent(key, lambda: prepare(target, *args, pattern=pattern)) as cache:
-            return run(cache, args)
+
+        def outer():
+            flat = Flattened(args, {}, parameter_names(f))
+            require_floats(flat, (0,))
+            key = (prepare.__name__, flat.signature, id(pattern))
+            with shelf.lent(key, lambda: prepare(target, *args, pattern=pattern)) as cache:
+                return run(cache, args)
+
+        return dispatch(bare_arguments(args), outer, lambda: inner(target, args, pattern))
 
     return call
 
@@ -113,7 +126,7 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
     """
     statics = static_argnums, static_argnames
     run = lambda cache, args: cache.jacobian(args)[1]  # noqa: E731
-    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, *statics, run)
+    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, *statics, run, inner_sparse.jacobian)
 
 
 def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None):
@@ -141,4 +154,4 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
     """
     statics = static_argnums, static_argnames
     run = lambda cache, args: cache.hessian(args)[2]  # noqa: E731
-    return _one_shot(f, prepare_sparse_hessian_cache, pattern, *statics, run)
+    return _one_shot(f, prepare_sparse_hessian_cache, pattern, *statics, run, inner_sparse.hessian)

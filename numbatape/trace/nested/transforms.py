@@ -61,6 +61,11 @@ class Linearised:
         self.results = [y._id for y in self.outputs]
         self._stop = len(trace.tape.code)  # what was written to has been gathered by now
 
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The first and the last instruction (exclusive) of the run."""
+        return self._start, self._stop
+
     def require_numbers(self) -> Linearised:
         """Raise if the result has nothing to differentiate."""
         pytrees.require_numbers(self.result, self.parts)

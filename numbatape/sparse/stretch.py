@@ -1,0 +1,85 @@
+"""Patterns of a stretch of a tape that is still being recorded: of a function that a trace differentiates.
+
+The stretch becomes a tape of its own, whose inputs are the marks that it starts from. It is never run: what
+patterns need to know of values (index arrays that are constant) the trace has seen.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from ..engine.placement import place_storages
+from ..engine.plan import Plan
+from ..ops import OPS, ArrayOp
+from ..tape.tape import ACTIVE, CONSTANT, GUARD, POOLS, VARYING, InputSlot
+from ..trace.nested.transforms import Linearised
+from ..trace.trace import Trace
+from .pattern import Pattern, hessian_pattern, jacobian_pattern, literal_cells
+from .walk import Cells, view_in
+
+
+def pattern_of(run: Linearised, outputs, order: int) -> Pattern:
+    """Return the pattern of the Jacobian (order 1) or the Hessian (order 2) of a run's outputs.
+
+    The trace holds for the present sizes then, and notes whether it relies on the contents of constants.
+
+    Parameters
+    ----------
+    outputs
+        Value numbers; of one scalar for order 2.
+    """
+    plan = _plan(run, tuple(outputs))
+    cells, from_inputs = _cells(run, plan)
+    pattern = (jacobian_pattern if order == 1 else hessian_pattern)(plan, cells)
+    if pattern.positions and from_inputs:
+        run.trace.pin_constants()
+    return pattern
+
+
+def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
+    """Return where the cells of a stretch would be; there is nothing to run."""
+    builder = copy.copy(run.trace.tape)
+    values, layouts = builder.values, builder.layouts
+    dimensions = tuple(builder.sizes.pin(dim) for slot in builder.inputs for dim in slot.dims)
+    builder.code = builder.code[slice(*run.rows)]
+    marks = [
+        InputSlot(number, layouts[values[number][2]].dims, ACTIVE, builder.storages[values[number][0]][1])
+        for number in run.inputs
+    ]
+    builder.inputs = [*(replace(slot, level=VARYING) for slot in builder.inputs), *marks]
+    tape = builder.freeze(outputs, fuse=False)
+    found = np.array(tape.sizes.evaluate(dimensions), np.int64)
+    bases, cells, active = place_storages(tape, found)
+    nothing = np.zeros(0, np.int32)
+    return Plan(tape, dimensions, nothing.reshape(0, 5), nothing, bases, cells, active, found, ())
+
+
+def _cells(run: Linearised, plan: Plan) -> tuple[Cells, bool]:
+    """Return value cells with the constant index arrays, and whether one is no literal."""
+    trace, tape = run.trace, plan.tape
+    cells, from_inputs = literal_cells(plan), False
+    literals = {item.storage for item in tape.literals}
+    for number, value in _index_arrays(trace, run.rows).items():
+        storage = number[0]
+        if storage in literals or tape.storages["level"][storage] != CONSTANT:
+            continue
+        from_inputs = True
+        for k in np.flatnonzero(tape.values == np.array(number, tape.values.dtype))[:1].tolist():
+            view_in(cells, *plan.cell(k), plan.shape(k), plan.strides(k))[...] = value
+    return cells, from_inputs
+
+
+def _index_arrays(trace: Trace, rows: tuple[int, int]) -> dict[tuple, np.ndarray]:
+    """Return the values of index operands that have a storage of their own, by address."""
+    found = {}
+    for op, _, _, _, a, b, c, _, _ in trace.tape.code[slice(*rows)]:
+        rule = None if op == GUARD else OPS[op >> 1]
+        if isinstance(rule, ArrayOp) and rule.index:
+            number = (a, b, c)["abc".index(rule.index)]
+            address = trace.tape.values[number]
+            if address[0] >= len(POOLS) and trace.kept is not None and number in trace.kept:
+                found[address] = np.asarray(trace.kept[number])
+    return found
