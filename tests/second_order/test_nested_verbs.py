@@ -1,7 +1,7 @@
 """Every verb inside of every other one, against exact derivatives.
 
-The functions are cubic polynomials in plain NumPy, which compute with fractions as well: five-point central
-differences of fractions are exact for them, so that the references are loops over the functions' values.
+The functions are cubic polynomials in plain NumPy, which compute with fractions as well: central differences
+of fractions are exact for them, so that the references are loops over the functions' values.
 """
 
 import itertools
@@ -43,6 +43,19 @@ def slopes(f, x):
             column = column + weight * np.ravel(f(moved))
         columns.append(column)
     return np.stack(columns, axis=-1)
+
+
+def curvature(f, x):
+    """The exact Hessian of a scalar cubic at fractions."""
+    units = np.array([[Fraction(int(i == j)) for j in range(len(x))] for i in range(len(x))], object)
+    result = np.empty((len(x), len(x)), object)
+    for i, j in itertools.product(range(len(x)), repeat=2):
+        if i == j:
+            result[i, i] = f(x + units[i]) - 2 * f(x) + f(x - units[i])
+        elif i < j:
+            both, apart = units[i] + units[j], units[i] - units[j]
+            result[i, j] = result[j, i] = (f(x + both) + f(x - both) - f(x + apart) - f(x - apart)) / 4
+    return result
 
 
 def rows(x):
@@ -92,11 +105,11 @@ VERBS = {
     ),
     "hessian": (
         lambda f: lambda x: np.ravel(nt.hessian(total(f))(x)),
-        lambda f: lambda x: np.ravel(slopes(lambda z: slopes(total(f), z)[0], x)),
+        lambda f: lambda x: np.ravel(curvature(total(f), x)),
     ),
     "hvp": (
         lambda f: lambda x: nt.hvp(total(f))(x, x),
-        lambda f: lambda x: np.dot(slopes(lambda z: slopes(total(f), z)[0], x), x),
+        lambda f: lambda x: np.dot(curvature(total(f), x), x),
     ),
     "jvp": (
         lambda f: lambda x: values_and_derivatives(nt.jvp(f, (x,), (x,))),
@@ -112,7 +125,7 @@ VERBS = {
     ),
     "sparse_hessian": (
         lambda f: lambda x: np.ravel(nt.sparse_hessian(total(f))(x).toarray()),
-        lambda f: lambda x: np.ravel(slopes(lambda z: slopes(total(f), z)[0], x)),
+        lambda f: lambda x: np.ravel(curvature(total(f), x)),
     ),
     "batch": (
         lambda f: lambda x: values_and_derivatives(nt.batch(total(f))(rows(x))),
@@ -144,7 +157,7 @@ def exact(verbs, x):
 def evaluations(verbs) -> int:
     """Return about how often a reference evaluates the function."""
     second = ("hessian", "hvp", "sparse_hessian")
-    return math.prod(144 if verb in second else 36 if verb.startswith("batch") else 12 for verb in verbs)
+    return math.prod(21 if verb in second else 36 if verb.startswith("batch") else 12 for verb in verbs)
 
 
 def check(verbs, rtol=1e-12):
