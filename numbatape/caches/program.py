@@ -47,6 +47,15 @@ class Variant:
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
 
+    def share_plans(self, other: Variant) -> None:
+        """Take the plans of a trace that recorded the same: of a function that is traced in every call."""
+        ours, theirs = self.tape, other.tape
+        if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
+            return
+        places = [[(each.storage, each.offset) for each in tape.literals] for tape in (ours, theirs)]
+        if places[0] == places[1]:
+            self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
+
     @property
     def hits(self) -> int:
         """The number of calls that took this path to its end."""
@@ -200,6 +209,8 @@ class Program:
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
         self._data_integers = True  # whether Python ints are tried as data, see `record`
+        self._once: Variant | None = None  # the last trace that served one call
+        self._captures = False  # whether captured arrays take part, likewise
         self.version = 0  # counts the times that captured values changed
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())
@@ -223,19 +234,24 @@ class Program:
             before = self.environment.generator_states()
             passes, strong = self.config.passes == "all", self.config.strong_zero
             data_integers = self._data_integers and not self.environment.tests_identity
-            choices = self.transform, passes, strong, data_integers, self.environment.foreign
+            choices = self.transform, passes, strong, data_integers, self.environment
             recording = record(
-                self.function, flat.inputs(), flat.rebuild, *choices, values=self.config.values
+                self.function, flat.inputs(), flat.rebuild, *choices, self.config.values, self._captures
             )
-            self._data_integers = recording.data_integers
+            self._data_integers, self._captures = recording.data_integers, recording.captures
             if self.environment.generator_states() != before:
                 raise randomness.error("a random generator that it holds or is given")
             self.traces += 1
             variant = Variant(recording, flat, self.config.values)
             outside = (*self.environment.opaque, *recording.outside)
-            if outside:
-                variant.single_use = True
-                warn_of(outside)
+            warn_of(outside)
+            # What a function changes it has to change in every call, also where it starts from the same.
+            changes = recording.kept or self.environment.rebound() or self.environment.rewritten()
+            variant.single_use = variant.single_use or changes or bool(outside)
+            if variant.single_use:
+                if self._once is not None:
+                    variant.share_plans(self._once)
+                self._once = variant
             if not variant.single_use:
                 self.variants[id(variant)] = variant
                 while len(self.variants) > self.config.max_variants:

@@ -97,7 +97,7 @@ class Environment:
         self.opaque: list[Outside] = []
         self.tests_identity = False  # whether the code asks ``a is b``, which nothing traced answers
         self.foreign = False
-        self._sites: dict[int, Outside] = {}  # by id: the name by which code refers to a value
+        self._sites: dict[int, tuple] = {}  # by id: the name by which code refers to a value, the code
         self._iterates = False
         self._generators: list = []
         self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
@@ -164,6 +164,28 @@ class Environment:
         """Return the states of all captured random generators."""
         return [_state(generator) for generator in self._generators]
 
+    def reached(self) -> list:
+        """Return all objects that the function leads to."""
+        return list(self._seen.values())
+
+    def undo(self) -> None:
+        """Put back what code has changed: a trace that is begun again starts from the same state."""
+        for array, copy in self.arrays:
+            if array.tobytes() != copy.tobytes():
+                array[...] = copy
+        for cell, value in self._cells:
+            cell.cell_contents = value
+        for mapping, key, value in self._bindings:
+            if isinstance(mapping, dict) and mapping.get(key) is not value:
+                mapping[key] = value
+        for container, entries in self._sequences:
+            if isinstance(container, dict):
+                for key in [key for key in container if key not in entries]:
+                    del container[key]
+            elif isinstance(container, (list, collections.deque)) and list(container) != list(entries):
+                container.clear()
+                container.extend(entries)
+
     # ---- reading
 
     def add(self, value) -> None:
@@ -182,7 +204,7 @@ class Environment:
     def _read(self, value):
         """Note how a value can change; return the values behind it."""
         if isinstance(value, np.ndarray):
-            return self._array(value)
+            return self._array(value) if issubclass(type(value), np.ndarray) else ()  # of a trace around
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.MethodType):
@@ -232,10 +254,13 @@ class Environment:
     def _note_opaque(self, value, always=False):
         """Note something that may give other numbers in each call, if it may."""
         if always or watching.is_opaque(value):
-            site = self._sites.get(id(value), Outside("", "", 0))
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            what = f"`{site.what}` ({kind})" if site.what else f"a {kind}"
-            self.opaque.append(site._replace(what=what))
+            name, code = self._sites.get(id(value), ("", None))
+            if code is None:
+                self.opaque.append(Outside(f"a {kind}", "<unknown>", 0))
+            else:
+                line = line_of(code, name.rpartition(".")[2])
+                self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
         return ()
 
     def _sequence(self, container):
@@ -291,7 +316,7 @@ class Environment:
     def _named(self, value, name: str, code):
         """Note by which name code refers to a value; return the value."""
         if not isinstance(value, _ATOMS):
-            self._sites.setdefault(id(value), Outside(name, code.co_filename, line_of(code, name)))
+            self._sites.setdefault(id(value), (name, code))
         return value
 
     def _bound(self, scope, wanted, names, code):

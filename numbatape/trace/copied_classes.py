@@ -302,3 +302,5 @@ def restore(trace) -> None:
             pytrees.forget(standing)
     trace.stand_ins.clear()
     lending.give_back(trace)
+    if trace.captures is not None:
+        trace.captures.give_back()

@@ -111,6 +111,10 @@ HOLDERS: dict[type, Holder] = {
         lambda v, parts: collections.defaultdict(parts[0], zip(v, parts[1:], strict=True)),
         _put_entries,
     ),
+    types.BuiltinFunctionType: Holder(  # of arrays, which may have stand-ins
+        lambda v: (v.__self__,) if type(v.__self__) is np.ndarray else (),
+        lambda v, parts: getattr(parts[0], v.__name__),
+    ),
     types.MappingProxyType: Holder(
         lambda v: tuple(v.values()), lambda v, parts: types.MappingProxyType(dict(zip(v, parts, strict=True)))
     ),

@@ -17,7 +17,7 @@ from ..tape.tape import CONSTANT, family_of_dtype
 from . import array
 from .array import TracedArray, new_traced, note
 from .complex.array import TracedComplex, arrays
-from .trace import CURRENT, failing
+from .trace import CURRENT, failing, root_of
 
 _CLASS = object.__dict__["__class__"]
 
@@ -130,7 +130,8 @@ class PlainArray(Plain, TracedArray):
 
     def __getattr__(self, name):
         if name == "_id":  # it reached an operand: a literal
-            return self._trace.literal(self._value.copy(), self._family)
+            borrowed = id(root_of(self._value)) in self._trace.borrowed  # then one literal serves all uses
+            return self._trace.literal(self._value if borrowed else self._value.copy(), self._family)
         return CONSTANT if name == "_level" else getattr(self._value, name)
 
     def _as_traced(self):

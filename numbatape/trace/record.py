@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,11 @@ from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
 from . import files, pytrees, randomness, scipy_bridge
 from .array import TracedArray, new_traced
+from .capture import Environment
+from .captured_arrays import CapturedArrays
 from .copied_classes import restore
 from .integers import TracedInteger, lifted, settled
+from .kept import Kept
 from .leaks import explained
 from .plain import strip
 from .primitives import contiguous, family_of
@@ -52,6 +55,10 @@ class Recording:
         Whether Python ints among the arguments were data; else their values are guards.
     outside
         What the function read that cannot be looked at before a call: the tape holds for this one.
+    captures
+        Whether captured arrays took part, by stand-ins.
+    kept
+        Whether the function kept numbers of this call: it has to run in each.
     """
 
     tape: Tape
@@ -63,6 +70,8 @@ class Recording:
     writes_inputs: bool
     data_integers: bool
     outside: tuple[Outside, ...]
+    captures: bool
+    kept: bool = False
 
 
 @pytrees.opaque
@@ -81,8 +90,9 @@ def record(
     passes: bool = True,
     strong: bool = False,
     data_integers: bool = True,
-    foreign: bool = False,
+    environment: Environment | None = None,
     values: str = "fast",
+    captures: bool = False,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -106,24 +116,46 @@ def record(
         Whether products of matrices that are not finite are recorded by entries (``Config.strong_zero``).
     data_integers
         Whether to try Python ints as data.
-    foreign
-        Whether the function may call code that reads files.
+    environment
+        What the function leads to.
     values
         Whose bits elementwise results have (``Config.values``).
+    captures
+        Whether captured arrays are known to take part; else that is found out.
     """
-    given = function, leaves, rebuild, transform, passes, strong, values, foreign
+    given = function, leaves, rebuild, transform, passes, strong, values, environment, captures
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
         with contextlib.suppress(Exception):  # if the int is not to blame the second run raises it again
-            recording = _record(*given, data_integers=True)
+            recording = _reaching(*given, data_integers=True)
             if not recording.failed:  # what it caught may have come of the int
                 return recording
-    return _record(*given, data_integers=False)
+    return _reaching(*given, data_integers=False)
+
+
+def _reaching(*given, data_integers: bool) -> Recording:
+    """Record with captured arrays as they are; where that would lose a derivative, with stand-ins."""
+    *rest, captures = given
+    environment = rest[-1]
+    if not captures:
+        try:
+            return _record(*rest, False, data_integers)
+        except LeakError as error:
+            leak = error
+            if environment is not None:
+                environment.undo()
+    try:
+        return _record(*rest, True, data_integers)
+    except LeakError:
+        if captures:
+            raise
+    raise leak
 
 
 def _record(
-    function, leaves, rebuild, transform, passes, strong, values, foreign, data_integers
+    function, leaves, rebuild, transform, passes, strong, values, environment, captures, data_integers
 ) -> Recording:
     trace = Trace()
+    trace.captures = CapturedArrays(trace) if captures else None
     trace.strong, trace.values = strong, values
     trace.swept = transform is None
     traced = []
@@ -145,13 +177,14 @@ def _record(
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
+        foreign = environment is not None and environment.foreign
         with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
             run, args, kwargs = scipy_bridge.rebind_call(function, args, kwargs)
             result = (run if transform is None else transform(run))(*args, **kwargs)
             restore(trace)
             if trace.leak is not None:
                 raise trace.leak  # somebody caught it and took a way that the function does not take
-            return _finish(trace, result, passes)
+            recording = _finish(trace, result, passes)
     except Exception as error:
         found = explained(trace, error)
         if found is error:
@@ -160,7 +193,10 @@ def _record(
     finally:
         CURRENT.reset(token)
         restore(trace)
+        kept = Kept(trace)
+        kept.settle([] if environment is None else environment.reached())
         trace.closed = True
+    return replace(recording, kept=True) if kept.found else recording
 
 
 def _finish(trace: Trace, result, passes: bool) -> Recording:
@@ -199,6 +235,7 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
         trace.writes_inputs,
         trace.integers,
         tuple(trace.outside),
+        trace.captures is not None,
     )
 
 

@@ -21,7 +21,6 @@ from .ownership import is_users_class, is_users_function
 ATOMS = (
     *NUMBERS,
     type(None),
-    np.ndarray,
     types.CodeType,
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
@@ -29,7 +28,7 @@ ATOMS = (
 DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code that may use names it does not show
 MARK = "__numbatape_scope__"  # stands in the globals of copies
 LENT = (BaseException, enum.Enum)
-_EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.ndarray))
+_EXACT = frozenset((int, float, complex, str, bytes, bool, type(None)))
 _OF_CLASSES = frozenset(("__dict__", "__weakref__", "__class__", "__annotations__", "__dataclass_fields__"))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from . import pytrees
 from .capture import module_of
+from .captured_arrays import WithArrays
 from .code import writes
 from .complex.arrays import is_traced
 from .copies import Copies
@@ -154,14 +155,20 @@ def rebind_call(function, args, kwargs):
     leaves = [value for value, is_node in found if not is_node]
     adopt(function)
     reach = Reach(function, *map(type, nodes), *leaves)
-    may_write = any(writes(one.__code__) for one in reach.functions)
-    known = table(may_write)
+    trace = current()
+    arrays = trace.captures if trace is not None else None
+    may_write = arrays is not None or any(writes(one.__code__) for one in reach.functions)
+
+    def again():
+        found = table(may_write)
+        return found if arrays is None else arrays.tables.setdefault(id(found), WithArrays(found, arrays))
+
+    known = again()
     if not reach.needs(known):
         return function, args, kwargs
-    trace = current()
     copies = trace and trace.copies
     if copies is None or copies.known is not known:
-        copies = Copies(known, functools.partial(table, may_write))
+        copies = Copies(known, again)
         if trace is not None and trace.copies is None:
             trace.copies = copies
     copies.adopt(nodes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -169,6 +169,8 @@ class Trace:
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`
         self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
+        self.captures: Any = None  # stand-ins for captured arrays, where they take part
+        self.borrowed: set[int] = set()  # whose memory these have, by id
         self.captured: set[int] = set()  # whose memory literals were made of, by id
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.leak: LeakError | None = None  # the first one, whoever caught it

@@ -271,6 +271,11 @@ def power(x, y):
     return elementwise("power", x, y)
 
 
+@composed(np._core.umath.clip)
+def clip(x, low, high):
+    return np.clip(*functions.lift_all(x, low, high))
+
+
 @composed(np.divmod)
 def divmod_(x, y):
     return x // y, x % y

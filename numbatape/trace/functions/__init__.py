@@ -20,7 +20,7 @@ from . import (  # they register themselves
     spectral,
     statistics,
 )
-from .common import find_trace, lift
+from .common import find_trace, lift, lift_all
 from .reductions import logsumexp
 from .registry import along, constant_only, dispatch, implements, on_constants, unsupported
 
@@ -36,6 +36,7 @@ __all__ = [
     "in_place",
     "join",
     "lift",
+    "lift_all",
     "linalg",
     "logsumexp",
     "more_statistics",

@@ -1,0 +1,117 @@
+"""Traced values that a function has kept (``self.last = x``, ``history.append(loss)``) become plain numbers.
+
+When a trace ends, whatever its function leads to is looked through, and the numbers of the call are put in
+the places of its traced values, as plain NumPy would have left them there.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+
+import numpy as np
+
+from .array import TracedArray
+from .code import globals_assigned
+from .complex.array import TracedComplex
+from .integers import TracedInteger
+from .ownership import is_users_class
+from .plain import PlainArray, PlainComplex
+
+_KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
+_LISTS = (list, collections.deque)
+_NUMBERS = frozenset((float, int, bool, str, type(None), np.float64, np.ndarray))
+
+
+class Kept:
+    """What a trace leaves behind in the objects that its function leads to.
+
+    Attributes
+    ----------
+    found
+        Whether a traced value was kept.
+    """
+
+    def __init__(self, trace):
+        self._trace = trace
+        self.found = False
+        self._seen: dict[int, object] = {}
+
+    def settle(self, reached) -> None:
+        """Put numbers in the places of traced values, in objects and in what stands in them."""
+        for value in reached:
+            self._number(value)
+
+    def _number(self, value):
+        """Return what is to stand in the place of a value: itself, changed inside, or its numbers."""
+        kind = type(value)
+        if kind in _KINDS:
+            return self._plain(value)
+        if kind in _NUMBERS and (kind is not np.ndarray or value.dtype != object):
+            return value
+        if kind is tuple:
+            parts = [self._number(part) for part in value]
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
+        if id(value) not in self._seen:
+            self._seen[id(value)] = value
+            self._look_into(value)
+        return value
+
+    def _plain(self, value):
+        trace = value._array._trace if type(value) is TracedInteger else value._trace
+        if trace is not self._trace:
+            return value  # of a trace around this one, which will come to it
+        original = trace.captures.original(value) if trace.captures is not None else None
+        if original is not None:
+            return original
+        self.found = True
+        if type(value) is TracedInteger:
+            return value._value
+        number = value._value
+        return number.copy() if isinstance(number, np.ndarray) else number
+
+    def _look_into(self, value) -> None:
+        if isinstance(value, (*_LISTS, np.ndarray)):
+            if isinstance(value, np.ndarray):
+                value = value.reshape(-1) if value.flags.c_contiguous else value.flat
+            elif _NUMBERS.issuperset(map(type, value)):
+                return
+            for k, part in enumerate(value):
+                if type(part) in _NUMBERS:
+                    continue
+                self._replace(part, lambda new, k=k: value.__setitem__(k, new))
+        elif isinstance(value, dict):
+            self._look_into_names(value)
+        elif isinstance(value, types.FunctionType):
+            for cell in value.__closure__ or ():
+                try:
+                    part = cell.cell_contents
+                except ValueError:  # it is filled later
+                    continue
+                self._replace(part, lambda new, cell=cell: setattr(cell, "cell_contents", new))
+            self._look_into_names(vars(value))
+            scope = value.__globals__
+            for name in globals_assigned(value.__code__):
+                if name in scope:
+                    self._replace(scope[name], lambda new, name=name: scope.__setitem__(name, new))
+        elif isinstance(value, type):
+            if is_users_class(value):
+                for name, part in list(vars(value).items()):
+                    self._replace(part, lambda new, name=name: setattr(value, name, new))
+        elif is_users_class(type(value)) or isinstance(value, types.SimpleNamespace):
+            self._look_into_names(getattr(value, "__dict__", {}))
+            for cls in type(value).__mro__:
+                for name, member in vars(cls).items():
+                    if isinstance(member, types.MemberDescriptorType) and hasattr(value, name):
+                        self._replace(
+                            getattr(value, name), lambda new, name=name: object.__setattr__(value, name, new)
+                        )
+
+    def _look_into_names(self, names: dict) -> None:
+        for key, part in list(names.items()):
+            self._replace(part, lambda new, key=key: names.__setitem__(key, new))
+
+    def _replace(self, part, put) -> None:
+        new = self._number(part)
+        if new is not part:
+            put(new)

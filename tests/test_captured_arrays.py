@@ -1,0 +1,233 @@
+"""Captured arrays take part in a trace: methods, tables, scratch that is written to; they stay the same."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([1.2, 0.4, 2.6])
+MATRIX = np.arange(9.0).reshape(3, 3) + 1.0
+TABLE = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
+LIST = TABLE.tolist()
+VECTOR = np.array([0.5, 1.0, 2.0])
+scratch = np.array([7.0, 8.0, 9.0])
+rows = np.full((2, 3), 3.0)
+complexes = np.ones(3, complex)
+held = {"buffer": np.zeros(3), "several": [np.zeros(3)]}
+bound = MATRIX.dot
+
+READS = {
+    "dot": lambda x: MATRIX.dot(x).sum(),
+    "dot of a vector": lambda x: VECTOR.dot(x),
+    "dot of a transpose": lambda x: MATRIX.T.dot(x) @ x,
+    "dot of a row": lambda x: MATRIX[[0, 1], [1, 2]].dot(x[:2]),
+    "bound": lambda x: bound(x).sum(),
+    "partial": lambda x: functools.partial(MATRIX.dot)(x).sum(),
+    "map": lambda x: sum(map(VECTOR.dot, [x, 2.0 * x])),
+    "matmul": lambda x: MATRIX.__matmul__(x) @ (MATRIX @ x),
+    "take": lambda x: TABLE.take(np.argsort(x)) @ x,
+    "np.take": lambda x: np.take(TABLE, np.argsort(x)) @ x,
+    "table": lambda x: np.sum(TABLE[np.floor(x).astype(int)] * x),
+    "array of a table": lambda x: np.sum(np.array(TABLE)[np.floor(x).astype(int)] * x),
+    "array of a list": lambda x: np.sum(np.array(LIST)[np.floor(x).astype(int)] * x),
+    "list": lambda x: LIST[int(x[0])] * x[1],
+    "list by argmax": lambda x: LIST[np.argmax(x)] * x[1],
+    "slice of a list": lambda x: sum(LIST[np.argmin(x) : np.argmax(x) + 2]) * x[0],
+    "entry": lambda x: TABLE[np.argmax(x)] * x[0],
+    "row": lambda x: MATRIX[np.argsort(x)][0] @ x,
+    "column": lambda x: MATRIX[:, np.floor(x).astype(int)].sum() * x[0],
+    "mask": lambda x: TABLE[:3][x > 1.0].sum() * x[0],
+    "rows by mask": lambda x: MATRIX[x > 1.0].sum() * x[0],
+    "compress": lambda x: VECTOR.compress(x > 1.0).sum() * x[0],
+    "searchsorted": lambda x: VECTOR.searchsorted(x).sum() * x[0],
+    "choose": lambda x: np.array([0, 1, 1]).choose([x, x * x]).sum(),
+    "clip from below": lambda x: VECTOR.clip(min=x).sum(),
+    "clip": lambda x: VECTOR.clip(x, x + 0.25).sum(),
+    "sum": lambda x: VECTOR.sum(initial=x[0]) * x[1],
+    "max": lambda x: VECTOR.max(initial=x[2]) * x[1],
+    "operator": lambda x: VECTOR.__add__(x).sum() * VECTOR.__rsub__(x).sum(),
+    "cumsum": lambda x: VECTOR.cumsum().dot(x),
+    "integers": lambda x: np.sum(np.array([3, 1, 2])[np.argsort(x)] * x),
+}
+
+
+class Model:
+    def __init__(self):
+        self.buffer = np.zeros(3)
+
+    def assigned(self, x):
+        self.buffer[...] = x**2
+        return self.buffer @ VECTOR
+
+    def in_place(self, x):
+        self.buffer[:] = 0.0
+        self.buffer += x
+        self.buffer *= x
+        return self.buffer.sum()
+
+
+model = Model()
+
+
+def whole(x):
+    scratch[:] = x**2
+    return np.sum(scratch * x)
+
+
+def parts(x):
+    scratch[0] = x[0] * x[1]
+    scratch[1:] = x[1:]
+    return scratch @ VECTOR
+
+
+def kept_in_part(x):
+    scratch[0] = x[0] ** 2  # the others keep what stands there
+    return np.sum(scratch * scratch)
+
+
+def out(x):
+    np.multiply(x, x, out=scratch)
+    return np.sum(scratch * VECTOR)
+
+
+def out_of_product(x):
+    np.dot(MATRIX, x, out=scratch)
+    MATRIX.dot(scratch * x, out=scratch)
+    return scratch.sum()
+
+
+def loop(x):
+    for k in range(3):
+        scratch[k] = x[k] * VECTOR[k]
+    return scratch.prod()
+
+
+def in_a_dictionary(x):
+    held["buffer"][:] = x * 2.0
+    return np.sum(held["buffer"] ** 2)
+
+
+def in_a_list(x):
+    held["several"][0][:] = x * 2.0
+    return np.sum(held["several"][0] ** 2)
+
+
+def read_elsewhere():
+    return np.sum(scratch**2)
+
+
+def by_a_helper(x):
+    scratch[:] = x
+    return read_elsewhere()
+
+
+def repeated_positions(x):
+    scratch.fill(0.0)
+    np.add.at(scratch, [0, 0, 1], x)
+    return np.sum(scratch**2)
+
+
+def copied_to(x):
+    np.copyto(scratch, x)
+    return scratch.dot(VECTOR * x)
+
+
+def by_a_view(x):
+    rows[1] = x
+    first = rows[0]
+    first[:] = x * x
+    return rows.sum() * x[0]
+
+
+def of_complex(x):
+    complexes[:] = x + 1j * x * x
+    return np.sum(np.abs(complexes) ** 2)
+
+
+WRITES = (
+    *(whole, parts, kept_in_part, out, out_of_product, loop, in_a_dictionary, in_a_list, by_a_helper),
+    *(repeated_positions, copied_to, by_a_view, of_complex, model.assigned, model.in_place),
+)
+BUFFERS = (scratch, rows, complexes, held["buffer"], held["several"][0], model.buffer)
+
+
+@pytest.fixture
+def unchanged():
+    before = [buffer.tobytes() for buffer in BUFFERS]
+    yield
+    assert [buffer.tobytes() for buffer in BUFFERS] == before
+    assert model.buffer is BUFFERS[-1]
+
+
+def plainly(f):
+    """Return a function that leaves captured arrays as they were, as numbatape does."""
+
+    def call(x):
+        before = [buffer.copy() for buffer in BUFFERS]
+        try:
+            return f(x)
+        finally:
+            for buffer, its in zip(BUFFERS, before, strict=True):
+                buffer[...] = its
+            model.buffer = BUFFERS[-1]
+
+    return call
+
+
+def differences(f, x, h=1e-6):
+    return np.array([(f(x + h * e) - f(x - h * e)) / (2.0 * h) for e in np.eye(len(x))])
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("f", [*READS.values(), *WRITES], ids=[*READS, *(f.__name__ for f in WRITES)])
+def test_captured_arrays_take_part(f):
+    cache, numpy = nt.prepare_gradient_cache(f, X), plainly(f)
+    for x in (X, X + 0.01, X[::-1].copy(), X):
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, numpy(x), rtol=1e-14)
+        np.testing.assert_allclose(gradient, differences(numpy, x), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    "f", [READS["matmul"], READS["table"], whole, out_of_product, by_a_view, model.in_place]
+)
+def test_captured_arrays_in_nested_verbs(f):
+    gradient = nt.grad(f)
+    hessian = np.array([differences(lambda x, k=k: gradient(x)[k], X) for k in range(3)])
+    np.testing.assert_allclose(nt.hessian(f)(X), hessian, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(nt.grad(lambda x: nt.grad(f)(x) @ VECTOR)(X), hessian @ VECTOR, atol=1e-6)
+    points = np.stack([X, X[::-1], X + 0.01])
+    np.testing.assert_allclose(nt.batch(f)(points)[1], [gradient(x) for x in points], rtol=1e-13)
+
+
+def test_captured_arrays_are_watched():
+    table, weights = TABLE.copy(), np.ones(3)
+
+    def f(x):
+        weights[1:] = x[1:]
+        return np.sum(table[np.floor(x).astype(int)] * x * weights)
+
+    g = nt.grad(f)
+    first = g(X)
+    table[1] = 10.0
+    weights[0] = 2.0
+    assert first[0] == 1.0 and g(X)[0] == 20.0
+    np.testing.assert_array_equal(weights, [2.0, 1.0, 1.0])
+
+
+def test_what_is_written_without_traced_values_stays():
+    calls, several = np.zeros(1), [np.zeros(3), np.zeros(3)]
+
+    def f(x):
+        calls[0] += 1.0
+        several.append(len(several))
+        return MATRIX.dot(x) @ x * calls[0]
+
+    cache = nt.prepare_gradient_cache(f, X)
+    calls[0], several[2:] = 0.0, []
+    for k in range(1, 4):
+        assert nt.value_and_gradient(cache, X)[0] == MATRIX.dot(X) @ X * k
+    assert calls[0] == 3.0 and several[2:] == [2, 3, 4]

@@ -1,0 +1,127 @@
+"""Traced values that a function keeps are the plain numbers of each call, as in plain NumPy."""
+
+import collections
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([1.0, 2.0, 3.0])
+last = None
+
+
+class Model:
+    of_class = None
+
+    def __init__(self):
+        self.history, self.calls, self.by_call = [], 0, {}
+        self.recent, self.objects = collections.deque(maxlen=2), np.empty(2, object)
+
+    def __call__(self, x):
+        loss = np.sum(x**2)
+        self.calls += 1
+        self.history.append(loss)
+        self.last = x
+        self.by_call[self.calls] = {"x": x, "parts": [loss, (2.0 * loss, "two")]}
+        self.recent.append((loss, x * 1j))
+        self.objects[0] = loss
+        Model.of_class = loss
+        return loss
+
+
+def is_plain(tree) -> bool:
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, (list, tuple, collections.deque)):
+        return all(map(is_plain, tree))
+    if type(tree) is np.ndarray and tree.dtype == object:
+        return all(map(is_plain, tree))
+    return type(tree) in (np.float64, np.ndarray, int, str, type(None))
+
+
+def test_attributes_lists_and_dictionaries():
+    model, numpy = Model(), Model()
+    cache = nt.prepare_gradient_cache(model, X)  # it runs the function once
+    numpy(X)
+    for k in (2.0, 3.0, 3.0, 1.0):
+        assert nt.value_and_gradient(cache, k * X)[0] == numpy(k * X)
+        assert model.history == numpy.history and model.calls == numpy.calls
+        np.testing.assert_array_equal(model.last, numpy.last)
+        assert repr(vars(model)) == repr(vars(numpy))
+    assert all(map(is_plain, vars(model).values())) and type(Model.of_class) is np.float64
+
+
+def test_names():
+    previous, log = None, {}
+
+    def f(x):
+        global last
+        nonlocal previous
+        step = 0.0 if previous is None else np.sum(previous)
+        previous, last = x, np.sum(x)
+        log.setdefault("first", []).append(x[0])
+        f.attribute = x
+        return np.sum(x * x) + step
+
+    g = nt.value_and_grad(f)
+    before = 0.0
+    for k in (1.0, 2.0, 2.0, 5.0):
+        assert g(k * X)[0] == 14.0 * k * k + before
+        before = 6.0 * k
+        assert last == before and type(last) is np.float64
+        np.testing.assert_array_equal(previous, k * X)
+        np.testing.assert_array_equal(f.attribute, k * X)
+    assert log == {"first": [1.0, 2.0, 2.0, 5.0]}
+
+
+VERBS = {
+    "grad": nt.grad,
+    "hessian": nt.hessian,
+    "jacobian": nt.jacobian,
+    "hvp": lambda f: lambda x: nt.hvp(f)(x, x),
+    "jvp": lambda f: lambda x: nt.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: nt.vjp(f, x)[1](1.0),
+    "nested": lambda f: nt.grad(lambda x: np.sum(nt.grad(f)(x))),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb(name):
+    kept = []
+
+    def f(x):
+        kept.append(x * 2.0)
+        return np.sum(x**3)
+
+    run = VERBS[name](f)
+    for k in (1.0, 2.0):
+        run(k * X)
+        np.testing.assert_array_equal(kept[-1], 2.0 * k * X)
+    assert {type(each) for each in kept} == {np.ndarray}
+
+
+def test_what_is_kept_when_the_function_raises():
+    kept = []
+
+    def f(x):
+        kept.append(np.sum(x))
+        raise KeyError("its own")
+
+    with pytest.raises(KeyError, match="its own"):
+        nt.grad(f)(X)
+    assert kept == [6.0] and type(kept[0]) is np.float64
+
+
+def test_a_branch_that_keeps_runs_in_every_call():
+    large = []
+
+    def f(x):
+        if x[0] > 2.0:
+            large.append(x[0])
+        return np.sum(x * x)
+
+    cache = nt.prepare_gradient_cache(f, X)
+    for k in (1.0, 3.0, 3.0, 1.0, 4.0):
+        nt.value_and_gradient(cache, k * X)
+    assert large == [3.0, 3.0, 4.0]
