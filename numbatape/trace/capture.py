@@ -26,7 +26,7 @@ from operator import is_
 import numpy as np
 
 from . import ownership, watching
-from .code import globals_read, imported, line_of, names_of, tests_identity
+from .code import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
 from .trace import Outside
 
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
@@ -302,7 +302,9 @@ class Environment:
         if code.co_name in (*code.co_names, *code.co_freevars):  # it may make attributes of its own
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
         scope = function.__globals__
-        yield from self._bound(scope, globals_read(code), names, code)
+        assigned = globals_assigned(code)
+        self._absent += [(scope, name) for name in assigned if name not in scope]
+        yield from self._bound(scope, globals_read(code).union(assigned), names, code)
         for name in imported(code, scope.get("__package__") or ""):
             if name in sys.modules:
                 yield from self._module(sys.modules[name], names, code)
