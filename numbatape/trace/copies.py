@@ -141,7 +141,9 @@ class Copies(CopiedClasses):
         copy.__defaults__ = original.__defaults__ and tuple(self.value(v) for v in original.__defaults__)
         if original.__kwdefaults__:
             copy.__kwdefaults__ = {k: self.value(v) for k, v in original.__kwdefaults__.items()}
-        copy.__dict__ = self._attributes_of(original)
+        copy.__dict__ = attributes = self._attributes_of(original)
+        if attributes is original.__dict__:
+            result.__dict__ = attributes
         if scope is not original.__globals__:
             for name, asked in used_globals(original):
                 if name not in original.__globals__:
