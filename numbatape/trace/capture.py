@@ -162,7 +162,7 @@ class Environment:
 
     def generator_states(self) -> list[str]:
         """Return the states of all captured random generators."""
-        return [_state(generator) for generator in self._generators]
+        return [watching.state_of(generator) for generator in self._generators]
 
     def reached(self) -> list:
         """Return all objects that the function leads to."""
@@ -246,8 +246,8 @@ class Environment:
 
     def _array(self, array):
         """Note an array's contents; of one of objects, which objects they are, and those."""
-        if not _is_constant(array):
-            array = _in_order(array)
+        if not watching.is_constant(array):
+            array = watching.in_order(array)
             self.arrays.append((array, array.copy()))
         return tuple(array.reshape(-1)) if array.dtype == object else ()
 
@@ -453,38 +453,7 @@ def _is_builtin(name: str, code: types.CodeType) -> bool:
     return hasattr(builtins, name) and name in globals_read(code)
 
 
-def _is_constant(array: np.ndarray) -> bool:
-    """Whether nobody can write to an array's memory: who owns it may make it writeable again."""
-    while isinstance(array, np.ndarray):
-        array = array.base  # type: ignore[assignment]
-    return isinstance(array, bytes)
-
-
-def _in_order(array: np.ndarray) -> np.ndarray:
-    """Return the memory of an array in its own order, where that is one block: kernels compare it."""
-    if array.flags.c_contiguous:
-        return array
-    if array.flags.f_contiguous:
-        return array.T
-    root = array
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    whole = root if root.flags.c_contiguous else root.T
-    return whole if whole.flags.c_contiguous and whole.nbytes <= 4 * array.nbytes else array
-
-
 def _slots(cls) -> tuple[str, ...]:
     slots = vars(cls).get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
-
-
-def _state(generator) -> str:
-    if isinstance(generator, random.Random):
-        return str(hash(generator.getstate()))
-    if isinstance(generator, np.random.RandomState):
-        return repr(generator.get_state(legacy=False))
-    if hasattr(generator, "num_generated"):  # one of scipy.stats.qmc
-        return repr(generator.num_generated)
-    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
-    return repr(bits.state)

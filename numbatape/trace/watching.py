@@ -15,6 +15,7 @@ import ctypes
 import io
 import mmap
 import pathlib
+import random
 import sys
 import threading
 import types
@@ -157,3 +158,35 @@ def can_change(value) -> bool:
     """Whether a module's attribute is state rather than code or a number."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, pathlib.PurePath)
     return not callable(value) and not isinstance(value, kinds) and value is not None
+
+
+def is_constant(array: np.ndarray) -> bool:
+    """Whether nobody can write to an array's memory: who owns it may make it writeable again."""
+    while isinstance(array, np.ndarray):
+        array = array.base  # type: ignore[assignment]
+    return isinstance(array, bytes)
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """Return the memory of an array in its own order, where that is one block: kernels compare it."""
+    if array.flags.c_contiguous:
+        return array
+    if array.flags.f_contiguous:
+        return array.T
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    whole = root if root.flags.c_contiguous else root.T
+    return whole if whole.flags.c_contiguous and whole.nbytes <= 4 * array.nbytes else array
+
+
+def state_of(generator) -> str:
+    """Return what tells whether a random generator has been drawn from."""
+    if isinstance(generator, random.Random):
+        return str(hash(generator.getstate()))
+    if isinstance(generator, np.random.RandomState):
+        return repr(generator.get_state(legacy=False))
+    if hasattr(generator, "num_generated"):  # one of scipy.stats.qmc
+        return repr(generator.num_generated)
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    return repr(bits.state)
