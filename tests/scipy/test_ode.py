@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import itertools
 import math
 import types
@@ -213,6 +215,27 @@ def test_what_a_library_object_holds_is_not_reached():
 
     with pytest.raises((nt.UnsupportedOperationError, nt.LeakError)):
         nt.grad(f)(0.5)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda k: collections.defaultdict(lambda: k),
+        lambda k: collections.deque([k]),
+        lambda k: [k] * 300,
+        lambda k: functools.partial(lambda k: k, k),
+    ],
+    ids=["default factory", "deque", "long list", "partial"],
+)
+def test_what_holders_hold_is_reached(hold):
+    def value(held):
+        return held() if callable(held) else held[0]
+
+    def f(k):
+        held = hold(k)
+        return odeint(lambda y, t: -value(held) * y, 1.0, T, rtol=1e-9, atol=1e-9)[-1, 0]
+
+    np.testing.assert_allclose(nt.grad(f)(0.5), -T[-1] * np.exp(-0.5 * T[-1]), rtol=1e-6)
 
 
 def test_errors_of_the_right_hand_side_come_out():
