@@ -60,7 +60,7 @@ class PreparedCache:
         self._names = names
         self._turn = Turn()
         self._evaluator = Evaluator(program)
-        self._space = self._evaluator.forward(prepared)  # the workspace of the last call
+        self._space = self._evaluator.forward(prepared, checks=False)  # the workspace of the last call
         self._first = self._space.variant, self._space.plan.dimensions
         self._ready()
         self._keep_results()
@@ -194,7 +194,7 @@ class PreparedCache:
         (array([2., 4., 6.]),)
         """
         flat = self._flatten(args, resized=True)
-        self._space = self._evaluator.forward(flat)
+        self._space = self._evaluator.forward(flat, checks=False)
         self._first = self._space.variant, self._space.plan.dimensions
         if self._program.config.fixed_sizes:
             self._prepared = flat

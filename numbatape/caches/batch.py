@@ -18,7 +18,8 @@ from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, status
 from ..tape.tape import F64
 from .arguments import Flattened
-from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, constant_contents, failure
+from .failures import failure
+from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, constant_contents
 
 NARROWEST, WIDEST = 8, 1024
 # 2 MB. Fewer cells would stay closer to the core but be dispatched in smaller parts (garch11: 2.4 us a point,

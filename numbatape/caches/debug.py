@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..engine.checked import CheckedWorkspace
@@ -9,19 +11,22 @@ from ..engine.reference import Reference
 from ..errors import DebugError
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, GUARD, NONE, POOLS
-from .program import VariantWorkspace, failure
+from .failures import failure
+
+if TYPE_CHECKING:
+    from .program import VariantWorkspace
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # kernels against NumPy, of the largest entry
 
 
-def checked_reverse(space: VariantWorkspace) -> None:
-    """Repeat a workspace's forward sweep with checks, and run its reverse sweep with checks.
+def checked_forward(space: VariantWorkspace) -> CheckedWorkspace:
+    """Repeat a workspace's forward sweep with checks; return the cells that it leaves.
 
     Raises
     ------
     DebugError
-        At the first instruction whose result is NaN without a NaN operand, or differs from NumPy's,
-        or whose adjoint is NaN; names the instruction and the source line.
+        At the first instruction whose result is NaN without a NaN operand, or differs from NumPy's; names
+        the instruction and the source line.
     """
     plan, tape = space.plan, space.plan.tape
     inputs = [cells.copy() for cells in space.inputs]
@@ -32,12 +37,27 @@ def checked_reverse(space: VariantWorkspace) -> None:
     single = _single_precision(tape)
 
     def check(k, expected):
+        operands = [int(tape.code[name][k]) for name in "abc" if tape.code[name][k] != NONE]
+        was_nan = any(np.isnan(checked.view(value)).any() for value in operands)
         outcome = checked.step(k)
         if outcome != status.DONE:
             raise failure(space, outcome)
-        _compare(checked, k, expected, TOLERANCE["float32" if single[k] else "float64"])
+        _compare(checked, k, expected, TOLERANCE["float32" if single[k] else "float64"], was_nan)
 
     Reference(tape, plan.dimensions).run(inputs, check)
+    space.checked = checked
+    return checked
+
+
+def checked_reverse(space: VariantWorkspace) -> None:
+    """Run a workspace's reverse sweep with checks, over what its last `checked_forward` left.
+
+    Raises
+    ------
+    DebugError
+        At the first instruction whose adjoint is NaN.
+    """
+    checked, tape = space.checked or checked_forward(space), space.plan.tape
     _reverse(checked, space.seed)
     for slot, view in zip(tape.inputs, space.gradients, strict=True):
         if view is not None:
@@ -69,12 +89,11 @@ def _single_precision(tape) -> list[bool]:
     return found
 
 
-def _compare(checked: CheckedWorkspace, k: int, expected, tolerance: float) -> None:
-    """Raise if an instruction made a NaN, or another result than NumPy's."""
+def _compare(checked: CheckedWorkspace, k: int, expected, tolerance: float, was_nan: bool) -> None:
+    """Raise if an instruction made a NaN (of operands without one), or another result than NumPy's."""
     code = checked.plan.tape.code
     got = checked.view(int(code["out"][k]))
-    operands = [int(code[name][k]) for name in "abc" if code[name][k] >= 0]
-    if np.isnan(got).any() and not any(np.isnan(checked.view(v)).any() for v in operands):
+    if np.isnan(got).any() and not was_nan:
         raise DebugError(f"{_where(checked, k)}: the first NaN appears here")
     finite = np.isfinite(expected) & np.isfinite(got)
     got, expected = got[finite], np.asarray(expected)[finite]

@@ -15,6 +15,7 @@ from ..trace import pytrees
 from ..trace.nested.derived import in_lanes
 from ..trace.record import Output
 from .arguments import Flattened
+from .debug import checked_forward
 from .front import Front
 from .program import Evaluator, Program, VariantWorkspace
 from .rows import Out, direction_rows
@@ -79,6 +80,8 @@ class Derived:
         """Run once more at the same arguments, for other directions."""
         fill([space.inputs[k] for k in self.slots(extended)])
         space.forward_lanes()
+        if self.program.config.debug_mode:
+            checked_forward(space)
 
     def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None, seeds=None):
         """Run along many directions, chunk by chunk.

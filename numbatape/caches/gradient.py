@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..errors import ShapeError
 from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
@@ -95,14 +98,21 @@ class GradientCache(PreparedCache):
         if args_to_zero is None:
             args_to_zero = (True,) * flat.count
         require_switches(args_to_zero, flat.count, self._program.config)
-        rows = zip(gradient_leaves(flat, self._space), flat.specs, strict=True)
-        left = [
-            None if view is None or spec.argument < 0 or args_to_zero[spec.argument] else view.copy()
-            for view, spec in rows
-            if spec.kind != "static"
-        ]
-        same_sizes = self._space.plan.dimensions == flat.dimensions
-        return left if same_sizes else [None] * len(left)
+        left = []
+        rows = zip(gradient_leaves(flat, self._space), flat.specs, flat.leaves, strict=True)
+        for view, spec, leaf in rows:
+            if spec.kind == "static":
+                continue
+            if view is None or spec.argument < 0 or args_to_zero[spec.argument]:
+                left.append(None)
+                continue
+            if view.shape != np.shape(leaf):
+                raise ShapeError(
+                    f"{spec.path}: args_to_zero=False adds to the gradient of the last call, of shape "
+                    f"{view.shape}; the argument has shape {np.shape(leaf)} now. Begin with args_to_zero=True"
+                )
+            left.append(view.copy())
+        return left
 
     def bind(self, *args, out=None):
         """Fix input and gradient buffers; return a callable without arguments.

@@ -25,7 +25,9 @@ from ..trace.record import Recording, record
 from ..trace.sharing import sharing
 from ..trace.trace import EXACT_INTEGER
 from ..trace.warn import warn_of
+from . import debug
 from .arguments import STATIC, Flattened
+from .failures import failure
 
 
 class Variant:
@@ -135,6 +137,7 @@ class VariantWorkspace(Workspace):
         self.entry: Any = None  # the steady call that this workspace serves
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
+        self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
 
     def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
         """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
@@ -335,7 +338,9 @@ class Evaluator:
             if dropped.entry is not None:
                 dropped.entry.retire()
 
-    def forward(self, flat: Flattened, widths: tuple = (), fill=None) -> VariantWorkspace:
+    def forward(
+        self, flat: Flattened, widths: tuple = (), fill=None, checks: bool = True
+    ) -> VariantWorkspace:
         """Run the forward sweep of the trace that fits; trace the function if none does.
 
         Parameters
@@ -343,6 +348,8 @@ class Evaluator:
         widths, fill
             The number of lanes of each level, and a function that writes them into a workspace; the
             leaves of inputs with lanes stand for their shapes.
+        checks
+            Whether ``Config(debug_mode=True)`` checks the sweep: not while a cache is prepared.
 
         Raises
         ------
@@ -380,6 +387,8 @@ class Evaluator:
                 variant = self._after_failure(space, flat, failure(space, outcome), fresh)
                 fresh = True
                 continue
+            if program.config.debug_mode and checks:
+                debug.checked_forward(space)
             variant.counter[0] += 1
             if variant.single_use:
                 return space
@@ -407,18 +416,3 @@ class Evaluator:
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True
-
-
-def failure(space: VariantWorkspace, outcome: int) -> Exception:
-    """Return the exception that NumPy would raise for a sweep's status."""
-    tape = space.plan.tape
-    line = tape.line_of(space.stopped)
-    where = f" (at {line})" if line else ""
-    if outcome == status.INDEX:
-        return IndexError(f"an index is out of bounds{where}")
-    op = tape.name_of(space.stopped).split(".")[0]
-    if op in ("eigh", "svd", "qr"):
-        return np.linalg.LinAlgError(f"{op} did not converge{where}")
-    if op == "cholesky":
-        return np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
-    return np.linalg.LinAlgError(f"Singular matrix{where}")
