@@ -167,28 +167,43 @@ def reduce(ufunc, inputs, kwargs):
     function = REDUCTIONS.get(ufunc)
     if function is not None:
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
+    where, initial = kwargs.pop("where", True), kwargs.pop("initial", np._NoValue)
     _refuse_options(ufunc, "reduce", kwargs)
-    if ufunc is np.logaddexp:
+    if ufunc is np.logaddexp and where is True and initial is np._NoValue:
         return functions.logsumexp(x, axis=axis, keepdims=keepdims)
     if axis is None:
-        x, axis = x.reshape(-1), 0
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    if len(axes) != 1:
-        raise _unsupported(f"{_name(ufunc)}.reduce over several axes")
-    if x.ndim == 0:
-        return x[...]
-    parts = functions.along(x, axes[0])
-    if ufunc.identity is not None:
-        shape = x.shape[: axes[0] % x.ndim] + x.shape[axes[0] % x.ndim + 1 :]
-        parts = [np.full(shape, ufunc.identity, x.dtype), *parts]
+        axis = tuple(range(x.ndim))
+    axes = tuple(k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)) if x.ndim else ()
+    if len(axes) > 1 and ufunc.identity is None:
+        raise ValueError(
+            f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
+        )
+    if where is not True and ufunc.identity is None:  # NumPy passes over the first entry then
+        raise _unsupported(f"{_name(ufunc)}.reduce(where=...)")
+    parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
+    for k in sorted(axes, reverse=True):
+        parts = [piece for part in parts for piece in functions.along(part, k)]
+        masks = [piece for mask in masks for piece in ([None] if mask is None else np.moveaxis(mask, k, 0))]
+    return _folded(ufunc, x, axes, parts, masks if where is not True else None, initial, keepdims)
+
+
+def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
+    """Return what a ufunc makes of the parts of an array, one after the other."""
+    start = ufunc.identity if initial is np._NoValue else initial
+    if start is not None:
+        shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        parts = [np.broadcast_to(start, shape) * np.ones((), x.dtype), *parts] if axes else parts
+        masks = masks and [None, *masks]
     elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    result = parts[0]
-    for part in parts[1:]:
-        result = ufunc(result, part)
-    if result.__class__ is np.ndarray:
-        return np.expand_dims(result, axes[0]) if keepdims else result
-    return expand(result, (axes[0] % x.ndim,)) if keepdims else result
+    result = parts[0] if axes else parts[0][...]
+    for k, part in enumerate(parts[1:], 1):
+        more = ufunc(result, part)
+        result = more if masks is None else np.where(masks[k], more, result)
+    if not keepdims or not axes:
+        return result
+    wide = tuple(sorted(axes))
+    return np.expand_dims(result, wide) if result.__class__ is np.ndarray else expand(result, wide)
 
 
 def _refuse_options(ufunc, method, kwargs):

@@ -160,11 +160,17 @@ def delete(arr, obj, axis=None):
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     n = pinned(x, one_axis(x, axis))
-    if type(obj) is TracedArray and obj.ndim == 0 and obj.dtype.kind == "i":  # a position is data
-        if not bool(np.logical_and(obj >= -n, obj < n)):
+    if type(obj) is TracedArray and obj.dtype.kind == "b":
+        return np.compress(np.logical_not(obj), x, axis)
+    if type(obj) is TracedArray:  # positions are data
+        if not bool(np.all(np.logical_and(obj >= -n, obj < n))):
             raise IndexError(f"index {obj._value} is out of bounds for axis {axis} with size {n}")
-        places = np.arange(n - 1)
-        return np.take(x, places + (places >= np.where(obj < 0, obj + n, obj)).astype(int), axis)
+        obj = np.where(obj < 0, obj + n, obj)
+        if obj.ndim == 0:
+            places = np.arange(n - 1)
+            return np.take(x, places + (places >= obj).astype(int), axis)
+        gone = np.any(np.equal(np.expand_dims(obj, -1), np.arange(n)), 0)  # a guard on how many
+        return np.compress(np.logical_not(gone), x, axis)
     return np.take(x, np.delete(np.arange(n), obj), axis)
 
 
