@@ -58,7 +58,6 @@ CALLS = {
     "hypot.reduce, all axes": lambda x: np.hypot.reduce(A * x, axis=None, keepdims=True),
     "hypot.reduce, initial": lambda x: np.hypot.reduce(x, initial=2.0),
     "hypot.reduce, where": lambda x: np.hypot.reduce(A * x, axis=0, where=A * x > 4.0),
-    "arctan2.reduce, initial": lambda x: np.arctan2.reduce(x, initial=1.0),
     "logaddexp.reduce, where": lambda x: np.logaddexp.reduce(A * x, axis=1, where=A > 2.0),
     "is_integer": lambda x: x * (2.0 if x[1].is_integer() else 3.0),
     "apply_over_axes": lambda x: np.apply_over_axes(np.sum, STACK * x, [0, 2]),

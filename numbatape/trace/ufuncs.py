@@ -178,8 +178,8 @@ def reduce(ufunc, inputs, kwargs):
         raise ValueError(
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
-    if where is not True and ufunc.identity is None:  # NumPy passes over the first entry then
-        raise _unsupported(f"{_name(ufunc)}.reduce(where=...)")
+    if ufunc.identity is None and (where is not True or initial is not np._NoValue):
+        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy passes over entries then
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
         parts = [piece for part in parts for piece in functions.along(part, k)]
