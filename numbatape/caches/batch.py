@@ -9,7 +9,7 @@ what NumPy raises. A trace that holds for the point alone at which it was made s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -123,8 +123,7 @@ class Batch:
         return seen == wanted, stop
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(NamedTuple):
     """A variant for a point.
 
     Attributes
@@ -144,8 +143,7 @@ class Lookup:
     changed: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Points that may take one path; the numbers rise.
 
     Attributes
@@ -183,8 +181,10 @@ class _Run:
         flat = self.flat_at(int(group.chosen[0]))
         found = group.found or self._found(group, flat)
         serves = self._serves(found, group.chosen)
-        rest = [] if serves.all() else [replace(group, chosen=group.chosen[~serves], found=None)]
-        return self._sweep(found, replace(group, chosen=group.chosen[serves]), flat) + rest
+        if serves is None or serves.all():
+            return self._sweep(found, group, flat)
+        rest = group._replace(chosen=group.chosen[~serves], found=None)
+        return [*self._sweep(found, group._replace(chosen=group.chosen[serves]), flat), rest]
 
     def _found(self, group: Group, flat: Flattened) -> Lookup:
         """Return the variant for a group's first point; run the function itself where its tape failed."""
@@ -195,13 +195,15 @@ class _Run:
         except type(group.error) as its:
             raise group.error from its
 
-    def _serves(self, found: Lookup, chosen: np.ndarray) -> np.ndarray:
-        """Return for which points a variant may hold, guards aside; the first is one of them."""
-        serves = np.ones(len(chosen), bool)
+    def _serves(self, found: Lookup, chosen: np.ndarray) -> np.ndarray | None:
+        """Return for which points a variant may hold, guards aside, the first among them; None: for all."""
         variant = found.variant
+        if not found.alone and variant.contents is None and variant.sharing is None:
+            return None
+        serves = np.ones(len(chosen), bool)
         if found.alone:
             serves[1:] = False
-        elif variant.contents is not None or variant.sharing is not None:
+        else:
             for k in range(1, len(chosen)):
                 flat = self.flat_at(int(chosen[k]))
                 serves[k] = variant.fits(flat, lambda flat=flat: constant_contents(flat))
