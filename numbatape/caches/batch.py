@@ -257,8 +257,8 @@ class _Run:
         return [Group(chosen[:middle], found), Group(chosen[middle:], Lookup(found.variant))]
 
     def _lanes(self, count: int) -> int:
-        """Return how many lanes to sweep so many points in; few widths, because each has a plan."""
+        """Return how many lanes to sweep so many points in; few widths, because each has cells of its own."""
         lanes = NARROWEST
         while lanes < count:
             lanes *= 8
-        return min(lanes, self.width)
+        return lanes if 4 * lanes <= self.width else self.width
