@@ -32,8 +32,9 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
         elif old.dtype != new.dtype and "int" in (old.kind, new.kind):
             raise DtypeError(f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again")
         elif old.dtype != new.dtype:
-            was, now = old.whole_dtype, new.whole_dtype
-            raise DtypeError(f"{new.path}: prepared for dtype {was}, got {now}; prepare again")
+            raise DtypeError(
+                f"{new.path}: prepared for dtype {old.whole_dtype}, got {new.whole_dtype}; prepare again"
+            )
         elif old.ndim != new.ndim:
             raise ShapeError(
                 f"{new.path}: prepared for {old.describe()}, got shape {np.shape(now)}; prepare again"
@@ -84,8 +85,10 @@ def _first_difference(old: optree.PyTreeSpec, new: optree.PyTreeSpec, path: tupl
 def _described(structure: optree.PyTreeSpec) -> str:
     if structure.is_leaf():
         return "an array or a number"
-    name, entries = structure.type.__name__, structure.entries()
-    if issubclass(structure.type, (list, tuple)) and not hasattr(structure.type, "_fields"):
+    kind, entries = structure.type, structure.entries()
+    assert kind is not None
+    name = kind.__name__
+    if issubclass(kind, (list, tuple)) and not hasattr(kind, "_fields"):
         return f"a {name} of {len(entries)}"
     shown = ", ".join(map(repr, entries[:6])) + ", ..." * (len(entries) > 6)
     return f"a {name} with {shown or 'nothing'}"

@@ -34,7 +34,7 @@ class GradientCache(PreparedCache):
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
         self._front = Front(self._turn, self._general)
-        self._vector = None  # the flat gradient, with `reuse_buffers`
+        self._vector: np.ndarray | None = None  # the flat gradient, with `reuse_buffers`
 
     @property
     def call(self):

@@ -67,7 +67,7 @@ class PullbackCache(PreparedCache):
             if any(args_to_zero):
                 raise SpecError("args_to_zero: all arguments stand in one vector (friendly_tangents=False)")
             args_to_zero = (False,)
-        return self.pull.adding(args_to_zero, args, cotangent)  # type: ignore[attr-defined]
+        return self.pull.adding(args_to_zero, args, cotangent)
 
     @one_at_a_time
     def _pull(self, *given):

@@ -25,7 +25,7 @@ class HvpCache(PreparedCache):
     """A function prepared for `value_and_hvp`; made by `prepare_hvp_cache`."""
 
     mode = "second order"
-    serving = ("multiply",)
+    serving: tuple[str, ...] = ("multiply",)
 
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording, "Hessian")

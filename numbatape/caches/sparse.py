@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -261,7 +262,7 @@ def output_pattern(primal: VariantWorkspace) -> Pattern:
     recording = primal.variant.recording
     found = jacobian_pattern(primal.plan, primal.v)
     floats = [np.asarray(value).dtype.kind == "f" for value in recording.values]
-    kept = np.repeat(floats, [view.size for view in primal.outputs]) if floats else []
+    kept: Any = np.repeat(floats, [view.size for view in primal.outputs]) if floats else []
     count, rows = float_rows(primal, recording.result)
     own = found.matrix[np.flatnonzero(kept)]
     parts = own.data, own.indices, among_rows(own.indptr, count, rows)
