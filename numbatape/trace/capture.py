@@ -146,6 +146,8 @@ class Environment:
         """Whether a library's object is made of other parts or numbers than before."""
         for read, parts in self._parts:
             now = read()
+            if len(now) == len(parts) and all(map(is_, now, parts)):
+                continue
             if len(now) != len(parts):
                 return True
             for its, before in zip(now, parts, strict=True):
@@ -406,6 +408,10 @@ class Environment:
 
     def _numbers(self, value):
         """Note the numbers that an object of a known kind holds; return whether that is all of its state."""
+        fixed = watching.fixed_parts_of(value)
+        if fixed is not None:
+            yield from fixed
+            return True
         memory, parts = watching.memory_of(value), watching.parts_of(value)
         if memory is not None:
             self.arrays.append((memory, memory.copy()))
@@ -427,7 +433,7 @@ class Environment:
     def _of_library(self, value, fields):
         self._note_foreign(module_of(value))
         known = yield from self._numbers(value)
-        if known and watching.parts_of(value) is not None:
+        if known and (watching.parts_of(value) or watching.fixed_parts_of(value)) is not None:
             return
         slots = list(self._slots(value))
         yield from slots

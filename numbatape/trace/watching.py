@@ -81,26 +81,34 @@ def parts_of(value) -> Callable[[], tuple] | None:
     return _of_xarray(value) if "xarray" in packages else None
 
 
-def _of_pandas(value, pd):
-    if isinstance(value, (pd.DataFrame, pd.Series)):
-
-        def parts():
-            manager = value._mgr
-            name = getattr(value, "_name", None)
-            return (manager, name, *manager.axes, *(block.values for block in manager.blocks))
-
-        return parts
+def fixed_parts_of(value) -> tuple | None:
+    """Return what an object of pandas is made of that never gets other parts; None for anything else."""
+    pd = sys.modules.get("pandas")
+    if pd is None or not str(type(value).__module__).startswith("pandas"):
+        return None
     if isinstance(value, pd.Index):
         kept = ("_range",) if isinstance(value, pd.RangeIndex) else ("_levels", "_codes")
         names = kept if hasattr(value, kept[0]) else ("_data",)
-        return lambda: tuple(getattr(value, name) for name in names)
+        return tuple(getattr(value, name) for name in names)
+    if isinstance(value, pd.api.extensions.ExtensionDtype):  # it keeps what it was asked before
+        return (getattr(value, "categories", None),)
+    # Of a manager its owner gives the blocks.
+    return () if type(value).__module__.startswith("pandas.core.internals") else None
+
+
+def _of_pandas(value, pd):
+    if isinstance(value, pd.DataFrame):
+
+        def parts():
+            manager = value._mgr
+            return (manager, *manager.axes, *[block.values for block in manager.blocks])
+
+        return parts
+    if isinstance(value, pd.Series):
+        return lambda: (value._name, *value._mgr.axes, *[block.values for block in value._mgr.blocks])
     if isinstance(value, pd.api.extensions.ExtensionArray):
         found = [name for name in _OF_ARRAYS if hasattr(value, name)]
-        return (lambda: tuple(getattr(value, name) for name in found)) if found else None
-    if isinstance(value, pd.api.extensions.ExtensionDtype):  # it keeps what it was asked before
-        return lambda: (getattr(value, "categories", None),)
-    if type(value).__module__.startswith("pandas.core.internals"):  # whose blocks its owner gives
-        return tuple
+        return (lambda: tuple([getattr(value, name) for name in found])) if found else None
     if hasattr(value, "obj") and not hasattr(value, "__next__"):  # df.loc, df.groupby(...)
         fields = vars(value) if hasattr(value, "__dict__") else {}
         return lambda: (value.obj, *(fields[k] for k in ("_grouper", "grouper") if k in fields))
