@@ -1,7 +1,7 @@
 """The verifier against tapes with something changed at random: refused, or they reach no other memory.
 
-Each instruction is interpreted over cells of which only its own operands' storages may be touched. A million
-such tapes were run compiled, between pages that nothing may touch (see `tests.engine.mutations`).
+Each instruction is interpreted over cells of which only its own operands' storages may be touched.
+`tests.engine.mutations` runs any number of such tapes compiled, between pages that nothing may touch.
 """
 
 from __future__ import annotations
