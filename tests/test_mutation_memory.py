@@ -295,7 +295,6 @@ MEMORY = {
     "structured": lambda: np.zeros(3, [("a", float)])["a"],
     "masked": lambda: np.ma.zeros(3),
     "matrix": lambda: np.matrix(np.zeros((1, 3)))[0],
-    "strides": lambda: np.lib.stride_tricks.as_strided(np.zeros(3), (2,), (8,)),
 }
 
 

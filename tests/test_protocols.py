@@ -374,7 +374,7 @@ RAISES = {
     "unknown function": (lambda x: np.histogram(x)[0].sum(), r"np\.histogram"),
     "ufunc dtype=int": (lambda x: np.add(x, 1, dtype=np.int64), r"np\.add\(dtype=int64\)"),
     "x << 1": (lambda x: (np.argsort(x) << 1).sum() * x[0], r"np\.left_shift"),
-    "x.strides": (lambda x: x.strides, r"ndarray\.strides"),
+    "x.ctypes": (lambda x: x.ctypes, r"ndarray\.ctypes"),
     "x.tobytes": (lambda x: x.tobytes(), r"tobytes"),
     "x.item": (lambda x: x[0].item(), r"item\(\)"),
     "x.view(int)": (lambda x: x.view(int).sum(), r"ndarray\.view"),

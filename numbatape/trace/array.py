@@ -17,9 +17,10 @@ from ..tape.tape import ACTIVE, CONSTANT, F64, MAIN, NONE, PROLOGUE
 from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .kinds import check_attribute, check_subscriptable, missing
+from .memory import root_of
 from .methods import Methods
 from .reads import Reads
-from .trace import failing, root_of, where_in_user_code
+from .trace import failing, where_in_user_code
 
 float64, ndarray = np.float64, np.ndarray
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
@@ -403,6 +404,23 @@ class TracedArray(Methods, Reads):
         revalue(self, other._value)
 
     @property
+    def base(self):
+        """The array that owns the memory, or None."""
+        if self._value.base is None:
+            return None
+        known = boxes.array_of(self, self._value.base)
+        return boxes.seen(self, lambda value: value.base) if known is None else known
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps in the memory of NumPy's array, as plain integers."""
+        return self._value.strides if self.shape is not None else ()
+
+    @property
+    def flags(self):
+        return self._value.flags
+
+    @property
     def device(self) -> str:
         return "cpu"
 
@@ -425,7 +443,12 @@ class TracedArray(Methods, Reads):
 
     @property
     def imag(self):
-        return np.zeros_like(self) if isinstance(self._value, ndarray) else self._value.imag
+        if not isinstance(self._value, ndarray):
+            return self._value.imag
+        zeros = np.zeros_like(self)
+        if isinstance(zeros, np.ndarray):
+            zeros.flags.writeable = False  # as NumPy's, which are of no use to write to
+        return zeros
 
     @imag.setter
     def imag(self, value):

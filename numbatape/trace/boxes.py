@@ -11,12 +11,15 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
+from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from .array import TracedArray, new_traced, revalue
 from .complex.array import TracedComplex, arrays
+from .memory import root_of, rooted
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
-from .trace import root_of
+from .trace import where_in_user_code
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
 ndarray = np.ndarray
@@ -46,7 +49,7 @@ class Box:
         self.root = root
         self.family = family
         count = 2 * root.size if root.dtype.kind == "c" else root.size
-        self.width = root.itemsize * root.size // max(1, count)
+        self.width = root.real.itemsize
         self.cells = np.zeros(count, np.int64)
         self.levels = np.full(count, LITERAL, np.int8)
         self.settled: list[TracedArray] = []
@@ -56,6 +59,8 @@ class Box:
 
     def _window(self, memory: ndarray, value: ndarray) -> ndarray:
         """Return the part of codes, levels or slots that an array's memory is."""
+        if not value.size:
+            return np.empty(value.shape, memory.dtype)
         root, width, item = self.root, memory.itemsize, self.width
         start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
         strides = [step // item * width for step in value.strides]
@@ -80,6 +85,8 @@ class Box:
     def touch(self) -> None:
         """Note that cells changed: value numbers are looked up again when they are asked for."""
         for array in self.settled:
+            if array._trace.located:
+                hold(array)
             with contextlib.suppress(AttributeError):  # it is there twice
                 del array._id, array._level
         self.settled.clear()
@@ -91,16 +98,34 @@ def box_of(x) -> Box | None:
     return boxes.get(id(root_of(x._value))) if boxes and x._value.__class__ is ndarray else None
 
 
-def sharers(x) -> list:
-    """Return the arrays of the trace that are alive and share memory with ``x``, itself included."""
-    root, trace = root_of(x._value), x._trace
+def sort_in(trace) -> None:
+    """Sort the arrays noted since the last time by their memory."""
     for key, reference in trace.arrays:
         if reference() is not None:
             trace.sharing.setdefault(key, []).append(reference)
     trace.arrays.clear()
+
+
+def sharers(x) -> list:
+    """Return the arrays of the trace that are alive and share memory with ``x``, itself included."""
+    root, trace = root_of(x._value), x._trace
+    sort_in(trace)
     alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
     # Memory that was freed may have been given out again.
     return [array for array in alive if root_of(array._value) is root]
+
+
+def is_known(trace, root: ndarray) -> bool:
+    """Whether arrays of the trace may lie in some memory."""
+    sort_in(trace)
+    return any(
+        root_of(array._value) is root for r in trace.sharing.get(id(root), ()) if (array := r()) is not None
+    )
+
+
+def array_of(x, value: ndarray):
+    """Return the array of the trace that stands for an ndarray in the memory of ``x``, or None."""
+    return next((array for array in sharers(x) if array._value is value), None)
 
 
 def aliases(x) -> list[TracedArray]:
@@ -131,12 +156,59 @@ def open_box(x) -> Box:
     if box.root.dtype.kind == "c":  # a part that no array refers to
         box.cells[...] = ~x._trace.tape.literal(np.float64(0.0), box.family)
     for array in sharing:
+        hold(array)
         codes, levels = box.windows(array._value)
         codes[...] = addresses(array)
         levels[...] = array._level
         box.settled.append(array)
     x._trace.boxes[id(box.root)] = box
     return box
+
+
+def seen(x, view):
+    """Return a view of a traced array that NumPy makes by addresses; sizes become fixed.
+
+    Parameters
+    ----------
+    view
+        Makes the view of the ndarray that ``x`` stands for.
+    """
+    if type(x) is TracedComplex:
+        arrays.complete(x)
+        box = open_box(x._re)
+    else:
+        box = open_box(x)
+    value = rooted(x._trace, view(x._value))
+    if not value.size:
+        value = np.ndarray(value.shape, value.dtype, box.root)  # an address is no sign of who owns nothing
+    (low, high), (first, last) = map(byte_bounds, (box.root, value))
+    if value.size and not (low <= first and last <= high):
+        raise UnsupportedOperationError(
+            f"a view of a traced array at {where_in_user_code()} reaches beyond the memory of the array"
+        )
+    if type(x) is TracedComplex:
+        return arrays.in_box(x._trace, value)
+    return lazy(x._trace, value, x._family)
+
+
+# ---- rows at traced positions
+
+
+def locate(row, x, indices) -> None:
+    """Note where a row was taken, if NumPy makes it a view of ``x``: a write needs to know the position."""
+    value = row._value
+    if value.__class__ is ndarray and root_of(value) is root_of(x._value):
+        traced = [k for k in indices if type(k) is TracedArray]
+        row._trace.located[row._trace.tape.values[row._id][0]] = traced
+
+
+def hold(x) -> None:
+    """Let the tape hold for the position of a row alone, as its memory is written to."""
+    trace = x._trace
+    with contextlib.suppress(AttributeError):  # nobody asked for its value number
+        number = object.__getattribute__(x, "_id")
+        for k in trace.located.pop(trace.tape.values[number][0], ()):
+            trace.guard(k.reshape(()), "int", int(k._value))
 
 
 def addresses(x) -> ndarray:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .memory import root_of
 from .plain import is_plain, wrap
-from .trace import Trace, root_of
+from .trace import Trace
 
 
 class CapturedArrays:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
 from . import boxes, integers
 from .array import TracedArray, revalue
 from .plain import is_plain
@@ -19,7 +18,6 @@ from .primitives import (
     value_of,
     view,
 )
-from .trace import where_in_user_code
 
 
 def item(x: TracedArray, k: int) -> TracedArray:
@@ -58,17 +56,37 @@ def item(x: TracedArray, k: int) -> TracedArray:
 def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
     x._trace.check_open()
-    key = key if isinstance(key, tuple) else (key,)
-    key = tuple(_plain(k) for k in key)
+    given = key if isinstance(key, tuple) else (key,)
+    key = tuple(_plain(k) for k in given)
     if all(_is_basic(k) for k in key):
-        return basic(x, key)
-    if any(isinstance(k, (bool, np.bool_)) for k in key):
-        if len(key) > 1:
-            raise UnsupportedOperationError(
-                f"a boolean among indices at {where_in_user_code()} is not supported"
-            )
-        return basic(x, (None,)) if key[0] else basic(basic(x, (None,)), (slice(0, 0),))
+        result = basic(x, key)
+        if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
+            return np.copy(result)  # an array of no dimensions is a number, but what it selects is a copy
+        return result
+    if any(map(_is_flag, key)):
+        return _flagged(x, key)
     return advanced(x, key)
+
+
+def _is_array(k) -> bool:
+    return isinstance(k, np.ndarray)
+
+
+def _is_flag(k) -> bool:
+    return isinstance(k, (bool, np.bool_))
+
+
+def _flagged(x: TracedArray, key) -> TracedArray:
+    """Return ``x[key]`` where True or False stands among the indices: a new axis of one entry or none."""
+    x._value[tuple(map(value_of, key))]  # NumPy's errors
+    wider: list = []
+    for k in key:
+        if k is Ellipsis or _is_flag(k):
+            wider.append(None if _is_flag(k) else k)
+        elif k is not None:
+            wider += [slice(None)] * _axes_of(k)
+    places = tuple(np.zeros(int(k), int) if _is_flag(k) else k for k in key)
+    return advanced(basic(x, tuple(wider)), places)
 
 
 def _plain(k):
@@ -76,14 +94,16 @@ def _plain(k):
     if is_plain(k):
         k = k._value
     k = integers.as_index(k)
+    if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":
+        return bool(k)  # a guard: it decides about a shape
     if isinstance(k, list):
         return (
             np.stack(k)
             if any(isinstance(i, TracedArray) for i in k)
             else np.asarray(k, int if not k else None)
         )
-    if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iu":
-        return int(k)
+    if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iub":
+        return k.item()
     if isinstance(k, slice):
         return slice(*(None if part is None else part.__index__() for part in (k.start, k.stop, k.step)))
     if isinstance(k, np.integer):
@@ -178,6 +198,7 @@ def _slice_codes(sizes, k: slice, dim: int, n: int):
 
 def advanced(x: TracedArray, key) -> TracedArray:
     """Return a gather: index arrays, masks, and mixtures with slices."""
+    whole = x
     value = x._value[tuple(map(value_of, key))]
     parts: list = []
     for k in _full_key(x, key):
@@ -202,6 +223,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
         order = [*range(count, count + lead), *range(count), *range(count + lead, gathered.ndim)]
         gathered = transpose(gathered, order)
     revalue(gathered, value)
+    boxes.locate(gathered, whole, indices)
     return gathered
 
 
@@ -261,12 +283,10 @@ def take_rows(x: TracedArray, position) -> TracedArray:
 def mask_positions(mask) -> list:
     """Return index arrays of a mask's True entries; a traced mask guards their number only."""
     value = value_of(mask)
+    if not np.ndim(value):
+        return [np.zeros(int(bool(mask)), int)]  # of a traced one a guard
     if not isinstance(mask, TracedArray):
-        return list(np.nonzero(value)) if np.ndim(value) else [np.zeros(int(value), int)]
-    if mask.ndim == 0:
-        raise UnsupportedOperationError(
-            f"indexing by a traced boolean scalar at {where_in_user_code()}; use np.where"
-        )
+        return list(np.nonzero(value))
     count = int(np.count_nonzero(value))
     trace = mask._trace
     trace.guard(np.count_nonzero(mask), "int", count)

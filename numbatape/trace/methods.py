@@ -126,20 +126,19 @@ class Methods(Kinds):
 
     @property
     def flat(self):
-        flat = self.reshape(-1)
-        if isinstance(self._value, np.ndarray) and not np.shares_memory(flat._value, self._value):
-            flat._value.flags.writeable = False  # a copy: what is written would be lost
-        return flat
+        from .flat import Flat  # it needs all that arrays do
+
+        return Flat(self)
 
     @flat.setter
     def flat(self, value):
-        count = self.size
-        if count:
-            self[...] = np.reshape(np.resize(value, (count,)), self.shape)
+        self.flat.assign(value)
 
     def fill(self, value):
         check_attribute(self, "fill")
-        self[...] = value
+        self._value.copy().fill(getattr(value, "_value", value))  # NumPy's errors
+        if isinstance(self._value, np.ndarray):  # of a number NumPy fills a copy
+            self[...] = value
 
     def sort(self, axis=-1, kind=None, order=None, *, stable=None):
         check_attribute(self, "sort")
@@ -190,8 +189,12 @@ class Methods(Kinds):
 
     def view(self, dtype=None, type=None):
         check_attribute(self, "view")
-        if dtype is None or np.dtype(dtype) == self._value.dtype:
-            return self
+        if type not in (None, np.ndarray):
+            raise UnsupportedOperationError(
+                f"ndarray.view({type.__name__}) of a traced array at {where_in_user_code()} is not supported"
+            )
+        if dtype in (None, np.ndarray) or np.dtype(dtype) == self._value.dtype:
+            return self[...]
         raise UnsupportedOperationError(
             f"ndarray.view to another dtype at {where_in_user_code()} has no derivative; use astype"
         )

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..tape.tape import CONSTANT, family_of_dtype
-from . import array
+from . import array, boxes
 from .array import TracedArray, new_traced, note
 from .complex.array import TracedComplex, arrays
-from .trace import CURRENT, failing, root_of
+from .memory import lend, root_of, rooted
+from .trace import CURRENT, failing
 
 _CLASS = object.__dict__["__class__"]
 
@@ -36,7 +37,7 @@ class Plain:
         _CLASS.__set__(self, cls)
 
     def __getattr__(self, name):
-        return getattr(self._value, name)
+        return outside(self, name)
 
     # ---- what Python asks
 
@@ -65,13 +66,10 @@ class Plain:
         return (self[k] for k in range(len(self)))
 
     def __array__(self, dtype=None, copy=None):
-        """Return a copy for who does not know this class; read-only unless a copy was asked for.
-
-        What it wrote would not be seen here, nor a traced value written here be seen there.
-        """
-        result = np.array(self._value, dtype)
-        result.flags.writeable = bool(copy)
-        return result
+        """Return the same memory for who does not know this class, or a copy where NumPy makes one."""
+        if copy or (dtype is not None and np.dtype(dtype) != self._value.dtype):
+            return np.array(self._value, dtype)
+        return lend(self._trace, self._value)
 
     def __reduce__(self):
         return self._value.__reduce__()
@@ -99,7 +97,8 @@ class Plain:
         return self._value.tobytes(order)
 
     def view(self, dtype=None, type=None):
-        return self if dtype is None or np.dtype(dtype) == self._value.dtype else self._value.view(dtype)
+        given = [kind for kind in (dtype, type) if kind is not None]
+        return wrap(self._trace, self._value.view(*given))
 
     def __copy__(self):
         return wrap(self._trace, self._value.copy())
@@ -119,6 +118,13 @@ class Plain:
     def shape(self, shape):
         self._value.shape = shape
 
+    @property
+    def base(self):
+        """The array that owns the memory: the one of the function that it is."""
+        base = self._value.base
+        known = base if base is None else boxes.array_of(self, base)
+        return wrap(self._trace, base) if known is None else known
+
     size = property(lambda self: self._value.size)
     T = property(lambda self: wrap(self._trace, self._value.T))
 
@@ -132,7 +138,7 @@ class PlainArray(Plain, TracedArray):
         if name == "_id":  # it reached an operand: a literal
             borrowed = id(root_of(self._value)) in self._trace.borrowed  # then one literal serves all uses
             return self._trace.literal(self._value if borrowed else self._value.copy(), self._family)
-        return CONSTANT if name == "_level" else getattr(self._value, name)
+        return CONSTANT if name == "_level" else outside(self, name)
 
     def _as_traced(self):
         return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)
@@ -199,19 +205,45 @@ def wrap(trace, result):
         parts = [wrap(trace, part) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     if type(result) is not np.ndarray:
-        return result
+        return watched(trace, result) if isinstance(result, np.ndarray) else result
+    result = rooted(trace, result)
     if result.dtype in COMPLEX:
         whole = PlainComplex.__new__(PlainComplex)
         whole._trace, whole._value = trace, result
         note(trace, whole, result)
         return whole
     if result.dtype.kind not in "fiub" or result.dtype.itemsize > 8:
-        return result
+        return watched(trace, result)
     self = PlainArray.__new__(PlainArray)
     self._trace, self._value = trace, result
     self._family = family_of_dtype(result.dtype)
     note(trace, self, result)
     return self
+
+
+def watched(trace, result: np.ndarray) -> np.ndarray:
+    """Return an array that can be no plain one, noted as lent if it lies in the memory of one."""
+    shares = result.base is not None and boxes.is_known(trace, root_of(result))
+    return lend(trace, result) if shares else result
+
+
+def outside(x: Plain, name: str):
+    """Return an attribute of the ndarray behind a plain array that the class does not have.
+
+    By NumPy's and DLPack's own protocols the memory would go to code that nobody watches.
+    """
+    if name in ("__array_interface__", "__array_struct__", "__dlpack__"):
+        raise AttributeError(name)
+    return getattr(lend(x._trace, x._value) if name in ("ctypes", "data") else x._value, name)
+
+
+class Iterator:
+    """What `numbatape.trace.flat` makes of ``x.flat``; here so that every stand-in knows it."""
+
+
+def unflattened(args: tuple) -> tuple:
+    """Return arguments of a call with arrays in the place of iterators over them."""
+    return tuple([arg.as_array() if isinstance(arg, Iterator) else arg for arg in args])
 
 
 def strip(tree):

@@ -13,13 +13,16 @@ from .primitives import array_instruction, broadcast_to, contiguous, dims_of, el
 
 def write_at(x: TracedArray, keys: tuple, item) -> None:
     """Do ``x[keys] = item`` where a mask or positions are traced."""
-    from .writes import converted, setitem
+    from .writes import converted, overlap, setitem
 
     trace = x._trace
     item = lift(trace, converted(trace, item, x))
     x._value.copy()[tuple(map(value_of, keys))] = item._value  # NumPy's errors
     mask = keys[0]
     if len(keys) == 1 and type(mask) is TracedArray and mask._value.dtype.kind == "b":
+        if overlap(x, item):
+            setitem(x, fixed(mask), item)  # the order of NumPy's writes decides
+            return
         wide = reshape(mask, (*mask._value.shape, *(1,) * (x.ndim - mask.ndim)))
         if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and item.size == 1):
             setitem(x, Ellipsis, elementwise("where", wide, reshape(item, ()), x))
@@ -106,7 +109,7 @@ def one_by_one(ufunc, x, indices, operands) -> None:
     from .writes import assign
 
     keys = indices if isinstance(indices, tuple) else (indices,)
-    places = np.arange(x.size).reshape(x.shape)[tuple(_fixed(k) for k in keys)]
+    places = np.arange(x.size).reshape(x.shape)[tuple(fixed(k) for k in keys)]
     flat = np.reshape(places, -1)
     seen_wide = (np.broadcast_to(lift(x._trace, operand), np.shape(places)) for operand in operands)
     parts = [np.reshape(operand, (-1,)) for operand in seen_wide]
@@ -122,7 +125,7 @@ def one_by_one(ufunc, x, indices, operands) -> None:
         assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
 
 
-def _fixed(k):
+def fixed(k):
     """Return an index with its traced positions as numbers: the tape holds for these."""
     if type(k) is not TracedArray:
         return k

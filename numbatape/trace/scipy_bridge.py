@@ -26,6 +26,7 @@ from .copies import Copies
 from .functions import outside, reaching, type_tests  # noqa: F401  (they register themselves)
 from .functions.array_functions import JOINERS
 from .functions.creation import creators
+from .functions.iteration import ITERATORS
 from .functions.outside import OUTSIDE
 from .functions.stand_ins import TOPICS, complete
 from .functions.vectorize import CLASSES
@@ -35,7 +36,8 @@ from .plain import is_plain
 from .references import Reach, is_atom, users_classes
 from .trace import current
 
-PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")  # that lead to modules with stand-ins; inner ones first
+# That lead to modules with stand-ins and have none themselves; inner ones first.
+PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")
 
 
 class Table:
@@ -63,13 +65,14 @@ class Table:
                 if original is not None:
                     found[key] = original, make(original)
             if name == "numpy":
-                found |= JOINERS | CLASSES | (creators(found) if writes else {})
+                found |= JOINERS | CLASSES | ITERATORS | (creators(found) if writes else {})
             self.functions |= {id(original): its for original, its in found.values()}
             self._originals += [original for original, _ in found.values()]
             if name == "scipy.stats":
                 self._distributions = found
             proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
-        for name, proxy in proxies.items():  # np.linalg, os.path
+        proxies["numpy.lib"] = self._add("numpy.lib", {})
+        for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
             package, _, leaf = name.rpartition(".")
             if package in proxies:
                 setattr(proxies[package], leaf, proxy)

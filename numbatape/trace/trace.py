@@ -18,6 +18,7 @@ from ..ops import FALLIBLE, OPCODE, OPS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE, MAIN, PROLOGUE
 from . import ownership
+from .memory import root_of
 
 OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
@@ -77,14 +78,6 @@ def unreachable(what: str) -> str:
         "np.array(data)), build the result with np.stack, or `import numbatape.numpy as np` where the "
         "function's own np is out of reach"
     )
-
-
-def root_of(value):
-    """Return the array that owns the memory of an array."""
-    base = value.base
-    while isinstance(base, np.ndarray):
-        value, base = base, base.base
-    return value
 
 
 # The trace that runs in this thread: what creates arrays has no traced argument to find it by.
@@ -182,6 +175,10 @@ class Trace:
         self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
         self.joined: dict[int, object] = {}  # parts of complex arguments by the id of the inputs
         self.writes_inputs = False
+        self.located: dict[int, list] = {}  # traced positions of rows that NumPy makes views, by storage
+        self.borrowers: list[
+            tuple
+        ] = []  # (weak reference to an array outside of the trace, who owns its memory)
         self.grids: dict[tuple, np.ndarray] = {}  # numbers of cells by shape, one literal each
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}

@@ -11,9 +11,10 @@ from ..ops import ArrayOp, find
 from . import functions, writes
 from .array import TracedArray
 from .complex.array import TracedComplex
-from .functions.common import plain
+from .functions.common import adopt, plain
+from .memory import duplicates, root_of
 from .plain import strip, trace_of_plain, wrap
-from .primitives import elementwise, expand, row, value_of
+from .primitives import elementwise, expand, row, stop_gradient, value_of
 from .trace import where_in_user_code
 
 REDUCTIONS = {
@@ -72,7 +73,19 @@ def dispatch(ufunc, method, inputs, kwargs):
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{_name(ufunc)}.{method}")
-    return handler(ufunc, inputs, kwargs)
+    return apart(handler(ufunc, inputs, kwargs), inputs)
+
+
+def apart(result, inputs):
+    """Return a ufunc's result in memory of its own, where a rule gave back one of the operands or a view."""
+    value = value_of(result)
+    if (value.__class__ is np.ndarray and value.base is not None) or any(result is x for x in inputs):
+        roots = [
+            root_of(x._value) for x in inputs if type(x) is TracedArray and isinstance(x._value, np.ndarray)
+        ]
+        if any(root_of(value) is root for root in roots):
+            return np.copy(result)
+    return result
 
 
 def dispatch_plain(ufunc, method, inputs, kwargs):
@@ -88,14 +101,17 @@ def dispatch_plain(ufunc, method, inputs, kwargs):
 
 def into_out(ufunc, method, inputs, kwargs):
     """Call a ufunc without ``out=`` and put the results there."""
-    out, where = kwargs.pop("out"), kwargs.pop("where", True)
+    out = kwargs.pop("out")
+    where = kwargs.pop("where", True) if method == "__call__" else True  # a reduction chooses what it reads
 
     def again():
-        copies = tuple(None if t is None else np.copy(plain(strip(t))) for t in out)
-        getattr(ufunc, method)(*plain(strip(inputs)), **kwargs, out=copies)
+        values, copies = duplicates(plain(strip((inputs, out))))
+        getattr(ufunc, method)(*values, **plain(strip(kwargs)), out=copies)
+        return copies
 
-    result = getattr(ufunc, method)(*inputs, **kwargs)
-    return writes.store_all(ufunc, out, result, where, _name(ufunc), again)
+    options = {name: value for name, value in kwargs.items() if name != "casting"}
+    result = getattr(ufunc, method)(*inputs, **(options if kwargs.get("casting") == "unsafe" else kwargs))
+    return writes.store_all(out, inputs, result, where, _name(ufunc), again)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
@@ -196,7 +212,7 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
         masks = masks and [None, *masks]
     elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    result = parts[0] if axes else parts[0][...]
+    result = parts[0] if axes else parts[0][()]
     for k, part in enumerate(parts[1:], 1):
         more = ufunc(result, part)
         result = more if masks is None else np.where(masks[k], more, result)
@@ -308,6 +324,24 @@ def nextafter(x, y):
 def modf(x):
     whole = np.trunc(x)
     return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
+
+
+@composed(np.frexp)
+def frexp(x):
+    """The exponent is an integer, without a derivative: the mantissa is ``x`` times a constant."""
+    mantissa, exponent = np.frexp(value_of(x))
+    still = np.abs(stop_gradient(x))
+    usual = np.logical_and(still > 0.0, still < np.inf)
+    power = np.floor(np.log2(np.where(usual, still, 1.0))) + 1.0  # a rounded logarithm may be one too many
+    small = _scaled(np.where(usual, still, 1.0), -power)
+    power = power - np.where(small < 0.5, 1.0, 0.0) + np.where(small >= 1.0, 1.0, 0.0)
+    power = np.where(usual, power, 0.0)
+    return adopt((_scaled(x, -power), np.astype(power, exponent.dtype)), (mantissa, exponent))
+
+
+def _scaled(x, power):
+    value = np.ldexp(value_of(x), np.asarray(value_of(power)).astype(int))
+    return elementwise("ldexp", x, power, value=value)
 
 
 @composed(np.positive, np.conjugate)

@@ -14,10 +14,11 @@ from .complex import arrays as complex_arrays
 from .complex.array import TracedComplex
 from .functions.common import find_trace, lift, plain
 from .indexing import _is_basic, _plain
+from .memory import has_twice, is_lent, is_same, order_of_writes, root_of
 from .plain import PlainArray, PlainComplex, is_plain, strip
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .sharing import is_shared, mirror
-from .trace import root_of, unreachable, where_in_user_code
+from .trace import unreachable, where_in_user_code
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:
@@ -46,6 +47,18 @@ def expose(x) -> None:
     trace.check_open()
     sharing = boxes.sharers(x)
     root = root_of(x._value)
+    trace.forget(root)
+    if is_lent(trace, root):
+        raise LeakError(
+            f"a traced value is written at {where_in_user_code()} into an array that code outside of the "
+            "trace still has a view of, which would not see it: give that code np.copy(array), or write first"
+        )
+    strange = next((a for a in sharing if a._value.real.dtype != root.real.dtype), None)
+    if strange is not None:
+        raise UnsupportedOperationError(
+            f"a traced value is written at {where_in_user_code()} into an array of {root.dtype} that is seen "
+            f"as {strange._value.dtype} too; use astype"
+        )
     family = family_of(x._value.real)
     box = boxes.Box(root, family)
     number = trace.tape.literal(trace._checked(box.numbers), family)
@@ -62,7 +75,6 @@ def expose(x) -> None:
             box.settled.append(array)
         else:
             complex_arrays.complete(array)
-    trace.forget(root)
 
 
 def setitem(x: TracedArray, key, item) -> None:
@@ -75,17 +87,14 @@ def setitem(x: TracedArray, key, item) -> None:
     if find_trace(keys) is not None:
         from .scatters import write_at  # it is made of assignments
 
-        write_at(x, tuple(_plain(k) for k in keys), item)
-        return
-    if id(root_of(x._value)) in trace.captured:  # a view of what was an operand
-        ordinary = next(filter(is_plain, boxes.sharers(x)), None)
-        if ordinary is None:
-            raise LeakError(unreachable("an assignment"))
-        expose(ordinary)
+        key = keys = tuple(map(_plain, keys))
+        if find_trace(keys) is not None:
+            write_at(x, keys, item)
+            return
     if type(item) is list or type(item) is tuple:
         x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
-    shared = is_shared(trace, root_of(x._value))
+    shared = _for_writing(x)
     if (
         not shared
         and all(_is_whole(k) for k in keys)
@@ -98,13 +107,105 @@ def setitem(x: TracedArray, key, item) -> None:
         x._value[key] = item._value
         boxes.put_scalar(box, x, key, item)
     else:
-        codes, levels = _cells(trace, item, x)
-        x._value[key] = value_of(item)
-        for window, its in zip(box.windows(x._value), (codes, levels), strict=True):
-            window[key] = its
+
+        def write(target, source):
+            target[key] = source
+
+        _write_thrice(x, box, item, write)
     box.touch()
     if shared:
         mirror(trace, box, x._value, key)
+
+
+def _write_thrice(x: TracedArray, box, item, write) -> None:
+    """Let NumPy write the numbers, the codes of their cells and the levels."""
+    if type(item) is TracedArray and root_of(np.asarray(item._value)) is box.root:
+        codes, levels = box.windows(item._value)  # they may overlap: the order of NumPy's writes decides
+    else:
+        codes, levels = _cells(x._trace, item, x)
+        levels = np.broadcast_to(np.int8(levels), np.shape(codes))  # of no values none is written
+    write(x._value, value_of(item))
+    for target, source in zip(box.windows(x._value), (codes, levels), strict=True):
+        write(target, source)
+
+
+def write_where(x, item, mask, what: str) -> None:
+    """Do ``np.copyto(x, item, where=mask)``; a traced mask stays data, unless the order of writes matters."""
+    if find_trace(mask) is not None:
+        if not overlap(x, item):
+            assign(x, Ellipsis, masked(mask, strip(item), strip(x)), what)
+            return
+        from .scatters import fixed
+
+        mask = fixed(mask)
+
+    def write(target, source):
+        np.copyto(target, source, "unsafe", where=mask)
+
+    write_by(x, item, write, what)
+
+
+def overlap(x, item=None) -> bool:
+    """Whether an array has an entry twice, or other entries than ``item`` has of the same memory."""
+    value, its = plain(strip((x, item)))
+    if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
+        return True
+    return not (value.flags.c_contiguous or value.flags.f_contiguous) and has_twice(value)
+
+
+def write_by(x, item, write, what: str) -> None:
+    """Do a write of NumPy's to a traced, plain or ordinary array.
+
+    NumPy moves the cells as it moves the numbers, whatever it repeats, wraps around or leaves out.
+
+    Parameters
+    ----------
+    write
+        ``write(array, values)``, called for the numbers, for the codes of their cells and for the levels.
+    """
+    if is_plain(x):
+        if find_trace(item) is None and all(map(is_plain, boxes.sharers(x))):
+            write(x._value, strip(item))
+            x._trace.forget(root_of(x._value))
+            return
+        expose(x)
+    item = strip(item)
+    if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
+        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy
+    elif type(x) is TracedArray:
+        _write_cells(x, item, write)
+    elif type(x) is TracedComplex:
+        parts = complex_arrays.halves(item)
+        for whole, its in zip((x.real, x.imag), parts, strict=True):
+            zeros = np.zeros(np.shape(plain(item)), whole.dtype)
+            _write_cells(whole, zeros if its is None else its, write)
+    elif find_trace(item) is None:
+        write(x, item)
+    else:
+        raise LeakError(unreachable(what))
+
+
+def _write_cells(x: TracedArray, item, write) -> None:
+    trace = x._trace
+    trace.check_open()
+    item = converted(trace, item, x)
+    shared = _for_writing(x)
+    box = boxes.open_box(x)
+    _write_thrice(x, box, item, write)
+    box.touch()
+    if shared:
+        mirror(trace, box, x._value, Ellipsis)
+
+
+def _for_writing(x: TracedArray) -> bool:
+    """Make an array of literals one that can be written to; return whether another argument has to see it."""
+    root = root_of(x._value)
+    if id(root) in x._trace.captured:  # a view of what was an operand
+        ordinary = next(filter(is_plain, boxes.sharers(x)), None)
+        if ordinary is None:
+            raise LeakError(unreachable("an assignment"))
+        expose(ordinary)
+    return is_shared(x._trace, root)
 
 
 def set_parts(z: TracedComplex, key, item) -> None:
@@ -164,7 +265,7 @@ def _replace(x, key, item) -> bool:
     if boxes.box_of(x) is not None:
         return False
     sharing = [other for other in boxes.aliases(x) if not _other_parts(other._value, x._value)]
-    if not all(_same_place(other._value, x._value) for other in sharing):
+    if not all(is_same(other._value, x._value) for other in sharing):
         return False
     if np.ndim(value_of(item)) > x.ndim:
         return False  # NumPy drops leading ones, or raises
@@ -182,11 +283,6 @@ def _replace(x, key, item) -> bool:
     return True
 
 
-def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
-    here, there = a.__array_interface__, b.__array_interface__
-    return a is b or (here["data"], a.shape, a.strides) == (there["data"], b.shape, b.strides)
-
-
 def _other_parts(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether one array has real, the other imaginary parts in the memory of complex numbers."""
     if root_of(a).dtype.kind != "c":
@@ -198,15 +294,30 @@ def _other_parts(a: np.ndarray, b: np.ndarray) -> bool:
 # ---- results that go into an array
 
 
-def store_all(ufunc, out, result, where, name: str, again):
+def store_all(out, inputs, result, where, name: str, again):
     """Put the results of a ufunc into the arrays given as ``out``; return those."""
     results = result if isinstance(result, tuple) else (result,)
     what = f"{name}(..., out=array) (or `array += traced`)"
-    stored = []
-    for target, its in zip(out, results, strict=True):
+    stored = list(results)
+    arrays = [None if target is None else plain(strip(target)) for target in out]
+    given = [x for x in plain(strip(inputs)) if isinstance(x, np.ndarray)]
+    order = [0] if len(out) == 1 else order_of_writes(arrays, given)
+    if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
+        written = again()  # with buffers the order is another one: what is there in the end came last
+
+        def came_last(k):
+            its = np.asarray(plain(strip(results[k]))).astype(arrays[k].dtype)
+            return np.array_equal(written[k], its, equal_nan=True)
+
+        order.sort(key=came_last)
+    for k in order:
+        target, its = out[k], results[k]
         if target is not None and where is not True:
-            its = masked(strip(where), strip(its), strip(target))
-        stored.append(its if target is None else store(target, its, what, again))
+            again()  # NumPy's errors
+            write_where(target, its, strip(where), what)
+            stored[k] = target
+        elif target is not None:
+            stored[k] = store(target, its, what, lambda k=k: again()[k])
     return stored[0] if len(stored) == 1 else tuple(stored)
 
 
@@ -216,15 +327,20 @@ def store(out, result, what: str, again):
     Parameters
     ----------
     again
-        Calls NumPy with a copy of ``out``: it raises where the result does not fit.
+        Calls NumPy with copies of the operands and returns that of ``out``: where the result has another
+        shape or dtype, NumPy says what becomes of it, and raises if it does not fit.
     """
     target, value = plain(strip(out)), np.asarray(plain(strip(result)))
     if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
-        again()
-        raise UnsupportedOperationError(
-            f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
-            f"{target.dtype} {target.shape}"
-        )
+        written = again()
+        if target.size == value.size and target.shape != value.shape:
+            result = np.reshape(result, target.shape)
+        seen = np.broadcast_to(np.asarray(plain(strip(result))), target.shape).astype(target.dtype)
+        if not np.allclose(seen, written, equal_nan=True):
+            raise UnsupportedOperationError(
+                f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
+                f"{target.dtype} {target.shape}"
+            )
     assign(out, Ellipsis, result, what)
     return out
 

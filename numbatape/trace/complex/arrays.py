@@ -9,8 +9,9 @@ from .. import boxes, primitives
 from ..array import TracedArray, new_traced, note
 from ..functions.common import adopt, lift
 from ..functions.common import plain as plain  # others take it from here
+from ..memory import root_of
 from ..primitives import broadcast_dims, dims_of
-from ..trace import Trace, root_of
+from ..trace import Trace
 from .array import REAL, TracedComplex
 
 REAL.add(TracedArray)

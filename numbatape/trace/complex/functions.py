@@ -10,7 +10,6 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..functions import registry
 from ..functions.common import plain
-from ..functions.shape import windows_of
 from ..plain import strip, trace_of_plain, wrap
 from . import arrays
 from .array import TracedComplex, meets
@@ -244,8 +243,8 @@ registry.implements(np.angle)(angle)
 
 @implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
-    value = windows_of(x._value, window_shape, axis, writeable)
     windows = np.lib.stride_tricks.sliding_window_view
+    value = windows(x._value, window_shape, axis, writeable=writeable)
     return arrays.each(x, lambda part: windows(part, window_shape, axis), value)
 
 

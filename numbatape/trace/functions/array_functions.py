@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import boxes
+from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..primitives import expand
 from .common import find_trace, lift, lift_all, unsupported_argument
 from .stand_ins import stands_for
@@ -20,9 +22,37 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     return np.copy(_filled_in(object, dtype, ndmin))
 
 
-@stands_for("numpy", "asarray", "asanyarray", "require")
-def asarray(a, dtype=None, order=None, *, copy=None):
+@stands_for("numpy", "asarray", "asanyarray")
+def asarray(a, dtype=None, order=None, *, copy=None, device=None, like=None):
     return _filled_in(a, dtype)
+
+
+@stands_for("numpy", "require")
+def require(a, dtype=None, requirements=None, *, like=None):
+    return _filled_in(a, dtype)
+
+
+@stands_for("numpy", "from_dlpack", run=None)
+def from_dlpack(x, /, *, device=None, copy=None):
+    return np.copy(x) if copy else boxes.seen(x, np.from_dlpack)
+
+
+@stands_for("numpy.ctypeslib", "as_array", run=None)
+def as_array(obj, shape=None):
+    return obj
+
+
+@stands_for("numpy.ma", "filled", "getdata", run=None)
+def filled(a, *args, **options):
+    return a
+
+
+@stands_for("numpy.lib.stride_tricks", "as_strided", run=None)
+def as_strided(x, shape=None, strides=None, subok=False, writeable=True, **options):
+    def view(value):
+        return np.lib.stride_tricks.as_strided(value, shape, strides, writeable=writeable, **options)
+
+    return boxes.seen(x, view)
 
 
 @stands_for("numpy", "asarray_chkfinite")
@@ -57,7 +87,8 @@ def full(shape, fill_value, dtype=None, order="C"):
 
 def _of_lists(function):
     def call(a, *args, **kwargs):
-        return function(lift(find_trace(a, args, tuple(kwargs.values())), a), *args, **kwargs)
+        trace = find_trace(a, args, tuple(kwargs.values()))
+        return function(a if trace is None else lift(trace, a), *args, **kwargs)
 
     return call
 
@@ -118,7 +149,11 @@ class _Joiner:
     def __getitem__(self, key):
         trace = find_trace(key)
         if trace is None:
-            return self._original[key]
+            return (
+                wrap(trace_of_plain(key), self._original[strip(key)])
+                if has_plain(key)
+                else self._original[key]
+            )
         key = key if isinstance(key, tuple) else (key,)
         parts = [self._original[part] if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):

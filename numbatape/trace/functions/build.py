@@ -117,7 +117,7 @@ def real(val, tol=100):
 
 @implements(np.imag)
 def imag(val):
-    return np.zeros_like(val)
+    return val.imag
 
 
 @composes(np.linspace)

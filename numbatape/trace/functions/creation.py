@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..plain import strip, trace_of_plain, wrap
+from ..memory import root_of
+from ..plain import Iterator, strip, trace_of_plain, unflattened, wrap
 from ..trace import CURRENT
 from .common import find_trace
 
 NAMES = (
     *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),
-    *("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "copy", "fromiter"),
+    *(
+        "array",
+        "asarray",
+        "asanyarray",
+        "ascontiguousarray",
+        "asfortranarray",
+        "copy",
+        "fromiter",
+        "frombuffer",
+    ),
     *("arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "diag", "diagflat"),
     *("concatenate", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
@@ -33,12 +43,20 @@ def creating(original, stand_in=None):
 
     def call(*args, **kwargs):
         trace = CURRENT.get()
+        if (
+            original is np.array
+            and args
+            and isinstance(args[0], Iterator)
+            and args[0].is_array(*args[1:], **kwargs)
+        ):
+            return args[0].as_array()
+        args = unflattened(args)
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)
         inner = trace_of_plain(args, kwargs)
         result = original(*strip(args), **strip(kwargs))
         trace = inner or trace
-        if trace is None or (inner is None and not _is_fresh(result, args)):
+        if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
             return result
         if original in (np.empty, np.empty_like):
             result = np.zeros_like(result)  # what stood in memory is nobody's number
@@ -50,11 +68,20 @@ def creating(original, stand_in=None):
     return call
 
 
-def _is_fresh(result, args) -> bool:
-    """Whether an array is no argument, and no view of one: what is captured stays as it is."""
+def _is_fresh(result, *arguments) -> bool:
+    """Whether an array has memory that NumPy made for it: what is captured stays as it is."""
     if type(result) is not np.ndarray:
         return False
-    return not any(isinstance(arg, np.ndarray) and np.may_share_memory(arg, result) for arg in args)
+    root = root_of(result)
+    return root.base is None and not any(root is root_of(array) for array in _arrays_in(arguments))
+
+
+def _arrays_in(tree):
+    if isinstance(tree, np.ndarray):
+        yield tree
+    elif isinstance(tree, (list, tuple)):
+        for part in tree:
+            yield from _arrays_in(part)
 
 
 def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:

@@ -8,8 +8,9 @@ from ...errors import UnsupportedOperationError
 from ..array import TracedArray
 from ..plain import strip
 from ..primitives import value_of
+from ..scatters import fixed
 from ..trace import where_in_user_code
-from ..writes import assign, masked
+from ..writes import assign, masked, overlap, write_by, write_where
 from . import select  # what it registers is wrapped here
 from .common import find_trace, lift, plain
 from .registry import HANDLED, implements, in_place
@@ -22,25 +23,20 @@ def _values(*parts):
 @in_place(np.copyto)
 def copyto(dst, src, casting="same_kind", where=True):
     np.copyto(_values(dst)[0].copy(), _values(src)[0], casting, _values(where)[0])  # NumPy's errors
-    if where is not True:
-        src = masked(strip(where), strip(src), strip(dst))
-    assign(dst, Ellipsis, src, "np.copyto")
+    if where is True:
+        assign(dst, Ellipsis, src, "np.copyto")
+    else:
+        write_where(dst, _lifted(src), strip(where), "np.copyto")
 
 
 @in_place(np.put)
 def put(a, ind, v, mode="raise"):
-    indices, count = np.asarray(_values(ind)[0]).reshape(-1), _values(a)[0].size
     if find_trace(ind) is not None:
         raise UnsupportedOperationError(
             f"np.put at traced positions at {where_in_user_code()} is not supported; use x[...] = values"
         )
-    np.put(_values(a)[0].copy(), indices, _values(v)[0], mode)
-    if mode != "raise":
-        indices = np.clip(indices, 0, count - 1) if mode == "clip" else indices % count
-    if not len(indices) or not np.size(_values(v)[0]):
-        return
-    key = np.unravel_index(np.where(indices < 0, indices + count, indices), _values(a)[0].shape)
-    assign(a, key, _repeated(v, len(indices)), "np.put")
+    ind = strip(ind)
+    write_by(a, _lifted(v), lambda target, source: np.put(target, ind, source, mode), "np.put")
 
 
 def _lifted(v):
@@ -50,33 +46,58 @@ def _lifted(v):
     return np.asarray(v) if trace is None else lift(trace, v)
 
 
-def _repeated(v, count: int):
-    v = _lifted(v)
-    return v if v.ndim == 0 else np.resize(v, (count,))
+def _in_shape_of(a, mask):
+    """Return a traced mask in the shape of an array: NumPy asks for as many entries only."""
+    return np.astype(np.reshape(mask, np.shape(_values(a)[0])), bool)
 
 
 @in_place(np.place)
 def place(arr, mask, vals):
-    condition = np.asarray(_values(mask)[0]).astype(bool)
-    np.place(_values(arr)[0].copy(), condition, _values(vals)[0])
-    count = int(np.count_nonzero(condition))
-    if count:
-        assign(arr, strip(mask), _repeated(np.ravel(_lifted(vals)), count), "np.place")
+    vals = np.ravel(_lifted(vals))
+    trace = find_trace(mask)
+    if trace is None or overlap(arr, vals):
+        mask = fixed(strip(mask))
+        write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
+        return
+    np.place(_values(arr)[0].copy(), *_values(mask, vals))  # NumPy's errors
+    chosen, count = _in_shape_of(arr, mask), len(vals)
+    if not count:
+        bool(np.any(chosen))  # a guard: NumPy raises if there is one
+        return
+    turns = np.cumsum(np.ravel(chosen)) - 1  # of the entries so far that are written to
+    entries = np.reshape(
+        lift(trace, vals)[np.remainder(np.maximum(turns, 0), count)], np.shape(_values(arr)[0])
+    )
+    assign(arr, Ellipsis, masked(chosen, entries, strip(arr)), "np.place")
 
 
 @in_place(np.putmask)
 def putmask(a, mask, values):
-    shape = _values(a)[0].shape
-    np.putmask(_values(a)[0].copy(), *_values(mask, values))
     values = _lifted(values)
-    if np.shape(value_of(values)) != shape and values.ndim:
-        values = np.resize(values, shape)
-    assign(a, Ellipsis, masked(strip(mask), values, strip(a)), "np.putmask")
+    if find_trace(mask) is None or overlap(a, values):
+        mask = fixed(strip(mask))
+        write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
+        return
+    numbers = _values(a)[0]
+    np.putmask(numbers.copy(), *_values(mask, values))  # NumPy's errors
+    if not values.size:
+        return
+    if np.shape(value_of(values)) != numbers.shape and values.ndim:
+        values = np.resize(values, numbers.shape)
+    assign(a, Ellipsis, masked(_in_shape_of(a, mask), values, strip(a)), "np.putmask")
 
 
 @in_place(np.put_along_axis)
 def put_along_axis(arr, indices, values, axis=-1):
-    np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)
+    if find_trace(indices) is None:
+        indices = strip(indices)
+
+        def write(target, source):
+            np.put_along_axis(target, indices, source, axis)
+
+        write_by(arr, _lifted(values), write, "np.put_along_axis")
+        return
+    np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)  # NumPy's errors
     shape = _values(arr)[0].shape
     if axis is None:
         assign(arr, np.unravel_index(strip(indices), shape), values, "np.put_along_axis")
@@ -89,13 +110,10 @@ def put_along_axis(arr, indices, values, axis=-1):
 
 @in_place(np.fill_diagonal)
 def fill_diagonal(a, val, wrap=False):
-    numbers = _values(a)[0]
-    np.fill_diagonal(numbers.copy(), _values(val)[0], wrap)
-    marks = np.zeros(numbers.shape, bool)
-    np.fill_diagonal(marks, True, wrap)
-    key = np.nonzero(marks)
-    val = _lifted(val)
-    assign(a, key, _repeated(np.ravel(val) if val.ndim else val, len(key[0])), "np.fill_diagonal")
+    def write(target, source):
+        np.fill_diagonal(target, source, wrap)
+
+    write_by(a, _lifted(val), write, "np.fill_diagonal")
 
 
 assert select

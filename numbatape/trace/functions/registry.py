@@ -14,6 +14,7 @@ from ...tape.tape import CONSTANT
 from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..leaks import implicit, solver_above
+from ..memory import duplicates
 from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..trace import where_in_user_code
 
@@ -57,8 +58,11 @@ def writing(reading, function, args, kwargs):
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
 
         def again():
-            values, options = (_plain_values(strip(part)) for part in (args, kwargs))
-            function(*values, **options, out=np.copy(_plain_values(strip(out))))
+            values, options, copy = duplicates(
+                tuple(_plain_values(strip(part)) for part in (args, kwargs, out))
+            )
+            function(*values, **options, out=copy)
+            return copy
 
         return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
     return reading(function, args, kwargs)

@@ -10,7 +10,6 @@ from .. import primitives
 from ..array import revalue
 from ..indexing import basic
 from ..primitives import elementwise, expand, layout_of, view
-from ..trace import root_of
 from .common import (
     axes_of,
     composes,
@@ -120,13 +119,16 @@ def broadcast_to(array, shape, subok=False):
     return primitives.broadcast_to(lift_first(array), tuple(index(n) for n in shape))
 
 
-@implements(np.broadcast_arrays)
-def broadcast_arrays(*args, subok=False):
+@records(np.broadcast_arrays)
+def broadcast_arrays(value, *args, subok=False):
     trace = find_trace(*args)
     arrays = [lift(trace, x) for x in args]
     shape = np.broadcast_shapes(*(np.shape(x._value) for x in arrays))
     dims = primitives.broadcast_dims(trace, [layout_of(x).dims for x in arrays])
-    return tuple(primitives.broadcast_to(x, shape, dims) for x in arrays)
+    results = tuple(primitives.broadcast_to(x, shape, dims) for x in arrays)
+    for result, its in zip(results, value, strict=True):
+        revalue(result, its)  # NumPy warns of writes to it
+    return results
 
 
 def _atleast(function, place):
@@ -256,20 +258,9 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return view(a, value, dims, [*(layout.strides[k] for k in kept), step], start)
 
 
-def windows_of(value: np.ndarray, window_shape, axis, writeable: bool) -> np.ndarray:
-    """Return NumPy's view of sliding windows with ``value``'s memory as its base, which NumPy hides."""
-    seen = np.lib.stride_tricks.sliding_window_view(value, window_shape, axis, writeable=writeable)
-    root = root_of(value)
-    memory = root.transpose(sorted(range(root.ndim), key=lambda k: -root.strides[k]))
-    start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-    result: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, start, seen.strides)
-    result.flags.writeable = seen.flags.writeable
-    return result
-
-
 @implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
-    value = windows_of(x._value, window_shape, axis, writeable)
+    value = np.lib.stride_tricks.sliding_window_view(x._value, window_shape, axis, writeable=writeable)
     layout, sizes = layout_of(x), x._trace.tape.sizes
     widths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     dims, added = list(layout.dims), []

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable
 
 from .. import integers
-from ..plain import strip
+from ..plain import strip, trace_of_plain, unflattened, wrap
 from ..trace import failing
 from .common import evaluated, find_trace, run_composition
 
@@ -30,6 +30,9 @@ def _functions(*names: str) -> tuple[str, ...]:
 TOPICS: dict[str, tuple[str, ...]] = {
     "numpy": _functions("array_functions", "type_tests"),
     "numpy.linalg": _functions("array_functions"),
+    "numpy.lib.stride_tricks": _functions("array_functions"),
+    "numpy.ctypeslib": _functions("array_functions"),
+    "numpy.ma": _functions("array_functions"),
     "math": _functions("math_functions"),
     "cmath": (f"{_TRACE}.complex.stand_ins",),
     "scipy.fft": (f"{_TRACE}.complex.stand_ins", *_functions("spatial")),
@@ -90,16 +93,25 @@ def complete(module: str) -> dict[str, tuple[Callable, Callable]]:
 
 
 def stand_in(original, implementation, run=run_composition):
-    """Return a function that is the original, but for traced arguments."""
+    """Return a function that is the original, but for traced arguments.
+
+    NumPy's own take plain arrays as the ndarrays they are, so that results share memory where NumPy's do.
+    """
     traced = implementation if run is None else evaluated(original, implementation, run)
     of_numbers = original.__module__ == "math"
+
+    numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
 
     def call(*args, **kwargs):
         if of_numbers:
             args = tuple(map(integers.lifted, args))
+        args = unflattened(args)
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
-            return original(*args, **kwargs)
+            inner = trace_of_plain(args, kwargs) if numpys else None
+            if inner is None:
+                return original(*args, **kwargs)
+            return wrap(inner, original(*strip(args), **strip(kwargs)))
         # A plain array is an ndarray to all but what writes into it.
         if trace.integers:
             args, kwargs = integers.settled(args), integers.settled(kwargs)

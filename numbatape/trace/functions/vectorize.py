@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..plain import strip, trace_of_plain, wrap
 from .common import find_trace, lift, plain, unsupported_argument
 
 
@@ -13,7 +14,9 @@ class Vectorized(np.vectorize):
     def __call__(self, *args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
-            return super().__call__(*args, **kwargs)
+            inner = trace_of_plain(args, kwargs)
+            result = super().__call__(*strip(args), **strip(kwargs))
+            return result if inner is None else wrap(inner, result)
         if self.signature is not None:
             raise unsupported_argument("np.vectorize", "signature=...", "a loop and np.stack are")
         named = [name for name in kwargs if name not in self.excluded]

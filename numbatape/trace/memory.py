@@ -1,0 +1,139 @@
+"""Who shares memory with whom: asked of NumPy's own arrays, never of a function's name.
+
+Also what becomes of an ordinary array of the trace that is handed to code which does not know it.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+
+
+def root_of(value):
+    """Return the array that owns the memory of an array, whatever stands between the two."""
+    base = value.base
+    while base is not None:
+        if not isinstance(base, np.ndarray):
+            # A memoryview, or an object that lends its memory: `as_strided` and `lend` make such ones.
+            base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                return value
+        value, base = base, base.base
+    return value
+
+
+def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) -> np.ndarray:
+    """Return what ``seen`` is of ``root``, by addresses: of itself, or of a copy with its strides."""
+    owner = root if owner is None else owner
+    memory = owner.transpose(sorted(range(root.ndim), key=lambda k: -root.strides[k]))
+    start = seen.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    result: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, start, seen.strides)
+    result.flags.writeable = seen.flags.writeable
+    return result
+
+
+def rooted(trace, value: np.ndarray) -> np.ndarray:
+    """Return NumPy's result as a view of the trace's array that it lies in, where its base hides that.
+
+    DLPack capsules, ctypes arrays and iterators own the memory of their arrays by name.
+    """
+    root = root_of(value)
+    if root.base is None or not value.size:
+        return value
+    for array in _arrays_of(trace):
+        owner = root_of(array._value)
+        if owner is not root and np.may_share_memory(owner, value):
+            return window(owner, value)
+    return value
+
+
+def duplicates(tree, copies: dict | None = None):
+    """Return arguments with copies of their arrays, which share memory with one another as those do."""
+    copies = {} if copies is None else copies
+    if type(tree) is np.ndarray:
+        root = root_of(tree)
+        if id(root) not in copies:
+            copies[id(root)] = root.copy(order="K")
+        return window(root, tree, copies[id(root)])
+    if type(tree) in (list, tuple):
+        return type(tree)([duplicates(part, copies) for part in tree])
+    if type(tree) is dict:
+        return {key: duplicates(part, copies) for key, part in tree.items()}
+    return tree
+
+
+def order_of_writes(outs, inputs) -> list[int]:
+    """Return in which order NumPy writes the outputs of one call, given as arrays or None.
+
+    One that overlaps another operand is written to a copy, and from there when all is done.
+    """
+    copied: list[int] = []
+    for k, out in enumerate(outs):
+        others = [other for j, other in enumerate(outs) if j != k and j not in copied and other is not None]
+        clash = any(np.may_share_memory(out, other) for other in others) or any(
+            np.may_share_memory(out, x) and not is_same(out, x) for x in inputs
+        )
+        if out is not None and clash:
+            copied.append(k)
+    return [k for k in range(len(outs)) if k not in copied] + copied
+
+
+def is_same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are the same entries of the same memory."""
+    here, there = a.__array_interface__, b.__array_interface__
+    return a is b or (here["data"], a.shape, a.strides) == (there["data"], b.shape, b.strides)
+
+
+def has_twice(value: np.ndarray) -> bool:
+    """Whether an array has an entry of its memory more than once, as broadcast and strided views do."""
+    places = np.zeros(value.shape, np.int64)
+    for axis, (n, step) in enumerate(zip(value.shape, value.strides, strict=True)):
+        shape = [1] * value.ndim
+        shape[axis] = n
+        places += step * np.arange(n).reshape(shape)
+    return len(np.unique(places)) < value.size
+
+
+def _arrays_of(trace):
+    references = [reference for _, reference in trace.arrays]
+    for more in trace.sharing.values():
+        references += more
+    return [array for reference in references if (array := reference()) is not None]
+
+
+class Lent:
+    """The base of an array that was lent: views of that array keep it, and so it alive."""
+
+    __slots__ = ("__array_interface__", "base")
+
+    def __init__(self, value: np.ndarray):
+        self.__array_interface__ = value.__array_interface__
+        self.base = value
+
+
+def lend(trace, value: np.ndarray) -> np.ndarray:
+    """Return an ordinary array in the memory of a plain one, and note who has it.
+
+    What is written on either side the other one sees, as long as no traced value is written:
+    see `is_lent`.
+    """
+    lent = np.asarray(Lent(value))
+    root = root_of(value)
+    trace.forget(root)  # from now on it may change without our knowing
+    trace.borrowers.append((weakref.ref(lent), root))
+    return lent
+
+
+def is_lent(trace, root: np.ndarray) -> bool:
+    """Whether code outside of the trace still has an array in this memory."""
+    if not _has_borrower(trace, root):
+        return False
+    gc.collect()  # it may be in a cycle that nobody refers to
+    return _has_borrower(trace, root)
+
+
+def _has_borrower(trace, root) -> bool:
+    trace.borrowers = [(reference, owner) for reference, owner in trace.borrowers if reference() is not None]
+    return any(owner is root for _, owner in trace.borrowers)

@@ -1,0 +1,102 @@
+"""Who shares memory with whom: whatever NumPy makes a view is one, and whatever it copies is apart.
+
+For every function, method, index and ufunc method that NumPy runs on an array: write to the array after the
+call, and to the result after the call, where the array is traced from the start and where it is an ordinary
+one that becomes traced by the write. Values are plain NumPy's, slopes its differences.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.memory_forms import KINDS, SHAPES, arrays_of, forms
+
+# What the array is, what is written to, whether all of it.
+PROGRAMS = (
+    *itertools.product(("traced", "plain"), ("argument", "result"), (False,)),
+    ("traced", "result", True),
+)
+STEP = 1e-3
+
+
+def write(a, s, whole):
+    if whole:
+        a += s
+    elif np.ndim(a):
+        a[:1] = s
+    else:
+        a[...] = s
+
+
+def program(form, x, start, target, whole):
+    """Return one number that tells apart all entries of an array, and of what a form makes of it."""
+    y = np.array(x * 1.0)
+    if start == "plain":
+        y = np.array([0.33, 0.52, 0.91, 0.44, 0.83, 0.64])[: x.size].reshape(x.shape)
+    parts = arrays_of(form(y))
+    s = np.sum(x) * 0.47 + 0.25
+    for array in [y] if target == "argument" else parts:
+        write(array, s, whole)
+    total = 0.125 + 0.0 * s
+    for k, array in enumerate([y, *parts]):
+        total = total + np.sum(array * np.cos(k + np.arange(1.0, array.size + 1)).reshape(array.shape))
+    return total
+
+
+def outcome(form, x, run):
+    """Return the number, and the class of what was raised; zero if something was."""
+    try:
+        return program(form, x, *run), None
+    except Exception as error:
+        return 0.0, type(error)
+
+
+def numbers(chunk, x, raised=None):
+    found = []
+    for _, form in chunk:
+        for run in PROGRAMS:
+            result, error = outcome(form, x, run)
+            found.append(result)
+            if raised is not None:
+                raised.append(error)
+    return np.stack([*found, 0.0 * np.sum(x)])
+
+
+CASES = [(kind, shape) for kind in KINDS for shape in SHAPES[kind]]
+
+
+@pytest.mark.parametrize(("kind", "shape"), CASES, ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_views_and_copies_are_numpys(kind, shape):
+    found = list(forms(kind, shape).items())
+    wrong = []
+    for first in range(0, len(found), 60):  # longer containers of functions are not looked into
+        wrong += differences(found[first : first + 60], shape, strict=kind == "indices")
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def differences(chunk, shape, strict):
+    """Return where an array or a slope differs from NumPy's, or where an error does if ``strict``."""
+    x = np.linspace(0.31, 0.87, int(np.prod(shape))).reshape(shape)
+    direction = np.cos(np.arange(1.0, x.size + 1)).reshape(shape)
+    refused, raised = [], []
+    with np.errstate(all="ignore"):
+        expected = numbers(chunk, x.copy(), refused)
+        up, down = (numbers(chunk, x + h * direction) for h in (STEP, -STEP))
+        value, slope = nt.jvp(lambda x: numbers(chunk, x, raised), (x,), (direction,))
+        slopes = (up - down) / (2 * STEP)
+    runs = [(name, run) for name, _ in chunk for run in PROGRAMS]
+    wrong = []
+    for k, (name, run) in enumerate(runs):
+        if refused[k] is not None:
+            if raised[k] is None:
+                wrong.append((name, run, f"NumPy raises {refused[k].__name__}"))
+        elif raised[k] is None and np.isfinite(slopes[k]) and abs(slopes[k]) < 1e3:
+            close = np.isclose(slope[k], slopes[k], rtol=1e-3, atol=1e-4)  # float32 too
+            if not (close and np.isclose(value[k], expected[k], rtol=1e-6, equal_nan=True)):
+                wrong.append((name, run, value[k], expected[k], slope[k], slopes[k]))
+        elif raised[k] is not None and strict and not issubclass(raised[k], nt.UnsupportedOperationError):
+            wrong.append((name, run, raised[k]))
+    return wrong
