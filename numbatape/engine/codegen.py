@@ -78,10 +78,10 @@ _LETTERS = "abc"
 def _outer_loop(operands: str, base: str, call: str, across: tuple[str, str] | None = None) -> str:
     """Return the loops around a kernel's body; ``across`` is a condition, and the call that does all turns.
 
-    A record without levels, the usual one, calls the body at once: through the loops a maximum of
-    eight takes 18 ns instead of 11. The innermost outer level is a loop that steps its cells; ``q``
-    counts the turns of the levels around it, whose digits take a division each: 20 ns a turn, too
-    much around every short row.
+    The body is called at one place, so that it is compiled once: a second call for records without levels,
+    the usual ones, doubled the time of a compilation. They leave after the first turn. The innermost outer
+    level is a loop that steps its cells; ``q`` counts the turns of the levels around it, whose digits take a
+    division each: 20 ns a turn, too much around every short row.
     """
     names = "o" + operands
 
@@ -89,25 +89,24 @@ def _outer_loop(operands: str, base: str, call: str, across: tuple[str, str] | N
         rows = (form.format(x=x, place=1 + "oabc".index(x)) for x in names)
         return textwrap.indent("\n".join(rows), " " * depth)
 
-    single = call.replace("(q * turns + turn) * cells", "0")
-    for x in names:
-        single = re.sub(rf"\b{x}_q\b", x, single)
     turning = f"""for turn in range(turns):
 {textwrap.indent(call, " " * 4)}
+    if levels == 0:
+        return 0
 {lines("{x}_q += step_{x}", 4)}"""
     if across is not None:
         condition, once = across
         turning = f"if {condition}:\n    {once}\nelse:\n{textwrap.indent(turning, ' ' * 4)}"
     return f"""
     levels = r[record]
-    if levels == 0:
-{textwrap.indent(single, " " * 8)}
-        return 0
+    turns = 1
+{lines("step_{x} = 0", 4)}
+    if levels > 0:
+        turns = r[{base}]
+{lines(f"step_{{x}} = r[{base} + {{place}}]", 8)}
     outer = 1
-    for q in range(1, levels):
-        outer *= r[{base} + {LEVEL} * q]
-    turns = r[{base}]
-{lines(f"step_{{x}} = r[{base} + {{place}}]", 4)}
+    for j in range(1, levels):
+        outer *= r[{base} + {LEVEL} * j]
     for q in range(outer):
 {lines("{x}_q = {x}", 8)}
         if q > 0:
@@ -205,7 +204,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> s
             lines.append("z = v[o + i]" if pattern else "z = v[o + i * so]")
         lines.append(f"term = {term}")
         if pattern and pattern[operand] == "0":
-            lines.append("total = radd(total, term)")
+            lines.append("total += term")
             loop = ["total = 0.0", "for i in range(n):", *("    " + t for t in lines)]
             return "\n".join([*hoisted, *loop, f"{adjoint}[{x}] += total"])
         place = f"{x} + i" if pattern else f"{x} + i * s{x}"
@@ -309,7 +308,7 @@ def kernel_source(row: int, family: int, direction: str = "forward", values: str
     """Return the module of the kernel of a row of the op table; values as in `Config`.
 
     A module a direction: tapes that are swept forward alone (derivatives, batches of gradients) need no
-    reverse kernel, which takes Numba twice as long as the forward one (mul: 0.7 s and 1.6 s).
+    reverse kernel, which takes twice as long to compile as the forward one.
 
     Parameters
     ----------

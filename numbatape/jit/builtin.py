@@ -16,6 +16,7 @@ import numpy as np
 
 from ..threads import Turn
 from . import loader, store
+from .machine import target
 
 API = (
     "PyLong_AsLongLong",
@@ -98,11 +99,9 @@ def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> i
         key = store.key_of(module_text("call"))
         compiled = store.read(name, key)
         if compiled is None:
-            loader.engine()  # it makes targets known
             text = module_text(f"nt_{key}_call")
             module = llvm.parse_assembly(text)
-            target = llvm.Target.from_triple(llvm.get_process_triple())
-            code = target.create_target_machine(opt=2, jit=True).emit_object(module)
+            code = target().create_target_machine(opt=2, jit=True).emit_object(module)
             compiled = store.ObjectFile(("call",), needs, code)
             store.write(name, key, compiled, text)
         return loader.link(compiled, key).address["call"]

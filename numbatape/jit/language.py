@@ -2,12 +2,13 @@
 
 Kernels are written once, as Python over cell arrays (``v[o + i] = x``). They run in three forms:
 
-* raw: compiled by Numba with every ``v[i]`` turned into a load or store by address;
+* raw: compiled to machine code, every ``v[i]`` a load or store by address;
 * checked: interpreted by Python over bounds-checked cells, calling the functions of this file;
 * as text: ``python -m numbatape.engine`` prints them.
 
 Here stands what the checked form calls; the raw form's twins, of the same names and arguments,
-stand in `numbatape.jit.raw`. An operand of these functions is a pair (cells, first cell).
+stand in `numbatape.jit.lowering` and `numbatape.jit.linalg`. An operand of these functions is a pair (cells,
+first cell).
 
 Cells are read and written one by one, so that a cell class can check each access; LAPACK sees
 row-major memory as its transpose here too, so that both forms pivot alike.
@@ -18,9 +19,20 @@ from __future__ import annotations
 import numpy as np
 
 
-def radd(total, term):
-    """``total + term``, where the raw form may reassociate (so that LLVM sums in SIMD lanes)."""
-    return total + term
+def lane_sum(v, a, n):
+    """Return the sum of n contiguous cells; the raw form chooses the order."""
+    total = 0.0
+    for i in range(n):
+        total += v[a + i]
+    return total
+
+
+def lane_dot(av, a, bv, b, n):
+    """Return the sum of products of two arrays' n contiguous cells; the raw form chooses the order."""
+    total = 0.0
+    for i in range(n):
+        total += av[a + i] * bv[b + i]
+    return total
 
 
 def _strip_names(pattern, v, o, operands, i):

@@ -9,12 +9,13 @@ import sys
 import threading
 
 from .. import threads
-from . import store, symbols
+from . import linalg, store, symbols
+from .machine import target
 
-lock = threading.RLock()  # one engine, one compiler; Numba's own lock is global as well
+lock = threading.RLock()  # one engine, one compiler
 threads.keep_from_fork(lock)
 _announced = False
-_compiled: list[str] = []
+_origins: dict[str, str] = {}
 
 
 class Kernels:
@@ -39,10 +40,7 @@ def engine():
     """Return the one engine that object files are loaded into."""
     import llvmlite.binding as llvm
 
-    # Deprecated no-ops in newer llvmlite, needed by older ones.
-    for start in ("initialize_native_target", "initialize_native_asmprinter"):
-        getattr(llvm, start)()
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    machine = target().create_target_machine(jit=True)
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
@@ -69,17 +67,35 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
 
 @functools.cache
 def _load(name: str, source: str) -> Kernels:
+    source = linalg.with_wrappers(source)
     key = store.key_of(source)
-    found = store.read(name, key)
-    if found is not None:
-        return link(found, key)
+    kernels = _stored(name, key)
+    if kernels is not None:
+        return kernels
     _announce()
-    from . import compiler  # imports Numba
+    with store.turn(name, key):
+        kernels = _stored(name, key)  # by another process, meanwhile
+        if kernels is not None:
+            return kernels
+        from . import compiler
 
-    compiled = compiler.compile_source(source, key)
-    _compiled.append(name)
-    store.write(name, key, compiled, source)
+        compiled = compiler.compile_source(source, key)
+        _origins[name] = "compiled"
+        store.write(name, key, compiled, source)
     return link(compiled, key)
+
+
+def _stored(name: str, key: str) -> Kernels | None:
+    """Return the kernels in the cache directory; None where they are not, or do not fit this process."""
+    found = store.read(name, key)
+    if found is None:
+        return None
+    try:
+        kernels = link(found, key)
+    except ImportError:  # a symbol of another SciPy: what is compiled now says which, if it needs it too
+        return None
+    _origins[name] = "cache"
+    return kernels
 
 
 def load(name: str, source: str) -> Kernels:
@@ -111,19 +127,20 @@ def _announce() -> None:
 
 
 def kernel_info() -> dict:
-    """Return what ``numbatape info`` shows: cache directory, stored kernels, CPU.
+    """Return what ``numbatape info`` shows: cache directory, stored kernels, CPU, where kernels came from.
 
     Returns
     -------
     dict
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``compiled`` (names compiled by
-        this process), ``cpu`` (str).
+        this process), ``origins`` (name of each kernel that this process has loaded → "cache" or "compiled"),
+        ``cpu`` (str).
 
     Examples
     --------
     >>> import numbatape as nt
     >>> sorted(nt.kernel_info())
-    ['cache_dir', 'compiled', 'cpu', 'kernels']
+    ['cache_dir', 'compiled', 'cpu', 'kernels', 'origins']
     """
     import llvmlite.binding as llvm
 
@@ -131,6 +148,7 @@ def kernel_info() -> dict:
     return {
         "cache_dir": str(store.cache_directory()),
         "kernels": store.stored(),
-        "compiled": list(_compiled),
+        "compiled": [name for name, origin in _origins.items() if origin == "compiled"],
+        "origins": dict(_origins),
         "cpu": cpu,
     }

@@ -14,7 +14,61 @@ from numba.core.typing import signature as make_signature
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from .raw import _load, _store, copy
+BYTE_P, I32, I64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
+ELEMENT = {"f64": ir.DoubleType(), "f32": ir.FloatType(), "i32": I32, "i64": I64}
+LOADED = {"f64": types.float64, "f32": types.float64, "i32": types.int64, "i64": types.int64}
+
+
+def element(builder, base, index, kind):
+    """Return the pointer to an element of an array at an address."""
+    return builder.gep(builder.inttoptr(base, ELEMENT[kind].as_pointer()), [index])
+
+
+def load(kind):
+    """Return the intrinsic ``(base, index)`` that loads an element; a narrower one is widened."""
+
+    @intrinsic
+    def load(typingctx, base, index):
+        def codegen(context, builder, signature, args):
+            value = builder.load(element(builder, *args, kind))
+            if kind == "f32":
+                return builder.fpext(value, ir.DoubleType())
+            return builder.sext(value, I64) if kind == "i32" else value
+
+        return LOADED[kind](types.int64, types.int64), codegen
+
+    return load
+
+
+def store(kind):
+    """Return the intrinsic ``(base, index, value)`` that stores an element, rounded where it is narrower."""
+
+    @intrinsic
+    def store(typingctx, base, index, value):
+        def codegen(context, builder, signature, args):
+            stored = args[2]
+            if kind == "f32":
+                stored = builder.fptrunc(stored, ir.FloatType())
+            elif kind == "i32":
+                stored = builder.trunc(stored, I32)
+            builder.store(stored, element(builder, *args[:2], kind))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, LOADED[kind]), codegen
+
+    return store
+
+
+@intrinsic
+def copy_bytes(typingctx, target, source, count):
+    """Copy ``count`` bytes."""
+
+    def codegen(context, builder, signature, args):
+        pointers = [builder.inttoptr(a, BYTE_P) for a in args[:2]]
+        cgutils.raw_memcpy(builder, *pointers, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
 
 
 @intrinsic
@@ -44,7 +98,7 @@ def address_of(typingctx, array):
 
     def codegen(context, builder, signature, args):
         data = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.ptrtoint(data, ir.IntType(64))
+        return builder.ptrtoint(data, I64)
 
     return make_signature(types.int64, array), codegen
 
@@ -64,7 +118,7 @@ def attempt(typingctx, function, arguments):
             for x, own, wanted in zip(given, arguments, call.args, strict=True)
         ]
         status, result = context.call_internal_no_propagate(builder, overload.fndesc, call, given)
-        raised = builder.zext(status.is_error, ir.IntType(64))
+        raised = builder.zext(status.is_error, I64)
         return context.make_tuple(builder, kind, (raised, result))
 
     return make_signature(kind, function, arguments), codegen
@@ -75,9 +129,9 @@ NAMES = {
     "array_at": array_at,
     "address_of": address_of,
     "attempt": attempt,
-    "copy_bytes": copy,
-    **{f"load_{kind}": _load(kind) for kind in ("i64", "f64", "f32")},
-    **{f"store_{kind}": _store(kind) for kind in ("i64", "f64", "f32")},
+    "copy_bytes": copy_bytes,
+    **{f"load_{kind}": load(kind) for kind in ("i64", "f64", "f32")},
+    **{f"store_{kind}": store(kind) for kind in ("i64", "f64", "f32")},
 }
 
 

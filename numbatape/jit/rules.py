@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from . import store
+from . import store, trust
 
 # Of the words: what a kernel writes, the number of the call last; then the address of the frame's word about
 # failures, what to write there, and (out) the direction and the words of a call that failed.
@@ -213,14 +214,29 @@ def _file(text: str, functions) -> Path | None:
             options = sorted(map(str, function.targetoptions.items()))
             where = code.co_filename, code.co_qualname, code.co_firstlineno, stamp.st_mtime_ns, stamp.st_size
             parts += [repr(where), repr(options)]
+        if store.usable_directory() is None:
+            return None
         directory = store.cache_directory() / "rules"
         path = directory / f"rule_{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.py"
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _suspect(path):
+            return None
         if not path.exists():
             store.replace(path, text.encode())
     except OSError:
         return None
     return path
+
+
+def _suspect(path: Path) -> bool:
+    """Whether others may have written what Numba would load for a file: the pickles beside it."""
+    import numba
+
+    kept = Path(numba.config.CACHE_DIR or path.parent / "__pycache__")
+    if trust.refusal(path.parent) or trust.refusal(kept):
+        return True
+    files = [path, *kept.glob(f"{path.stem}.*")] if path.exists() else kept.glob(f"{path.stem}.*")
+    return os.name == "posix" and not all(trust.is_own_file(file.lstat()) for file in files)
 
 
 # ---- text

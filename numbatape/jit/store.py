@@ -1,9 +1,8 @@
 """Object files on disk: where they are, how they are named, written and read back.
 
-A file is a JSON header line (symbols it defines and needs, SHA-256 of all that) and the object.
-Written to a temporary name and renamed, so that a reader sees all of it or nothing and two
-processes that compile the same kernel do not hurt each other; a truncated or foreign file fails
-its checksum and is compiled again.
+A file is a JSON header line (its key, the symbols it defines and needs, SHA-256 of all that) and the object.
+Written to a temporary name and renamed, so that a reader sees all of it or nothing; a truncated or
+foreign file fails its checksum and is compiled again. A directory that others may write to is not used.
 """
 
 from __future__ import annotations
@@ -11,13 +10,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from . import locks, trust
+
+HEADER = 1 << 16  # bytes of a header at most: hundreds of symbols
+DAY = 86400.0
+# Kernels of other versions are not found any more, and nobody asks for them.
+UNUSED_DAYS = 60
+LARGEST = 200 << 20  # bytes of all files; the whole library of kernels takes some 10 MB
 
 
 @dataclass(frozen=True)
@@ -28,11 +36,10 @@ class ObjectFile:
     externals: tuple[str, ...]
     code: bytes
 
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the object and of its symbols: a symbol that is not looked up kills the process."""
-        symbols = json.dumps([self.entries, self.externals]).encode()
-        return hashlib.sha256(symbols + self.code).hexdigest()
+    def checksum(self, key: str) -> str:
+        """SHA-256 of the object, its key and its symbols: one that is not looked up kills the process."""
+        head = json.dumps([key, self.entries, self.externals]).encode()
+        return hashlib.sha256(head + self.code).hexdigest()
 
 
 def cache_directory() -> Path:
@@ -49,6 +56,26 @@ def cache_directory() -> Path:
     return Path(base) / "numbatape"
 
 
+def usable_directory() -> Path | None:
+    """Return the cache directory; None where others may write to it, which is said once."""
+    directory = cache_directory()
+    reason = trust.refusal(directory)
+    if reason is None:
+        return directory
+    _complain(directory, reason)
+    return None
+
+
+@functools.cache
+def _complain(directory: Path, reason: str) -> None:
+    print(
+        f"numbatape: the kernel cache {directory} is not used: {reason}. Kernels are compiled in memory; "
+        "NUMBATAPE_CACHE_DIR can name another directory.",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 @functools.cache
 def _machine() -> str:
     """Everything besides the source that decides what an object file contains."""
@@ -56,42 +83,73 @@ def _machine() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__).parent
-    own = "".join((here / name).read_text() for name in ("compiler.py", "raw.py", "strips.py"))
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite")]
-    return "\n".join([*versions, llvm.get_host_cpu_name(), features, llvm.get_process_triple(), own])
+    files = [here / "compiler.py", *sorted((here / "lowering").glob("*.py"))]
+    own = "".join(path.read_text() for path in files)
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return "\n".join([version, llvm.get_host_cpu_name(), features, llvm.get_process_triple(), own])
 
 
 def key_of(source: str) -> str:
-    """Return the content hash under which the kernels of a source text are stored."""
+    """Return the content hash under which the kernels of a source text, all of it, are stored."""
     return hashlib.sha256((source + "\0" + _machine()).encode()).hexdigest()[:24]
 
 
 def read(name: str, key: str) -> ObjectFile | None:
-    """Return the stored object file, or None when it is missing or damaged."""
-    try:
-        header, _, code = (cache_directory() / f"{name}-{key}.nto").read_bytes().partition(b"\n")
-        fields = json.loads(header)
-        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
-        return found if found.checksum == fields["sha256"] else None
-    except (OSError, ValueError, KeyError, TypeError):
+    """Return the stored object file, or None when it is missing, damaged, another's, or another kernel's."""
+    directory = usable_directory()
+    if directory is None:
         return None
+    path = directory / f"{name}-{key}.nto"
+    try:
+        header, _, code = trust.read_own(path).partition(b"\n")
+        fields = json.loads(header) if len(header) <= HEADER else {}
+        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
+        if found.checksum(key) != fields["sha256"]:
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    _note_use(path)
+    return found
+
+
+def _note_use(path: Path) -> None:
+    """Set a file's time to now, once a day: `prune` goes by it."""
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > DAY:
+            os.utime(path)
 
 
 def write(name: str, key: str, compiled: ObjectFile, source: str) -> bool:
-    """Store an object file and, beside it, its source; False where the directory is read-only."""
+    """Store an object file and, beside it, its source; False where the directory cannot be used."""
     fields = {
         "entries": compiled.entries,
         "externals": compiled.externals,
-        "sha256": compiled.checksum,
+        "sha256": compiled.checksum(key),
     }
-    directory = cache_directory()
+    directory = usable_directory()
+    if directory is None:
+        return False
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace(directory / f"{name}-{key}.py", source.encode())
         replace(directory / f"{name}-{key}.nto", json.dumps(fields).encode() + b"\n" + compiled.code)
     except OSError:
         return False
+    _prune_once(directory)
     return True
+
+
+@contextlib.contextmanager
+def turn(name: str, key: str) -> Iterator[None]:
+    """Let one process at a time into the context for a kernel, where there is a directory that they share."""
+    directory = usable_directory()
+    if directory is None:
+        yield
+        return
+    with contextlib.suppress(OSError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locks.only_one(directory / f"{name}-{key}.lock"):
+        yield
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -105,6 +163,36 @@ def replace(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@functools.cache
+def _prune_once(directory: Path) -> None:
+    prune(directory)
+
+
+def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> None:
+    """Delete what no kernel of these days has used, and beyond a size what was used longest ago.
+
+    A leftover of a process that was killed (``.tmp-*``, a lock) goes after a day.
+    """
+    now, found = time.time(), []
+    for path in directory.glob("*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            leftover = path.name.startswith(".tmp-") or path.suffix == ".lock"
+            if leftover and now - status.st_mtime > DAY:
+                path.unlink()
+            elif path.suffix == ".nto":
+                source = path.with_suffix(".py")
+                more = source.lstat().st_size if source.exists() else 0
+                found.append((status.st_mtime, status.st_size + more, path))
+    total = 0
+    for time_of_use, bytes_, path in sorted(found, reverse=True):
+        total += bytes_
+        if now - time_of_use > days * DAY or total > size:
+            for each in (path, path.with_suffix(".py")):
+                with contextlib.suppress(OSError):
+                    each.unlink()
 
 
 def stored() -> list[str]:

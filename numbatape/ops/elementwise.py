@@ -4,8 +4,8 @@ Partials are written so that they keep their relative accuracy over the whole do
 conventions at points without a unique derivative are listed in docs/conventions.md.
 
 ``loop=`` stands where NumPy has SIMD code for some CPU and is no slower than libm without it
-(measured on AVX2 at 1e5 cells, ns a cell, NumPy against Numba: tanh 14.8/18.7, sinh 19.7/25.2,
-exp 9.6/9.7). Where Numba's loop won it stays the formula: sqrt 1.3/0.7, remainder 21/7,
+(measured on AVX2 at 1e5 cells, ns a cell, NumPy against a kernel's loop: tanh 14.8/18.7, sinh 19.7/25.2,
+exp 9.6/9.7). Where the kernel's loop won it stays the formula: sqrt 1.3/0.7, remainder 21/7,
 logaddexp 20/16, hypot 20/18. NumPy's cbrt errs by 2 ulp, SciPy's by 0.5.
 """
 

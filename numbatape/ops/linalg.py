@@ -3,8 +3,8 @@
 Operands may be any views (transposed, reversed, broadcast, overlapping); what LAPACK must see
 contiguous is copied to scratch. Reverse kernels leave intact what a second sweep needs.
 
-Numba compiles a helper anew for each pattern of literal integers among its arguments: hence
-so0, so1 where n, 1 would do, which halves the time that these kernels take to compile.
+LLVM copies a helper for calls with literal integers among their arguments: hence so0, so1 where n, 1
+would do.
 """
 
 import numpy as np

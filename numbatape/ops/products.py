@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, radd
+from ..jit.language import gemm, lane_dot
 from .status import DONE
 from .table import array_op
 
@@ -66,11 +66,10 @@ def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
             column = b + j * sb1
             total = 0.0
             if sa1 == 1 and sb0 == 1:
-                for q in range(k):
-                    total = radd(total, av[row + q] * bv[column + q])
+                total = lane_dot(av, row, bv, column, k)
             else:
                 for q in range(k):
-                    total = radd(total, av[row + q * sa1] * bv[column + q * sb0])
+                    total += av[row + q * sa1] * bv[column + q * sb0]
             cv[c + i * sc0 + j * sc1] += alpha * total
 
 

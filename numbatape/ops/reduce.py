@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..jit.language import radd
+from ..jit.language import lane_dot, lane_sum
 from .status import DONE
 from .table import array_op
 
@@ -16,24 +16,20 @@ BLOCK = 256  # cells summed naively; block totals are summed with compensation
 
 
 def block_sum(v, a, n, sa0):
-    total = 0.0
     if sa0 == 1:
-        for i in range(n):
-            total = radd(total, v[a + i])
-    else:
-        for i in range(n):
-            total = radd(total, v[a + i * sa0])
+        return lane_sum(v, a, n)
+    total = 0.0
+    for i in range(n):
+        total += v[a + i * sa0]
     return total
 
 
 def block_dot(v, a, b, n, sa0, sb0):
-    total = 0.0
     if sa0 == 1 and sb0 == 1:
-        for i in range(n):
-            total = radd(total, v[a + i] * v[b + i])
-    else:
-        for i in range(n):
-            total = radd(total, v[a + i * sa0] * v[b + i * sb0])
+        return lane_dot(v, a, v, b, n)
+    total = 0.0
+    for i in range(n):
+        total += v[a + i * sa0] * v[b + i * sb0]
     return total
 
 
@@ -292,8 +288,8 @@ class Logsumexp:
         rest = 0.0
         for i in range(n):
             e = v[s + i]
-            ties = radd(ties, 1.0 if e == 1.0 else 0.0)
-            rest = radd(rest, 0.0 if e == 1.0 else e)
+            ties += 1.0 if e == 1.0 else 0.0
+            rest += 0.0 if e == 1.0 else e
         if ties > 0.0:
             v[o] = math.log1p(rest / ties) + math.log(ties) + largest
             v[s + n] = ties + rest

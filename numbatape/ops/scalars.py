@@ -41,7 +41,7 @@ def rint(x):
 
 
 def ldexp(x, y):
-    """x * 2**y for whole y; in two steps, for 2**y alone may overflow. (Numba's own needs its C library.)"""
+    """x * 2**y for whole y; in two steps, for 2**y alone may overflow. (The kernel language has no ldexp.)"""
     y = min(max(y, -2200.0), 2200.0)
     half = floor(0.5 * y)
     return x * math.pow(2.0, half) * math.pow(2.0, y - half)
@@ -90,7 +90,7 @@ def power_slope(x, y, z):
 
 
 def hypot(x, y):
-    """Numba's own math.hypot errs by more than an ulp and gives NaN for (inf, nan)."""
+    """Within an ulp, and infinite for (inf, nan)."""
     z = math.sqrt(x * x + y * y)
     if 1e-140 < z < 1e150:
         return z

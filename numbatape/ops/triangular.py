@@ -1,6 +1,6 @@
 """Triangular systems, solved and differentiated: four ops that read one triangle each."""
 
-from ..jit.language import gemm, radd, trsm
+from ..jit.language import gemm, lane_dot, trsm
 from .linalg import SYSTEMS, add_matrix, copy_matrix, well_conditioned
 from .status import DONE, FACTOR
 from .table import array_op
@@ -28,11 +28,10 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
             row = a + i * sa0
             total = 0.0
             if sa1 == 1:
-                for j in range(first, last):
-                    total = radd(total, v[row + j] * v[b + j])
+                total = lane_dot(v, row + first, v, b + first, last - first)
             else:
                 for j in range(first, last):
-                    total = radd(total, v[row + j * sa1] * v[b + j])
+                    total += v[row + j * sa1] * v[b + j]
             x = v[b + i] - total
             if not unit:
                 x /= v[row + i * sa1]

@@ -15,7 +15,7 @@ import pytest
 
 import numbatape as nt
 from numbatape import jit
-from numbatape.jit import loader, store
+from numbatape.jit import compiler, linalg, loader, locks, store
 
 SOURCE = """# cells: f64
 def total(w, pc):
@@ -110,9 +110,21 @@ def test_key_covers_the_source():
     assert store.key_of(source_of(1.0)) == store.key_of(source_of(1.0))
 
 
-def test_a_loaded_kernel_needs_no_numba(directory):
-    assert in_process(directory)[0] == "['nothing', 'total'] True\n"
-    assert in_process(directory)[0] == "['nothing', 'total'] False\n"
+def test_no_kernel_needs_numba(directory):
+    """Neither one that is compiled nor one that is loaded."""
+    for _ in range(2):
+        assert in_process(directory)[0] == "['nothing', 'total'] False\n"
+
+
+def test_a_kernel_with_wrappers_is_known_by_their_text(directory, monkeypatch):
+    """A text that calls `gemm` is compiled with the text of `gemm`, and stored by both."""
+    source = "# cells: f64\ndef nothing(w, pc):\n    v = w[0]\n    return potrf(v, 0, 0)\n"
+    load_again(source)
+    (first,) = (path.name for path in directory.glob("*.nto"))
+    changed = tuple((pattern, text + "\nUNUSED = 1\n") for pattern, text in linalg._WRAPPERS)
+    monkeypatch.setattr(linalg, "_WRAPPERS", changed)
+    load_again(source)
+    assert {first} < {path.name for path in directory.glob("*.nto")}
 
 
 def test_a_gradient_with_cached_kernels_needs_no_numba():
@@ -132,7 +144,7 @@ def test_announced_once_and_only_for_an_empty_cache(directory):
     assert errors.count("\n") == 1
     assert errors.startswith("numbatape: compiling kernels, once on this machine")
     assert str(directory) in errors
-    assert in_process(directory, factors=(3.5,)) == ("['nothing', 'total'] True\n", "")
+    assert in_process(directory, factors=(3.5,)) == ("['nothing', 'total'] False\n", "")
 
 
 # ---- directories
@@ -202,13 +214,22 @@ def without_externals(content):
     return json.dumps({**json.loads(header), "externals": ["memcmp"]}).encode() + b"\n" + code
 
 
+def nested(content):
+    """A header that no parser of JSON gets to the end of."""
+    return b"[" * 100_000 + b"\n" + content
+
+
+def long_header(content):
+    return b" " * 100_000 + content
+
+
 def empty(content):
     return b""
 
 
 @pytest.mark.parametrize(
     "damage",
-    [cut, flip, foreign, other_json, broken_json, without_externals, empty],
+    [cut, flip, foreign, other_json, broken_json, without_externals, nested, long_header, empty],
     ids=lambda f: f.__name__,
 )
 def test_damaged_files_are_compiled_again(directory, damage):
@@ -228,6 +249,16 @@ def test_file_that_is_a_directory(directory):
     assert run_total(load_again(source)) == 39.0
 
 
+def test_a_kernel_under_another_name(directory):
+    source, other = source_of(7.0), source_of(7.25)
+    load_again(source)
+    load_again(other)
+    mine, theirs = (directory / f"test-{store.key_of(text)}.nto" for text in (source, other))
+    mine.write_bytes(theirs.read_bytes())
+    assert store.read("test", store.key_of(source)) is None
+    assert run_total(load_again(source)) == 42.0
+
+
 @pytest.mark.parametrize(
     "symbol", ["no_such_symbol", "nt_loop_sc.nothing_dd", "nt_loop_exp_qq", "nt_blas_no", "nt_x_y"]
 )
@@ -237,9 +268,12 @@ def test_missing_symbol(directory, symbol):
     load_again(source)
     key = store.key_of(source)
     found = store.read("test", key)
-    store.write("test", key, dataclasses.replace(found, externals=(*found.externals, symbol)), source)
+    other = dataclasses.replace(found, externals=(*found.externals, symbol))
     with pytest.raises(ImportError, match=f"needs the symbol '{symbol}'"):
-        load_again(source)
+        loader.link(other, key)
+    store.write("test", key, other, source)  # as another SciPy left it: compiled again
+    assert run_total(load_again(source)) == 42.0
+    assert symbol not in store.read("test", key).externals
 
 
 def test_missing_entry(directory):
@@ -247,9 +281,88 @@ def test_missing_entry(directory):
     load_again(source)
     key = store.key_of(source)
     found = store.read("test", key)
-    store.write("test", key, dataclasses.replace(found, entries=("total", "other")), source)
     with pytest.raises(ImportError, match="'other'"):
+        loader.link(dataclasses.replace(found, entries=("total", "other")), key)
+
+
+# ---- what is deleted
+
+
+def test_what_nobody_used_for_long_is_deleted(directory):
+    load_again(source_of(10.0))
+    load_again(source_of(10.5))
+    old = directory / f"test-{store.key_of(source_of(10.0))}.nto"
+    leftover, lock = directory / ".tmp-abc", directory / "test-0.lock"
+    for path in (leftover, lock):
+        path.write_bytes(b"")
+    for path in (old, leftover, lock):
+        os.utime(path, (0, 0))
+    store.prune(directory)
+    kept = f"test-{store.key_of(source_of(10.5))}"
+    assert sorted(path.name for path in directory.iterdir()) == [f"{kept}.nto", f"{kept}.py"]
+
+
+def test_use_is_noted(directory):
+    load_again(source_of(10.75))
+    path = the_file(directory)
+    os.utime(path, (0, 0))
+    load_again(source_of(10.75))
+    store.prune(directory)
+    assert path.exists()
+
+
+def test_beyond_a_size_the_longest_unused_are_deleted(directory):
+    sources = [source_of(factor) for factor in (11.0, 11.25, 11.5)]
+    paths = []
+    for k, source in enumerate(sources):
         load_again(source)
+        paths.append(directory / f"test-{store.key_of(source)}.nto")
+        os.utime(paths[-1], (2e9 + k, 2e9 + k))
+    size = sum(each.stat().st_size for path in paths[1:] for each in (path, path.with_suffix(".py")))
+    store.prune(directory, size=size)
+    assert [path.exists() for path in paths] == [False, True, True]
+
+
+# ---- several processes
+
+
+def test_one_compiles_and_the_other_waits(directory):
+    """While a process compiles a kernel another one that wants it waits, and finds it stored."""
+    source = source_of(1.5)  # what `in_process` loads
+    key = store.key_of(source)
+    with store.turn("test", key):
+        process = in_process(directory, wait=False)
+        while not waits_for_lock(process, directory / f"test-{key}.lock"):
+            assert process.poll() is None
+        store.write("test", key, compiler.compile_source(source, key), source)
+        written = the_file(directory).stat()
+    assert finish(process)[0] == "['nothing', 'total'] False\n"
+    assert the_file(directory).stat() == written
+
+
+def waits_for_lock(process, path):
+    """Whether a process has a lock file open (Linux says so)."""
+    try:
+        opened = [os.readlink(link) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
+    except OSError:  # it is about to end, or a file was closed while we looked
+        return False
+    return str(path) in opened
+
+
+def test_lock_of_a_killed_process(directory):
+    """A lock ends with its process; the file that stays behind locks nothing."""
+    directory.mkdir()
+    source = source_of(12.0)
+    (directory / f"test-{store.key_of(source)}.lock").write_bytes(b"")
+    assert run_total(load_again(source)) == 72.0
+    assert not list(directory.glob("*.lock"))
+
+
+def test_lock_that_is_never_given_back(directory, monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE", 0.0)
+    source = source_of(12.5)
+    with store.turn("test", store.key_of(source)):
+        assert run_total(load_again(source)) == 75.0
 
 
 # ---- what is said about it
@@ -261,6 +374,9 @@ def test_kernel_info(directory):
     assert info["cache_dir"] == str(directory)
     assert info["kernels"] == ["test"]
     assert "test" in info["compiled"]
+    assert info["origins"]["test"] == "compiled"
+    load_again(source_of(8.0))
+    assert nt.kernel_info()["origins"]["test"] == "cache"
 
 
 def test_functions_release_the_gil(directory):

@@ -198,6 +198,43 @@ def strip_adjoint(term: str, pattern: str, operand: int):
     return intrinsic(lambda tc, v, g, o, a, b, c, n: (declared, codegen))
 
 
+def _lane_sum(kind, arity):
+    """Return the codegen of the sum of contiguous cells, or of products of two arrays' cells."""
+    element = F64 if kind == "f64" else ir.FloatType()
+
+    def load(builder, base, index, width):
+        lanes = element if width == 1 else ir.VectorType(element, width)
+        pointer = builder.gep(builder.inttoptr(base, element.as_pointer()), [index])
+        value = builder.load(builder.bitcast(pointer, lanes.as_pointer()), align=4)
+        return value if kind == "f64" else builder.fpext(value, _lanes(width))
+
+    def codegen(context, builder, signature, args):
+        *operands, n = args
+
+        def body(i, width, total):
+            pairs = [operands[k : k + 2] for k in range(0, 2 * arity, 2)]
+            values = [load(builder, base, builder.add(first, i), width) for base, first in pairs]
+            return builder.fadd(total, values[0] if arity == 1 else builder.fmul(*values))
+
+        return _in_strips(builder, n, body, _constant(0.0, 1))
+
+    return codegen
+
+
+def lane_sum(kind):
+    """Return the intrinsic ``(v, a, n)`` for cells of a dtype."""
+    codegen = _lane_sum(kind, 1)
+    declared = types.float64(*[types.int64] * 3)
+    return intrinsic(lambda tc, v, a, n: (declared, codegen))
+
+
+def lane_dot(kind):
+    """Return the intrinsic ``(av, a, bv, b, n)`` for cells of a dtype."""
+    codegen = _lane_sum(kind, 2)
+    declared = types.float64(*[types.int64] * 5)
+    return intrinsic(lambda tc, av, a, bv, b, n: (declared, codegen))
+
+
 MAKERS = {"strip": strip, "strip_adjoint": strip_adjoint}
 
 

@@ -1,0 +1,134 @@
+"""BLAS and LAPACK for kernels: wrappers as text in the kernel language, and the routines that they call.
+
+What LAPACK sees is column-major: a row-major n*n block here holds the transpose. The checked twins stand in
+`numbatape.jit.language`.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Name in the text → library, routine without its letter for the dtype, parameters: ``c`` a character code,
+# ``i`` a 32-bit integer, ``d`` a float of the cells' dtype, ``p`` an address, ``o`` an integer result (the
+# last).
+ROUTINES = {
+    "_gemm": ("blas", "gemm", "cciiidpipidpi"),
+    "_trsm": ("blas", "trsm", "cccciidpipi"),
+    "_potrf": ("lapack", "potrf", "cipio"),
+    "_getrf": ("lapack", "getrf", "iipipo"),
+    "_syevd": ("lapack", "syevd", "ccipippipio"),
+    "_gesdd": ("lapack", "gesdd", "ciipippipipipo"),
+    "_geqrf": ("lapack", "geqrf", "iipippio"),
+    "_orgqr": ("lapack", "orgqr", "iiipippio"),
+}
+
+_PRODUCTS = """
+def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
+    if m == 0 or n == 0:
+        return 0
+    small = m * n * k <= 64
+    # The stride along an axis of size one is never taken, and 0 where an axis was added.
+    a_rows = (sa1 == 1 or k == 1) and (sa0 >= max(1, k) or m == 1)
+    a_columns = (sa0 == 1 or m == 1) and (sa1 >= max(1, m) or k == 1)
+    b_rows = (sb1 == 1 or n == 1) and (sb0 >= max(1, n) or k == 1)
+    b_columns = (sb0 == 1 or k == 1) and (sb1 >= max(1, k) or n == 1)
+    c_rows = (sc1 == 1 or n == 1) and (sc0 >= max(1, n) or m == 1)
+    if small or k == 0 or not ((a_rows or a_columns) and (b_rows or b_columns) and c_rows):
+        for i in range(m):
+            for j in range(n):
+                total = 0.0
+                for q in range(k):
+                    total += av[a + i * sa0 + q * sa1] * bv[b + q * sb0 + j * sb1]
+                old = 0.0
+                if beta != 0.0:
+                    old = beta * cv[c + i * sc0 + j * sc1]
+                cv[c + i * sc0 + j * sc1] = old + alpha * total
+        return 0
+    # Row-major C = A B is column-major C' = B' A'.
+    ta = 78 if a_rows else 84  # N, T
+    tb = 78 if b_rows else 84
+    la = max(sa0, 1, k) if a_rows else max(sa1, 1, m)
+    lb = max(sb0, 1, n) if b_rows else max(sb1, 1, k)
+    _gemm(tb, ta, n, m, k, alpha, at(bv, b), lb, at(av, a), la, beta, at(cv, c), max(sc0, 1, n))
+    return 0
+
+def potrf(v, a, n):
+    return _potrf(85, n, at(v, a), max(1, n)) if n else 0  # U: row-major lower
+
+def getrf(v, a, n, p):
+    return _getrf(n, n, at(v, a), max(1, n), at(v, p)) if n else 0
+
+def _row_swaps(v, n, p, bv, b, sb0, k, backwards):
+    for q in range(n):
+        i = n - 1 - q if backwards else q
+        j = pivot(v, p, i) - 1
+        if i != j:
+            for col in range(k):
+                old = bv[b + i * sb0 + col]
+                bv[b + i * sb0 + col] = bv[b + j * sb0 + col]
+                bv[b + j * sb0 + col] = old
+
+def getrs(v, a, n, p, bv, b, sb0, k, transposed):
+    # LAPACK factored F = M' = P L U, seen row-major: M = U' L' P'. Row-major right sides stay where
+    # they are: a row-major X is the column-major X', multiplied from the other side (trsm SIDE=R).
+    if n == 0 or k == 0:
+        return 0
+    if transposed:  # M' X = P L U X = B
+        _row_swaps(v, n, p, bv, b, sb0, k, False)
+        _trsm(82, 76, 84, 85, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+        _trsm(82, 85, 84, 78, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+    else:  # M X = U' L' P' X = B
+        _trsm(82, 85, 78, 78, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+        _trsm(82, 76, 78, 85, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+        _row_swaps(v, n, p, bv, b, sb0, k, True)
+    return 0
+
+def lu_sign(v, a, n, p):
+    sign = 1.0
+    for i in range(n):
+        if pivot(v, p, i) != i + 1:
+            sign = -sign
+    return sign
+
+def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
+    # Row-major op(A) X = B is column-major X' op(A)' = B'; A seen column-major is A'.
+    if n == 0 or k == 0:
+        return 0
+    uplo = 85 if lower else 76
+    trans = 84 if transposed else 78
+    diag = 85 if unit else 78
+    _trsm(82, uplo, trans, diag, k, n, 1.0, at(av, a), sa0, at(bv, b), sb0)
+    return 0
+"""
+
+_FACTORS = """
+def syevd(v, a, n, w, s):
+    size = 1 + 6 * n + 2 * n * n  # V, L
+    return _syevd(86, 76, n, at(v, a), n, at(v, w), at(v, s), size, at(v, s + size), 3 + 5 * n)
+
+def gesdd(v, a, m, n, w, u, t, s):
+    k = min(m, n)
+    size = 4 * m * n + 7 * m + 7 * n  # S
+    return _gesdd(83, m, n, at(v, a), m, at(v, w), at(v, u), m, at(v, t), k, at(v, s), size, at(v, s + size))
+
+def geqrf(v, a, m, n, t, s):
+    return _geqrf(m, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+
+def orgqr(v, a, m, n, t, s):
+    return _orgqr(m, n, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+"""
+
+
+def with_wrappers(source: str) -> str:
+    """Return a module's text with the wrappers that it calls in front: all of it that is compiled."""
+    for pattern, text in _WRAPPERS:
+        if re.search(pattern, source):
+            head, _, rest = source.partition("\n")  # the first line says what the cells are
+            source = f"{head}\n{text}{rest}"
+    return source
+
+
+_WRAPPERS = (
+    (r"\b(gemm|potrf|getrf|getrs|lu_sign|trsm)\(", _PRODUCTS),
+    (r"\b(syevd|gesdd|geqrf|orgqr)\(", _FACTORS),
+)

@@ -1,0 +1,77 @@
+"""Who compiles a kernel that several processes want at once: one does, the others wait for its file.
+
+The lock is the operating system's on an open file, which ends with the process however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PATIENCE = 60.0  # seconds; the largest kernel takes a few, on a machine where all cores are busy
+TURN = 0.01
+
+
+if os.name == "nt":
+    import msvcrt
+
+    def _take(handle: int) -> None:
+        """Lock an open file, or raise PermissionError where another process has it."""
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+    def _give(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int) -> None:
+        """Lock an open file, or raise BlockingIOError where another process has it."""
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give(handle: int) -> None:
+        """Unlock an open file: to close it would not do, where a child of a fork has it too."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold the lock of a file in the context, or nothing where it cannot be had.
+
+    Without it (a directory that cannot be written, a file system without locks, another process that has kept
+    it for longer than anything takes) the context is entered all the same: two processes then do the same
+    work.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:
+        yield
+        return
+    held = False
+    try:
+        held = _wait(handle)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if held:
+                path.unlink()  # whoever waits has the same file open; a later comer makes another
+                _give(handle)
+        os.close(handle)
+
+
+def _wait(handle: int) -> bool:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            _take(handle)
+            return True
+        except (BlockingIOError, PermissionError):  # another process has it
+            pass
+        except OSError:
+            return False
+        if time.monotonic() > end:
+            return False
+        time.sleep(TURN)

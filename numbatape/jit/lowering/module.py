@@ -1,0 +1,82 @@
+"""A module of kernels: its functions for the types they are called with, and what they need from outside."""
+
+from __future__ import annotations
+
+import ast
+
+from . import subset
+from .statements import Function
+
+HEADER = "# cells: f32"  # the first line of a module whose cells are float32
+
+_PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
+
+
+class Module:
+    """Text in the kernel language on its way to LLVM IR.
+
+    Attributes
+    ----------
+    cells
+        "f64" or "f32": the dtype of the cells v and g.
+    entries
+        The functions of parameters ``(w, pc)``, which can be called from outside by address.
+    externals
+        Symbols of other libraries that the text calls.
+    """
+
+    def __init__(self, source: str, key: str):
+        self.cells = "f32" if source.startswith(HEADER) else "f64"
+        self.key = key
+        self.functions, self.constants = subset.parse(source)
+        self.externals: dict[str, None] = {}
+        self._declared: dict[str, str] = {}
+        self._notes: list[str] = []
+        self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
+        self.entries = tuple(name for name, node in self.functions.items() if _is_entry(node))
+        for name in self.entries:
+            self.instance(name, ("int", "int"), self.functions[name])
+
+    def instance(self, name: str, types: tuple[str, ...], node: ast.AST) -> Function:
+        """Return a function of the module for arguments of these types; ``node`` is what calls it."""
+        wanted = name, types
+        if wanted not in self._instances:
+            self._instances[wanted] = None  # until it is written: a call of it from within is refused
+            entry = name in self.entries and types == ("int", "int")
+            symbol = f'@"nt_{self.key}_{name}"' if entry else f'@"{name}.{".".join(types)}"'
+            self._instances[wanted] = Function(self, self.functions[name], types, symbol, entry)
+        found = self._instances[wanted]
+        if found is None:
+            raise subset.refused(node, "a function that calls itself")
+        return found
+
+    def library(self, name: str, result: str, arguments: str, attributes: str = "nounwind") -> str:
+        """Return the symbol of a function of another library."""
+        self.externals[name] = None
+        return self.intrinsic(name, result, arguments, attributes)
+
+    def intrinsic(self, name: str, result: str, arguments: str, attributes: str = "") -> str:
+        """Return the symbol of a function that is LLVM's own, or is declared elsewhere."""
+        self._declared.setdefault(name, f'declare {result} @"{name}"({arguments}) {attributes}')
+        return f'@"{name}"'
+
+    def data(self, name: str) -> str:
+        """Return the address of another library's data."""
+        self.externals[name] = None
+        self._declared.setdefault(name, f'@"{name}" = external global i8')
+        return f'@"{name}"'
+
+    def plain_loop(self) -> str:
+        """Return what stands behind the jump of a loop that is neither unrolled nor made into vectors."""
+        name = f"!{len(self._notes) + len(_PLAIN)}"
+        self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
+        return f", !llvm.loop {name}"
+
+    def text(self) -> str:
+        functions = [function.text for function in self._instances.values()]
+        notes = [*_PLAIN, *self._notes] if self._notes else []
+        return "\n".join([*self._declared.values(), *functions, *notes, ""])
+
+
+def _is_entry(node: ast.FunctionDef) -> bool:
+    return [argument.arg for argument in node.args.args] == ["w", "pc"]

@@ -1,0 +1,227 @@
+"""Statements, and with them a whole function for given types of its arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from . import arithmetic, cells
+from .expressions import Expressions
+from .subset import refused
+from .writer import LLVM, Value
+
+
+class _Widened(Exception):
+    """A variable got a value of another type than it had: the function is written anew."""
+
+
+class Function(Expressions):
+    """A function of the module for arguments of given types.
+
+    A variable has one type, which holds all the values it is given. Types become known as the lines are
+    written; where a variable's type turns out too narrow, the function is written once more with the wider
+    one.
+
+    Attributes
+    ----------
+    result
+        The type of what it returns, "none" for nothing.
+    entry
+        Whether it can be called from outside.
+    has_loops
+        Whether a loop stands in it.
+    text
+        Its definition.
+    """
+
+    def __init__(self, module, node: ast.FunctionDef, types: tuple[str, ...], symbol: str, entry: bool):
+        super().__init__(module)
+        self.node, self.symbol, self.entry = node, symbol, entry
+        self.has_loops = any(isinstance(part, (ast.For, ast.While)) for part in ast.walk(node))
+        self.parameters = [argument.arg for argument in node.args.args]
+        if len(types) != len(self.parameters):
+            raise refused(node, f"called with {len(types)} arguments")
+        self.result = "int" if entry else None
+        self.types = types
+        self.loops: list[tuple[str, str]] = []
+        known = dict(zip(self.parameters, types, strict=True))
+        while True:
+            super().__init__(module)
+            self.locals = dict(known)
+            try:
+                self.text = self._written()
+                return
+            except _Widened:
+                known = {
+                    name: arithmetic.unified(known.get(name), kind) for name, kind in self.locals.items()
+                }
+
+    def _written(self) -> str:
+        for name, kind in zip(self.parameters, self.types, strict=True):
+            value = self.cast(Value(f"%{name}.given", kind), self.locals[name], self.node)
+            self.line(f"store {LLVM[self.locals[name]]} {value}, ptr %{name}")
+        self._block(self.node.body)
+        if not self.ended:
+            if self.result not in (None, "none"):
+                raise refused(self.node, "the end is reached without a result")
+            self.result = "none"
+            self.end("ret void")
+        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in self.locals.items()]
+        given = [
+            f"{LLVM[kind]} %{name}.given" for name, kind in zip(self.parameters, self.types, strict=True)
+        ]
+        linkage = "" if self.entry else "internal fastcc "
+        return "\n".join(
+            [
+                f"define {linkage}{LLVM[self.result]} {self.symbol}({', '.join(given)}) nounwind {{",
+                "start.0:",
+                *head,
+                *self.slots,
+                *self.lines,
+                "}",
+            ]
+        )
+
+    def _assign(self, name: str, value: Value, node: ast.AST) -> None:
+        if value.type == "none":
+            raise refused(node, "a call without a result has no value")
+        kind = arithmetic.unified(self.locals.get(name), value.type)
+        if self.locals.setdefault(name, kind) != kind:
+            self.locals[name] = kind
+            raise _Widened
+        self.line(f"store {LLVM[kind]} {self.cast(value, kind, node)}, ptr %{name}")
+
+    def _block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if self.ended:  # cannot be reached
+                return
+            write = getattr(self, f"_{type(statement).__name__}", None)
+            if write is None:
+                raise refused(statement, f"no statement of the kernel language ({type(statement).__name__})")
+            write(statement)
+
+    def _Assign(self, node):
+        if len(node.targets) != 1:
+            raise refused(node, "one target at a time")
+        (target,) = node.targets
+        if isinstance(target, ast.Name):
+            self._assign(target.id, self.expression(node.value), node)
+        elif isinstance(target, ast.Subscript):
+            value = self.expression(node.value)
+            kind, place = self.cell(target)
+            cells.store(self, kind, place, self.cast(value, cells.LOADED[kind], node))
+        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            values = [self.expression(value) for value in node.value.elts]
+            for name, value in zip(target.elts, values, strict=True):
+                if not isinstance(name, ast.Name):
+                    raise refused(node, "several targets are names")
+                self._assign(name.id, value, node)
+        else:
+            raise refused(node, "a target is a name, a cell, or names for as many expressions")
+
+    def _AugAssign(self, node):
+        if isinstance(node.target, ast.Name):
+            old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
+            new = self.operation(node.op, old, self.expression(node.value), node)
+            self._assign(node.target.id, new, node)
+        elif isinstance(node.target, ast.Subscript):
+            kind, place = self.cell(node.target)
+            old = cells.load(self, kind, place)
+            new = self.operation(node.op, old, self.expression(node.value), node)
+            cells.store(self, kind, place, self.cast(new, cells.LOADED[kind], node))
+        else:
+            raise refused(node, "a target is a name or a cell")
+
+    def _If(self, node):
+        then, behind = self.label("then"), self.label("behind")
+        other = self.label("else") if node.orelse else behind
+        self.condition(node.test, then, other)
+        self.begin(then)
+        self._block(node.body)
+        closed = self.ended
+        self.jump(behind)
+        if node.orelse:
+            self.begin(other)
+            self._block(node.orelse)
+            if closed and self.ended:
+                return  # nothing goes on behind it
+        self.begin(behind)
+
+    def _While(self, node):
+        head, turn, behind = self.label("while"), self.label("turn"), self.label("behind")
+        endless = isinstance(node.test, ast.Constant) and node.test.value
+        leaves = not endless or any(isinstance(part, ast.Break) for part in ast.walk(node))
+        self.begin(head)
+        self.condition(node.test, turn, behind)
+        self._turn(node, turn, head, behind)
+        self._back(head)
+        if leaves:
+            self.begin(behind)
+
+    def _For(self, node):
+        """Write a loop over ``range``, whose bounds are taken once, before the first turn."""
+        call = node.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
+            raise refused(node, "a loop is over range(...)")
+        if not isinstance(node.target, ast.Name) or node.orelse or not 1 <= len(call.args) <= 3:
+            raise refused(node, "a loop has a name that counts, and no else")
+        given = [self.cast(self.expression(argument), "int", call) for argument in call.args]
+        first, last, step = ("0", *given, "1") if len(given) == 1 else (*given, "1")[:3]
+        if not step.lstrip("-").isdigit() or int(step) == 0:
+            raise refused(call, "a step is a number, and not 0")
+        head, turn, onward, behind = (self.label(hint) for hint in ("for", "turn", "next", "behind"))
+        counter = self.slot("i64")
+        self.line(f"store i64 {first}, ptr {counter}")
+        self.begin(head)
+        i = self.new(f"load i64, ptr {counter}")
+        self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
+        self.begin(turn)
+        self._assign(node.target.id, Value(i, "int"), node)
+        self._turn(node, None, onward, behind)
+        self.begin(onward)
+        i = self.new(f"load i64, ptr {counter}")
+        self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
+        self._back(head)
+        self.begin(behind)
+
+    def _turn(self, node, label: str | None, onward: str, behind: str) -> None:
+        """Write a loop's body, in which ``continue`` and ``break`` go to the labels."""
+        if label is not None:
+            self.begin(label)
+        self.loops.append((onward, behind))
+        self._block(node.body)
+        self.loops.pop()
+
+    def _back(self, head: str) -> None:
+        """Jump to a loop's head.
+
+        The loops of entry points go over rows and records: a row's own loop stands in a function that they
+        call. To unroll them, or to make vectors of them, is a third of LLVM's time and gains nothing.
+        """
+        self.jump(head, self.module.plain_loop() if self.entry else "")
+
+    def _Break(self, node):
+        self.jump(self.loops[-1][1])
+
+    def _Continue(self, node):
+        self.jump(self.loops[-1][0])
+
+    def _Pass(self, node):
+        pass
+
+    def _Return(self, node):
+        value = Value("", "none") if node.value is None else self.expression(node.value)
+        kind = value.type if self.result is None else arithmetic.unified(self.result, value.type)
+        if "none" in (kind, self.result, value.type) and not kind == value.type == (self.result or kind):
+            raise refused(node, "a function returns a value everywhere, or nowhere")
+        if self.result not in (None, kind):
+            self.result = kind
+            raise _Widened
+        self.result = kind
+        text = "" if kind == "none" else " " + self.cast(value, kind, node)
+        self.end(f"ret {LLVM[kind]}{text}")
+
+    def _Expr(self, node):
+        if isinstance(node.value, ast.Call):
+            self.expression(node.value)
+        elif not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+            raise refused(node, "an expression that nobody uses")

@@ -1,0 +1,240 @@
+"""Formulas over contiguous cells as vectors of LLVM's: `strip`, `strip_adjoint`, `lane_sum` and `lane_dot`.
+
+A loop over cells would be turned into vectors by LLVM too, behind tests (do operands overlap, are there
+enough turns) that take longer than eight multiplications, in lanes that depend on the processor. Here the
+lanes are part of the text: sums have the same bits on every machine and at every effort. The twins in
+`numbatape.jit.language` say what is computed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .arithmetic import REAL
+from .cells import ELEMENT
+from .subset import refused
+from .writer import Value, number
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+WIDTH = 4  # cells a turn; what is left takes a pair and a single cell
+SUM_WIDTH = (
+    16  # of sums: a total is a chain of additions, each waiting for the one before; these are four chains
+)
+# Arguments that are literals, and those that are values.
+COUNTS = {"strip": (2, 6), "strip_adjoint": (3, 7), "lane_sum": (0, 3), "lane_dot": (0, 5)}
+NONE = Value("", "none")
+
+
+def call(to: Expressions, node: ast.Call) -> Value:
+    """Write a call of a strip."""
+    name = node.func.id
+    literals, values = COUNTS[name]
+    if len(node.args) != literals + values or not all(
+        isinstance(a, ast.Constant) for a in node.args[:literals]
+    ):
+        raise refused(node, f"takes {literals} literals and {values} values")
+    given = [to.cast(to.expression(argument), "int", node) for argument in node.args[literals:]]
+    fixed = [argument.value for argument in node.args[:literals]]
+    if name == "strip":
+        return _strip(to, node, *fixed, *given)
+    if name == "strip_adjoint":
+        return _strip_adjoint(to, node, *fixed, *given)
+    pairs = [given[k : k + 2] for k in range(0, values - 1, 2)]
+    return _lane_sum(to, pairs, given[-1])
+
+
+def _lanes(width: int, kind: str = "double") -> str:
+    return kind if width == 1 else f"<{width} x {kind}>"
+
+
+def _splat(x: float, width: int) -> str:
+    one = f"double {number(x)}"
+    return number(x) if width == 1 else f"<{', '.join([one] * width)}>"
+
+
+def _place(to, base: str, index: str, kind: str = "f64") -> str:
+    return to.element(to.pointer(base), ELEMENT[kind], index)
+
+
+def _load(to, base: str, index: str, width: int, kind: str = "f64") -> str:
+    """Return cells as lanes of float64."""
+    aligned = 8 if kind == "f64" else 4
+    value = to.new(
+        f"load {_lanes(width, ELEMENT[kind])}, ptr {_place(to, base, index, kind)}, align {aligned}"
+    )
+    if kind == "f64":
+        return value
+    return to.new(f"fpext {_lanes(width, ELEMENT[kind])} {value} to {_lanes(width)}")
+
+
+def _repeated(to, value: str, width: int) -> str:
+    """Return lanes that all hold a value."""
+    if width == 1:
+        return value
+    kind = _lanes(width)
+    first = to.new(f"insertelement {kind} poison, double {value}, i32 0")
+    return to.new(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer")
+
+
+def _total(to, value: str, width: int) -> str:
+    """Return the sum of lanes: the upper half is added to the lower one until one is left."""
+    if width == 1:
+        return value
+    while width > 1:
+        kind, width = _lanes(width), width // 2
+        halves = []
+        for first in (0, width):
+            mask = ", ".join(f"i32 {first + k}" for k in range(width))
+            halves.append(to.new(f"shufflevector {kind} {value}, {kind} poison, <{width} x i32> <{mask}>"))
+        value = to.new(f"fadd <{width} x double> {halves[0]}, {halves[1]}")
+    return to.new(f"extractelement <1 x double> {value}, i32 0")
+
+
+def _formula(to, tree: ast.expr, names: dict[str, str], width: int, node) -> str:
+    """Write a formula of + - * / over lanes, or one of them where a value is not zero."""
+    kind = _lanes(width)
+    if isinstance(tree, ast.Constant):
+        return _splat(float(tree.value), width)
+    if isinstance(tree, ast.Name):
+        return names[tree.id]
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return to.new(f"fneg {kind} {_formula(to, tree.operand, names, width, node)}")
+    if isinstance(tree, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
+        tested = _formula(to, tree.test.left, names, width, node)
+        chosen = to.new(f"fcmp une {kind} {tested}, {_splat(0.0, width)}")
+        sides = [_formula(to, side, names, width, node) for side in (tree.body, tree.orelse)]
+        return to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {sides[0]}, {kind} {sides[1]}")
+    if not isinstance(tree, ast.BinOp) or type(tree.op) not in REAL:
+        raise refused(node, "a strip's formula has + - * / and one choice")
+    left, right = (_formula(to, side, names, width, node) for side in (tree.left, tree.right))
+    return to.new(f"{REAL[type(tree.op)]} {kind} {left}, {right}")
+
+
+def _loop(to, first: str, count: str, width: int, body: Callable, total: str | None):
+    """Write a loop of ``width`` cells a turn; return where it ends and the total behind it."""
+    start, turn, behind = to.block, to.label("strip"), to.label("behind")
+    rest = to.new(f"and i64 {to.new(f'sub i64 {count}, {first}')}, {-width}")
+    whole = to.new(f"add i64 {first}, {rest}")
+    to.branch(to.new(f"icmp sgt i64 {whole}, {first}"), turn, behind)
+    to.begin(turn)
+    i, following = f"%i.{turn}", f"%next.{turn}"
+    running, added = f"%sum.{turn}", f"%added.{turn}"
+    to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{turn} ]")
+    if total is not None:
+        kind = _lanes(width)
+        to.line(f"{running} = phi {kind} [ {_splat(0.0, width)}, %{start} ], [ {added}, %{turn} ]")
+        to.line(f"{added} = fadd {kind} {running}, {body(i, width)}")
+    else:
+        body(i, width)
+    to.line(f"{following} = add i64 {i}, {width}")
+    again = to.new(f"icmp slt i64 {following}, {whole}")
+    if total is None:
+        to.branch(again, turn, behind)
+        to.begin(behind)
+        return whole, None
+    done = to.label("done")
+    to.branch(again, turn, done)
+    to.begin(done)
+    new = to.new(f"fadd double {total}, {_total(to, added, width)}")
+    to.begin(behind)
+    return whole, to.new(f"phi double [ {total}, %{start} ], [ {new}, %{done} ]")
+
+
+def _in_strips(to, count: str, body: Callable, total: str | None = None) -> str | None:
+    """Write ``body(first, width)`` for ``count`` cells; return the total, to which its results are added."""
+    first = "0"
+    for width in (WIDTH,) if total is None else (SUM_WIDTH, WIDTH):
+        first, total = _loop(to, first, count, width, body, total)
+    for width in (2, 1):
+        before, some, behind = to.block, to.label("rest"), to.label("behind")
+        left = to.new(f"and i64 {count}, {width}")
+        to.branch(to.new(f"icmp ne i64 {left}, 0"), some, behind)
+        to.begin(some)
+        added = body(first, width)
+        if total is not None:
+            added = to.new(f"fadd double {total}, {_total(to, added, width)}")
+        inside = to.block
+        to.begin(behind)
+        if total is not None:
+            total = to.new(f"phi double [ {total}, %{before} ], [ {added}, %{inside} ]")
+        first = to.new(f"add i64 {first}, {left}")
+    return total
+
+
+class _Operands:
+    """The loads that a formula needs: of one cell once, of contiguous ones at every turn."""
+
+    def __init__(self, to, node, formula: str, pattern: str, cells: dict[str, tuple[str, str]]):
+        self.to, self.node, self.cells = to, node, cells
+        self.tree = ast.parse(formula, mode="eval").body
+        used = {part.id for part in ast.walk(self.tree) if isinstance(part, ast.Name)}
+        fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
+        self.fixed = {name: _load(to, *cells[name], 1) for name in sorted(used & fixed)}
+        self.moving = sorted(used - fixed)
+
+    def value(self, i: str, width: int) -> tuple[str, dict[str, str]]:
+        """Return the formula's value for the cells from i on, and the lanes that it is made of."""
+        to, names = self.to, {}
+        for name in self.moving:
+            base, first = self.cells[name]
+            names[name] = _load(to, base, to.new(f"add i64 {first}, {i}"), width)
+        names |= {name: _repeated(to, x, width) for name, x in self.fixed.items()}
+        return _formula(to, self.tree, names, width, self.node), names
+
+
+def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
+    operands = _Operands(to, node, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)})
+
+    def body(i, width):
+        value = operands.value(i, width)[0]
+        place = _place(to, v, to.new(f"add i64 {o}, {i}"))
+        to.line(f"store {_lanes(width)} {value}, ptr {place}, align 8")
+
+    _in_strips(to, n, body)
+    return NONE
+
+
+def _strip_adjoint(to, node, term: str, pattern: str, operand: int, v, g, o, a, b, c, n) -> Value:
+    target = (a, b, c)[operand]
+    cells = {"x": (v, a), "y": (v, b), "w": (v, c), "z": (v, o), "gz": (g, o)}
+    operands = _Operands(to, node, term, pattern, cells)
+
+    def added(i, width):
+        value, names = operands.value(i, width)
+        if term in ("gz", "-gz"):
+            return value
+        kind, zero = _lanes(width), _splat(0.0, width)
+        some = to.new(f"fcmp une {kind} {names['gz']}, {zero}")
+        return to.new(f"select {_lanes(width, 'i1')} {some}, {kind} {value}, {kind} {zero}")
+
+    def update(i, width):
+        value, kind = added(i, width), _lanes(width)
+        place = _place(to, g, to.new(f"add i64 {target}, {i}"))
+        old = to.new(f"load {kind}, ptr {place}, align 8")
+        to.line(f"store {kind} {to.new(f'fadd {kind} {old}, {value}')}, ptr {place}, align 8")
+
+    if pattern[operand] == "v":
+        _in_strips(to, n, update)
+        return NONE
+    total = _in_strips(to, n, added, number(0.0))
+    place = _place(to, g, target)
+    old = to.new(f"load double, ptr {place}")
+    to.line(f"store double {to.new(f'fadd double {old}, {total}')}, ptr {place}")
+    return NONE
+
+
+def _lane_sum(to, operands, count: str) -> Value:
+    """Write the sum of cells, or of the products of two arrays' cells."""
+    kind = to.module.cells
+
+    def body(i, width):
+        values = [_load(to, base, to.new(f"add i64 {first}, {i}"), width, kind) for base, first in operands]
+        if len(values) == 1:
+            return values[0]
+        return to.new(f"fmul {_lanes(width)} {values[0]}, {values[1]}")
+
+    return Value(_in_strips(to, count, body, number(0.0)), "float")

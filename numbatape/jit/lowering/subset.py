@@ -1,0 +1,58 @@
+"""What the kernel language is: all that the lowering knows. Anything else is refused by name and line."""
+
+from __future__ import annotations
+
+import ast
+
+
+class OutsideOfKernelLanguage(ValueError):
+    """A kernel's text has a construct that has no lowering; names the line and the construct."""
+
+
+def refused(node: ast.AST, why: str) -> OutsideOfKernelLanguage:
+    """Return the error for a node, to be raised."""
+    line = getattr(node, "lineno", 0)
+    text = ast.unparse(node).split("\n")[0]
+    return OutsideOfKernelLanguage(f"line {line} of a kernel, `{text}`: {why}")
+
+
+def parse(source: str) -> tuple[dict[str, ast.FunctionDef], dict[str, int | float]]:
+    """Return the functions and the constants of a module.
+
+    Raises
+    ------
+    OutsideOfKernelLanguage
+        At a statement that is neither a function nor a constant, or a function with other than plain
+        parameters.
+    """
+    functions: dict[str, ast.FunctionDef] = {}
+    constants: dict[str, int | float] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            plain = ast.arguments(
+                posonlyargs=[], args=node.args.args, kwonlyargs=[], kw_defaults=[], defaults=[]
+            )
+            if ast.dump(plain) != ast.dump(node.args) or node.decorator_list:
+                raise refused(node, "a function of a kernel has plain parameters, and no decorators")
+            functions[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            constants[node.targets[0].id] = _constant(node.value, constants)
+        elif not _is_text(node):
+            raise refused(node, "a module of kernels has functions and constants")
+    return functions, constants
+
+
+def _constant(node: ast.expr, known: dict):
+    """Return the value of a constant: a number, ``float("inf")``, or arithmetic of those and earlier ones."""
+    scope = {"__builtins__": {}, "float": float, **known}
+    try:
+        value = eval(compile(ast.Expression(node), "<constant>", "eval"), scope)
+    except NameError as error:
+        raise refused(node, f"a constant of a kernel is a number ({error})") from None
+    if not isinstance(value, (int, float)):
+        raise refused(node, "a constant of a kernel is a number")
+    return value
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

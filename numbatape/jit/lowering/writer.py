@@ -1,0 +1,111 @@
+"""The body of one function in LLVM's text form: lines, and fresh names for values, labels and slots."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import NamedTuple
+
+# Types of the kernel language and LLVM's; "none" is the result of a function that returns nothing.
+LLVM = {"int": "i64", "float": "double", "bool": "i1", "none": "void"}
+
+
+class Value(NamedTuple):
+    """What an expression left: a name or constant in LLVM's text, and its type in the kernel language."""
+
+    text: str
+    type: str
+
+
+NOTHING = Value("0", "int")  # what a call without a result leaves
+
+
+def number(x: float) -> str:
+    """Return a float64 in LLVM's text form: its bits, since not every decimal is accepted."""
+    return "0x" + struct.pack(">d", x).hex().upper()
+
+
+def integer(x: int) -> Value:
+    return Value(str(int(x)), "int")
+
+
+class Writer:
+    """Lines of a function that is being written.
+
+    Attributes
+    ----------
+    lines
+        Instructions and labels.
+    slots
+        The stack slots, which stand at the head of the function, where LLVM turns them into registers.
+    ended
+        Whether the current block has its terminator: what follows cannot be reached.
+    block
+        The label of the current block.
+    """
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.slots: list[str] = []
+        self.count = 0
+        self.ended = False
+        self.block = "start.0"
+
+    def _fresh(self, hint: str) -> str:
+        self.count += 1
+        return f"{hint}.{self.count}"
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def new(self, text: str) -> str:
+        """Write an instruction and return the name of its result."""
+        name = "%" + self._fresh("t")
+        self.line(f"{name} = {text}")
+        return name
+
+    def label(self, hint: str) -> str:
+        """Return a label, for a block that begins later."""
+        return self._fresh(hint)
+
+    def begin(self, label: str) -> None:
+        """Begin a block; the one before goes on into it unless it has ended."""
+        self.jump(label)
+        self.lines.append(f"{label}:")
+        self.block, self.ended = label, False
+
+    def jump(self, label: str, note: str = "") -> None:
+        if not self.ended:
+            self.end(f"br label %{label}{note}")
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        self.end(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def end(self, terminator: str) -> None:
+        self.line(terminator)
+        self.ended = True
+
+    def slot(self, kind: str, count: int = 1) -> str:
+        """Return the name of memory for ``count`` values of an LLVM type."""
+        name = "%" + self._fresh("slot")
+        self.slots.append(f"  {name} = alloca {kind}" + (f", i64 {count}" if count != 1 else ""))
+        return name
+
+    @contextlib.contextmanager
+    def aside(self):
+        """Collect the lines that are written in the context in a list of their own."""
+        kept, self.lines = self.lines, []
+        try:
+            yield self.lines
+        finally:
+            self.lines = kept
+
+    def pointer(self, address: str) -> str:
+        return self.new(f"inttoptr i64 {address} to ptr")
+
+    def element(self, pointer: str, kind: str, index: str) -> str:
+        """Return the pointer to an element of an array."""
+        return pointer if index == "0" else self.new(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
+
+    def select(self, condition: str, kind: str, yes: str, no: str) -> str:
+        return self.new(f"select i1 {condition}, {kind} {yes}, {kind} {no}")

@@ -1,0 +1,333 @@
+"""The baseline compiler: what it refuses, and that its kernels have the bits of Numba's."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_triangular
+
+import numbatape as nt
+from numbatape.engine import kernels
+from numbatape.engine.codegen import kernel_source
+from numbatape.engine.frame import WORD, WORDS
+from numbatape.jit import compiler, linalg, loader
+from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
+from numbatape.ops import OPCODE, OPS
+from tests.numba_kernels import compiler as numba_compiler
+
+HEAD = "# cells: f64\n"
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e15, 710.0])
+
+
+def linked(source, compile_source):
+    """Return the loaded kernels of a text; each compiler's symbols have a key of their own."""
+    name = compile_source.__module__.replace(".", "_")
+    key = f"{name}_{zlib.crc32(source.encode()):x}"
+    return loader.link(compile_source(linalg.with_wrappers(source), key), key)
+
+
+def both(source):
+    return [linked(source, module.compile_source) for module in (compiler, numba_compiler)]
+
+
+def assert_same_bits(got, want):
+    """Equal bit by bit, but for the sign and payload of NaN, which no operation defines."""
+    for x, y in zip(got, want, strict=True):
+        numbers = ~np.isnan(y)
+        np.testing.assert_array_equal(np.isnan(x), ~numbers)
+        bits = np.uint64 if x.itemsize == 8 else np.uint32
+        np.testing.assert_array_equal(x.view(bits)[numbers], y.view(bits)[numbers])
+
+
+# ---- outside of the language
+
+
+OUTSIDE = {
+    "x ** 2": "Pow",
+    "x @ 2": "MatMult",
+    "[1, 2]": "List",
+    "q": "a name that no line above gives a value",
+    "unknown(x)": "a function that the kernel language has not",
+    "math.gamma(x)": "a function of `math` that the kernel language has not",
+    "math.exp(x, x)": "takes 1 arguments",
+    "min(x)": "takes 2 arguments",
+    "v[0.5]": "float where int is needed",
+    "t[0]": "no cell array has this name",
+    "x is 1": "no comparison Is",
+    "(x for x in v)": "GeneratorExp",
+    "'text'": "a constant is a number",
+    "lambda: 1": "Lambda",
+    "one(x, x)": "called with 2 arguments",
+    "again(x)": "a function that calls itself",
+    "sc_no_such(x)": "a function that scipy.special has not",
+}
+MODULE = """
+def one(x):
+    return x
+
+
+def again(x):
+    return again(x)
+
+
+def run(w, pc):
+    v = w[0]
+    x = 1.0
+    v[0] = {}
+    return 0
+"""
+
+
+@pytest.mark.parametrize("expression", OUTSIDE)
+def test_expressions_outside_of_the_language(expression):
+    with pytest.raises(OutsideOfKernelLanguage) as caught:
+        lower(HEAD + MODULE.format(expression), "k")
+    assert OUTSIDE[expression] in str(caught.value)
+    assert "line " in str(caught.value)
+
+
+STATEMENTS = {
+    "for i in v:\n        pass": "over range",
+    "for i in range(0, 3, pc):\n        pass": "a step is a number",
+    "for i in range(3):\n        pass\n    else:\n        pass": "no else",
+    "x = y = 1": "one target",
+    "x, y = v": "as many expressions",
+    "x: int = 1": "AnnAssign",
+    "import math": "Import",
+    "assert pc": "Assert",
+    "del v": "Delete",
+    "with v:\n        pass": "With",
+    "return": "everywhere, or nowhere",
+    "pc": "nobody uses",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements_outside_of_the_language(statement):
+    with pytest.raises(OutsideOfKernelLanguage, match="line 4 of a kernel") as caught:
+        lower(f"{HEAD}def run(w, pc):\n    v = w[0]\n    {statement}\n    return 0\n", "k")
+    assert STATEMENTS[statement] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["import math", "X = 'text'", "X = nothing", "def f(x=1):\n    return x", "class A:\n    pass"]
+)
+def test_modules_outside_of_the_language(text):
+    with pytest.raises(OutsideOfKernelLanguage, match="line 2"):
+        lower(HEAD + text + "\n", "k")
+
+
+def test_a_function_without_a_result_at_its_end():
+    with pytest.raises(OutsideOfKernelLanguage, match="without a result"):
+        lower(HEAD + "def run(w, pc):\n    if pc == 1:\n        return 2\n", "k")
+
+
+# ---- the same bits as Numba's
+
+INTEGERS = """# cells: f64
+def run(w, pc):
+    a_q = w[0]
+    z_q = w[1]
+    for i in range(w[2]):
+        x = a_q[2 * i]
+        y = a_q[2 * i + 1]
+        z_q[16 * i] = x // y
+        z_q[16 * i + 1] = x % y
+        z_q[16 * i + 2] = x // 4
+        z_q[16 * i + 3] = x % 7
+        z_q[16 * i + 4] = (x & 15) << 3 | (y ^ x)
+        z_q[16 * i + 5] = x >> 2
+        z_q[16 * i + 6] = min(x, y, 3)
+        z_q[16 * i + 7] = max(x, y)
+        z_q[16 * i + 8] = abs(x)
+        z_q[16 * i + 9] = (x < y) + (x == y) + (x != 3 < y)
+        z_q[16 * i + 10] = 1 if x and not y or x > 3 else -x
+        k = 5
+        total = 0
+        for j in range(k):
+            k = 0
+            total += j
+            if j > x:
+                break
+        z_q[16 * i + 11] = total
+        for j in range(6, -3, -2):
+            if j == y:
+                continue
+            total = total * 3 + j
+        z_q[16 * i + 12] = total
+        while True:
+            total -= 7
+            if total < 0:
+                break
+        z_q[16 * i + 13] = total
+        x, y = y, x
+        z_q[16 * i + 14] = x - 2 * y
+    return pc
+"""
+
+REALS = """# cells: f64
+LARGE = float("inf")
+
+
+def widened(x):
+    y = 0
+    if x > 1.0:
+        y = x
+    return y
+
+
+def quiet(v, n):
+    v[n] = -v[n]
+
+
+def run(w, pc):
+    v = w[0]
+    dg = w[1]
+    for i in range(w[2]):
+        x = v[2 * i]
+        y = v[2 * i + 1]
+        o = 24 * i
+        dg[o] = x % y
+        dg[o + 1] = x // y
+        dg[o + 2] = min(x, y)
+        dg[o + 3] = max(x, y, 1)
+        dg[o + 4] = x if x < y else 0
+        dg[o + 5] = (x <= y) + 2.0 * (x == x) + 4.0 * (x != y) + 8.0 * (0.0 < x < LARGE)
+        dg[o + 6] = widened(x) - math.fabs(y)
+        dg[o + 7] = math.copysign(math.sqrt(abs(x)), y)
+        dg[o + 8] = math.pow(x, y)
+        dg[o + 9] = math.pow(2.0, y) + math.pow(10.0, x)
+        dg[o + 10] = math.exp(x) * math.log(y) + math.sin(x) * math.cos(x)
+        dg[o + 11] = math.log1p(x) + math.expm1(y) - math.tanh(x)
+        dg[o + 12] = math.floor(min(max(x, -1e9), 1e9)) if x == x else math.pi
+        dg[o + 13] = int(y) if math.fabs(y) < 1e9 else 1 / y
+        dg[o + 14] = x * y + x / y - 3
+        dg[o + 15] = 7 / pc + (1 if x and y else float(pc))
+        dg[o + 16] = math.erf(x) + math.atan2(x, y)
+        quiet(dg, o + 16)
+    dg[w[3]] = lane_sum(v, 0, w[2])
+    dg[w[3] + 1] = lane_dot(v, 0, v, 3, w[2])
+    return pc
+"""
+
+
+def test_integers():
+    numbers = [0, 1, -1, 2, 3, -3, 7, -8, 100, 2**40, 2**63 - 1, -(2**63)]
+    pairs = np.array(
+        [pair for pair in itertools.product(numbers, repeat=2) if pair != (-(2**63), -1)], np.int64
+    )
+    results = []
+    for form in both(INTEGERS):
+        out = np.zeros((len(pairs), 16), np.int64)
+        frame = np.array([pairs.ctypes.data, out.ctypes.data, len(pairs)], np.int64)
+        assert form.function("run")(frame.ctypes.data, 5) == 5
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+def test_reals(rng):
+    pairs = np.array(list(itertools.product(EDGES, repeat=2)))
+    pairs = np.concatenate([pairs, rng.normal(size=(100, 2)) * 10.0 ** rng.integers(-4, 4, size=(100, 2))])
+    results = []
+    for form in both(REALS):
+        out = np.zeros(24 * len(pairs) + 2)
+        frame = np.array([pairs.ctypes.data, out.ctypes.data, len(pairs), 24 * len(pairs)], np.int64)
+        assert form.function("run")(frame.ctypes.data, 5) == 5
+        results.append(out)
+    assert_same_bits(*([x] for x in results))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 19, 53])
+@pytest.mark.parametrize("cells", ["f64", "f32"])
+def test_sums_have_their_lanes_in_the_text(n, cells, rng):
+    """The order of additions is that of 16 lanes, 4 lanes, a pair and one, whatever the processor."""
+    body = "    v = w[0]\n    d = w[1]\n    d[0] = lane_sum(v, 0, pc)\n    return 0\n"
+    source = f"# cells: {cells}\ndef run(w, pc):\n{body}"
+    x = rng.normal(size=n + 1).astype(np.float64 if cells == "f64" else np.float32)
+
+    def halved(lanes):
+        while len(lanes) > 1:
+            lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
+        return lanes[0]
+
+    want, first, wide = 0.0, 0, x.astype(np.float64)
+    for width in (16, 4):
+        lanes, start = np.zeros(width), first
+        while n - first >= width:
+            lanes, first = lanes + wide[first : first + width], first + width
+        want += halved(lanes) if first > start else 0.0
+    for width in (2, 1):
+        if n & width:
+            want, first = want + halved(wide[first : first + width]), first + width
+    out = np.zeros(1)
+    frame = np.array([x.ctypes.data, out.ctypes.data], np.int64)
+    linked(source, compiler.compile_source).function("run")(frame.ctypes.data, n)
+    assert out[0] == want
+
+
+# (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
+SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
+STRIDES = [(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (2, 3, 1, 2)]
+OUTER = [[], [(3, 50, 45, 0, 1)], [(3, 70, 45, 1, 0), (2, 35, 20, 7, 1)]]
+
+
+def swept(kernels, direction, rng, n, strides, outer, active):
+    """Return all cells behind a kernel that ran on random cells and edges."""
+    stacks = {}
+    for name, dtype in {"V64": "f8", "V32": "f4", "G64": "f8", "G32": "f4"}.items():
+        cells = rng.normal(size=900)
+        edge = rng.random(900) < 0.3
+        cells[edge] = rng.choice(EDGES, size=edge.sum())
+        with np.errstate(over="ignore"):
+            stacks[name] = cells.astype(dtype)
+    record = np.array([len(outer), n, *strides, 300, *itertools.chain(*outer), 0], np.int32)
+    code = np.array([active << 16, 500, 100, 250, 0], np.int32)
+    frame = np.zeros(len(WORDS), np.int64)
+    for name, array in {"CODE": code, "AUX": record, **stacks}.items():
+        frame[WORD[name]] = array.ctypes.data
+    assert kernels.function(direction)(frame.ctypes.data, 0) == 0
+    return list(stacks.values())
+
+
+@pytest.mark.parametrize("name, family, direction", SAMPLE)
+def test_kernels_of_rows(name, family, direction):
+    """A sample; the whole table takes Numba twenty minutes."""
+    forms = both(kernel_source(OPCODE[name], family, direction))
+    op = OPS[OPCODE[name]]
+    actives = range(1, 1 << op.arity) if direction == "reverse" else [0]
+    cases = itertools.product((0, 1, 5, 13), STRIDES, OUTER, actives)
+    for seed, (n, strides, outer, active) in enumerate(cases):
+        results = [
+            swept(form, direction, np.random.default_rng(seed), n, strides, outer, active) for form in forms
+        ]
+        assert_same_bits(*results)
+
+
+SYSTEM = np.random.default_rng(5).normal(size=(5, 5)) + 5.0 * np.eye(5)
+ARRAYS = {
+    "sum": (np.sum, "forward", SYSTEM.T),
+    "sort": (lambda x: np.sort(x)[3] * x[0], "reverse", SYSTEM[0]),
+    "solve_lower": (lambda x: np.sum(solve_triangular(x, x[0], lower=True)), "reverse", SYSTEM),
+    "cholesky": (lambda x: np.sum(np.linalg.cholesky(x @ x.T)), "reverse", SYSTEM),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_kernels_of_arrays(name):
+    f, direction, x = ARRAYS[name]
+    cache = nt.prepare_gradient_cache(f, x)
+    want = nt.value_and_gradient(cache, x)
+    number = 2 * OPCODE[name]
+    table = kernels.FORWARD if direction == "forward" else kernels.REVERSE
+    assert table[number]  # the function calls it
+    reference = linked(kernel_source(OPCODE[name], 0, direction), numba_compiler.compile_source)
+    own, table[number] = table[number], reference.address[direction]
+    try:
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+    finally:
+        table[number] = own
+    assert value == want[0]
+    assert_same_bits([gradient], [want[1][0]])
