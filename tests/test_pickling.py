@@ -104,11 +104,37 @@ def test_a_lambda_by_value():
     same(nt.value_and_gradient(pickle.loads(pickle.dumps(cache)), X)[1], (np.full(3, 3.0),))
 
 
-def test_verbs():
-    for verb in (nt.grad, nt.hessian, nt.jacobian):
-        made = verb(scalar)
-        same(copy.deepcopy(made)(X), made(X))
+@pytest.mark.parametrize(
+    "verb", [nt.grad, nt.value_and_grad, nt.hessian, nt.jacobian, nt.batch, nt.sparse_hessian]
+)
+def test_verbs(verb):
+    made = verb(scalar)
+    points = np.stack([X, 2 * X]) if verb is nt.batch else X
+    again = pickle.loads(pickle.dumps(made))
+    assert repr(again) == repr(made) and again.__name__ == "scalar"
+    results = [function(points) for function in (made, again, copy.copy(made), copy.deepcopy(made))]
+    for result in results[1:]:
+        dense = [r.toarray() if hasattr(r, "toarray") else r for r in (result, results[0])]
+        same(*dense)
+
+
+def test_options_of_verbs_travel_along():
     made = nt.jacobian(vector, mode="reverse", static_argnames="k")
     again = pickle.loads(pickle.dumps(made))
-    assert repr(again) == repr(made)
+    assert repr(again) == repr(made) == "<jacobian of vector: reverse>"
     same(again(X, 2.0), made(X, 2.0))
+    both = pickle.loads(pickle.dumps(nt.value_and_grad(scalar, argnums=(0,))))
+    assert isinstance(both(X)[1], tuple)
+
+
+def test_a_verb_of_a_lambda():
+    pytest.importorskip("cloudpickle")
+    scale = 3.0
+    same(pickle.loads(pickle.dumps(nt.grad(lambda x: np.sum(x) * scale)))(X), np.full(3, 3.0))
+
+
+def test_a_verb_is_a_method_where_a_function_would_be():
+    class Holder:
+        gradient = nt.grad(lambda self, x: np.sum(x**2), argnums=1)
+
+    same(Holder().gradient(X), 2 * X)

@@ -98,7 +98,7 @@ class GradientCache(PreparedCache):
         if args_to_zero is None:
             args_to_zero = (True,) * flat.count
         require_switches(args_to_zero, flat.count, self._program.config)
-        left = []
+        left: list = []
         rows = zip(gradient_leaves(flat, self._space), flat.specs, flat.leaves, strict=True)
         for view, spec, leaf in rows:
             if spec.kind == "static":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 
@@ -27,6 +26,7 @@ from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
 from . import inner_batch
 from .calls import bare_arguments, dispatch, with_statics
+from .made import made_by
 
 
 def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
@@ -74,10 +74,15 @@ def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
     array([[2., 1.],
            [1., 0.]])
     """
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(batch, f, _batch, in_axes=in_axes, **statics)
+
+
+def _batch(f, in_axes, static_argnums, static_argnames):
+    """Return what serves ``batch(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
 
-    @functools.wraps(f)
     def call(*args):
         args = with_statics(f, args, static_argnums, static_argnames)
         axes = _axes(in_axes, args)

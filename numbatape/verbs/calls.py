@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -19,8 +18,8 @@ from ..trace.integers import TracedInteger
 from ..trace.trace import current, failing
 
 
-def one_shot(f, idle: list[Caller], general: Callable) -> Callable:
-    """Return what a verb returns: a function that tries an idle caller's steady call, then the general one.
+def one_shot(idle: list[Caller], general: Callable) -> Callable:
+    """Return what serves a verb's calls: it tries an idle caller's steady call, then the general one.
 
     Parameters
     ----------
@@ -30,7 +29,6 @@ def one_shot(f, idle: list[Caller], general: Callable) -> Callable:
         Called as ``general(args, kwargs)``.
     """
 
-    @functools.wraps(f)
     def call(*args, **kwargs):
         if idle and current() is None:  # inside of a trace an argument may be traced
             try:

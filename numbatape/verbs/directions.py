@@ -17,6 +17,7 @@ from ..trace.complex.array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
+from .made import made_by
 
 
 def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
@@ -90,7 +91,7 @@ def _jvp_verb(f):
             (primals, tangents), outer, lambda: inner.jvp(target, tuple(map(bare, primals)), tangents)
         )
 
-    return one_shot(f, shelf.idle(("jvp",)), general)
+    return one_shot(shelf.idle(("jvp",)), general)
 
 
 def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=None):
@@ -121,11 +122,11 @@ def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=Non
     >>> float(nt.derivative(nt.derivative(lambda t: t**3))(2.0))
     12.0
     """
-    key = (holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("derivative", *key), lambda: _derivative_verb(f, *key))
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(derivative, f, _derivative, holomorphic=holomorphic, **statics)
 
 
-def _derivative_verb(f, holomorphic: bool, static_argnums, static_argnames):
+def _derivative(f, holomorphic: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
@@ -163,7 +164,7 @@ def _derivative_verb(f, holomorphic: bool, static_argnums, static_argnames):
             trees, outer, lambda: inner.derivative(target, x, tuple(constants), kwargs, holomorphic)
         )
 
-    return one_shot(f, shelf.idle(what), general)
+    return one_shot(shelf.idle(what), general)
 
 
 def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
@@ -191,11 +192,11 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     >>> nt.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
     array([6., 0.])
     """
-    key = (argnums, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("hvp", *key), lambda: _hvp_verb(f, *key))
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(hvp, f, _hvp, argnums=argnums, **statics)
 
 
-def _hvp_verb(f, argnums, static_argnums, static_argnames):
+def _hvp(f, argnums, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
@@ -234,4 +235,4 @@ def _hvp_verb(f, argnums, static_argnums, static_argnames):
 
         return dispatch((args, kwargs, v), outer, nested)
 
-    return one_shot(f, shelf.idle(what), general)
+    return one_shot(shelf.idle(what), general)

@@ -31,6 +31,7 @@ from ..trace.primitives import stop_gradient as _stop_traced
 from ..trace.trace import current
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
+from .made import made_by
 
 
 def value_and_grad(
@@ -68,12 +69,28 @@ def value_and_grad(
     >>> nt.value_and_grad(lambda x, y: np.sum(x * y), argnums=(0, 1))(np.ones(2), np.arange(2.0))
     (np.float64(1.0), (array([0., 1.]), array([1., 1.])))
     """
-    key = ("value_and_grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(key, lambda: _gradient_verb(f, *key))
+    return made_by(
+        value_and_grad,
+        f,
+        _value_and_grad,
+        argnums=argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+    )
 
 
-def _gradient_verb(f, kind: str, argnums, has_aux, holomorphic, static_argnums, static_argnames):
-    """Return ``value_and_grad(f, ...)`` or ``grad(f, ...)``."""
+def _value_and_grad(f, *options):
+    return _gradient(f, True, *options)
+
+
+def _grad(f, *options):
+    return _gradient(f, False, *options)
+
+
+def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums, static_argnames):
+    """Return what serves ``value_and_grad(f, ...)`` or ``grad(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
@@ -81,8 +98,7 @@ def _gradient_verb(f, kind: str, argnums, has_aux, holomorphic, static_argnums, 
     if holomorphic:
         scalar = _complex_of_two if has_aux else complex_output
     single = isinstance(argnums, (int, np.integer))
-    with_value = kind == "value_and_grad"
-    what = (kind, str(argnums), has_aux, holomorphic)
+    what = ("gradient", with_value, str(argnums), has_aux, holomorphic)
     idle = shelf.idle(what)
 
     def arranged(value, grads):
@@ -125,7 +141,7 @@ def _gradient_verb(f, kind: str, argnums, has_aux, holomorphic, static_argnums, 
 
         return dispatch((args, kwargs), outer, nested)
 
-    return one_shot(f, idle, general)
+    return one_shot(idle, general)
 
 
 def _complex_of_two(recording):
@@ -157,8 +173,16 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
     >>> nt.grad(lambda x, kind: getattr(np, kind)(x), static_argnums=1)(0.0, "sin")
     np.float64(1.0)
     """
-    key = ("grad", argnums, has_aux, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(key, lambda: _gradient_verb(f, *key))
+    return made_by(
+        grad,
+        f,
+        _grad,
+        argnums=argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+    )
 
 
 def vjp(f, *primals, static_argnums=None, static_argnames=None):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,41 +11,20 @@ from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.hessian import blocks, full_hessian, hessian_outs
 from ..caches.registry import Caller, shelf_of
-from ..caches.shipping import Shipped
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .made import MadeFunction, made_by
 
 
-class JacobianFunction:
-    """What `jacobian` returns: a function whose ``repr`` says which mode "auto" took."""
+class JacobianFunction(MadeFunction):
+    """What `jacobian` returns: its ``repr`` says which mode "auto" took in the last call."""
 
-    __wrapped__: Callable
+    __slots__ = ()
 
-    def __init__(self, f, call, options: tuple):
-        functools.update_wrapper(self, f)
-        self._call, self._options = call, options
-        self._mode = options[1]
-        self.taken: str | None = None  # in the last call
-
-    def __call__(self, *args, **kwargs):
-        return self._call(*args, **kwargs)
-
-    def __reduce__(self):
-        return _jacobian_again, (Shipped(self.__wrapped__), *self._options)
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __repr__(self) -> str:
-        name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
-        how = f"auto, {self.taken or 'not called yet'}" if self._mode == "auto" else self._mode
-        return f"<jacobian of {name}: {how}>"
-
-
-def _jacobian_again(shipped: Shipped, argnums, mode, holomorphic, static_argnums, static_argnames):
-    names = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return jacobian(shipped.function, argnums, mode, holomorphic, **names)
+    def _how(self) -> str:
+        mode, serve = self._options["mode"], cast(Any, self.__call__)
+        return f": auto, {serve.taken or 'not called yet'}" if mode == "auto" else f": {mode}"
 
 
 def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=None, static_argnames=None):
@@ -87,11 +65,12 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
     """
     if mode not in dense.MODES:
         raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
-    key = (argnums, mode, holomorphic, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("jacobian", *key), lambda: _jacobian_verb(f, *key))
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options = {"argnums": argnums, "mode": mode, "holomorphic": holomorphic, **statics}
+    return made_by(jacobian, f, _jacobian, JacobianFunction, **options)
 
 
-def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, static_argnames):
+def _jacobian(f, argnums, mode: str, holomorphic: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
@@ -108,7 +87,7 @@ def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, sta
                 if mode != "forward":
                     primal = shelf.evaluator(caller, target, flat).forward(flat)
                     direction = dense.choose(mode, flat, primal)
-                found.taken = direction
+                serve.taken = direction
                 if direction == "forward":
                     derived = shelf.derived(caller, target, flat, pushforward(False), lanes=True)
                     _, assembled = dense.forward(derived, flat, None)
@@ -126,9 +105,9 @@ def _jacobian_verb(f, argnums, mode: str, holomorphic: bool, static_argnums, sta
 
         return dispatch((args, kwargs), outer, nested)
 
-    options = argnums, mode, holomorphic, static_argnums, static_argnames
-    found = JacobianFunction(f, one_shot(f, shelf.idle(what), general), options)
-    return found
+    serve: Any = one_shot(shelf.idle(what), general)
+    serve.taken = None
+    return serve
 
 
 def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
@@ -162,11 +141,11 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
     array([[1250., -480.],
            [-480.,  200.]])
     """
-    key = (argnums, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("hessian", *key), lambda: _hessian_verb(f, *key))
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(hessian, f, _hessian, argnums=argnums, **statics)
 
 
-def _hessian_verb(f, argnums, static_argnums, static_argnames):
+def _hessian(f, argnums, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
@@ -194,4 +173,4 @@ def _hessian_verb(f, argnums, static_argnums, static_argnames):
 
         return dispatch((args, kwargs), outer, nested)
 
-    return one_shot(f, shelf.idle(what), general)
+    return one_shot(shelf.idle(what), general)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import scipy.sparse
 
 from ..caches.arguments import Flattened, as_constant, require_floats
@@ -17,6 +15,7 @@ from ..caches.sparse import output_pattern, prepare_sparse_hessian_cache, prepar
 from ..sparse.pattern import hessian_pattern
 from . import inner_sparse
 from .calls import bare_arguments, dispatch, with_statics
+from .made import made_by
 
 
 def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:
@@ -79,7 +78,6 @@ def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run, inner):
     target = python_function(f)
     shelf = shelf_of(target)
 
-    @functools.wraps(f)
     def call(x, *constants):
         args = with_statics(f, (x, *constants), static_argnums, static_argnames)
         args = (args[0], *map(as_constant, args[1:]))
@@ -124,9 +122,13 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
     array([[-1.,  1.,  0.],
            [ 0., -1.,  1.]])
     """
-    statics = static_argnums, static_argnames
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(sparse_jacobian, f, _sparse_jacobian, pattern=pattern, **statics)
+
+
+def _sparse_jacobian(f, *options):
     run = lambda cache, args: cache.jacobian(args)[1]  # noqa: E731
-    return _one_shot(f, prepare_sparse_jacobian_cache, pattern, *statics, run, inner_sparse.jacobian)
+    return _one_shot(f, prepare_sparse_jacobian_cache, *options, run, inner_sparse.jacobian)
 
 
 def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None):
@@ -152,6 +154,10 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
     >>> nt.sparse_hessian(lambda x: np.sum(x**4))(np.arange(3.0)).data
     array([ 0., 12., 48.])
     """
-    statics = static_argnums, static_argnames
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(sparse_hessian, f, _sparse_hessian, pattern=pattern, **statics)
+
+
+def _sparse_hessian(f, *options):
     run = lambda cache, args: cache.hessian(args)[2]  # noqa: E731
-    return _one_shot(f, prepare_sparse_hessian_cache, pattern, *statics, run, inner_sparse.hessian)
+    return _one_shot(f, prepare_sparse_hessian_cache, *options, run, inner_sparse.hessian)
