@@ -132,15 +132,15 @@ def kernel_info() -> dict:
     Returns
     -------
     dict
-        ``cache_dir`` (str), ``kernels`` (names in the cache), ``compiled`` (names compiled by
-        this process), ``origins`` (name of each kernel that this process has loaded → "cache" or "compiled"),
-        ``cpu`` (str).
+        ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
+        (names compiled by this process), ``origins`` (name of each kernel that this process has loaded →
+        "cache" or "compiled"), ``cpu`` (str).
 
     Examples
     --------
     >>> import numbatape as nt
     >>> sorted(nt.kernel_info())
-    ['cache_dir', 'compiled', 'cpu', 'kernels', 'origins']
+    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'origins']
     """
     import llvmlite.binding as llvm
 
@@ -149,6 +149,7 @@ def kernel_info() -> dict:
         "cache_dir": str(store.cache_directory()),
         "kernels": store.stored(),
         "compiled": [name for name, origin in _origins.items() if origin == "compiled"],
+        "bytes": store.size(),
         "origins": dict(_origins),
         "cpu": cpu,
     }

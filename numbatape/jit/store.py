@@ -83,7 +83,7 @@ def _machine() -> str:
 
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__).parent
-    files = [here / "compiler.py", *sorted((here / "lowering").glob("*.py"))]
+    files = [here / "compiler.py", here / "machine.py", *sorted((here / "lowering").glob("*.py"))]
     own = "".join(path.read_text() for path in files)
     version = ".".join(map(str, llvm.llvm_version_info))
     return "\n".join([version, llvm.get_host_cpu_name(), features, llvm.get_process_triple(), own])
@@ -198,3 +198,8 @@ def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> No
 def stored() -> list[str]:
     """Return the names of the kernels in the cache directory."""
     return sorted(path.stem.rsplit("-", 1)[0] for path in cache_directory().glob("*.nto"))
+
+
+def size() -> int:
+    """Return the bytes of all files in the cache directory."""
+    return sum(path.lstat().st_size for path in cache_directory().glob("*") if not path.is_dir())

@@ -30,10 +30,12 @@ def info(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         "cpu": str(kernels["cpu"]),
         "cache_dir": str(kernels["cache_dir"]),
         "kernels": compiled,
+        "kernel_bytes": int(kernels["bytes"]),
     }
     lines = [f"{name:<12}{version}" for name, version in versions.items()]
     lines += [f"{key:<12}{summary[key]}" for key in ("platform", "cpu", "cache_dir")]
-    lines.append(f"{'kernels':<12}{', '.join(compiled) or 'none compiled yet'}")
+    size = f"{len(compiled)} kernels, {summary['kernel_bytes'] / 1e6:.1f} MB: "
+    lines.append(f"{'kernels':<12}{size + ', '.join(compiled) if compiled else 'none compiled yet'}")
     return summary, "\n".join(lines), 0
 
 
@@ -42,5 +44,8 @@ def warmup(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     started = time.perf_counter()
     kernels = [str(kernel) for kernel in nt.warmup()]
     seconds = time.perf_counter() - started
-    summary = {"command": "warmup", "kernels": kernels, "seconds": seconds}
-    return summary, f"{len(kernels)} kernels ready in {seconds:.1f} s: {', '.join(kernels)}", 0
+    origins = nt.kernel_info()["origins"]
+    compiled = sum(origin == "compiled" for origin in origins.values())
+    summary = {"command": "warmup", "kernels": kernels, "seconds": seconds, "compiled": compiled}
+    came = f"{compiled} compiled now, {len(origins) - compiled} from the cache"
+    return summary, f"{len(kernels)} kernels ready in {seconds:.1f} s ({came}): {', '.join(kernels)}", 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import numbatape as nt
 from numbatape.logdensity import evaluate, logp, parts
 from numbatape.logdensity.cli import main
 
@@ -301,8 +302,18 @@ def test_info(capsys):
     assert code == 0
     assert summary["versions"]["numpy"] == np.__version__
     assert summary["cache_dir"] and summary["cpu"]
+    assert summary["kernel_bytes"] > 0
     assert main(["info"]) == 0
     assert "cache_dir" in capsys.readouterr().out
+
+
+def test_warmup_says_where_kernels_came_from(capsys, monkeypatch):
+    monkeypatch.setattr(nt, "warmup", lambda: ["sweeps"])  # all of them take minutes
+    monkeypatch.setattr(nt, "kernel_info", lambda: {"origins": {"a": "cache", "b": "compiled", "c": "cache"}})
+    code, summary, _ = run_json(capsys, "warmup")
+    assert (code, summary["kernels"], summary["compiled"]) == (0, ["sweeps"], 1)
+    assert main(["warmup"]) == 0
+    assert "1 compiled now, 2 from the cache" in capsys.readouterr().out
 
 
 def test_python_dash_m(tmp_path):
