@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from ..errors import ArityError, SpecError
@@ -40,10 +38,9 @@ class DerivativeCache(PreparedCache):
         self._wide = Derived(function, config, transform, lanes=True)
         self._pushing = Front(self._turn, self._push_apart)
         self._differentiating = Front(self._turn, self._general)
-        self._slope = Front(self._turn, self._gradient)
-        # `value_and_gradient` asks for ``_front.call``, here as of a gradient cache.
-        owned = Owned(lambda *args: self._slope.call(*args))
-        self._front = SimpleNamespace(call=owned) if config.reuse_buffers else self._slope
+        self._slope = Front(self._turn, self._gradient, None if config.reuse_buffers else self)
+        if config.reuse_buffers:
+            self.call = Owned(lambda *args: self._slope.call(*args))
 
     def _share(self, other) -> None:
         other._plain, other._wide = self._plain.clone(), self._wide.clone()

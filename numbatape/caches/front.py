@@ -28,6 +28,9 @@ class Front:
     general
         The general call, which takes the same arguments, and its turn itself; None where the caller makes it
         on `REFUSED`.
+    owner
+        An object whose attribute ``call`` is always this one's: to look up one attribute instead of two saves
+        20 ns of 600.
 
     Attributes
     ----------
@@ -37,10 +40,13 @@ class Front:
         Whether ``call`` takes keyword arguments.
     """
 
-    def __init__(self, turn: Turn, general: Callable | None = None):
+    def __init__(self, turn: Turn, general: Callable | None = None, owner=None):
         self._turn = turn
         self._general = general
+        self._owner = owner
         self.call: Callable = refuse if general is None else general
+        if owner is not None:
+            owner.call = self.call
         self.keywords = False
         self._tables: dict[Any, SteadyCalls] = {}
         self._seen: set = set()
@@ -133,6 +139,8 @@ class Front:
 
     def _install(self, call: Callable, keywords: bool = False) -> None:
         self.call, self.keywords = call, keywords
+        if self._owner is not None:
+            self._owner.call = call
 
 
 def _is_leaf(role) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..errors import ShapeError
@@ -31,15 +33,12 @@ class GradientCache(PreparedCache):
     A cache belongs to one thread at a time: give each its `clone`.
     """
 
+    call: Callable  # serves the next call
+
     def _ready(self) -> None:
         scalar_output(self._space.variant.recording)
-        self._front = Front(self._turn, self._general)
+        self._front = Front(self._turn, self._general, self)
         self._vector: np.ndarray | None = None  # the flat gradient, with `reuse_buffers`
-
-    @property
-    def call(self):
-        """Serves the next call."""
-        return self._front.call
 
     @one_at_a_time
     def _general(self, *args):
@@ -226,7 +225,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     """
     if args_to_zero is None and out is None:
         try:
-            call = cache._front.call
+            call = cache.call
         except AttributeError:
             raise _wrong_kind(cache) from None
         if not args and x is not _MISSING:
@@ -235,7 +234,7 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     if isinstance(cache, DerivativeCache):
         if args_to_zero is not None and not all(args_to_zero):
             raise ValueError("args_to_zero=False: forward mode adds nothing up; use prepare_gradient_cache")
-        value, grads = cache._front.call(*(() if x is _MISSING else (x, *args)))
+        value, grads = cache.call(*(() if x is _MISSING else (x, *args)))
         return value, grads if out is None else write_into(out, grads, "argument")
     if not isinstance(cache, GradientCache):
         raise _wrong_kind(cache)

@@ -64,6 +64,9 @@ class Entry:
         rebound: Callable | None,
         turn: Turn,
     ):
+        if form == jit.steady.PAIR and all(out.kind == jit.steady.FIXED for out in outs[1:]):
+            others = tuple(out.source for out in outs[1:])  # made once, in place of one in each call
+            outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
         self.owner: SteadyCalls | None = None

@@ -25,7 +25,7 @@ def steady(*args, function=cube, **choices):
 
 
 def is_builtin(cache):
-    return type(cache._front.call) is type(len)
+    return type(cache.call) is type(len)
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +124,7 @@ def test_nothing_leaks():
             sys.getrefcount(X),
             sys.getrefcount(np.ndarray),
             sys.getrefcount(None),
-            sys.getrefcount(cache._front.call),
+            sys.getrefcount(cache.call),
         )
 
     run(100)
