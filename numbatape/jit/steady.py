@@ -188,7 +188,7 @@ class _Text:
         builder.store(w["taken"], self.turn)
         number, end = self.count_to(count)
         leaf, row = builder.load(builder.gep(arguments, [number])), self.fields(rows, number, ROW)
-        # A leaf that does not fit leaves those before it in their cells, which the next call writes to anyway.
+        # A leaf that does not fit leaves those before it in their cells: the next call writes to all of them.
         self.check(leaf, row, w)
         self.copy_in(leaf, row)
         end()
