@@ -181,7 +181,7 @@ def warmup(dtypes=("f64",)) -> list[str]:
     >>> "sweeps" in names
     True
     """
-    from .verifier import plan_functions
+    from .verify_plan import plan_functions
 
     sweeps()
     plan_functions()

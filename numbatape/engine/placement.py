@@ -15,9 +15,28 @@ import numpy as np
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.tape import ACTIVE, FAMILIES, GUARD, LEVELS, NONE, POOLS, VARYING
-from .verifier import storage_sizes
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
+
+
+def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the values of size codes."""
+    if not len(sizes):
+        return codes.astype(np.int64)
+    return np.where(codes < 0, sizes[np.where(codes < 0, -codes - 1, 0)], codes)
+
+
+def storage_sizes(tape: Tape, sizes: np.ndarray) -> np.ndarray:
+    """Return the cells of each storage."""
+    return evaluated(tape.storages["size"], sizes)
+
+
+def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
+    """Return (first cell, end, family, level) of each storage, as the kernels read it."""
+    table = np.empty((len(bases), 4), np.int64)
+    table[:, 0], table[:, 1] = bases, bases + storage_sizes(tape, sizes)
+    table[:, 2], table[:, 3] = tape.storages["family"], tape.storages["level"]
+    return table
 
 
 def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:

@@ -11,18 +11,11 @@ from ..tape import Tape
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .placement import place_storages
+from .placement import evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
-from .verifier import (
-    check_tape,
-    evaluated,
-    failure,
-    op_info,
-    plan_functions,
-    storage_table,
-    verify,
-)
+from .verifier import check_tape, failure, op_info
+from .verify_plan import plan_functions, verify
 
 LIMIT = names.LIMIT
 

@@ -169,7 +169,8 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
             innermost, *outer = loop.axes or [[1, 0, 0, 0, 0]]
             start = [len(outer), *innermost, c]
         records += start + [number for axis in outer for number in axis]
-    return np.array(code, np.int32), np.array(records, np.int32)
+    # An operand without cells may be said to begin anywhere: cut to a word, as in the plan itself.
+    return tuple(np.array(words, np.int64).astype(np.int32) for words in (code, records))
 
 
 def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):

@@ -1,38 +1,30 @@
-"""What must hold before anything runs: checked on the tape with NumPy, on the plan by a kernel.
+"""What must hold of a tape before anything is made of it; of its plan, `verify_plan` proves the rest.
 
-A tape that passes `check_tape` keeps these rules, on which `verify_kernels` builds its proof:
+A tape that passes `check_tape` keeps these rules, on which the proof is built:
 
 * every number refers to something, and operands have the dimensions that their op wants;
 * the scratch of an array op is a storage that nothing else touches: LU pivots and permutations are
   kept there between the sweeps, and kernels follow them unchecked;
 * positions (the index operand of a gather, the table of a Fourier transform) are not written after they
   were checked by the kernel: the reverse sweep reads them again;
-* the number of a call is a literal that nothing writes to, of a rule that is there and of that dtype;
-* inputs and outputs are contiguous: they are copied and seeded as one run of cells.
+* the number of a call is a literal that nothing writes to, of a rule that is there and of that dtype.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
-from pathlib import Path
-from typing import TYPE_CHECKING
+import itertools
 
 import numpy as np
 
-from .. import jit
 from ..errors import VerificationError
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
-from ..tape.tape import FAMILIES, GUARD, LEVELS, NONE, POOLS
+from ..tape.tape import FAMILIES, GUARD, INSTRUCTION, LEVELS, NONE, POOLS, STORAGE, VALUE
 from . import plan_kernels as names
-from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .vectors import first_opcodes
-
-if TYPE_CHECKING:
-    from .plan import Plan
 
 REASONS = (
     "",
@@ -43,7 +35,6 @@ REASONS = (
     "the instruction's record is damaged",
     "an operand has another dtype",
 )
-PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 OPERANDS = ("out", "a", "b", "c")
 MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
@@ -75,45 +66,12 @@ def op_info(values: str = "fast") -> np.ndarray:
     return table
 
 
-@functools.cache
-def plan_functions():
-    """Return the kernels ``derive`` and ``verify``."""
-    here = Path(__file__).parent
-    texts = [(here / name).read_text() for name in ("plan_kernels.py", "verify_kernels.py")]
-    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
-    kernels = jit.load("plan", "# cells: f64\n" + "\n".join(texts))
-    return kernels.function("derive"), kernels.function("verify")
-
-
-def evaluated(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the values of size codes."""
-    if not len(sizes):
-        return codes.astype(np.int64)
-    return np.where(codes < 0, sizes[np.where(codes < 0, -codes - 1, 0)], codes)
-
-
-def storage_sizes(tape: Tape, sizes: np.ndarray) -> np.ndarray:
-    """Return the cells of each storage."""
-    return evaluated(tape.storages["size"], sizes)
-
-
-def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
-    """Return (first cell, end, family, level) of each storage, as the kernels read it."""
-    table = np.empty((len(bases), 4), np.int64)
-    table[:, 0], table[:, 1] = bases, bases + storage_sizes(tape, sizes)
-    table[:, 2], table[:, 3] = tape.storages["family"], tape.storages["level"]
-    return table
-
-
 def failure(tape: Tape, instruction: int, reason: int | str) -> VerificationError:
     """Return the error that names an instruction, its source line and the reason."""
     line = tape.line_of(instruction)
     where = f" ({line})" if line else ""
     text = reason if isinstance(reason, str) else REASONS[reason]
     return VerificationError(f"instruction {instruction}, {tape.name_of(instruction)}{where}: {text}")
-
-
-# ---- the tape
 
 
 @functools.cache
@@ -141,6 +99,7 @@ def check_tape(tape: Tape) -> None:
 
 
 def _check_tables(tape: Tape) -> None:
+    _check_numbers(tape)
     values, expressions = tape.values, len(tape.sizes.rows)
     for field, count in (("storage", len(tape.storages)), ("layout", len(tape.layouts))):
         if ((values[field] < 0) | (values[field] >= count)).any():
@@ -152,7 +111,8 @@ def _check_tables(tape: Tape) -> None:
     if any(len(layout.dims) > MOST_DIMENSIONS for layout in tape.layouts):
         raise VerificationError("a layout has too many dimensions")
     slots = np.array([code for slot in tape.inputs for code in slot.dims], np.int64)
-    codes = (values["offset"], tape.storages["size"], slots, *tape.layout_tables[1:])
+    guards = np.array([code for guard in tape.sizes.guards for code in (guard.left, guard.right)], np.int64)
+    codes = (values["offset"], tape.storages["size"], slots, guards, *tape.layout_tables[1:])
     if any((array < -expressions).any() for array in codes):
         raise VerificationError("a size refers to an expression that is not there")
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
@@ -160,8 +120,34 @@ def _check_tables(tape: Tape) -> None:
         raise VerificationError("an input or output is no value of this tape")
     if len(tape.positions) != len(tape) or (tape.positions >= len(tape.lines)).any():
         raise VerificationError("an instruction's source line is out of range")
+    if any(guard.position >= len(tape.lines) for guard in tape.guards):
+        raise VerificationError("a guard's source line is out of range")
     if any(not 0 <= item.storage < len(tape.storages) for item in tape.literals):
         raise VerificationError("a literal's storage is out of range")
+
+
+def _check_numbers(tape: Tape) -> None:
+    """Check that what the tables are made of fits their words: all that follows computes with these.
+
+    What is a number in Python has no bounds of its own, so that an array of 32-bit words made of it would
+    raise an `OverflowError`, and a sum in 64 bits come out negative.
+    """
+    for name, dtype in (("code", INSTRUCTION), ("values", VALUE), ("storages", STORAGE)):
+        array = getattr(tape, name)
+        if array.dtype != dtype or array.ndim != 1:
+            raise VerificationError(f"the tape's table {name} is made of other words")
+    codes = itertools.chain(
+        *(slot.dims for slot in tape.inputs),
+        *((*layout.dims, *layout.strides) for layout in tape.layouts),
+        *((guard.left, guard.right) for guard in tape.sizes.guards),
+    )
+    if any(abs(code) > names.LIMIT for code in codes):
+        raise VerificationError("a dimension or stride: more cells than 32-bit offsets can address")
+    for item in tape.literals:
+        if item.data.ndim != 1 or item.data.dtype.kind not in "biuf":
+            raise VerificationError("a literal is no row of real numbers")
+        if not 0 <= item.offset <= names.LIMIT:
+            raise VerificationError("a literal reaches outside of its storage")
 
 
 def _check_instructions(tape: Tape) -> None:
@@ -274,113 +260,3 @@ def _groups(tape: Tape) -> np.ndarray:
     return np.unique(
         np.where(storage < len(POOLS), storage << 32 | offset, storage << 32), return_inverse=True
     )[1]
-
-
-# ---- the plan
-
-
-def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
-    """Prove that every instruction stays inside the storages that the tape gives it.
-
-    Raises
-    ------
-    VerificationError
-        Names the instruction and the reason.
-    """
-    tape = plan.tape
-    code, aux = np.ascontiguousarray(plan.code), np.ascontiguousarray(plan.aux)
-    rows = np.ascontiguousarray(tape.code).view(np.int32)
-    values = np.ascontiguousarray(tape.values).view(np.int32)
-    if storages is None:
-        storages = storage_table(tape, plan.sizes, plan.bases)
-    w = np.zeros(32, np.int64)
-    words = {
-        names.TAPE: rows,
-        names.VALUES: values,
-        names.SIZE_VALUES: plan.sizes,
-        names.STORAGES: storages,
-        names.OP_INFO: op_info(plan.values),
-        names.ENGINE_CODE: code,
-        names.ENGINE_AUX: aux,
-    }
-    for word, array in words.items():
-        w[word] = array.ctypes.data
-    w[names.ROWS], w[names.AUX_USED] = len(code), len(aux)
-    w[names.OP_COUNT], w[names.SPLIT_AT] = FIRST_KERNEL, plan.prologue
-    reason = plan_functions()[1](w.ctypes.data, 0)
-    if reason:
-        raise failure(tape, int(w[names.BAD]), reason)
-    flags = code[:, 0] & ~PLAIN_WORD
-    wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
-    if wrong.size:
-        raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
-    _verify_extents(plan)
-    _verify_ends(plan, storages)
-
-
-def _verify_extents(plan: Plan) -> None:
-    """Check core sizes against what array ops, and the rules that are called, make of them."""
-    called = call_numbers(plan.tape)
-    for number in plan.kernels:
-        op = OPS[number >> 1]
-        if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and op.name != "call"):
-            continue
-        for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
-            record = plan.aux[plan.code[k, 4] :]
-            sizes = dict(zip(op.letters, map(int, record[4 : 4 + len(op.letters)]), strict=True))
-            if scratch_cells(op, sizes) > record[3] or not extents_hold(op, sizes):
-                raise failure(plan.tape, int(k), names.BAD_RECORD)
-            if op.name == "call":
-                rule = plan.tape.calls[called[int(k)] or 0]
-                if any(sizes[letter] < cells for letter, cells in zip("mnp", rule.cells, strict=True)):
-                    raise failure(plan.tape, int(k), "the rule needs longer operands")
-
-
-def extents_hold(op: ArrayOp, sizes: dict[str, int]) -> bool:
-    """Whether core sizes are as the op's kernels rely on."""
-    return bool(eval(_condition(op.extents), {"min": min}, dict(sizes)))
-
-
-@functools.cache
-def _condition(text: str):
-    return compile(text, "<extents>", "eval")
-
-
-def scratch_cells(op: ArrayOp, sizes: dict[str, int]) -> int:
-    """Return the cells of scratch that one batch element of an array op needs."""
-    total = 0
-    for term in op.scratch.replace(" ", "").split("+"):
-        product = 1
-        for factor in term.split("*"):
-            product *= int(factor) if factor.isdigit() else sizes[factor]
-        total += product
-    return total
-
-
-def _verify_ends(plan: Plan, storages) -> None:
-    """Check inputs, outputs and literals, which Python and the entry points touch."""
-    tape = plan.tape
-    for what, values in (("input", [slot.value for slot in tape.inputs]), ("output", tape.outputs)):
-        for number, value in enumerate(values):
-            storage = int(tape.values["storage"][value])
-            first, end = storages[storage, :2]
-            # Dense, in whatever order of axes: what a seed or a copy runs over is the value's own.
-            expected = 0 if 0 in plan.shape(value) else 1
-            axes = [(s, n) for n, s in zip(plan.shape(value), plan.strides(value), strict=True) if n > 1]
-            for stride, n in sorted(axes) if expected else []:
-                if stride != expected:
-                    raise VerificationError(f"{what} {number} is not contiguous")
-                expected *= n
-            cell = plan.cell(value)[1]
-            if expected and not (first <= cell and cell + expected <= end):
-                raise VerificationError(f"{what} {number} reaches outside of its storage")
-    for slot in tape.inputs:
-        family, level = storages[int(tape.values["storage"][slot.value]), 2:]
-        if (family, level) != (slot.family, slot.level) or plan.shape(slot.value) != tuple(
-            map(plan.size, slot.dims)
-        ):
-            raise VerificationError("an input's storage has another dtype, level or shape")
-    for item in tape.literals:
-        first, end = storages[item.storage, :2]
-        if item.offset < 0 or first + item.offset + item.data.size > end:
-            raise VerificationError("a literal reaches outside of its storage")

@@ -33,7 +33,8 @@ def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
         level = int(plan.tape.storages["level"][plan.tape.values["storage"][value]])
         # An output without a derivative has no adjoint cells to seed.
         cells = math.prod(plan.shape(value)) if level == ACTIVE else 0
-        rows.append((family, first, cells))
+        # Where a value without cells begins is nobody's concern, and may be no 32-bit number.
+        rows.append((family, first if cells else 0, cells))
     return np.array(rows or [(0, 0, 0)], np.int32), sum(cells for _, _, cells in rows)
 
 

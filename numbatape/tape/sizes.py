@@ -11,6 +11,8 @@ from dataclasses import dataclass
 INPUT, ADD, SUB, MUL, FLOORDIV = range(5)
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
 
+MOST = 2**63 - 1  # rows that square one another would grow without end
+
 _APPLY = {
     ADD: lambda left, right: left + right,
     SUB: lambda left, right: left - right,
@@ -49,7 +51,10 @@ class SizeTable:
                 left, right = (c if c >= 0 else values[-c - 1] for c in (left, right))
                 if operation == FLOORDIV and right == 0:
                     raise ZeroDivisionError("a size is divided by zero")
-                values.append(_APPLY[operation](left, right))
+                value = _APPLY[operation](left, right)
+                if abs(value) > MOST:
+                    raise OverflowError("a size is no 64-bit number")
+                values.append(value)
         return values
 
     def broken_guard(self, values: list[int]) -> SizeGuard | None:

@@ -174,7 +174,10 @@ def tapes():
 def other_number(rng, number):
     """A number near another one, or one that is often wrong."""
     near = [number + 1, number - 1, number + 8, -number, 2 * number]
-    return int(rng.choice([*near, 0, -1, 1, 3, 2**15, 2**31 - 1, -(2**31), int(rng.integers(-9, 40))]))
+    rare = [0, -1, 1, 3, 2**15, 2**31 - 1, -(2**31), int(rng.integers(-9, 40))]
+    if rng.random() < 0.1:  # what no word of a table holds
+        rare = near = [2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63, 2**100]
+    return [*near, *rare][int(rng.integers(len(near) + len(rare)))]
 
 
 def mutate_cell(rng, array, fields):
@@ -195,7 +198,7 @@ def mutate_codes(rng, codes):
     codes = list(codes)
     if codes:
         k = int(rng.integers(len(codes)))
-        codes[k] = int(np.clip(other_number(rng, codes[k]), -(2**31), 2**31 - 1))
+        codes[k] = other_number(rng, codes[k])
     return tuple(codes)
 
 
@@ -217,8 +220,18 @@ def mutate_layout(rng, tape):
 
 
 def mutate_sizes(rng, tape):
-    rows = _with_one(rng, tuple(tape.sizes.rows), lambda row: mutate_codes(rng, row))
-    return dataclasses.replace(tape, sizes=dataclasses.replace(tape.sizes, rows=rows))
+    sizes = tape.sizes
+    if sizes.guards and rng.random() < 0.2:
+        side = str(rng.choice(["left", "right"]))
+
+        def change(guard):
+            return dataclasses.replace(guard, **{side: other_number(rng, getattr(guard, side))})
+
+        return dataclasses.replace(
+            tape, sizes=dataclasses.replace(sizes, guards=_with_one(rng, sizes.guards, change))
+        )
+    rows = _with_one(rng, tuple(sizes.rows), lambda row: mutate_codes(rng, row))
+    return dataclasses.replace(tape, sizes=dataclasses.replace(sizes, rows=rows))
 
 
 def mutate_input(rng, tape):
@@ -233,7 +246,7 @@ def mutate_input(rng, tape):
 
 
 def mutate_output(rng, tape):
-    number = int(rng.integers(-2, len(tape.values) + 2))
+    number = other_number(rng, int(rng.integers(-2, len(tape.values) + 2)))
     return dataclasses.replace(tape, outputs=_with_one(rng, tape.outputs, lambda _: number))
 
 

@@ -166,3 +166,114 @@ def test_dimensions_fit_a_set_of_bits():
     layouts = (*tape.layouts, dataclasses.replace(tape.layouts[0], dims=(1,) * 70, strides=(0,) * 70))
     with pytest.raises(VerificationError, match="too many dimensions"):
         make_plan(dataclasses.replace(tape, layouts=layouts), sizes)
+
+
+# ---- numbers that no word holds
+
+BEYOND = (2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63, 2**100, -(2**100))
+
+
+def _each(tape, field, change):
+    """Return the tape with each item of a field changed."""
+    return dataclasses.replace(tape, **{field: tuple(map(change, getattr(tape, field)))})
+
+
+def _layouts(which, number):
+    def change(layout):
+        return dataclasses.replace(layout, **{which: tuple(number for _ in getattr(layout, which))})
+
+    return lambda tape: _each(tape, "layouts", change)
+
+
+def _items(field, name, number):
+    return lambda tape: _each(tape, field, lambda item: dataclasses.replace(item, **{name: number}))
+
+
+def _sizes(number, rows=False):
+    def change(tape):
+        sizes = tape.sizes
+        if rows:
+            sizes = dataclasses.replace(sizes, rows=(*sizes.rows, (1, -1, number)))
+        else:
+            guards = tuple(dataclasses.replace(guard, left=number) for guard in sizes.guards)
+            sizes = dataclasses.replace(sizes, guards=guards)
+        return dataclasses.replace(tape, sizes=sizes)
+
+    return change
+
+
+PLACES = {
+    "dimensions": functools.partial(_layouts, "dims"),
+    "strides": functools.partial(_layouts, "strides"),
+    "input": functools.partial(_items, "inputs", "value"),
+    "dimensions of an input": lambda n: _items("inputs", "dims", (n,)),
+    "level of an input": functools.partial(_items, "inputs", "level"),
+    "storage of a literal": functools.partial(_items, "literals", "storage"),
+    "offset of a literal": functools.partial(_items, "literals", "offset"),
+    "output": lambda n: lambda tape: dataclasses.replace(tape, outputs=(n,)),
+    "prologue": lambda n: lambda tape: dataclasses.replace(tape, prologue=n),
+    "uniform": lambda n: lambda tape: dataclasses.replace(tape, uniform=n),
+    "relation of sizes": _sizes,
+}
+
+
+@functools.cache
+def branching():
+    return traced(lambda x: np.sum(x * np.arange(3.0)) if x[0] > 0 else x[1], np.ones(3))
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize("place", PLACES)
+def test_numbers_beyond_the_words_of_tables(place, number):
+    """They are the tape's fault, not an `OverflowError` of whoever makes an array of words of them."""
+    with pytest.raises(VerificationError):
+        make_plan(PLACES[place](number)(branching()), (3,))
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 2**100])
+def test_sizes_beyond_words(number):
+    with pytest.raises(VerificationError, match="sizes cannot be evaluated"):
+        make_plan(_sizes(number, rows=True)(branching()), (3,))
+
+
+def test_sizes_that_square_one_another():
+    """Sixty rows of this kind would be a number of 2**60 bits."""
+    sizes = dataclasses.replace(branching().sizes, rows=((0, 0, 0), *((3, -k, -k) for k in range(1, 60))))
+    with pytest.raises(VerificationError, match="64-bit"):
+        make_plan(dataclasses.replace(branching(), sizes=sizes), (3,))
+
+
+def test_an_empty_result_may_be_said_to_begin_anywhere():
+    """It has no cells: nothing is read or seeded there."""
+    tape = traced(lambda x: x[2:2] * 2.0, np.ones(3))
+    values = tape.values.copy()
+    values["offset"][tape.outputs[0]] = 2**31 - 1
+    storages = tape.storages.copy()
+    storages["size"][0] = 8  # so that the address is beyond 32 bits
+    space = Workspace(make_plan(dataclasses.replace(tape, values=values, storages=storages), (3,)))
+    assert space.forward() == status.DONE
+    space.reverse()
+    assert space.outputs[0].size == 0
+    np.testing.assert_array_equal(space.gradients[0], np.zeros(3))
+
+
+def test_source_lines_of_guards():
+    tape = _items("guards", "position", len(branching().lines))(branching())
+    with pytest.raises(VerificationError, match="a guard's source line"):
+        make_plan(tape, (3,))
+
+
+@pytest.mark.parametrize("change", [lambda data: data.reshape(1, -1), lambda data: data * 1j])
+def test_literals_are_rows_of_real_numbers(change):
+    tape = _each(branching(), "literals", lambda item: dataclasses.replace(item, data=change(item.data)))
+    with pytest.raises(VerificationError, match="no row of real numbers"):
+        make_plan(tape, (3,))
+
+
+@pytest.mark.parametrize("table", ["code", "values", "storages"])
+def test_tables_are_made_of_their_words(table):
+    rows = getattr(branching(), table)
+    wide = rows.astype([(name, "i8") for name in rows.dtype.names])
+    for other in (wide, rows[None]):
+        with pytest.raises(VerificationError, match=f"table {table} is made of other words"):
+            make_plan(dataclasses.replace(branching(), **{table: other}), (3,))

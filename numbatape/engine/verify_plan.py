@@ -1,0 +1,145 @@
+"""The proof that a plan is safe to run: by a kernel for its instructions, with NumPy for the rest.
+
+It relies on the rules that `check_tape` has found the tape to keep, and adds that inputs and outputs are
+contiguous: they are copied and seeded as one run of cells.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import jit
+from ..errors import VerificationError
+from ..ops import OPS, ArrayOp
+from . import plan_kernels as names
+from .chain import register_flags
+from .codegen import FIRST_KERNEL
+from .placement import storage_table
+from .verifier import call_numbers, failure, op_info
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
+
+
+@functools.cache
+def plan_functions():
+    """Return the kernels ``derive`` and ``verify``."""
+    here = Path(__file__).parent
+    texts = [(here / name).read_text() for name in ("plan_kernels.py", "verify_kernels.py")]
+    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
+    kernels = jit.load("plan", "# cells: f64\n" + "\n".join(texts))
+    return kernels.function("derive"), kernels.function("verify")
+
+
+def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
+    """Prove that every instruction stays inside the storages that the tape gives it.
+
+    Raises
+    ------
+    VerificationError
+        Names the instruction and the reason.
+    """
+    tape = plan.tape
+    code, aux = np.ascontiguousarray(plan.code), np.ascontiguousarray(plan.aux)
+    rows = np.ascontiguousarray(tape.code).view(np.int32)
+    values = np.ascontiguousarray(tape.values).view(np.int32)
+    if storages is None:
+        storages = storage_table(tape, plan.sizes, plan.bases)
+    w = np.zeros(32, np.int64)
+    words = {
+        names.TAPE: rows,
+        names.VALUES: values,
+        names.SIZE_VALUES: plan.sizes,
+        names.STORAGES: storages,
+        names.OP_INFO: op_info(plan.values),
+        names.ENGINE_CODE: code,
+        names.ENGINE_AUX: aux,
+    }
+    for word, array in words.items():
+        w[word] = array.ctypes.data
+    w[names.ROWS], w[names.AUX_USED] = len(code), len(aux)
+    w[names.OP_COUNT], w[names.SPLIT_AT] = FIRST_KERNEL, plan.prologue
+    reason = plan_functions()[1](w.ctypes.data, 0)
+    if reason:
+        raise failure(tape, int(w[names.BAD]), reason)
+    flags = code[:, 0] & ~PLAIN_WORD
+    wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
+    if wrong.size:
+        raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
+    _verify_extents(plan)
+    _verify_ends(plan, storages)
+
+
+def _verify_extents(plan: Plan) -> None:
+    """Check core sizes against what array ops, and the rules that are called, make of them."""
+    called = call_numbers(plan.tape)
+    for number in plan.kernels:
+        op = OPS[number >> 1]
+        if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and op.name != "call"):
+            continue
+        for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
+            record = plan.aux[plan.code[k, 4] :]
+            sizes = dict(zip(op.letters, map(int, record[4 : 4 + len(op.letters)]), strict=True))
+            if scratch_cells(op, sizes) > record[3] or not extents_hold(op, sizes):
+                raise failure(plan.tape, int(k), names.BAD_RECORD)
+            if op.name == "call":
+                rule = plan.tape.calls[called[int(k)] or 0]
+                if any(sizes[letter] < cells for letter, cells in zip("mnp", rule.cells, strict=True)):
+                    raise failure(plan.tape, int(k), "the rule needs longer operands")
+
+
+def extents_hold(op: ArrayOp, sizes: dict[str, int]) -> bool:
+    """Whether core sizes are as the op's kernels rely on."""
+    return bool(eval(_condition(op.extents), {"min": min}, dict(sizes)))
+
+
+@functools.cache
+def _condition(text: str):
+    return compile(text, "<extents>", "eval")
+
+
+def scratch_cells(op: ArrayOp, sizes: dict[str, int]) -> int:
+    """Return the cells of scratch that one batch element of an array op needs."""
+    total = 0
+    for term in op.scratch.replace(" ", "").split("+"):
+        product = 1
+        for factor in term.split("*"):
+            product *= int(factor) if factor.isdigit() else sizes[factor]
+        total += product
+    return total
+
+
+def _verify_ends(plan: Plan, storages) -> None:
+    """Check inputs, outputs and literals, which Python and the entry points touch."""
+    tape = plan.tape
+    for what, values in (("input", [slot.value for slot in tape.inputs]), ("output", tape.outputs)):
+        for number, value in enumerate(values):
+            storage = int(tape.values["storage"][value])
+            first, end = storages[storage, :2]
+            # Dense, in whatever order of axes: what a seed or a copy runs over is the value's own.
+            expected = 0 if 0 in plan.shape(value) else 1
+            axes = [(s, n) for n, s in zip(plan.shape(value), plan.strides(value), strict=True) if n > 1]
+            for stride, n in sorted(axes) if expected else []:
+                if stride != expected:
+                    raise VerificationError(f"{what} {number} is not contiguous")
+                expected *= n
+            cell = plan.cell(value)[1]
+            if expected and not (first <= cell and cell + expected <= end):
+                raise VerificationError(f"{what} {number} reaches outside of its storage")
+    for slot in tape.inputs:
+        family, level = storages[int(tape.values["storage"][slot.value]), 2:]
+        if (family, level) != (slot.family, slot.level) or plan.shape(slot.value) != tuple(
+            map(plan.size, slot.dims)
+        ):
+            raise VerificationError("an input's storage has another dtype, level or shape")
+    for item in tape.literals:
+        first, end = storages[item.storage, :2]
+        if first + item.offset + item.data.size > end:
+            raise VerificationError("a literal reaches outside of its storage")
