@@ -211,4 +211,5 @@ class CheckedWorkspace:
 
     def reverse(self) -> None:
         """Clear the adjoints and run the reverse sweep with the cotangents in ``seed``."""
+        self.plan.require_reverse()
         self._run("pullback", 0)

@@ -47,6 +47,9 @@ def _loaded(number: int, direction: str, values: str) -> int:
     return jit.load(name, kernel_source(row, family, direction, values)).address[direction]
 
 
+BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
+
+
 @functools.cache
 def sweeps() -> dict:
     """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
@@ -62,6 +65,8 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
     the caller has it). ``hits`` counts the sweeps that do not stop. What the addresses point to must
     stay alive as long as the builtin; the second result holds its own words.
     """
+    if name in BACKWARD:
+        space.plan.require_reverse()
     if space.segments is not None:
         return _segmented(name, space, value, fallback, hits, turn), ()
     numbers = {

@@ -82,6 +82,20 @@ class Plan:
         """Return the strides of a value, in cells."""
         return tuple(map(self.size, self.tape.layouts[self.tape.values["layout"][value]].strides))
 
+    def require_reverse(self) -> None:
+        """Raise if a sweep back would find other values in the cells than those of its instructions.
+
+        Raises
+        ------
+        VerificationError
+            On a tape that is swept forward alone. No call of a user's leads here.
+        """
+        if self.tape.forward:
+            raise VerificationError(
+                "this tape is swept forward alone: cells served again, so there is no way back through it "
+                "(a fault of numbatape itself: please report it)"
+            )
+
     def write_literals(self, v) -> None:
         """Write the tape's literals into value cells, given by family."""
         for literal in self.tape.literals:

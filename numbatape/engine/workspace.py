@@ -172,7 +172,7 @@ class Workspace:
 
     def reverse(self) -> None:
         """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
-        assert not self.plan.tape.forward  # cells have served again, and no reverse kernel need be there
+        self.plan.require_reverse()
         self._sweep("pullback")
 
     def guard_value(self, instruction: int) -> float:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine import Workspace, make_plan
+from numbatape.engine import Workspace, kernels, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.placement import placed_cells
+from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
 from numbatape.tape.tape import GUARD, NONE, POOLS
 
@@ -119,3 +120,19 @@ def test_a_long_loop_takes_few_cells():
     tape, dimensions, _ = lane_tape(recurrence)
     apart = placed_cells(dataclasses.replace(tape, forward=False), dimensions)
     assert placed_cells(tape, dimensions) < 0.5 * apart
+
+
+@pytest.mark.parametrize("sweep", ["pullback", "gradient", "bound"])
+def test_no_way_back_where_cells_served_again(sweep):
+    """Not even for Python without assertions (-O): there need not be reverse kernels to call."""
+    tape, dimensions, _ = lane_tape(layered)
+    plan = make_plan(tape, dimensions)
+    space = Workspace(plan)
+    starts = (
+        lambda: kernels.call_of(sweep, space, space.outputs[0].reshape(-1), lambda: None, np.zeros(1, int)),
+        space.reverse,
+        CheckedWorkspace(plan).reverse,
+    )
+    for start in starts:
+        with pytest.raises(VerificationError, match="swept forward alone"):
+            start()
