@@ -12,7 +12,7 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived
 from .jacobian import samples_of
-from .rows import Out, result_outs
+from .outs import Out, result_outs
 
 if TYPE_CHECKING:
     from .sparse import Prepared, SparseHessianCache

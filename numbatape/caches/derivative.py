@@ -15,8 +15,8 @@ from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
 from .front import Front
+from .outs import result_outs, tangent_outs
 from .results import Layout, scalar_output, value_of
-from .rows import result_outs, tangent_outs
 
 
 class DerivativeCache(PreparedCache):

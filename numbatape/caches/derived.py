@@ -17,8 +17,9 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .debug import checked_forward
 from .front import Front
+from .outs import Out
 from .program import Evaluator, Program, VariantWorkspace
-from .rows import Out, direction_rows
+from .rows import direction_rows
 
 LANE_CELLS = (
     1 << 20

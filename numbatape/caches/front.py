@@ -9,8 +9,9 @@ from ..jit.steady import ALONE, PAIR, TUPLE
 from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
+from .outs import Out
 from .program import Evaluator, VariantWorkspace
-from .rows import Out, Row
+from .rows import Row
 from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
 

@@ -14,6 +14,7 @@ from .bound import bind
 from .delivery import require_switches, write_into
 from .derivative import DerivativeCache
 from .front import Front
+from .outs import gradient_outs, result_outs
 from .program import VariantWorkspace
 from .results import (
     Layout,
@@ -24,7 +25,6 @@ from .results import (
     seed_output,
     value_of,
 )
-from .rows import gradient_outs, result_outs
 
 
 class GradientCache(PreparedCache):

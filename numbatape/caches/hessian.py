@@ -13,9 +13,9 @@ from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import rows_in_lanes, samples_of
+from .outs import Out, reshaped_out, result_outs
 from .program import VariantWorkspace
 from .results import per_argument, scalar_output, value_of
-from .rows import Out, reshaped_out, result_outs
 
 
 def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:

@@ -12,9 +12,9 @@ from ..trace.nested.derived import pushforward
 from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
+from .outs import Out, out_of, reshaped_out
 from .program import VariantWorkspace
 from .results import in_dtype, per_argument, require_derivative, value_of
-from .rows import Out, out_of, reshaped_out
 
 MODES = ("auto", "forward", "reverse")
 

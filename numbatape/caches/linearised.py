@@ -7,10 +7,10 @@ from ..threads import Turn
 from .alone import in_turn
 from .arguments import Flattened
 from .front import Front
+from .outs import gradient_outs, result_outs
 from .program import Evaluator, VariantWorkspace
 from .pullback import cotangent_rows, seed_cotangent
 from .results import gradients_of, value_of
-from .rows import gradient_outs, result_outs
 from .steady import Entry
 
 MOST = 8  # workspaces that wait for another call of the same sizes: a thousand pullbacks may have been alive

@@ -19,9 +19,10 @@ from .delivery import require_switches, write_into
 from .derivative import single
 from .derived import Derived
 from .front import Front
+from .outs import gradient_outs, result_outs
 from .program import VariantWorkspace
 from .results import Layout, gradients_of, value_of
-from .rows import ArrayRow, NumberRow, Row, gradient_outs, result_outs
+from .rows import ArrayRow, NumberRow, Row
 
 
 class PullbackCache(PreparedCache):

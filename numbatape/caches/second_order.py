@@ -17,8 +17,8 @@ from .directions import direction_leaves, like_arguments, products_of
 from .front import Front
 from .hessian import blocks, full_hessian, hessian_outs
 from .jacobian import samples_of
+from .outs import Out, parts_outs, result_outs
 from .results import Layout, scalar_output, value_of
-from .rows import Out, parts_outs, result_outs
 
 
 class HvpCache(PreparedCache):

@@ -19,8 +19,9 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
+from .outs import Out
 from .program import Evaluator, VariantWorkspace
-from .rows import KnownNumberRow, Out, Row, rows_of
+from .rows import KnownNumberRow, Row, rows_of
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")

@@ -8,9 +8,9 @@ from ..caches.arguments import Flattened, bare, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
+from ..caches.outs import parts_outs, result_outs, tangent_outs
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_derivative, value_of
-from ..caches.rows import parts_outs, result_outs, tangent_outs
 from ..errors import SpecError
 from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex

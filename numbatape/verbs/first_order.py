@@ -11,6 +11,7 @@ from ..caches.arguments import Flattened, bare, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
 from ..caches.linearised import Pullback, Taped
+from ..caches.outs import Out, gradient_outs, result_outs
 from ..caches.program import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import Caller, shelf_of
@@ -23,7 +24,6 @@ from ..caches.results import (
     value_and_aux,
     value_of,
 )
-from ..caches.rows import Out, gradient_outs, result_outs
 from ..caches.steady import REFUSED, sizes_of
 from ..trace import pytrees
 from ..trace.array import TracedArray
