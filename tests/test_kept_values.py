@@ -1,6 +1,7 @@
 """Traced values that a function keeps are the plain numbers of each call, as in plain NumPy."""
 
 import collections
+import contextlib
 
 import numpy as np
 import pytest
@@ -125,3 +126,26 @@ def test_a_branch_that_keeps_runs_in_every_call():
     for k in (1.0, 3.0, 3.0, 1.0, 4.0):
         nt.value_and_gradient(cache, k * X)
     assert large == [3.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_trace_that_starts_twice_keeps_once(fails):
+    """What an error came of may have been the int as data: then the function runs again, on an int."""
+    kept, calls = [], [0]
+
+    def f(x, k):
+        kept.append(np.sum(x))
+        calls[0] += 1
+        try:
+            last = x[k]
+        except IndexError:
+            last = 0.0 * x[0]
+        if fails and k == 3:
+            raise KeyError("its own")
+        return np.sum(x * x) + last
+
+    g = nt.grad(f)
+    for n, k in enumerate((0, 3, 2, 3), start=1):
+        with pytest.raises(KeyError) if fails and k == 3 else contextlib.nullcontext():
+            g(X, k)
+        assert kept == [np.sum(X)] * n and calls == [n]

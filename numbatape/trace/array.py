@@ -183,7 +183,7 @@ def _require_divisor(ufunc, left, right) -> None:
 
 
 def _power(left, right):
-    trace = (left if type(left) is TracedArray else right)._trace
+    trace = (left if isinstance(left, TracedArray) else right)._trace  # of a plain array too
     if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
         from .functions import math_bits
 

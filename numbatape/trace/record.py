@@ -129,6 +129,8 @@ def record(
             recording = _reaching(*given, data_integers=True)
             if not recording.failed:  # what it caught may have come of the int
                 return recording
+        if environment is not None:
+            environment.undo()
     return _reaching(*given, data_integers=False)
 
 

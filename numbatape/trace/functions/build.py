@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...tape.tape import family_of_dtype
-from ..array import TracedArray
+from ..array import TracedArray, new_traced
 from ..plain import wrap
 from ..primitives import (
     array_instruction,
@@ -100,14 +100,21 @@ def _converted(x, dtype):
     if dtype.kind == "b":
         return np.not_equal(x, 0)
     if dtype.kind in "iu":
-        return elementwise("trunc", x) if x.dtype.kind == "f" else x[...]
+        return elementwise("trunc", x) if x.dtype.kind == "f" else _same_cells(x)
     if dtype == np.float16:
         return rounded(x, np.asarray(x._value).astype(dtype)[()])
     if dtype not in (np.float64, np.float32):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
     if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
-    return x[...]  # the cast comes with NumPy's value
+    return _same_cells(x)  # the cast comes with NumPy's value
+
+
+def _same_cells(x):
+    """Return another name for the numbers of an operand, which may be a float of Python's."""
+    if np.ndim(x._value):
+        return x[...]
+    return new_traced(x._trace, np.asarray(x._value)[()], x._id, x._level, x._family)
 
 
 @implements(np.real, np.real_if_close)
