@@ -235,7 +235,7 @@ def program(seed, length=6):
     writer.put(f"if {rng.choice(['np.sum(z) > 0.2', 'len(z) > 2', 'np.max(z, initial=0.1) < gain'])}:")
     writer.put(f"    return {writer.expression(rng.choice(_plain()), 'z')}")
     writer.put(f"return {writer.expression(rng.choice(_plain()), 'z')} * gain")
-    helper = ["def helper(z, gain=0.8):", *writer.lines]
+    helper = ["def helper(z, gain=0.8, k=1, scale=0.7):", *writer.lines]
     form = rng.choice(["scalar", "dict", "tuple", "matrix"])
     inner = {"scalar": ["p"], "dict": ['p["a"]'], "tuple": ["p[1]"], "matrix": ["p[0, 0]"]}[form]
     vectors = {"scalar": [], "dict": ['p["w"]'], "tuple": ["p[0]"], "matrix": ["p[0]"]}[form]

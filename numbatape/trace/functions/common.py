@@ -24,7 +24,7 @@ from ..primitives import (
     transpose,
     view,
 )
-from ..trace import Trace, where_in_user_code
+from ..trace import CURRENT, Trace, where_in_user_code
 from .registry import HANDLED, full_name
 
 
@@ -182,15 +182,18 @@ def lift(trace: Trace, x) -> TracedArray:
 
 
 def lift_all(*operands) -> list[TracedArray]:
-    """Return operands of one call, of which at least one is traced, as traced arrays."""
-    trace = find_trace(*operands)
+    """Return operands of one call, in which at least one thing is traced, as traced arrays."""
+    trace = find_trace(*operands) or CURRENT.get()
     assert trace is not None
     return [lift(trace, x) for x in operands]
 
 
 def lift_first(x, *others) -> TracedArray:
-    """Return ``x`` as a traced array; the trace is that of any argument of the call."""
-    return lift(find_trace(x, *others), x)
+    """Return ``x`` as a traced array; the trace is that of any argument of the call.
+
+    What is traced may be none of ``others``: a position, an option, an entry of a list of functions.
+    """
+    return lift(find_trace(x, *others) or CURRENT.get(), x)
 
 
 def axes_of(x, axis) -> tuple[int, ...]:

@@ -53,13 +53,13 @@ def _in_shape_of(a, mask):
 
 @in_place(np.place)
 def place(arr, mask, vals):
-    vals = np.ravel(_lifted(vals))
+    given, vals = vals, np.ravel(_lifted(vals))
     trace = find_trace(mask)
     if trace is None or overlap(arr, vals):
         mask = fixed(strip(mask))
         write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
         return
-    np.place(_values(arr)[0].copy(), *_values(mask, vals))  # NumPy's errors
+    np.place(_values(arr)[0].copy(), *_values(mask, given))  # NumPy's errors, casts of lists included
     chosen, count = _in_shape_of(arr, mask), len(vals)
     if not count:
         bool(np.any(chosen))  # a guard: NumPy raises if there is one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from ..array import TracedArray
@@ -183,7 +185,8 @@ def insert(arr, obj, values, axis=None):
         raise unsupported_argument(np.insert, "obj", "one position is; or join slices by np.concatenate")
     axis = one_axis(x, axis)
     n = pinned(x, axis)
-    place = int(obj) + n if obj < 0 else int(obj)
+    place = operator.index(obj)
+    place = place + n if place < 0 else place
     lead = (slice(None),) * axis
     if values.ndim == x.ndim:
         block = np.moveaxis(values, 0, axis)

@@ -167,6 +167,7 @@ def _split(value, ary, indices_or_sections, axis=0):
         parts = [basic(x, (*lead, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False)]
     else:
         pinned(x, axis)
+        index(indices_or_sections)  # a guard, if it is traced
         ends = [0, *np.cumsum([np.shape(part)[axis] for part in value]).tolist()]
         parts = _cut(x, axis, ends)
     for part, its in zip(parts, value, strict=True):

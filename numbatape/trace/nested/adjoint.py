@@ -168,8 +168,9 @@ class Adjoint:
                 f"{rule.name} has no derivative of this order yet ({self.tape.line_table()[row[8]]})"
             )
         operands = [self._traced(n) for n in numbers]
-        if type(ct) is not TracedArray and rule.name != "sum":
-            ct = self._spread(ct, self._dims(out), op & 1)
+        if type(ct) is not TracedArray:
+            number = rule.name == "sum" and np.ndim(ct) == 0
+            ct = float(ct) if number else self._spread(ct, self._dims(out), op & 1)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
         start = len(self.tape.code)
         parts = pullback(ct, self._traced(out), operands, need)

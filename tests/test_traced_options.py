@@ -1,0 +1,69 @@
+"""Functions of constant arrays whose positions, counts or other options follow from traced values."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+C = np.array([0.3, 1.4, -0.6, 2.2])
+POINTS = np.array([[0.3, 0.7, 0.5, 0.1], [0.9, 0.45, 0.2, 0.6], [0.35, 0.41, 0.95, 0.6]])
+
+CALLS = {
+    "delete": lambda x: np.delete(C, np.argmax(x)) * x[0],
+    "delete along an axis": lambda x: np.delete(C.reshape(2, 2), np.argmax(x) % 2, axis=0) * x[0],
+    "delete two": lambda x: np.delete(C, np.argsort(x)[:2]) * x[0],
+    "insert a constant": lambda x: np.insert(C, np.argmax(x), 2.0) * x[0],
+    "insert": lambda x: np.insert(C, np.argmax(x), x[1]),
+    "piecewise": lambda x: np.piecewise(C, [C > 0.5], [x[0], x[1]]),
+    "partition": lambda x: np.partition(C, np.argmax(x)) * x[0],
+    "split": lambda x: np.split(C, [np.argmax(x)])[0] * x[0],
+    "array_split of constants": lambda x: np.array_split(C, np.argmax(x) + 1)[0] * x[0],
+    "array_split": lambda x: np.array_split(x, np.argmax(x) + 1)[0] ** 2,
+    "tile": lambda x: np.tile(C, np.argmax(x) + 1) * x[0],
+    "rot90": lambda x: np.rot90(C.reshape(2, 2), np.argmax(x)) * x[0],
+    "roll": lambda x: np.roll(C, np.argmax(x)) * x,
+    "flip": lambda x: np.flip(C.reshape(2, 2), np.argmax(x) % 2) * np.reshape(x, (2, 2)),
+    "tril": lambda x: np.tril(np.outer(C, C), np.argmax(x)) * x,
+    "bincount": lambda x: np.bincount(np.argsort(x), weights=C) * x,
+    "unwrap": lambda x: np.unwrap(3.0 * C, period=x[0] + 3.0) * x,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_of_constants(name):
+    def f(x):
+        return np.sum(CALLS[name](x))
+
+    verb = nt.value_and_grad(f)
+    for x in POINTS:
+        value, gradient = verb(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-13)
+        h = 1e-6
+        slopes = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(4)]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_place_casts_lists(dtype):
+    def f(x):
+        y = x * 1.0
+        np.place(y, x > 0.4, [x[0], 0.15])
+        return np.sum(y * y)
+
+    for x in POINTS.astype(dtype):
+        value, gradient = nt.value_and_grad(f)(x)
+        assert value.dtype == gradient.dtype == dtype
+        np.testing.assert_allclose(value, f(x), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_a_sum_by_zero():
+    """A slope that is no finite number is one of NumPy's numbers; the sum before it takes it."""
+
+    def f(x):
+        return np.sum(x) * 0.5 / 0.0
+
+    np.testing.assert_array_equal(nt.grad(f)(C), np.full(4, np.inf))
+    values, gradients = nt.batch(f)(POINTS)
+    np.testing.assert_array_equal(values, np.full(3, np.inf))
+    np.testing.assert_array_equal(gradients, np.full((3, 4), np.inf))
