@@ -9,6 +9,8 @@ from .expressions import Expressions
 from .subset import refused
 from .writer import LLVM, Value
 
+LARGE = 2000  # lines of LLVM IR: the sweeps' chains have more, the largest helper of a kernel has fewer
+
 
 class _Widened(Exception):
     """A variable got a value of another type than it had: the function is written anew."""
@@ -70,9 +72,11 @@ class Function(Expressions):
             f"{LLVM[kind]} %{name}.given" for name, kind in zip(self.parameters, self.types, strict=True)
         ]
         linkage = "" if self.entry else "internal fastcc "
+        # Left to itself LLVM copies the reverse chain into its only caller, and optimises it a second time.
+        apart = " noinline" if not self.entry and len(self.lines) > LARGE else ""
         return "\n".join(
             [
-                f"define {linkage}{LLVM[self.result]} {self.symbol}({', '.join(given)}) nounwind {{",
+                f"define {linkage}{LLVM[self.result]} {self.symbol}({', '.join(given)}) nounwind{apart} {{",
                 "start.0:",
                 *head,
                 *self.slots,
