@@ -165,8 +165,8 @@ def step(choose, arrays, number):
     if choose(3) == 0:
         found = views(a)
         made = found[choose(len(found))]()
-        if np.shape(made) == () and not hasattr(made, "flags"):
-            made = np.sin(a)  # a number: it can be no target
+        if not isinstance(made, np.ndarray):
+            made = np.array(np.sin(a))  # a number: it can be no target
         arrays.append(made)
     else:
         found = writes(choose, a, arrays, number)

@@ -47,6 +47,18 @@ READS = {
     "clip": lambda x: VECTOR.clip(x, x + 0.25).sum(),
     "sum": lambda x: VECTOR.sum(initial=x[0]) * x[1],
     "max": lambda x: VECTOR.max(initial=x[2]) * x[1],
+    **{
+        f"{name}(where=)": lambda x, name=name: getattr(VECTOR, name)(where=x > 1.0) * x[0]
+        for name in ("sum", "mean", "prod", "any", "all", "std", "var")
+    },
+    "sum over an axis(where=)": lambda x: MATRIX.sum(axis=1, where=x > 1.0) @ x,
+    "max(where=)": lambda x: VECTOR.max(where=x > 1.0, initial=x[1]) * x[0],
+    "add.reduce(where=)": lambda x: np.add.reduce(VECTOR, where=x > 1.0) * x[0],
+    "own sum(where=)": lambda x: (VECTOR * 1.0).sum(where=x > 1.0) * x[0],
+    "repeat": lambda x: np.sum(VECTOR.repeat(np.where(x > 1.0, 2, 1)) ** 2) * x[0],
+    "np.repeat": lambda x: np.sum(np.repeat(MATRIX, np.argsort(x), axis=0) ** 2) * x[0],
+    "repeat of a list of counts": lambda x: np.sum(np.repeat(x, [1, np.argmax(x), 2]) ** 2),
+    "nan_to_num": lambda x: np.sum(np.nan_to_num(np.where(VECTOR > 1.0, np.nan, VECTOR), nan=x[0]) * x),
     "operator": lambda x: VECTOR.__add__(x).sum() * VECTOR.__rsub__(x).sum(),
     "cumsum": lambda x: VECTOR.cumsum().dot(x),
     "integers": lambda x: np.sum(np.array([3, 1, 2])[np.argsort(x)] * x),

@@ -1,4 +1,4 @@
-"""Gather: array ops whose positions are data, checked as the tape runs."""
+"""Gather and scatter: array ops whose positions are data, checked as the tape runs."""
 
 import numpy as np
 
@@ -10,6 +10,12 @@ def positions(rng, shapes):
     """Random cells and positions in them, from either end."""
     size = shapes[0][0]
     return rng.normal(size=shapes[0]), rng.integers(-size, max(size, 1), shapes[1]).astype(float)
+
+
+def entries_and_positions(rng, shapes):
+    """Random cells, entries to add to them, and where."""
+    cells, places = positions(rng, (shapes[0], shapes[2]))
+    return cells, rng.normal(size=shapes[1]), places
 
 
 @array_op(
@@ -156,3 +162,49 @@ class Scatter1:
             if row < 0:
                 row += m
             g[a + i * sa0] += g[o + row]
+
+
+@array_op(
+    "add_at",
+    "(m),(n),(n)->(m)",
+    index="c",
+    linear=True,
+    fallible=True,
+    cases=(
+        ((5,), (7,), (7,)),
+        ((1,), (3,), (3,)),
+        ((3,), (1,), (1,)),
+        ((3,), (0,), (0,)),
+        ((0,), (0,), (0,)),
+    ),
+    make=entries_and_positions,
+)
+class AddAt:
+    """Entries added at their positions one after the other, as ``np.add.at`` does.
+
+    Totals that are added up first would round otherwise, and a total of zero would turn -0.0 into 0.0.
+    """
+
+    def forward(v, d, o, a, b, c, m, n, sa0, sb0, sc0):
+        for i in range(m):
+            v[o + i] = v[a + i * sa0]
+        for i in range(n):
+            p = d[c + i * sc0]
+            if not (-m <= p < m):
+                return INDEX
+            row = int(p)
+            if row < 0:
+                row += m
+            v[o + row] += v[b + i * sb0]
+        return DONE
+
+    def reverse(g, d, o, a, b, c, m, n, need_a, need_b, sa0, sb0, sc0):
+        if need_a:
+            for i in range(m):
+                g[a + i * sa0] += g[o + i]
+        if need_b:
+            for i in range(n):
+                row = int(d[c + i * sc0])
+                if row < 0:
+                    row += m
+                g[b + i * sb0] += g[o + row]

@@ -44,6 +44,12 @@ def _scatter(x, position, shape):
     return result
 
 
+def _add_at(x, entries, position):
+    result = np.array(x)
+    np.add.at(result, position.astype(int), entries)
+    return result
+
+
 # Ops whose result has sizes of its own: functions of the operands and the result's shape.
 SHAPED: dict[str, Callable] = {
     "fill": lambda x, shape: np.broadcast_to(np.asarray(x)[..., None], shape),
@@ -78,6 +84,7 @@ ORACLES: dict[str, Callable] = {
     "solve_upper_unit": _solve_triangular(False, True),
     "take": lambda x, position: x[position.astype(int)],
     "take1": lambda x, position: x[position.astype(int)],
+    "add_at": _add_at,
     "agree": _agree,
     "argsort": lambda x: np.argsort(x, kind="stable"),
     "tril": lambda x, k: np.tril(x, int(k)),

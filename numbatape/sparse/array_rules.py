@@ -178,6 +178,17 @@ def scatter(sets, operands, positions, core):
     return sets.unite(cells.reshape(-1), x.reshape(-1), batch * m * k)
 
 
+@rule("add_at")
+def add_at(sets, operands, positions, core):
+    x, entries, _ = operands
+    if entries is None:
+        return x
+    if positions is None:
+        return together(sets, x.shape, x, dense(sets, [entries], None, core))
+    added = scatter(sets, [entries[:, :, None]], positions, (*core, 1))
+    return together(sets, added.reshape(-1, *core).shape, x, added.reshape(-1, *core))
+
+
 @rule("tril")
 def tril(sets, operands, positions, core):
     return triangle(operands[0], positions, core, 1)

@@ -202,6 +202,18 @@ def locate(row, x, indices) -> None:
         row._trace.located[row._trace.tape.values[row._id][0]] = traced
 
 
+def locate_plain(row, x, indices) -> None:
+    """Let a row that was taken of a plain array be in its memory, if NumPy makes it a view.
+
+    Nobody writes to it as a rule, and then it stays a gather from a literal.
+    """
+    value = x._value[tuple([k._value if type(k) is TracedArray else k for k in indices])]
+    if type(row) is TracedArray and value.__class__ is ndarray and root_of(value) is root_of(x._value):
+        revalue(row, value)
+        locate(row, x, indices)
+        x._trace.captured.add(id(root_of(value)))
+
+
 def hold(x) -> None:
     """Let the tape hold for the position of a row alone, as its memory is written to."""
     trace = x._trace

@@ -88,12 +88,19 @@ def is_same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def has_twice(value: np.ndarray) -> bool:
     """Whether an array has an entry of its memory more than once, as broadcast and strided views do."""
+    if value.flags.c_contiguous or value.flags.f_contiguous:
+        return False
+    return len(np.unique(offsets(value))) < value.size
+
+
+def offsets(value: np.ndarray) -> np.ndarray:
+    """Return how many bytes each entry of an array lies behind the first one."""
     places = np.zeros(value.shape, np.int64)
     for axis, (n, step) in enumerate(zip(value.shape, value.strides, strict=True)):
         shape = [1] * value.ndim
         shape[axis] = n
         places += step * np.arange(n).reshape(shape)
-    return len(np.unique(places)) < value.size
+    return places
 
 
 def _arrays_of(trace):

@@ -79,8 +79,9 @@ class Plain:
 
     def __getitem__(self, key):
         key = strip(key)
-        if any(type(k) is TracedArray for k in (key if key.__class__ is tuple else (key,))):
-            return self._as_traced()[key]
+        keys = key if key.__class__ is tuple else (key,)
+        if any(type(k) is TracedArray for k in keys):
+            return self._at(key, keys)
         return wrap(self._trace, self._value[key])
 
     def partition(self, *args, **kwargs):
@@ -143,6 +144,11 @@ class PlainArray(Plain, TracedArray):
     def _as_traced(self):
         return new_traced(self._trace, self._value.copy(), self._id, CONSTANT, self._family)
 
+    def _at(self, key, keys):
+        row = self._as_traced()[key]
+        boxes.locate_plain(row, self, keys)
+        return row
+
     imag = property(lambda self: wrap(self._trace, self._value.imag))
 
 
@@ -155,6 +161,14 @@ class PlainComplex(Plain, TracedComplex):
 
     def _as_traced(self):
         return arrays.constant(self._trace, self._value.copy())
+
+    def _at(self, key, keys):
+        from .scatters import fixed  # it needs plain arrays
+
+        numbers = tuple([k._value if type(k) is TracedArray else k for k in keys])
+        if np.may_share_memory(self._value[numbers], self._value):  # a row, which may be written to
+            return wrap(self._trace, self._value[tuple(map(fixed, keys))])
+        return self._as_traced()[key]
 
     @property
     def real(self):

@@ -8,6 +8,7 @@ from .array import TracedArray
 from .boxes import CONSTANT
 from .functions.common import find_trace, lift, merge, unmerge
 from .indexing import mask_positions
+from .memory import has_twice, offsets
 from .primitives import array_instruction, broadcast_to, contiguous, dims_of, elementwise, reshape, value_of
 
 
@@ -77,23 +78,42 @@ def _totals(x, entries, places):
 
 
 def add_at(ufunc, x: TracedArray, indices, operand) -> None:
-    """Do ``np.add.at`` or ``np.subtract.at``: what goes to one place is added up first."""
+    """Do ``np.add.at`` or ``np.subtract.at``."""
     from .writes import converted, setitem
 
     trace = x._trace
     operand = converted(trace, operand, x)
+    if ufunc is np.subtract:
+        operand = np.negative(operand)
     keys = indices if isinstance(indices, tuple) else (indices,)
-    if find_trace(keys) is not None:
+    if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
-        setitem(x, Ellipsis, ufunc(x, _totals(x, _flat(trace, operand, shape), flat)))
+        added = _added(merge(x, [x.ndim]), _flat(trace, operand, shape), flat)
+        setitem(x, Ellipsis, unmerge(added, dims_of(x)))
         return
-    places = np.arange(x.size).reshape(x.shape)[indices]
-    touched, which = np.unique(places.reshape(-1), return_inverse=True)
+    places = _memory_places(x)[tuple(map(fixed, keys))]
+    touched, which = np.unique(places, return_inverse=True)
     if not touched.size:
         return
+    x = x if x.ndim else x[None]
     where = np.unravel_index(touched, x._value.shape)
-    old = x[where]
-    setitem(x, where, ufunc(old, _totals(old, _flat(trace, operand, places.shape), which)))
+    setitem(x, where, _added(x[where], _flat(trace, operand, places.shape), which.reshape(-1)))
+
+
+def _added(x, entries, places):
+    """Return a vector with entries added at their places, one after the other."""
+    value = np.array(x._value)
+    np.add.at(value, value_of(places).astype(int), value_of(entries))
+    return array_instruction("add_at", (x, entries, places), value)
+
+
+def _memory_places(x):
+    """Return the place of each entry in the flattened ``x``: the first of those in the same memory."""
+    places = np.arange(x.size).reshape(x.shape)
+    if not has_twice(x._value):
+        return places
+    _, first, which = np.unique(offsets(x._value), return_index=True, return_inverse=True)
+    return first[which].reshape(x.shape)
 
 
 def _flat(trace, operand, shape):
@@ -109,7 +129,7 @@ def one_by_one(ufunc, x, indices, operands) -> None:
     from .writes import assign
 
     keys = indices if isinstance(indices, tuple) else (indices,)
-    places = np.arange(x.size).reshape(x.shape)[tuple(fixed(k) for k in keys)]
+    places = _memory_places(x)[tuple(fixed(k) for k in keys)]
     flat = np.reshape(places, -1)
     seen_wide = (np.broadcast_to(lift(x._trace, operand), np.shape(places)) for operand in operands)
     parts = [np.reshape(operand, (-1,)) for operand in seen_wide]
@@ -120,6 +140,7 @@ def one_by_one(ufunc, x, indices, operands) -> None:
         if turn == len(rounds):
             rounds.append([])
         rounds[turn].append(k)
+    x = x if x.ndim else x[None]
     for chosen in map(np.array, rounds):
         where = np.unravel_index(flat[chosen], x._value.shape)
         assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))

@@ -180,8 +180,15 @@ def reduce(ufunc, inputs, kwargs):
     (x,) = inputs
     axis = kwargs.pop("axis", 0)
     keepdims = kwargs.pop("keepdims", False)
+    trace = functions.find_trace(kwargs.get("where"), kwargs.get("initial"))
+    if trace is not None:  # NumPy's function of an array that is not traced would come back here
+        x = functions.lift(trace, x)
     function = REDUCTIONS.get(ufunc)
     if function is not None:
+        if function not in (np.sum, np.prod):  # these have no `dtype`, which an array's own methods hand on
+            dtype = kwargs.pop("dtype", None)
+            if dtype is not None and function not in (np.any, np.all):
+                x = np.astype(x, dtype)
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
     where, initial = kwargs.pop("where", True), kwargs.pop("initial", np._NoValue)
     _refuse_options(ufunc, "reduce", kwargs)
@@ -208,11 +215,11 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
     start = ufunc.identity if initial is np._NoValue else initial
     if start is not None:
         shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        parts = [np.broadcast_to(start, shape) * np.ones((), x.dtype), *parts] if axes else parts
+        parts = [np.broadcast_to(start, shape) * np.ones((), x.dtype), *parts]
         masks = masks and [None, *masks]
     elif not parts:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    result = parts[0] if axes else parts[0][()]
+    result = parts[0][()]
     for k, part in enumerate(parts[1:], 1):
         more = ufunc(result, part)
         result = more if masks is None else np.where(masks[k], more, result)

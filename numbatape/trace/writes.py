@@ -150,7 +150,7 @@ def overlap(x, item=None) -> bool:
     value, its = plain(strip((x, item)))
     if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
         return True
-    return not (value.flags.c_contiguous or value.flags.f_contiguous) and has_twice(value)
+    return has_twice(value)
 
 
 def write_by(x, item, write, what: str) -> None:
@@ -171,7 +171,7 @@ def write_by(x, item, write, what: str) -> None:
         expose(x)
     item = strip(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
-        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy
+        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy, as with one of its own
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
@@ -179,8 +179,8 @@ def write_by(x, item, write, what: str) -> None:
         for whole, its in zip((x.real, x.imag), parts, strict=True):
             zeros = np.zeros(np.shape(plain(item)), whole.dtype)
             _write_cells(whole, zeros if its is None else its, write)
-    elif find_trace(item) is None:
-        write(x, item)
+    elif find_trace(item) is None or isinstance(x, np.generic):
+        write(x, plain(item))
     else:
         raise LeakError(unreachable(what))
 

@@ -157,6 +157,8 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 @composes(np.vander)
 def vander(x, N=None, increasing=False):
     n = pinned(x, 0) if N is None else int(N)
+    if not n:
+        return np.reshape(x[:0], (pinned(x, 0), 0))
     columns = [np.ones_like(x._value)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import UnsupportedOperationError
-from ..array import TracedArray
 from ..plain import strip
 from ..primitives import value_of
 from ..scatters import fixed
-from ..trace import where_in_user_code
 from ..writes import assign, masked, overlap, write_by, write_where
-from . import select  # what it registers is wrapped here
 from .common import find_trace, lift, plain
-from .registry import HANDLED, implements, in_place
+from .registry import in_place
+from .select import wrapped
 
 
 def _values(*parts):
@@ -31,12 +28,21 @@ def copyto(dst, src, casting="same_kind", where=True):
 
 @in_place(np.put)
 def put(a, ind, v, mode="raise"):
-    if find_trace(ind) is not None:
-        raise UnsupportedOperationError(
-            f"np.put at traced positions at {where_in_user_code()} is not supported; use x[...] = values"
-        )
-    ind = strip(ind)
-    write_by(a, _lifted(v), lambda target, source: np.put(target, ind, source, mode), "np.put")
+    v = _lifted(v)
+    trace = find_trace(ind)
+    if trace is None or overlap(a, v):
+        ind = fixed(strip(ind))
+        write_by(a, v, lambda target, source: np.put(target, ind, source, mode), "np.put")
+        return
+    np.put(_values(a)[0].copy(), *_values(ind, v), mode)  # NumPy's errors
+    if not v.size or not np.size(_values(a)[0]):
+        return
+    ind = np.ravel(lift(trace, strip(ind)))
+    if mode != "raise":
+        ind = wrapped(ind, np.size(_values(a)[0]), mode)
+    flat = np.copy(np.ravel(a))
+    flat[ind] = np.resize(v, ind.shape)
+    assign(a, Ellipsis, np.reshape(flat, np.shape(_values(a)[0])), "np.put")
 
 
 def _lifted(v):
@@ -114,16 +120,3 @@ def fill_diagonal(a, val, wrap=False):
         np.fill_diagonal(target, source, wrap)
 
     write_by(a, _lifted(val), write, "np.fill_diagonal")
-
-
-assert select
-_nan_to_num = HANDLED[np.nan_to_num]
-
-
-@implements(np.nan_to_num)
-def nan_to_num(x, copy=True, **options):
-    result = _nan_to_num(x, **options)
-    if copy or type(x) is not TracedArray:
-        return result
-    assign(x, Ellipsis, result)
-    return x

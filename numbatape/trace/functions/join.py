@@ -6,6 +6,7 @@ import numpy as np
 
 from ..array import TracedArray
 from ..primitives import assemble, broadcast_to, expand, layout_of
+from ..scatters import fixed
 from .common import (
     adopt,
     composes,
@@ -131,7 +132,9 @@ def repeat(a, repeats, axis=None):
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
-    counts = np.asarray(repeats)
+    trace = find_trace(repeats)
+    # Counts decide about a shape.
+    counts = np.asarray(repeats if trace is None else fixed(lift(trace, repeats)))
     if counts.size == 1:
         reps = [1] * x.ndim
         reps[axis] = int(counts.reshape(()))
@@ -144,7 +147,7 @@ def repeat(a, repeats, axis=None):
 def roll(a, shift, axis=None):
     if axis is None:
         flat = merge(a, [a.ndim])
-        return unmerge(_rolled(flat, int(shift), 0), layout_of(a).dims)
+        return unmerge(_rolled(flat, int(np.sum(shift)), 0), layout_of(a).dims)
     shift, axis = np.broadcast_arrays(shift, axis)
     for places, k in zip(shift.reshape(-1), axis.reshape(-1), strict=True):
         a = _rolled(a, int(places), one_axis(a, int(k)))

@@ -83,7 +83,7 @@ def _all_equal(a, b, equal_nan) -> bool:
 
 
 def _one_row(function, name: str):
-    def call(x):
+    def call(x, out=None):
         return elementwise(name, x)
 
     composes(function)(call)

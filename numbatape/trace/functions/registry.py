@@ -48,14 +48,9 @@ def writing(reading, function, args, kwargs):
     """Call a function that writes into an argument, or into ``out``; the others by ``reading``."""
     if function in WRITERS:
         return WRITERS[function](*args, **kwargs)
-    out = kwargs.get("out")
-    place = place_of_out(function)
-    if place is not None and len(args) > place and args[place] is not None:
-        args, out = (*args[:place], None, *args[place + 1 :]), args[place]
+    args, kwargs, out = _apart_from_out(function, args, kwargs)
     if out is not None:
         from ..writes import store
-
-        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
 
         def again():
             values, options, copy = duplicates(
@@ -80,6 +75,24 @@ def _dispatch(function, args, kwargs):
     if constant_only((args, kwargs)):
         return on_constants(function, args, kwargs)
     raise unsupported(full_name(function))
+
+
+def _apart_from_out(function, args, kwargs):
+    """Return a call's arguments without the array that its result goes into, and that array or None."""
+    if function is np.nan_to_num:
+        names = ("x", "copy", "nan", "posinf", "neginf")
+        kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
+        x = kwargs.pop("x")
+        copy = kwargs.pop("copy", True)
+        if not copy:
+            np.array(_plain_values(strip(x)), copy=False)  # NumPy's error for what is no array
+        return (x,), kwargs, None if copy else x
+    place = place_of_out(function)
+    if place is not None and len(args) > place and args[place] is not None:
+        return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
+    if kwargs.get("out") is None:
+        return args, kwargs, None
+    return args, {name: value for name, value in kwargs.items() if name != "out"}, kwargs["out"]
 
 
 @functools.cache

@@ -85,7 +85,8 @@ def piecewise(x, condlist, funclist, *args, **kw):
 
 
 @composes(np.nan_to_num)
-def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    x = lift_first(x, nan, posinf, neginf)
     limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.finfo(float)
     result = np.where(np.isnan(x), nan, x)
     result = np.where(np.equal(x, np.inf), limits.max if posinf is None else posinf, result)
@@ -95,7 +96,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 # ---- by position
 
 
-def _wrapped(indices, n: int, mode: str):
+def wrapped(indices, n: int, mode: str):
     """Return positions for "clip" and "wrap", which never fail."""
     if mode == "raise":
         return indices
@@ -110,7 +111,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     axis = one_axis(x, axis)
     if not isinstance(indices, TracedArray):
         indices = np.asarray(indices)
-    indices = _wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
+    indices = wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
     return x[(*(slice(None),) * axis, indices)]
 
 
@@ -130,7 +131,7 @@ def choose(a, choices, out=None, mode="raise"):
     trace = find_trace(a, choices)
     entries = np.broadcast_arrays(a, *choices)
     stacked = np.stack([lift(trace, part) for part in entries[1:]])
-    positions = _wrapped(entries[0], len(choices), mode)
+    positions = wrapped(entries[0], len(choices), mode)
     shape = stacked.shape[1:]
     return stacked[(positions, *np.ix_(*map(np.arange, shape)))]
 

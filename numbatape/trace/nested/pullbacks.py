@@ -171,6 +171,11 @@ def scatter1(ct, z, operands, need):
     return (_gathered("take1", ct, operands[1]), None)
 
 
+@pulls("add_at")
+def add_at(ct, z, operands, need):
+    return (ct, _gathered("take1", ct, operands[2]) if need[1] else None, None)
+
+
 @pulls("fill")
 def fill(ct, z, operands, need):
     return (np.sum(ct, -1),)
