@@ -243,3 +243,50 @@ def test_what_is_written_without_traced_values_stays():
     for k in range(1, 4):
         assert nt.value_and_gradient(cache, X)[0] == MATRIX.dot(X) @ X * k
     assert calls[0] == 3.0 and several[2:] == [2, 3, 4]
+
+
+def lent(shape, strides, offset=0):
+    """Return an array of memory that a library lends: with gaps, repeats, or backwards."""
+    array = np.ndarray(shape, np.float64, bytearray(8 * 40), offset, strides)
+    array[...] = np.arange(1.0, array.size + 1).reshape(shape)
+    return array
+
+
+MEMORY = {
+    "every other number": lent((4,), (16,)),
+    "backwards": lent((4,), (-8,), 64),
+    "one row again and again": lent((3, 4), (0, 8)),
+    "rows apart": lent((3, 4), (40, 8)),
+    "backwards with gaps": lent((3, 4), (-40, 16), 160),
+    "axes in another order": np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2).copy("K"),
+    "a row of axes in another order": np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2).copy("K")[1],
+}
+
+
+@pytest.mark.parametrize("array", MEMORY.values(), ids=MEMORY)
+def test_memory_of_any_strides(array):
+    """Not NumPy's own memory: a tensor's, a memory map's. Views share it, and what is written is scratch."""
+
+    def reads(x):
+        view = array[::-1]
+        return np.sum(view.dot(x)) + array[..., np.argmax(x)].sum() * x[0] + array.take(np.argsort(x)) @ x
+
+    def writes(x):
+        view = array[..., ::-1]
+        array[..., 1:3] = x[:2] ** 2
+        return np.sum(array * x) + np.sum(view * x)
+
+    x = np.array([0.3, 0.1, 0.7, 0.5])
+    before = array.copy()
+    for f in (reads, writes):
+        expected = f(x)
+        array[...] = before
+        value, gradient = nt.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, expected, rtol=1e-14)
+        np.testing.assert_array_equal(array, before)
+        for k, direction in enumerate(np.eye(4) * 1e-6):
+            difference = f(x + direction)
+            array[...] = before
+            difference -= f(x - direction)
+            array[...] = before
+            np.testing.assert_allclose(gradient[k], difference / 2e-6, rtol=1e-7)

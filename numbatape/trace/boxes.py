@@ -17,7 +17,7 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from .array import TracedArray, new_traced, revalue
 from .complex.array import TracedComplex, arrays
-from .memory import root_of, rooted
+from .memory import part, root_of, rooted
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 from .trace import where_in_user_code
 
@@ -32,10 +32,12 @@ class Box:
     ----------
     root
         The array that owns the memory.
+    first
+        Address of the first cell: not the array's own where its strides are negative.
     width
         Bytes of a cell's number in this memory.
     cells, levels
-        One code and one level a cell, in the order of memory.
+        One code and one level a cell, in the order of memory; gaps between entries have cells too.
     settled
         Traced arrays in this memory whose value number is up to date.
     home, used
@@ -43,13 +45,14 @@ class Box:
         are taken; each is written once.
     """
 
-    __slots__ = ("cells", "family", "grids", "home", "levels", "root", "settled", "used", "width")
+    __slots__ = ("cells", "family", "first", "grids", "home", "levels", "root", "settled", "used", "width")
 
     def __init__(self, root: ndarray, family: int):
         self.root = root
         self.family = family
-        count = 2 * root.size if root.dtype.kind == "c" else root.size
         self.width = root.real.itemsize
+        self.first, end = byte_bounds(root) if root.size else (0, 0)
+        count = (end - self.first) // self.width
         self.cells = np.zeros(count, np.int64)
         self.levels = np.full(count, LITERAL, np.int8)
         self.settled: list[TracedArray] = []
@@ -61,8 +64,8 @@ class Box:
         """Return the part of codes, levels or slots that an array's memory is."""
         if not value.size:
             return np.empty(value.shape, memory.dtype)
-        root, width, item = self.root, memory.itemsize, self.width
-        start = value.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        width, item = memory.itemsize, self.width
+        start = value.__array_interface__["data"][0] - self.first
         strides = [step // item * width for step in value.strides]
         return np.ndarray(value.shape, memory.dtype, memory, start // item * width, strides)
 
@@ -70,8 +73,8 @@ class Box:
     def numbers(self) -> ndarray:
         """The numbers of all cells, in the order of memory: a view of it."""
         root = self.root
-        order = sorted(range(root.ndim), key=lambda axis: -root.strides[axis])
-        return root.transpose(order).reshape(-1).view(root.real.dtype)
+        start = self.first - root.__array_interface__["data"][0] if root.size else 0
+        return part(root, start, shape=self.cells.shape, typestr=root.real.dtype.str, strides=None)
 
     def windows(self, value: ndarray) -> tuple[ndarray, ndarray]:
         """Return (codes, levels) of an array in this memory: writable views."""
@@ -180,7 +183,8 @@ def seen(x, view):
         box = open_box(x)
     value = rooted(x._trace, view(x._value))
     if not value.size:
-        value = np.ndarray(value.shape, value.dtype, box.root)  # an address is no sign of who owns nothing
+        # An address is no sign of who owns nothing.
+        value = part(box.root, 0, shape=value.shape, typestr=value.dtype.str, strides=None)
     (low, high), (first, last) = map(byte_bounds, (box.root, value))
     if value.size and not (low <= first and last <= high):
         raise UnsupportedOperationError(
@@ -368,8 +372,8 @@ def put_scalar(box: Box, x, key, scalar) -> None:
             box.home, box.used = len(builder.storages) - 1, np.zeros(len(box.cells), bool)
         elif level == ACTIVE != builder.storages[box.home][2]:
             builder.storages[box.home] = (len(box.cells), box.family, ACTIVE)
-        slot = key % len(box.cells) if x._value is box.root and type(key) is int else None
-        slot = int(box.slots(x._value)[key]) if slot is None or x._value.ndim != 1 else slot
+        whole = x._value is box.root and x._value.ndim == 1 and x._value.flags.c_contiguous
+        slot = key % len(box.cells) if whole and type(key) is int else int(box.slots(x._value)[key])
         if not box.used[slot] and builder.rehome(~code, box.home, slot):
             box.used[slot] = True
             code = box.home << SHIFT | slot

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .memory import root_of
+from .memory import root_of, twin, window
 from .plain import is_plain, wrap
 from .trace import Trace
 
@@ -34,15 +34,14 @@ class CapturedArrays:
     def _copy(self, array: np.ndarray) -> np.ndarray:
         root = root_of(array)
         if id(root) not in self._roots:
-            copy = root.copy("K")
-            assert copy.strides == root.strides or root.size < 2
+            copy = twin(root)
             self._roots[id(root)] = root, copy
             self._trace.borrowed.add(id(root_of(copy)))
         root, copy = self._roots[id(root)]
-        start = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-        view = np.ndarray(array.shape, array.dtype, copy, start, array.strides) if array is not root else copy
-        view.flags.writeable = array.flags.writeable
-        return view
+        if array is not root:
+            return window(root, array, copy)
+        copy.flags.writeable = array.flags.writeable
+        return copy
 
     def original(self, stand_in) -> np.ndarray | None:
         """Return the array that something stands for; None for anything else."""

@@ -25,13 +25,59 @@ def root_of(value):
 
 
 def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) -> np.ndarray:
-    """Return what ``seen`` is of ``root``, by addresses: of itself, or of a copy with its strides."""
+    """Return what ``seen`` is of ``root``, by addresses: of itself, or of its `twin`."""
     owner = root if owner is None else owner
     memory = owner.transpose(sorted(range(root.ndim), key=lambda k: -root.strides[k]))
     start = seen.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-    result: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, start, seen.strides)
+    if memory.flags.c_contiguous:
+        result: np.ndarray = np.ndarray(seen.shape, seen.dtype, memory, start, seen.strides)
+    else:
+        (low, high), (first, last) = map(np.lib.array_utils.byte_bounds, (root, seen))
+        if first < low or last > high:
+            raise ValueError("a view reaches outside of the array that it was made of")
+        result = part(owner, start, **seen.__array_interface__ | {"strides": seen.strides})
     result.flags.writeable = seen.flags.writeable
     return result
+
+
+def part(owner: np.ndarray, start: int, **interface) -> np.ndarray:
+    """Return an array in another one's memory, whose strides need not be what NumPy takes for a buffer's.
+
+    Parameters
+    ----------
+    start
+        Where it begins, in bytes from where the other one does.
+    interface
+        Its shape, typestr and strides, as in NumPy's array interface.
+    """
+    data = owner.__array_interface__["data"][0] + start, not owner.flags.writeable
+    return np.asarray(_Part(interface | {"data": data, "version": 3}, owner))
+
+
+class _Part:
+    """The base of a `part`, which leads on to the owner."""
+
+    __slots__ = ("__array_interface__", "base")
+
+    def __init__(self, interface: dict, owner: np.ndarray):
+        self.__array_interface__, self.base = interface, owner
+
+
+def twin(root: np.ndarray) -> np.ndarray:
+    """Return a copy with the same strides, so that each view of the original has its like.
+
+    What a library lends (every other number of a tensor, a memory map read backwards) has gaps, repeats or
+    negative strides, which NumPy's own copies do without.
+    """
+    copy = root.copy("K")
+    if copy.strides == root.strides or root.size < 2:
+        return copy
+    low, high = np.lib.array_utils.byte_bounds(root)
+    start = root.__array_interface__["data"][0] - low
+    # No array, but bytes: the copy is to be the one that owns its memory, see `root_of`.
+    copy = np.ndarray(root.shape, root.dtype, bytearray(high - low), start, root.strides)
+    copy[...] = root
+    return copy
 
 
 def rooted(trace, value: np.ndarray) -> np.ndarray:
@@ -55,7 +101,7 @@ def duplicates(tree, copies: dict | None = None):
     if type(tree) is np.ndarray:
         root = root_of(tree)
         if id(root) not in copies:
-            copies[id(root)] = root.copy(order="K")
+            copies[id(root)] = twin(root)
         return window(root, tree, copies[id(root)])
     if type(tree) in (list, tuple):
         return type(tree)([duplicates(part, copies) for part in tree])
@@ -110,23 +156,13 @@ def _arrays_of(trace):
     return [array for reference in references if (array := reference()) is not None]
 
 
-class Lent:
-    """The base of an array that was lent: views of that array keep it, and so it alive."""
-
-    __slots__ = ("__array_interface__", "base")
-
-    def __init__(self, value: np.ndarray):
-        self.__array_interface__ = value.__array_interface__
-        self.base = value
-
-
 def lend(trace, value: np.ndarray) -> np.ndarray:
     """Return an ordinary array in the memory of a plain one, and note who has it.
 
     What is written on either side the other one sees, as long as no traced value is written:
     see `is_lent`.
     """
-    lent = np.asarray(Lent(value))
+    lent = part(value, 0, **value.__array_interface__)
     root = root_of(value)
     trace.forget(root)  # from now on it may change without our knowing
     trace.borrowers.append((weakref.ref(lent), root))
