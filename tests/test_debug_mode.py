@@ -80,6 +80,48 @@ def test_hits_of_steady_calls_count(bind):
     assert guard["outcomes"] == {True: before + 100, False: 50}
 
 
+def _sign(x):
+    return np.sum(x**3) if x[0] > 0 else np.sum(np.sin(x))
+
+
+def _halves(x):
+    return x * x if x[0] > 0 else np.sin(x)
+
+
+DERIVATIVES = {
+    "derivative": (nt.prepare_derivative_cache, _halves, lambda c, x: nt.value_and_derivative(c, (x, x))),
+    "Jacobian by columns": (nt.prepare_derivative_cache, _halves, nt.value_and_jacobian),
+    "Jacobian by rows": (nt.prepare_pullback_cache, _halves, nt.value_and_jacobian),
+    "product": (nt.prepare_hvp_cache, _sign, lambda c, x: nt.value_and_hvp(c, x, x)),
+    "Hessian": (nt.prepare_hessian_cache, _sign, nt.value_gradient_and_hessian),
+    "sparse Jacobian": (nt.prepare_sparse_jacobian_cache, _halves, nt.value_and_sparse_jacobian),
+    "sparse Hessian": (nt.prepare_sparse_hessian_cache, _sign, nt.value_gradient_and_sparse_hessian),
+}
+
+
+@pytest.mark.parametrize("kind", DERIVATIVES)
+def test_hits_of_derivatives_count(kind):
+    """They are traced as programs of their own, on the same lines."""
+    prepare, f, run = DERIVATIVES[kind]
+    x = np.array([1.0, 2.0])
+    cache = prepare(f, x)
+
+    def hits():
+        (guard,) = cache.guards()
+        assert guard["line"].number == f.__code__.co_firstlineno + 1
+        return guard["outcomes"].get(True, 0), guard["outcomes"].get(False, 0)
+
+    run(cache, x), run(cache, -x)  # traces, and finds patterns
+    before = hits()
+    for _ in range(5):
+        run(cache, x)
+    for _ in range(3):
+        run(cache, -x)
+    there, elsewhere = np.subtract(hits(), before)
+    # A sparse cache sweeps the function too, for its pattern.
+    assert (there, elsewhere) in ((5, 3), (10, 6))
+
+
 def test_what_is_added_to_keeps_its_size():
     cache = nt.prepare_gradient_cache(
         lambda x, y: np.sum(x * x) * y[0], GOOD, GOOD, config=nt.Config(reuse_buffers=True)

@@ -15,6 +15,7 @@ from .arguments import Flattened, as_constant, is_mark, like_prepared, require_a
 from .contract import check_same
 from .debug import checked_reverse
 from .delivery import Owned
+from .derived import Derived
 from .front import Front
 from .program import Evaluator, Program, VariantWorkspace
 from .registry import clear_caches
@@ -227,6 +228,8 @@ class PreparedCache:
     def guards(self) -> list[dict]:
         """Return one entry a guard: source line, condition, the outcomes seen, and hits.
 
+        A hit is a sweep that went this way: of the function, or of a derivative that is a program of its own.
+
         Examples
         --------
         >>> import numpy as np, numbatape as nt
@@ -234,8 +237,9 @@ class PreparedCache:
         >>> [(guard["kind"], guard["outcomes"]) for guard in cache.guards()]
         [('bool', {True: 1})]
         """
+        programs = {id(p): p for p in (self._program, *(derived.program for derived in self._derivatives()))}
         report: dict[tuple, dict] = {}
-        for variant in self._program.snapshot():
+        for variant in (variant for program in programs.values() for variant in program.snapshot()):
             for guard in variant.tape.guards:
                 line = variant.tape.lines[guard.position] if guard.position >= 0 else None
                 key = (str(line), guard.kind)
@@ -243,6 +247,10 @@ class PreparedCache:
                 seen = entry["outcomes"]
                 seen[guard.outcome] = seen.get(guard.outcome, 0) + variant.hits
         return list(report.values())
+
+    def _derivatives(self) -> list[Derived]:
+        """Return the derivatives that are traced and swept in the function's place."""
+        return [value for value in vars(self).values() if isinstance(value, Derived)]
 
     def __repr__(self) -> str:
         plan, program = self._space.plan, self._program

@@ -69,6 +69,9 @@ class SparseCache(PreparedCache, ABC):
         require_real(self._prepared, "a sparse derivative")
         self._known: dict[tuple, Prepared] = {}
 
+    def _derivatives(self) -> list[Derived]:
+        return [*super()._derivatives(), *(known.derived for known in self._known.values())]
+
     def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> Prepared:
         """Return pattern and colouring for the path and the sizes of a sweep of the function."""
         key = (
