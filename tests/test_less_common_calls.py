@@ -39,6 +39,7 @@ CALLS = {
     "trapezoid, vector over a stack": lambda x: np.trapezoid(x, STACK * x),
     "trapezoid, vector of places": lambda x: np.trapezoid(STACK * x, x=np.cumsum(x), axis=1),
     "hypot.reduceat": lambda x: np.hypot.reduceat(x, [0, 2]),
+    "hypot.reduceat, single entries": lambda x: np.hypot.reduceat(-x, [0, 1, 1, 0, 2]),
     "hypot.reduceat, axis": lambda x: np.hypot.reduceat(A * x, [0, 1], axis=1),
     "hypot.reduce, axes": lambda x: np.hypot.reduce(STACK * x, axis=1),
     "hypot.accumulate": lambda x: np.hypot.accumulate(A * x, axis=1),

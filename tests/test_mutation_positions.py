@@ -127,6 +127,25 @@ def test_signs_of_zeros_and_infinities_arrive():
     assert result[0] == np.inf and np.signbit(result[1])
 
 
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+@pytest.mark.parametrize("seed", range(12))
+def test_zeros_keep_their_signs(ufunc, seed):
+    rng = np.random.default_rng(seed)
+    numbers = np.array([-0.0, 0.0, 1.5, -1.5, -0.0])
+    count = rng.integers(0, 6)
+    start, places, x = rng.choice(numbers, 4), rng.integers(0, 4, count), rng.choice(numbers, count)
+
+    def f(x, places):
+        y = start * 1.0
+        ufunc.at(y, places, x)
+        return y
+
+    expected = f(x, places)
+    for result in (nt.vjp(lambda x: f(x, places), x)[0], nt.vjp(f, x, places)[0]):
+        np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+
+
 def test_positions_outside_raise_as_the_tape_runs():
     for f in (totals, vector):
         cache = nt.prepare_gradient_cache(f, X, V, np.arange(7))

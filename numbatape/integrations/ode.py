@@ -11,6 +11,7 @@ from ..trace.functions.common import find_trace, lift
 from ..trace.functions.stand_ins import PENDING
 from ..trace.primitives import stop_gradient
 from ..trace.trace import failing, where_in_user_code
+from ..trace.users_line import UsersLine
 from .closures import Opened
 from .flow import Flow, vector
 
@@ -29,7 +30,7 @@ def guarded(implementation):
             opened = Opened(original.__name__, (args, kwargs))
             if not opened.found:
                 args, kwargs = opened.filled([])
-                return original(*args, **kwargs)
+                return UsersLine().call(original, *args, **kwargs)
             with failing(opened.found[0]._trace):
                 return implementation(original, *args, **kwargs)
 
@@ -71,10 +72,12 @@ def odeint(original, func, y0, t, args=(), Dfun=None, col_deriv=0, full_output=0
     options = {"tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "ixpr": ixpr, "mxstep": mxstep,
                "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "printmessg": printmessg}  # fmt: skip
 
+    line = UsersLine()
+
     def integrate(rate, start, times):
         own = {"ml": ml, "mu": mu} if len(start) == size else {}
         tolerances = {"rtol": tiled_to(rtol, start, size), "atol": tiled_to(atol, start, size)}
-        return original(rate, start, times, **tolerances, **own, **options)
+        return line.call(original, rate, start, times, **tolerances, **own, **options)
 
     return Flow("scipy.integrate.odeint", f, integrate, size).solve(y0, t, *p)
 
@@ -108,6 +111,7 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
         own = {}  # a Jacobian of traced parameters: the solver's own differences
     times = np.concatenate([np.reshape(as_array(trace, span[0]), (1,)), t_eval])
     done: dict = {}
+    line = UsersLine()
 
     def integrate(rate, start, times):
         scaled = {k: tiled_to(v, start, size) if k in ("rtol", "atol") else v for k, v in options.items()}
@@ -117,8 +121,8 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
         end = max(end, times[-1]) if forward else min(end, times[-1])
         if len(times) == 1:
             return start[None]
-        found = original(lambda t, y: rate(y, t), (times[0], end), start, method, times[1:], **scaled,
-                         **(own if mine else {}))  # fmt: skip
+        found = line.call(original, lambda t, y: rate(y, t), (times[0], end), start, method, times[1:],
+                          **scaled, **(own if mine else {}))  # fmt: skip
         rows = np.full((len(times), len(start)), np.nan)
         rows[0] = start
         if np.size(found.y):

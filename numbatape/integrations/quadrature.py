@@ -15,6 +15,7 @@ from ..trace.functions.common import find_trace
 from ..trace.functions.stand_ins import PENDING
 from ..trace.rules.primitive import Primitive, Rule
 from ..trace.trace import where_in_user_code
+from ..trace.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.first_order import vjp
 from .closures import Opened
@@ -31,10 +32,12 @@ class Integral:
     f : callable
     options : dict
         Of `quad`.
+    line
+        Where it stands, for SciPy's warnings.
     """
 
-    def __init__(self, f, options: dict):
-        self.f, self.options = f, options
+    def __init__(self, f, options: dict, line: UsersLine):
+        self.f, self.options, self.line = f, options, line
         rule = Rule(self._value, self._pullback, self._pushforward, None)
         rule.name = "scipy.integrate.quad"
         self.integrate = Primitive(rule)
@@ -42,7 +45,8 @@ class Integral:
 
     def _value(self, a, b, *p):
         quad = sys.modules["scipy.integrate"].quad
-        return quad(lambda x: float(self.f(x, *p)), float(a), float(b), **self.options)[:2]
+        found = self.line.call(quad, lambda x: float(self.f(x, *p)), float(a), float(b), **self.options)
+        return found[:2]
 
     def _at(self, x, p):
         """Return the integrand at a limit: zero at infinity, where the integral does not depend on it."""
@@ -62,7 +66,7 @@ class Integral:
                 along = [next(directions) if k in active else np.zeros(np.shape(p[k])) for k in range(count)]
                 return jvp(self.f, (x, *both[:count]), (0.0 * x, *along))[1]
 
-            inner = self._more.setdefault(active, Integral(moved, self.options))
+            inner = self._more.setdefault(active, Integral(moved, self.options, self.line))
             total = total + inner.integrate(a, b, *p, *(dp[k] for k in active))[0]
         if db is not None:
             total = total + self._at(b, p) * db
@@ -87,7 +91,7 @@ class Integral:
             gradient = vjp(self.f, x, *p)[1](np.ones(()))[1 + k]
             return gradient[place] if place else gradient
 
-        return self._more.setdefault((k, place), Integral(slope, self.options))
+        return self._more.setdefault((k, place), Integral(slope, self.options, self.line))
 
 
 def quad(original, func, a, b, args=(), **options):
@@ -103,7 +107,7 @@ def quad(original, func, a, b, args=(), **options):
         function, extra = opened.filled(p)
         return np.reshape(function(x, *extra), ())
 
-    return Integral(f, options).integrate(a, b, *opened.found)
+    return Integral(f, options, UsersLine()).integrate(a, b, *opened.found)
 
 
 PENDING.setdefault("scipy.integrate", {})["quad"] = guarded(quad)

@@ -6,7 +6,6 @@ For ``A x = b``: ``lam = A^-T xbar``, ``bbar = lam``, and an entry of A gets ``-
 from __future__ import annotations
 
 import sys
-import warnings
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..trace.primitives import value_of
 from ..trace.rules.primitive import Primitive, Rule
 from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.trace import failing
+from ..trace.users_line import UsersLine
 
 
 class System:
@@ -36,6 +36,7 @@ class System:
 
     def __init__(self, rows, cols, shape, order, transposed: System | None = None):
         self.rows, self.cols, self.shape, self.order = rows, cols, shape, order
+        self.line = UsersLine() if transposed is None else transposed.line
         self._factored: tuple = (None, None)  # entries and their factors
         self._way = "N" if transposed is None else "T"
         self._owner = self if transposed is None else transposed
@@ -53,7 +54,7 @@ class System:
             try:
                 found = splu(matrix, permc_spec=self.order, diag_pivot_thresh=self.threshold)
             except RuntimeError:  # as spsolve has it
-                warnings.warn("Matrix is exactly singular", MatrixRankWarning, stacklevel=2)
+                self.line.warn("Matrix is exactly singular", MatrixRankWarning)
                 found = None
             self._factored = np.array(data), found
         return found
@@ -104,7 +105,8 @@ def make_triangular(original):
     def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
         trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
         if trace is None:
-            return original(A, b, lower, overwrite_A, overwrite_b, unit_diagonal)
+            rest = lower, overwrite_A, overwrite_b, unit_diagonal
+            return UsersLine().call(original, A, b, *rest)
         with failing(trace):
             return _solve_triangle(A, b, lower, unit_diagonal)
 
@@ -131,7 +133,7 @@ def make(original):
     def spsolve(A, b, permc_spec=None, use_umfpack=True):
         trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b)
         if trace is None:
-            return original(A, b, permc_spec, use_umfpack)
+            return UsersLine().call(original, A, b, permc_spec, use_umfpack)
         with failing(trace):
             return _spsolve(A, b, permc_spec)
 

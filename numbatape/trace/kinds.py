@@ -7,6 +7,7 @@ NumPy and SciPy themselves get the class as it is, for they reach into memory, a
 
 from __future__ import annotations
 
+import abc
 import sys
 
 from ..errors import UnsupportedOperationError
@@ -14,6 +15,8 @@ from .code import ATTRIBUTES
 from .ownership import is_core_file
 from .trace import where_in_user_code
 
+# Abstract classes ask on behalf of who asks them: np.isscalar asks for numbers.Number.
+ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 PYTHON = frozenset((float, int, bool, complex))
 
 
@@ -24,7 +27,10 @@ class Kinds:
 
     @property
     def __class__(self):
-        if is_core_file(sys._getframe(1).f_code.co_filename):
+        frame = sys._getframe(1)
+        if frame.f_code is ABSTRACT:
+            frame = frame.f_back
+        if is_core_file(frame.f_code.co_filename):
             return type(self)
         return type(self._value)
 
@@ -43,13 +49,13 @@ def check_subscriptable(x) -> None:
         raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
 
 
-def missing(x, name: str, what: str) -> Exception:
-    """Return the error for an attribute that a traced value does not have.
+def missing(x, name: str, what: str, depth: int = 2) -> Exception:
+    """Return the error for an attribute that a traced value does not have; who asks is ``depth`` frames up.
 
     NumPy asks for attributes such as ``__array_interface__`` to see if they exist, and takes another way if
     not; the user's code would take another way than with the array that is meant.
     """
-    frame = sys._getframe(2)
+    frame = sys._getframe(depth)
     special = name.startswith("__") and name.endswith("__")
     if hasattr(x._value, name) and (not special or frame.f_code.co_code[frame.f_lasti] in ATTRIBUTES):
         return UnsupportedOperationError(f"{what} at {where_in_user_code()} is not supported")

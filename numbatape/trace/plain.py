@@ -17,6 +17,7 @@ from ..tape.tape import CONSTANT, family_of_dtype
 from . import array, boxes
 from .array import TracedArray, new_traced, note
 from .complex.array import TracedComplex, arrays
+from .kinds import missing
 from .memory import lend, root_of, rooted
 from .trace import CURRENT, failing
 
@@ -247,7 +248,7 @@ def outside(x: Plain, name: str):
     By NumPy's and DLPack's own protocols the memory would go to code that nobody watches.
     """
     if name in ("__array_interface__", "__array_struct__", "__dlpack__"):
-        raise AttributeError(name)
+        raise missing(x, name, f"{name} of an array made in the function", depth=3)
     return getattr(lend(x._trace, x._value) if name in ("ctypes", "data") else x._value, name)
 
 

@@ -272,9 +272,12 @@ def reduceat(ufunc, inputs, kwargs):
     for start, stop in zip(indices, [*indices[1:], n], strict=True):
         if not 0 <= start < n:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+        # Of a single entry NumPy makes a copy, without the ufunc and its identity: hypot keeps the sign.
+        alone = stop <= start + 1
         key = [slice(None)] * x.ndim
-        key[axis] = slice(start, stop if stop > start else start + 1)
-        parts.append(reduce(ufunc, (x[tuple(key)],), {"axis": axis}))
+        key[axis] = start if alone else slice(start, stop)
+        part = x[tuple(key)]
+        parts.append(part if alone else reduce(ufunc, (part,), {"axis": axis}))
     return np.stack(parts, axis)
 
 

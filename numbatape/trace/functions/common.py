@@ -25,6 +25,7 @@ from ..primitives import (
     view,
 )
 from ..trace import CURRENT, Trace, where_in_user_code
+from ..users_line import UsersLine
 from .registry import HANDLED, full_name
 
 
@@ -116,15 +117,23 @@ def _registrar(functions, run):
     return decorate
 
 
+def as_users_call(function):
+    """Return a library's function as the user calls it: what SciPy warns of is at the user's line."""
+    if not (getattr(function, "__module__", None) or "").startswith("scipy."):
+        return function
+    return lambda *args, **kwargs: UsersLine().call(function, *args, **kwargs)
+
+
 def evaluated(function, implementation, run):
     """Return a function of traced arguments that calls NumPy's ``function`` on their values first."""
     accepted, takes_any = _keywords(implementation)
+    call_function = as_users_call(function)
 
     @functools.wraps(implementation)
     def call(*args, **kwargs):
         if "overwrite_input" in kwargs:
             raise unsupported_argument(function, "overwrite_input", "leave it out")
-        value = function(*plain(args), **plain(kwargs))
+        value = call_function(*plain(args), **plain(kwargs))
         for name in kwargs:
             if name not in accepted and not takes_any:
                 raise unsupported_argument(function, name)

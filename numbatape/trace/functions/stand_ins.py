@@ -14,7 +14,7 @@ from collections.abc import Callable
 from .. import integers
 from ..plain import strip, trace_of_plain, unflattened, wrap
 from ..trace import failing
-from .common import evaluated, find_trace, run_composition
+from .common import as_users_call, evaluated, find_trace, run_composition
 
 PENDING: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in
 
@@ -100,6 +100,7 @@ def stand_in(original, implementation, run=run_composition):
     traced = implementation if run is None else evaluated(original, implementation, run)
     of_numbers = original.__module__ == "math"
 
+    call_original = as_users_call(original)
     numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
 
     def call(*args, **kwargs):
@@ -110,7 +111,7 @@ def stand_in(original, implementation, run=run_composition):
         if trace is None:
             inner = trace_of_plain(args, kwargs) if numpys else None
             if inner is None:
-                return original(*args, **kwargs)
+                return call_original(*args, **kwargs)
             return wrap(inner, original(*strip(args), **strip(kwargs)))
         # A plain array is an ndarray to all but what writes into it.
         if trace.integers:
