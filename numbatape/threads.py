@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import weakref
 
@@ -81,6 +82,45 @@ def alone(turn: Turn, call, /, *args, **kwargs):
         return call(*args, **kwargs)
     finally:
         turn.busy = False
+
+
+class Patient:
+    """A lock for while other people's code runs: who waits for it goes on when its holder stands still.
+
+    The holder may be waiting for the very thread that waits here (a rule that asks a pool of threads, of
+    which one calls the function that is being traced), and would wait for ever. So what the lock is for must
+    be right without it too; with it, what one thread has done another need not do again.
+    """
+
+    LOOK, STILL = 0.05, 10  # seconds between looks at the holder, and how many may find it at one place
+
+    def __init__(self):
+        self._lock = survives_fork(threading.RLock())
+        self._holder = 0
+        self._held = threading.local()  # by each thread: whether it got the lock, innermost last
+
+    def __enter__(self):
+        mine = self._held.__dict__.setdefault("got", [])
+        gave_up = bool(mine) and not mine[-1]  # around this: once is enough
+        got = not gave_up and (self._lock.acquire(blocking=False) or self._wait())
+        if got:
+            self._holder = threading.get_ident()
+        mine.append(got)
+
+    def __exit__(self, *_):
+        if self._held.got.pop():
+            self._lock.release()
+
+    def _wait(self) -> bool:
+        """Return whether the lock was got before its holder stood still."""
+        place, seen = None, 0
+        while seen < self.STILL:
+            if self._lock.acquire(timeout=self.LOOK):
+                return True
+            frame = sys._current_frames().get(self._holder)
+            now = None if frame is None else (id(frame), frame.f_lasti)
+            place, seen = now, seen + 1 if now == place else 0
+        return False
 
 
 def survives_fork(lock):

@@ -17,10 +17,11 @@ from .debug import checked_reverse
 from .delivery import Owned
 from .derived import Derived
 from .front import Front
-from .program import Evaluator, Program, VariantWorkspace
+from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout
 from .shipping import Shipped
+from .variant import VariantWorkspace
 
 
 def parameter_names(function) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from ..ops import OPCODE, status
 from ..tape.tape import F64
 from .arguments import Flattened
 from .failures import failure
-from .program import Evaluator, Program, Stop, Variant, VariantWorkspace, constant_contents
+from .program import Evaluator, Program, Stop
+from .variant import Variant, VariantWorkspace, constant_contents
 
 NARROWEST, WIDEST = 8, 1024
 # 2 MB. Fewer cells would stay closer to the core but be dispatched in smaller parts (garch11: 2.4 us a point,

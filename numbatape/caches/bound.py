@@ -16,8 +16,8 @@ from .alone import in_turn
 from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
-from .program import VariantWorkspace
 from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
+from .variant import VariantWorkspace
 
 
 class Bound:

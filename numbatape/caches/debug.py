@@ -14,7 +14,7 @@ from ..tape.tape import ACTIVE, F32, GUARD, NONE, POOLS
 from .failures import failure
 
 if TYPE_CHECKING:
-    from .program import VariantWorkspace
+    from .variant import VariantWorkspace
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # kernels against NumPy, of the largest entry
 

@@ -18,8 +18,9 @@ from .arguments import Flattened
 from .debug import checked_forward
 from .front import Front
 from .outs import Out
-from .program import Evaluator, Program, VariantWorkspace
+from .program import Evaluator, Program
 from .rows import direction_rows
+from .variant import VariantWorkspace
 
 LANE_CELLS = (
     1 << 20

@@ -10,8 +10,8 @@ from ..trace import pytrees
 from ..trace.complex.pairs import halves_of
 from ..trace.record import Output
 from .arguments import Flattened, is_mark
-from .program import VariantWorkspace
 from .results import in_dtype, per_argument, value_of
+from .variant import VariantWorkspace
 
 
 def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from ..ops import status
 
 if TYPE_CHECKING:
-    from .program import VariantWorkspace
+    from .variant import VariantWorkspace
 
 
 def failure(space: VariantWorkspace, outcome: int) -> Exception:

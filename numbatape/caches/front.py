@@ -10,10 +10,11 @@ from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
 from .outs import Out
-from .program import Evaluator, VariantWorkspace
+from .program import Evaluator
 from .rows import Row
 from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
+from .variant import VariantWorkspace
 
 AT_ONCE = 4  # so many sizes are learned when they first come; further ones when they come again
 MOST_SEEN = 4096

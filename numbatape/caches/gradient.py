@@ -15,7 +15,6 @@ from .delivery import require_switches, write_into
 from .derivative import DerivativeCache
 from .front import Front
 from .outs import gradient_outs, result_outs
-from .program import VariantWorkspace
 from .results import (
     Layout,
     buffers_of,
@@ -25,6 +24,7 @@ from .results import (
     seed_output,
     value_of,
 )
+from .variant import VariantWorkspace
 
 
 class GradientCache(PreparedCache):

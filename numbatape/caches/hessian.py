@@ -14,8 +14,8 @@ from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import rows_in_lanes, samples_of
 from .outs import Out, reshaped_out, result_outs
-from .program import VariantWorkspace
 from .results import per_argument, scalar_output, value_of
+from .variant import VariantWorkspace
 
 
 def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:

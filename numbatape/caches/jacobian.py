@@ -13,8 +13,8 @@ from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .outs import Out, out_of, reshaped_out
-from .program import VariantWorkspace
 from .results import in_dtype, per_argument, require_derivative, value_of
+from .variant import VariantWorkspace
 
 MODES = ("auto", "forward", "reverse")
 

@@ -8,10 +8,11 @@ from .alone import in_turn
 from .arguments import Flattened
 from .front import Front
 from .outs import gradient_outs, result_outs
-from .program import Evaluator, VariantWorkspace
+from .program import Evaluator
 from .pullback import cotangent_rows, seed_cotangent
 from .results import gradients_of, value_of
 from .steady import Entry
+from .variant import VariantWorkspace
 
 MOST = 8  # workspaces that wait for another call of the same sizes: a thousand pullbacks may have been alive
 

@@ -12,8 +12,8 @@ from ..trace import pytrees
 from ..trace.complex.pairs import Pair, join
 from ..trace.record import Output
 from .arguments import Flattened
-from .program import VariantWorkspace
 from .results import gradient_leaves, in_dtype
+from .variant import VariantWorkspace
 
 ndarray = np.ndarray
 

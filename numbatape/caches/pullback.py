@@ -20,9 +20,9 @@ from .derivative import single
 from .derived import Derived
 from .front import Front
 from .outs import gradient_outs, result_outs
-from .program import VariantWorkspace
 from .results import Layout, gradients_of, value_of
 from .rows import ArrayRow, NumberRow, Row
+from .variant import VariantWorkspace
 
 
 class PullbackCache(PreparedCache):

@@ -14,7 +14,7 @@ from ..trace import pytrees
 from ..trace.complex.pairs import Pair, is_complex
 from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
-from .program import VariantWorkspace
+from .variant import VariantWorkspace
 
 _ALL = object()
 

@@ -13,7 +13,7 @@ from ..trace import pytrees
 from ..trace.integers import LARGEST
 from ..trace.trace import EXACT_INTEGER
 from .arguments import STATIC, Flattened
-from .program import VariantWorkspace
+from .variant import VariantWorkspace
 
 ndarray = np.ndarray
 

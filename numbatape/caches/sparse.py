@@ -26,8 +26,8 @@ from .complex_leaves import require_real
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import float_outputs, float_rows, rows_in_lanes, samples_of
-from .program import VariantWorkspace
 from .results import scalar_output, value_of
+from .variant import VariantWorkspace
 
 
 class Lanes:

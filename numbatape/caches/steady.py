@@ -20,8 +20,9 @@ from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
 from .outs import Out
-from .program import Evaluator, VariantWorkspace
+from .program import Evaluator
 from .rows import KnownNumberRow, Row, rows_of
+from .variant import VariantWorkspace
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")

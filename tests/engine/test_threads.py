@@ -111,6 +111,38 @@ def test_pullbacks_own_their_state():
     np.testing.assert_allclose(first(np.ones(2))[0], 3 * x**2)
 
 
+@pytest.mark.parametrize("same_verb", [True, False])
+def test_a_rule_waits_for_a_thread_that_traces_the_same_function(same_verb):
+    """No lock is held for good while the user's code runs: the two would wait for each other for ever."""
+    asked = []
+
+    def value(x):
+        if not asked:
+            asked.append(True)
+            other = threading.Thread(
+                target=lambda: asked.append(nt.grad(f)(np.array([2.0, 3.0]))), daemon=True
+            )
+            other.start()
+            other.join(60.0)
+            assert not other.is_alive()
+        return x * x
+
+    square = nt.primitive(value, pullback=lambda ybar, y, x: (2.0 * x * ybar,))
+
+    def f(x):
+        return np.sum(square(x)) * x[0] if x[0] > 0.0 else x[1]
+
+    if same_verb:
+        found = nt.grad(f)(np.array([1.0, 2.0]))
+    else:
+        cache = nt.prepare_gradient_cache(f, np.array([1.0, 2.0]))
+        found = nt.value_and_gradient(cache, np.array([1.0, 2.0]))[1][0]
+    np.testing.assert_allclose(found, [7.0, 4.0])
+    np.testing.assert_allclose(asked[1], [21.0, 12.0])
+    for k in range(3):
+        np.testing.assert_allclose(nt.grad(f)(np.array([1.0, k])), [k * k + 3.0, 2.0 * k])
+
+
 # ---- calls inside of calls
 
 

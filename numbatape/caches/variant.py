@@ -1,0 +1,176 @@
+"""`Variant`: one trace of a function, with its plans; `VariantWorkspace`: cells for one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engine import Plan, Workspace, make_plan
+from ..engine.lanes import Lanes, with_lanes
+from ..engine.placement import LINE_CELLS, placed_cells
+from ..errors import UnsupportedOperationError
+from ..tape import Tape
+from ..tape.tape import CONSTANT
+from ..trace.record import Recording
+from ..trace.sharing import sharing
+from ..trace.trace import EXACT_INTEGER
+from .arguments import Flattened
+
+
+class Variant:
+    """One trace: the path that some inputs take, with its plans by input dimensions."""
+
+    def __init__(self, recording: Recording, flat: Flattened, values: str = "fast"):
+        self.recording = recording
+        self.tape = recording.tape
+        self.statics = flat.statics
+        # The contents of the constants where the tape holds for no others, else None.
+        self.contents = constant_contents(flat) if recording.pinned else None
+        # Which arguments share memory, where one of several is written to.
+        self.sharing = sharing_of(flat) if recording.writes_inputs and len(flat.traced()) > 1 else None
+        self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
+        self.single_use = recording.failed
+        self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
+        self._values = values
+        self._plans: dict[tuple, Plan | None] = {}
+        self._laned: dict[tuple[Lanes, ...], Tape] = {}
+        self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
+
+    def share_plans(self, other: Variant) -> None:
+        """Take the plans of a trace that recorded the same: of a function that is traced in every call."""
+        ours, theirs = self.tape, other.tape
+        if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
+            return
+        places = [[(each.storage, each.offset) for each in tape.literals] for tape in (ours, theirs)]
+        if places[0] == places[1]:
+            self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
+
+    @property
+    def hits(self) -> int:
+        """The number of calls that took this path to its end."""
+        return int(self.counter[0])
+
+    def laned(
+        self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]
+    ) -> tuple[Tape, tuple[int, ...]]:
+        """Return (tape, its input dimensions) with lanes: one level around another."""
+        tape, sizes = self.tape, dimensions
+        for k, (level, width) in enumerate(zip(levels, widths, strict=True), 1):
+            wide: list[int] = []
+            rest = iter(sizes)
+            for number, slot in enumerate(tape.inputs):
+                wide += [width] if number in level.slots else []
+                wide += [next(rest) for _ in slot.dims]
+            if levels[:k] not in self._laned:
+                self._laned[levels[:k]] = with_lanes(tape, level, sizes)
+            tape, sizes = self._laned[levels[:k]], tuple(wide)
+        return tape, sizes
+
+    def lane_plan(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> Plan:
+        """Return the plan for some sizes in which inputs have lanes."""
+        key = (dimensions, levels, widths)
+        if key not in self._plans:
+            tape, sizes = self.laned(dimensions, levels, widths)
+            self._plans[key] = make_plan(tape, sizes, self._values)
+        plan = self._plans[key]
+        assert plan is not None
+        return plan
+
+    def cells_a_lane(self, dimensions: tuple, levels: tuple[Lanes, ...], inner: tuple[int, ...] = ()) -> int:
+        """Return how many cells one lane more of the outermost level takes."""
+        key = (dimensions, levels, inner)
+        if key not in self._cells:
+            # Arrays start on cache lines: what less than a line of lanes takes would be rounding.
+            widths = LINE_CELLS, 2 * LINE_CELLS
+            few, many = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in widths)
+            self._cells[key] = max(1, (many - few) // LINE_CELLS)
+        return self._cells[key]
+
+    def plan(self, dimensions: tuple) -> Plan | None:
+        """Return the plan for some sizes, or None where the trace relied on others."""
+        if dimensions not in self._plans:
+            sizes = self.tape.sizes
+            try:
+                broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
+            except ZeroDivisionError:
+                broken = True
+            self._plans[dimensions] = None if broken else make_plan(self.tape, dimensions, self._values)
+        return self._plans[dimensions]
+
+    def fits(self, flat: Flattened, contents) -> bool:
+        """Whether this trace may hold for some arguments (guards on values aside)."""
+        if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
+            return False
+        if self.sharing is not None and self.sharing != sharing_of(flat):
+            return False
+        return self.plan(flat.dimensions) is not None
+
+
+class VariantWorkspace(Workspace):
+    """A workspace that knows what is loaded.
+
+    Attributes
+    ----------
+    constants
+        ``(leaf, bytes)`` of each constant in the cells; the bytes are None where the leaf's
+        identity says enough.
+    """
+
+    def __init__(self, plan: Plan, variant: Variant):
+        super().__init__(plan)
+        self.variant = variant  # alive as long as this is, so that its id stays its own
+        self.constants: list[tuple[Any, bytes | None]] | None = None
+        self.lanes_stay = False  # whether lanes were filled, for good
+        self.entry: Any = None  # the steady call that this workspace serves
+        self.watched: tuple = ()  # what the frame refers to by address
+        self.alive: tuple = ()
+        self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
+
+    def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
+        """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
+        constants = []
+        rows = zip(self.inputs, flat.traced(), strict=True)
+        for number, (cells, (leaf, spec, by_identity)) in enumerate(rows):
+            if number in skip:
+                continue
+            if spec.level == CONSTANT:
+                constants.append((cells, leaf, by_identity))
+            else:
+                cells[...] = leaf
+        if self.constants is None:
+            self._load_constants(constants)
+            return
+        for (_, leaf, by_identity), (kept, contents) in zip(constants, self.constants, strict=True):
+            same = leaf is kept if by_identity else contents == np.asarray(leaf).tobytes()
+            if not same:
+                self._load_constants(constants)
+                return
+
+    def _load_constants(self, constants) -> None:
+        if self.entry is not None:
+            self.entry.retire()  # it would compute with these constants and compare with others
+        self.prologue_done = False
+        self.constants = None  # until all are in place
+        for cells, leaf, _ in constants:
+            kind = np.asarray(leaf).dtype.kind
+            if (
+                kind in "iu"
+                and np.size(leaf)
+                and max(abs(int(np.max(leaf))), abs(int(np.min(leaf)))) > EXACT_INTEGER
+            ):
+                raise UnsupportedOperationError("an integer argument beyond 2**53 is not exact in a float64")
+            cells[...] = leaf
+        self.constants = [
+            (leaf, None if by_identity else np.asarray(leaf).tobytes()) for _, leaf, by_identity in constants
+        ]
+
+
+def constant_contents(flat: Flattened) -> tuple:
+    """Return the bytes of all constant leaves."""
+    return tuple(np.asarray(leaf).tobytes() for leaf, spec, _ in flat.traced() if spec.level == CONSTANT)
+
+
+def sharing_of(flat: Flattened) -> tuple:
+    """Return which traced leaves share memory."""
+    return sharing(value for value, _, _ in flat.traced())
