@@ -462,6 +462,47 @@ def test_multivariate(name):
             assert gradient[position] == pytest.approx(slope(along, [0.0], 0), rel=1e-8, abs=1e-8)
 
 
+SPREAD = np.array([[2.0, 0.3], [0.3, 1.0]])
+FROZEN = {
+    "normal": (stats.multivariate_normal([0.1, 0.2], SPREAD), lambda d, x: d.logpdf(x) + d.pdf(x)),
+    "normal, one dimension": (stats.multivariate_normal(0.1, 2.0), lambda d, x: np.sum(d.logpdf(x))),
+    "normal, singular": (
+        stats.multivariate_normal([0.1, 0.2], SPREAD, allow_singular=True),
+        lambda d, x: d.logpdf(x) * d.entropy(),
+    ),
+    "t": (stats.multivariate_t([0.1, 0.2], SPREAD, 3), lambda d, x: d.logpdf(x)),
+    "dirichlet": (stats.dirichlet([1.5, 2.0]), lambda d, x: d.logpdf(x / np.sum(x))),
+    "wishart": (stats.wishart(3, SPREAD), lambda d, x: d.logpdf(np.diag(x) + 0.1)),
+    "matrix normal": (
+        stats.matrix_normal(np.eye(2), SPREAD, SPREAD[::-1, ::-1]),
+        lambda d, x: d.logpdf(np.diag(x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_multivariate_distributions_frozen_outside(name):
+    frozen, density = FROZEN[name]
+    f = lambda x: density(frozen, x)  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, np.array([0.5, 1.0]))
+    for x in (np.array([0.5, 1.0]), np.array([0.7, 0.4])):
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        agree(value, f(x))
+        for k in range(2):
+            expected = slope(lambda t, k=k, x=x: f(x + t * np.eye(2)[k]), [0.0], 0)
+            assert gradient[k] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+    assert cache.traces == 1
+
+
+def test_a_frozen_distribution_that_is_changed():
+    frozen = stats.multivariate_normal([0.1, 0.2], SPREAD)
+    x = np.array([0.5, 1.0])
+    gradient = nt.value_and_grad(lambda x: frozen.logpdf(x))
+    agree(gradient(x)[0], frozen.logpdf(x))
+    frozen.mean[:] = 3.0
+    agree(gradient(x)[0], frozen.logpdf(x))
+
+
 def test_nothing_of_scipy_is_imported_for_it():
     code = "import sys, numbatape; assert not any(m.startswith('scipy.stats') for m in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,6 @@ import functools
 import math
 import sys
 import threading
-import time
 import types
 import typing
 from math import log
@@ -809,16 +808,18 @@ def test_what_is_not_reached_names_line_and_fix():
         nt.grad(lambda x: np.sum(POOL[0](x) * x))(X)
 
 
-def test_ten_helpers_cost_less_than_a_millisecond():
+def test_each_helper_is_copied_once_and_cheaply():
     source = "".join(f"def h{k}(x): return np.array([x[0] * {k}.0, math.exp(x[1])])\n" for k in range(10))
     source += "class K:\n    def __init__(self, x): self.x = np.array([x[0]])\n"
     source += "def f(x): return np.sum(K(x).x) + " + " + ".join(f"np.sum(h{k}(x))" for k in range(10)) + "\n"
     scope = {"np": np, "math": math, "__name__": __name__}
     exec(compile(source, "/home/user/ten.py", "exec"), scope)
-    times = []
-    for _ in range(50):
-        start = time.perf_counter()
+    scipy_bridge.rebind(scope["f"])  # what is known of code is found out once
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event) if event in ("call", "c_call") else None)
+    try:
         copy = scipy_bridge.rebind(scope["f"])
-        times.append(time.perf_counter() - start)
+    finally:
+        sys.setprofile(None)
     assert copy is not scope["f"]
-    assert min(times) < 1e-3
+    assert len(calls) < 3000

@@ -189,3 +189,12 @@ def test_who_owns_what():
     assert not ownership.is_users_file("<frozen importlib._bootstrap>")
     for library in (np, textwrap, nt, pytest):
         assert not ownership.is_users_file(library.__file__, library.__name__)
+
+
+def test_what_is_imported_by_a_call():
+    """As ``import`` does, ``__import__`` gives what stands for the module while tracing."""
+    f = lambda x: __import__("math").sin(x[0]) + np.sum(__import__("numpy").array([x[1], 2.0]))  # noqa: E731
+    x = np.array([0.5, 1.5])
+    np.testing.assert_allclose(nt.grad(f)(x), [np.cos(0.5), 1.0], rtol=1e-15)
+    with pytest.raises(nt.UnsupportedOperationError, match="clock"):
+        nt.grad(lambda x: x[0] * __import__("time").time())(x)

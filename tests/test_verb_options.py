@@ -99,3 +99,20 @@ def test_arguments_of_primitives_that_do_not_fit():
     only = nt.primitive(lambda x, *, c: x * c, pullback=lambda ybar, y, x: (ybar,))
     with pytest.raises(nt.UnsupportedOperationError, match=r"keyword-only arguments \(c\)"):
         only(X, c=2.0)
+
+
+@pytest.mark.parametrize("verb", [nt.sparse_jacobian, nt.sparse_hessian])
+def test_sparse_derivatives_take_arguments_by_name(verb):
+    def f(x, scale=1.0, power=2):
+        y = scale * x**power
+        return y if verb is nt.sparse_jacobian else np.sum(y)
+
+    x = np.array([0.5, 1.5])
+    slope = [3.0 * 3.0 * x**2, 3.0 * 6.0 * x][verb is nt.sparse_hessian]
+    for derivative in (verb(f), verb(f, static_argnames="power")):
+        for given in ((x, 3.0, 3), (x, 3.0)):
+            named = {} if len(given) == 3 else {"power": 3}
+            np.testing.assert_allclose(derivative(*given, **named).toarray(), np.diag(slope), rtol=1e-14)
+        np.testing.assert_allclose(derivative(x, power=3, scale=3.0).toarray(), np.diag(slope), rtol=1e-14)
+    with pytest.raises(TypeError, match="keyword-only"):
+        verb(lambda x, *, k=2.0: f(x, k))(x, k=3.0)

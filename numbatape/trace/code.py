@@ -132,7 +132,7 @@ def writes(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=10_000)
 def imports(code: types.CodeType) -> bool:
     """Whether code imports something when it runs."""
-    return IMPORT_NAME in code.co_code[::2] or any(map(imports, inner(code)))
+    return IMPORT_NAME in code.co_code[::2] or "__import__" in code.co_names or any(map(imports, inner(code)))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import scipy.sparse
 
 from ..caches.arguments import Flattened, as_constant, require_floats
@@ -73,13 +75,24 @@ def _sparsity(f, target, args, order) -> scipy.sparse.csr_array:
     return hessian_pattern(space.plan, space.v).matrix
 
 
+def _in_places(f, args: tuple, kwargs: dict) -> tuple:
+    """Return arguments that came by name in their places, after the others."""
+    if not kwargs:
+        return args
+    bound = inspect.signature(f).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(f"{', '.join(bound.kwargs)}: sparse derivatives take no keyword-only arguments")
+    return bound.args
+
+
 def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run, inner):
     """Return a function that prepares a cache for each signature of its arguments."""
     target = python_function(f)
     shelf = shelf_of(target)
 
-    def call(x, *constants):
-        args = with_statics(f, (x, *constants), static_argnums, static_argnames)
+    def call(x, *constants, **kwargs):
+        args = with_statics(f, _in_places(f, (x, *constants), kwargs), static_argnums, static_argnames)
         args = (args[0], *map(as_constant, args[1:]))
 
         def outer():

@@ -8,6 +8,7 @@ cumulative functions where they are elementary or functions of the op table.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -404,9 +405,12 @@ class Frozen:
         if distribution._make(distribution._original, name) is None:
             return getattr(distribution._original(*self._args, **self._kwargs), name)
         method = getattr(distribution, name)
+        given = dict(self._kwargs)
+        if name == "entropy":
+            given.pop("allow_singular", None)  # of densities alone
 
         def call(*args, **kwargs):
-            return method(*args, *self._args, **self._kwargs, **kwargs)
+            return method(*args, *self._args, **given, **kwargs)
 
         return call
 
@@ -440,7 +444,26 @@ def thaw(value, distributions):
         Stand-ins by name.
     """
     kept = getattr(value, "dist", None)
+    if kept is None:
+        return _thaw_vectors(value, distributions)
     stands = distributions.get(getattr(kept, "name", None))
     if stands is None or type(kept) is not type(stands[0]):
         return None
     return Frozen(stands[1], value.args, value.kwds)
+
+
+def _thaw_vectors(value, distributions):
+    """Thaw a distribution of vectors or matrices, which keeps its parameters as attributes."""
+    stands = distributions.get(type(value).__name__.removesuffix("_frozen"))
+    if stands is None or type(getattr(value, "_dist", None)) is not type(stands[0]):
+        return None
+    parameters = {}
+    for name, parameter in inspect.signature(stands[0]).parameters.items():
+        if name in ("seed", "random_state") or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        kept = value.cov_object.covariance if name == "cov" else getattr(value, name, None)
+        if kept is None:
+            return None  # one that it only keeps in another form
+        if not (isinstance(kept, bool) and kept == parameter.default):
+            parameters[name] = kept
+    return Frozen(stands[1], (), parameters)

@@ -89,6 +89,8 @@ def has_attribute(value, name) -> bool:
 
 def attribute(value, name, *default):
     """``getattr``: an attribute that the number or array has, a traced one has too, or raises."""
+    if name == "__class__":
+        return meant(value).__class__
     if builtins.type(value) not in (TracedArray, TracedComplex):
         return getattr(value, name, *default)
     if name == "__array_priority__" or not hasattr(value._value, name):
