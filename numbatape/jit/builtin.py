@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -90,13 +92,19 @@ def _module_text(symbol: str) -> str:
     return str(module)
 
 
+def _sources(module_text: Callable[[str], str]) -> str:
+    """Return all that decides what the text will be, which itself takes 20 ms to import llvmlite.ir for."""
+    files = {Path(__file__), Path(module_text.__code__.co_filename)}  # type: ignore[attr-defined]
+    return "\n".join([sys.version, np.__version__, *(path.read_text() for path in sorted(files))])
+
+
 @functools.cache
 def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> int:
     """Return the address of the function whose IR ``module_text(symbol)`` is, and what it needs by symbol."""
     import llvmlite.binding as llvm
 
     with loader.lock:
-        key = store.key_of(module_text("call"))
+        key = store.key_of(_sources(module_text))
         compiled = store.read(name, key)
         if compiled is None:
             text = module_text(f"nt_{key}_call")
