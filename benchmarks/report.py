@@ -170,6 +170,7 @@ def report(results: dict) -> str:
         ("One more scalar operation of a loop", grid(results.get("scalar_cost", {}), "loop")),
         ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
         ("Dense linear algebra, least times", linalg_table(results)),
+        ("What a call costs, least times", grid(results.get("calls", {}), "call")),
     ]
     parts = [f"Measured with {machine}; one thread; medians, in brackets quartiles."]
     parts += [f"## {title}\n\n{markdown_table(rows)}" for title, rows in sections if rows]

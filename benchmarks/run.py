@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 OWN = "numbatape"
-PARTS = ("workloads", "warm", "process", "scalar_cost", "second_order", "linalg")
+PARTS = ("workloads", "warm", "process", "scalar_cost", "second_order", "linalg", "calls")
 
 
 def one_thread():
@@ -104,7 +104,7 @@ def time_workload(workload, engines: dict, rounds: int, seconds: float) -> dict:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when numbatape failed anywhere."""
-    from benchmarks import first_gradient, linalg, report, scalar_cost, second_order
+    from benchmarks import calls, first_gradient, linalg, report, scalar_cost, second_order
     from benchmarks.peers import engines, installed
     from benchmarks.workloads import catalogue
 
@@ -166,6 +166,8 @@ def main(argv: list[str] | None = None) -> int:
         results["second_order"] = second_order.measure(libraries, rounds, seconds, progress)
     if wanted("linalg") and not options.filter:
         results["linalg"] = linalg.measure(rounds, seconds, progress)
+    if wanted("calls") and not options.filter:
+        results["calls"] = calls.measure(rounds, seconds, progress)
 
     text = report.report(results)
     print(text)

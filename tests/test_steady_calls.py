@@ -262,3 +262,34 @@ def test_methods_and_objects_that_can_be_called(of, monkeypatch):
     model.data[0] += 1.0
     np.testing.assert_allclose(nt.grad(of(model))(Y), 3 * (Y - model.data) ** 2, rtol=1e-15)
     assert set(vars(model)) == {"data", "power"}
+
+
+def test_structures_that_alternate_need_no_general_call(monkeypatch):
+    """Two forms of the same call, one with a keyword: each is served by what was learned of it."""
+    verb = nt.grad(lambda x, data, scale=1.0: scale * np.sum((x - data) ** 2))
+    tree = nt.grad(lambda p: sum(np.sum(part**2) for part in p.values()))
+    forms = [
+        (lambda: verb(X, Y), 2 * (X - Y)),
+        (lambda: verb(X, Y, scale=3.0), 6 * (X - Y)),
+        (lambda: verb(X, Y, 3.0), 6 * (X - Y)),
+        (lambda: tree({"a": X})["a"], 2 * X),
+        (lambda: tree({"a": X, "b": Y})["b"], 2 * Y),
+    ]
+    for call, _ in forms * 2:
+        call()
+    monkeypatch.setattr(program.Evaluator, "forward", None)  # what general calls go through
+    for call, expected in forms * 4:
+        np.testing.assert_allclose(call(), expected, rtol=1e-14)
+
+
+def test_prepared_caches_know_several_forms(monkeypatch):
+    cache = nt.prepare_gradient_cache(lambda x, d: np.sum((x - d) ** 2), X, nt.Constant(Y))
+    forms = [
+        (lambda: nt.value_and_gradient(cache, X, Y + 1.0), 2 * (X - Y - 1.0)),
+        (lambda: nt.value_and_gradient(cache, X, nt.Constant(Y + 1.0)), 2 * (X - Y - 1.0)),
+    ]
+    for call, _ in forms * 2:
+        call()
+    monkeypatch.setattr(program.Evaluator, "forward", None)
+    for call, expected in forms * 4:
+        np.testing.assert_allclose(call()[1][0], expected, rtol=1e-14)

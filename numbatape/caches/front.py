@@ -51,6 +51,8 @@ class Front:
             owner.call = self.call
         self.keywords = False
         self._tables: dict[Any, SteadyCalls] = {}
+        self._known: list[tuple[SteadyCalls, Callable, bool]] = []  # what serves, and whether with keywords
+        self._current: SteadyCalls | None = None  # whose call is in front
         self._seen: set = set()
 
     def learn(
@@ -117,29 +119,47 @@ class Front:
         self.call = refuse if self._general is None else self._general
         self.keywords = False
         self._tables.clear()
+        self._known.clear()
+
+    def elsewhere(self, *args, **kwargs):
+        """Serve a call of another structure than the last one had, if one is known; else `REFUSED`."""
+        for table, call, keywords in self._known:
+            if table is not self._current and (keywords or not kwargs):
+                result = call(*args, **kwargs)
+                if result is not REFUSED:
+                    return result
+        return REFUSED
+
+    def _elsewhere_or_general(self, *args):
+        result = self.elsewhere(*args)
+        return self._general(*args) if result is REFUSED else result
 
     def _table(self, roles, result, contained: bool) -> SteadyCalls:
+        """Return a new table, whose calls take their place in front by themselves."""
+        last_resort = refuse if self._general is None else self._elsewhere_or_general
         if not contained:
-            return SteadyCalls(self._general or refuse, self._install)
+            table = SteadyCalls(last_resort, lambda call: self._install(table, call, False))
+            self._known.append((table, table.known, False))
+            return table
         made_for = template(roles, result)
 
         def install(serve):
-            self._install(self._or_general(made_for(serve)), True)
+            call = made_for(serve)
+            self._install(table, call if self._general is None else self._or_last_resort(call), True)
 
-        return SteadyCalls(refuse, install)
+        table = SteadyCalls(refuse, install)
+        self._known.append((table, made_for(table.known), True))
+        return table
 
-    def _or_general(self, call: Callable) -> Callable:
-        general = self._general
-        if general is None:
-            return call
-
+    def _or_last_resort(self, call: Callable) -> Callable:
         def served(*args):
             result = call(*args)
-            return general(*args) if result is REFUSED else result
+            return self._elsewhere_or_general(*args) if result is REFUSED else result
 
         return served
 
-    def _install(self, call: Callable, keywords: bool = False) -> None:
+    def _install(self, table: SteadyCalls, call: Callable, keywords: bool) -> None:
+        self._current = table
         self.call, self.keywords = call, keywords
         if self._owner is not None:
             self._owner.call = call

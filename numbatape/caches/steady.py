@@ -180,7 +180,6 @@ class SteadyCalls:
         self._entries: dict[tuple, list[Entry]] = {}
         self._front: Entry | None = None  # whose builtin is installed
         self._last: Entry | None = None  # which served the last call that the front did not
-        install(general)
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
@@ -211,39 +210,40 @@ class SteadyCalls:
         if entry is self._last:
             self._last = None
         if entry is self._front:
-            self._front = None
-            self._install(self.again if self._entries else self._general)
+            self._front = None  # its builtin hands everything on
 
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
-        entries = self._entries.get(sizes_of(leaves))
-        if entries is not None:
-            for entry in entries:
-                if entry is not self._front and entry.builtin is not None:
-                    result = entry.builtin(*leaves)
-                    if result is not REFUSED:
-                        self._served(entry)
-                        return result
-        if self._entries:
-            result = self._slowly(tuple(map(bare, leaves)))
-            if result is not REFUSED:
-                return result
-        return self._general(*leaves)
+        result = self._served(leaves, self._front)
+        return self._general(*leaves) if result is REFUSED else result
 
-    def _slowly(self, leaves: tuple):
-        """Serve leaves that no builtin serves: data that changed, complex numbers, other memory layouts."""
-        for entry in tuple(self._entries.get(sizes_of(leaves), ())):
-            result = entry.serve(leaves)
-            if result is not REFUSED:
-                self._served(entry)
-                return result
+    def known(self, *leaves):
+        """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
+        return self._served(leaves, None)
+
+    def _served(self, leaves: tuple, front: Entry | None):
+        """Serve leaves by an entry; ``front`` has been asked already."""
+        for entry in self._entries.get(sizes_of(leaves), ()):
+            if entry is not front and entry.builtin is not None:
+                result = entry.builtin(*leaves)
+                if result is not REFUSED:
+                    self._note(entry, front)
+                    return result
+        if self._entries:
+            # Data that changed, complex numbers, other memory layouts, constants in their marks.
+            opened = tuple(map(bare, leaves))
+            for entry in tuple(self._entries.get(sizes_of(opened), ())):
+                result = entry.serve(opened)
+                if result is not REFUSED:
+                    self._note(entry, front)
+                    return result
         return REFUSED
 
-    def _served(self, entry: Entry) -> None:
+    def _note(self, entry: Entry, front: Entry | None) -> None:
         """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
         if entry is not self._last:
             self._last = entry
-        elif entry is not self._front and entry.owner is self:
+        elif entry is not front and entry.owner is self:
             self._put_in_front(entry)
 
 

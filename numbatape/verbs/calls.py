@@ -40,6 +40,8 @@ def one_shot(idle: list[Caller], general: Callable) -> Callable:
                 front = caller.front
                 if not kwargs or front.keywords:
                     result = front.call(*args, **kwargs)
+                if result is REFUSED:
+                    result = front.elsewhere(*args, **kwargs)
             finally:
                 idle.append(caller)
             if result is not REFUSED:
