@@ -64,6 +64,10 @@ def nothing(x):
     return np.zeros((0, 2))
 
 
+def overlapping(x):
+    return as_strided(x * 2.0, (2, 4), (0, 8))
+
+
 def number(x):
     return np.array(x[0])
 
@@ -246,6 +250,13 @@ OUTPUTS = {
     "cumprod(y, 0, out=y)": written(column, lambda y, x: np.cumprod(y, 0, out=y)),
     "add into a wider one": written(lambda x: np.zeros((2, 4)), lambda y, x: np.add(x, 1.0, out=y)),
     "add(where=mask)": written(plain, lambda y, x: np.add(x, 1.0, out=y, where=x > 1.0)),
+    "multiply(where=mask) in place, entries twice": written(
+        overlapping, lambda y, x: np.multiply(y, 3.0, out=y, where=np.eye(2, 4) > 0.0)
+    ),
+    "multiply(where=mask), entries twice": written(
+        overlapping, lambda y, x: np.multiply(y * 1.0, 3.0, out=y, where=np.eye(2, 4) > 0.0)
+    ),
+    "multiply in place, entries twice": written(overlapping, lambda y, x: np.multiply(y, 3.0, out=y)),
     "fix(x, out)": written(plain, lambda y, x: np.fix(x, y)),
 }
 
@@ -337,10 +348,6 @@ def test_against_numpy(name):
 
 def at(u, make, places, operand):
     return written(make, lambda y, x: u.at(y, places(x) if callable(places) else places, operand(x)))
-
-
-def overlapping(x):
-    return as_strided(x * 2.0, (2, 4), (0, 8))
 
 
 AT = {

@@ -314,7 +314,11 @@ def store_all(out, inputs, result, where, name: str, again):
         target, its = out[k], results[k]
         if target is not None and where is not True:
             again()  # NumPy's errors
-            write_where(target, its, strip(where), what)
+            if has_twice(arrays[k]) and any(np.may_share_memory(arrays[k], x) for x in given):
+                # NumPy writes to a copy, and then all entries of that back.
+                assign(target, Ellipsis, masked(strip(where), its, strip(target)), what)
+            else:
+                write_where(target, its, strip(where), what)
             stored[k] = target
         elif target is not None:
             stored[k] = store(target, its, what, lambda k=k: again()[k])
