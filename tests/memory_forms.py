@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 SHAPES = {
+    "parts": (),
     "indices": ((2, 3), (3, 1), (4,), (), (0, 2)),
     "functions": ((2, 3),),
     "methods": ((2, 3), (1,)),
@@ -100,10 +101,10 @@ INDICES = {
     "+y": lambda y: +y,
     "conj": lambda y: y.conj(),
     "T flat[:]": lambda y: y.T.flat[:],
-    "as_strided": lambda y: as_strided(_long(y), (2,), (8,)),
+    "as_strided": lambda y: as_strided(_long(y), (2,), (y.itemsize,)),
     "as_strided alone": lambda y: as_strided(y),
-    "as_strided overlapping": lambda y: as_strided(_long(y), (2, 3), (8, 8)),
-    "as_strided read-only": lambda y: as_strided(_long(y), (2,), (8,), writeable=False),
+    "as_strided overlapping": lambda y: as_strided(_long(y), (2, 3), (y.itemsize, y.itemsize)),
+    "as_strided read-only": lambda y: as_strided(_long(y), (2,), (y.itemsize,), writeable=False),
     "windows": lambda y: sliding_window_view(y, 2),
     "windows over axis": lambda y: sliding_window_view(y, 1, axis=0, writeable=True),
     "windows in two axes": lambda y: sliding_window_view(y, (1, 1), (0, 1), writeable=True),
@@ -197,6 +198,33 @@ INDICES = {
     "shape assigned": lambda y: _in_shape(y[:], (-1,)),
 }
 
+# Of complex arrays only.
+PARTS = {
+    "real part": lambda y: y.real,
+    "imag": lambda y: y.imag,
+    "np.imag": lambda y: np.imag(y),
+    "imag of a row": lambda y: y[0].imag,
+    "row of imag": lambda y: y.imag[0],
+    "imag.T": lambda y: y.imag.T,
+    "T.imag": lambda y: y.T.imag,
+    "imag[...]": lambda y: y.imag[...],
+    "imag of imag": lambda y: y.real.real,
+    "imag flat[:]": lambda y: y.imag.flat[:],
+    "imag backwards": lambda y: y[..., ::-1].imag,
+    "copy of imag": lambda y: y.imag.copy(),
+    "both": lambda y: [y.real, y.imag],
+    "real.base": lambda y: y.real.base,
+    "conj": lambda y: y.conj(),
+    "np.conj": lambda y: np.conj(y),
+    "ravel of real": lambda y: y.real.ravel(),
+    "reshape of imag": lambda y: y.imag.reshape(-1),
+    "diagonal of imag": lambda y: np.diagonal(y.imag),
+    "windows of imag": lambda y: sliding_window_view(y.imag, 1, axis=0, writeable=True),
+    "real_if_close": lambda y: np.real_if_close(y),
+    "angle": lambda y: np.angle(y),
+    "abs": lambda y: np.abs(y),
+}
+
 
 def _long(v):
     assert np.size(v) >= 4, "NumPy does not check it"
@@ -250,7 +278,13 @@ def _of_ufuncs():
             yield f"{name}.reduceat", lambda y, ufunc=ufunc: ufunc.reduceat(y, [0])
 
 
-KINDS = {"indices": INDICES.items, "functions": _functions, "methods": _methods, "ufuncs": _of_ufuncs}
+KINDS = {
+    "parts": PARTS.items,
+    "indices": INDICES.items,
+    "functions": _functions,
+    "methods": _methods,
+    "ufuncs": _of_ufuncs,
+}
 
 
 # They write files, or give what is no array of numbers.
@@ -263,20 +297,28 @@ OTHER_METHODS = frozenset(
 
 
 def arrays_of(result) -> list:
-    """Return the arrays of float64 or float32 numbers in a result."""
+    """Return the arrays of float64, float32 or complex numbers in a result."""
     if isinstance(result, (list, tuple)):
         return [a for part in result for a in arrays_of(part)]
     return (
-        [result] if isinstance(result, np.ndarray) and np.asarray(result).dtype in (float, np.float32) else []
+        [result]
+        if isinstance(result, np.ndarray) and np.asarray(result).dtype in (float, np.float32, complex)
+        else []
     )
 
 
-def forms(kind, shape):
-    """Return the forms of a kind that NumPy runs on an array of a shape, and that give arrays of numbers."""
+def forms(kind, shape, unit=1.0):
+    """Return the forms of a kind that NumPy runs on an array of a shape, and that give arrays of numbers.
+
+    Parameters
+    ----------
+    unit
+        A complex number if they are to be forms of complex arrays.
+    """
     found = {}
     tried = set()
     for name, form in KINDS[kind]():
-        y = np.linspace(0.31, 0.87, int(np.prod(shape))).reshape(shape)
+        y = np.linspace(0.31, 0.87, int(np.prod(shape))).reshape(shape) * unit
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
@@ -287,7 +329,7 @@ def forms(kind, shape):
                 continue  # a loop of NumPy's that passes over entries: power and arctan2 of three and more
         function = name.partition("(")[0]
         shares = any(np.shares_memory(array, y) for array in arrays_of(result))
-        if arrays_of(result) and (kind == "indices" or shares or function not in tried):
+        if arrays_of(result) and (kind in ("indices", "parts") or shares or function not in tried):
             found[name] = form  # of copies one a function
             tried.add(function)
     return found

@@ -22,6 +22,7 @@ STEP = 1e-3
 
 
 def write(a, s, whole):
+    s = s * (1.0 - 0.5j) if np.iscomplexobj(a) else s
     if whole:
         a += s
     elif np.ndim(a):
@@ -30,55 +31,59 @@ def write(a, s, whole):
         a[...] = s
 
 
-def program(form, x, start, target, whole):
+def program(form, x, unit, start, target, whole):
     """Return one number that tells apart all entries of an array, and of what a form makes of it."""
-    y = np.array(x * 1.0)
+    y = np.array(x * unit)
     if start == "plain":
-        y = np.array([0.33, 0.52, 0.91, 0.44, 0.83, 0.64])[: x.size].reshape(x.shape)
+        y = np.array([0.33, 0.52, 0.91, 0.44, 0.83, 0.64])[: x.size].reshape(x.shape) * unit
     parts = arrays_of(form(y))
     s = np.sum(x) * 0.47 + 0.25
     for array in [y] if target == "argument" else parts:
         write(array, s, whole)
     total = 0.125 + 0.0 * s
     for k, array in enumerate([y, *parts]):
-        total = total + np.sum(array * np.cos(k + np.arange(1.0, array.size + 1)).reshape(array.shape))
+        weights = np.cos(k + np.arange(1.0, array.size + 1)).reshape(array.shape)
+        total = total + np.sum(array.real * weights)
+        if np.iscomplexobj(array):
+            total = total + 1.7 * np.sum(array.imag * weights)
     return total
 
 
-def outcome(form, x, run):
+def outcome(form, x, unit, run):
     """Return the number, and the class of what was raised; zero if something was."""
     try:
-        return program(form, x, *run), None
+        return program(form, x, unit, *run), None
     except Exception as error:
         return 0.0, type(error)
 
 
-def numbers(chunk, points, raised=None):
+def numbers(chunk, unit, points, raised=None):
     """Return the number of each run, which has a point of its own: its row of the gradient is its alone."""
     found = []
     for k, (_, form) in enumerate(chunk):
         for j, run in enumerate(PROGRAMS):
-            result, error = outcome(form, points[k * len(PROGRAMS) + j], run)
+            result, error = outcome(form, points[k * len(PROGRAMS) + j], unit, run)
             found.append(result)
             if raised is not None:
                 raised.append(error)
     return np.stack(found) + 0.0 * np.sum(points)
 
 
-CASES = [(kind, shape) for kind in KINDS for shape in SHAPES[kind]]
+CASES = [(kind, shape, 1.0) for kind in KINDS for shape in SHAPES[kind]]
+COMPLEX = [(kind, shape, 1.0 + 0.5j) for kind in ("parts", "indices") for shape in ((2, 3), (1,), ())]
 
 
-@pytest.mark.parametrize(("kind", "shape"), CASES, ids=str)
+@pytest.mark.parametrize(("kind", "shape", "unit"), CASES + COMPLEX, ids=str)
 @pytest.mark.filterwarnings("ignore")
-def test_views_and_copies_are_numpys(kind, shape):
-    found = list(forms(kind, shape).items())
+def test_views_and_copies_are_numpys(kind, shape, unit):
+    found = list(forms(kind, shape, unit).items())
     wrong = []
     for first in range(0, len(found), 60):  # longer containers of functions are not looked into
-        wrong += differences(found[first : first + 60], shape, strict=kind == "indices")
+        wrong += differences(found[first : first + 60], shape, unit, strict=kind == "indices" and unit == 1.0)
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def differences(chunk, shape, strict):
+def differences(chunk, shape, unit, strict):
     """Return where an array or a slope differs from NumPy's, or where an error does if ``strict``."""
     x = np.linspace(0.31, 0.87, int(np.prod(shape))).reshape(shape)
     runs = [(name, run) for name, _ in chunk for run in PROGRAMS]
@@ -86,9 +91,9 @@ def differences(chunk, shape, strict):
     direction = np.cos(np.arange(1.0, x[0].size + 1)).reshape(shape)
     refused, raised = [], []
     with np.errstate(all="ignore"):
-        expected = numbers(chunk, x.copy(), refused)
-        up, down = (numbers(chunk, x + h * direction) for h in (STEP, -STEP))
-        value, pullback = nt.vjp(lambda x: numbers(chunk, x, raised), x)
+        expected = numbers(chunk, unit, x.copy(), refused)
+        up, down = (numbers(chunk, unit, x + h * direction) for h in (STEP, -STEP))
+        value, pullback = nt.vjp(lambda x: numbers(chunk, unit, x, raised), x)
         slope = np.sum((pullback(np.ones(len(runs)))[0] * direction).reshape(len(runs), -1), axis=1)
         slopes = (up - down) / (2 * STEP)
     wrong = []

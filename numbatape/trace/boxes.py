@@ -177,6 +177,10 @@ def seen(x, view):
         Makes the view of the ndarray that ``x`` stands for.
     """
     if type(x) is TracedComplex:
+        if any(step % x._value.itemsize for step in view(x._value).strides):
+            raise UnsupportedOperationError(
+                f"a view of a complex traced array at {where_in_user_code()} begins between two numbers"
+            )
         arrays.complete(x)
         box = open_box(x._re)
     else:

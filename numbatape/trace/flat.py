@@ -7,7 +7,6 @@ import numpy as np
 from . import writes
 from .functions.common import find_trace, plain
 from .plain import Iterator, is_plain, strip, unflattened, wrap
-from .primitives import value_of
 from .scatters import fixed
 from .trace import failing
 
@@ -47,7 +46,7 @@ class Flat(Iterator):
             return wrap(x._trace, x._value.flat[key])
         x._value.flat[plain(key)]  # NumPy's errors
         taken = np.ravel(x)[key]
-        return np.copy(taken) if isinstance(value_of(taken), np.ndarray) else taken
+        return np.copy(taken) if isinstance(plain(taken), np.ndarray) else taken
 
     def __setitem__(self, key, item):
         key = strip(key)

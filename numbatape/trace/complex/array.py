@@ -122,7 +122,9 @@ class TracedComplex(Methods):
     # ---- containers
 
     def __getitem__(self, key):
-        key = integers.settled(key)
+        from ..plain import strip  # it needs this class
+
+        key = strip(integers.settled(key))
         return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
 
     def __setitem__(self, key, value):

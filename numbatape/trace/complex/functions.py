@@ -93,13 +93,23 @@ def _on_parts(function, count: int):
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(registry.full_name(function), "its other arguments must be real")
         value = function(*plain(args), **plain(kwargs))
-        kwargs = {k: v for k, v in kwargs.items() if k != "dtype"}  # the value has it
-        data = args[:count]
+        kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}  # the value has it
+        data, args = args[:count], tuple(_order(option, args[0]) for option in args)
         re = function(*map(real_of, data), *args[count:], **kwargs)
         im = function(*map(imag_of, data), *args[count:], **kwargs)
         return combine(re, im, value)
 
     return call
+
+
+def _order(option, x):
+    """Return an order of entries by the memory of the whole array: its parts are strided."""
+    if not isinstance(option, str) or option not in ("A", "K") or type(x) is not TracedComplex:
+        return option
+    flags = np.asarray(x._value).flags
+    if option == "A" or flags.forc:
+        return "F" if flags.fnc else "C"
+    return option
 
 
 def _is_dtype(x) -> bool:
@@ -165,9 +175,9 @@ def select(condlist, choicelist, default=0):
 
 
 def _by_condition(function):
-    def call(condition, a, **kwargs):
-        value = function(plain(condition), plain(a), **kwargs)
-        return combine(*(function(condition, half(a), **kwargs) for half in (real_of, imag_of)), value)
+    def call(condition, a, *args, **kwargs):
+        value = function(plain(condition), plain(a), *args, **kwargs)
+        return combine(*(function(condition, half(a), *args, **kwargs) for half in (real_of, imag_of)), value)
 
     HANDLED[function] = call
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from .. import boxes
 from ..plain import has_plain, strip, trace_of_plain, wrap
-from ..primitives import expand
 from .common import find_trace, lift, lift_all, unsupported_argument
 from .stand_ins import stands_for
 
@@ -14,7 +13,7 @@ from .stand_ins import stands_for
 def _filled_in(x, dtype, ndmin=0):
     x = lift(find_trace(x), x)
     x = x if dtype is None else np.astype(x, np.dtype(dtype))
-    return expand(x, tuple(range(ndmin - x.ndim))) if x.ndim < ndmin else x
+    return np.expand_dims(x, tuple(range(ndmin - x.ndim))) if x.ndim < ndmin else x
 
 
 @stands_for("numpy", "array")
@@ -160,7 +159,7 @@ class _Joiner:
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
         parts = [np.atleast_1d(lift(trace, part)) for part in parts]
         if self._columns:
-            parts = [expand(part, (1,)) if part.ndim == 1 else part for part in parts]
+            parts = [np.expand_dims(part, 1) if part.ndim == 1 else part for part in parts]
         return np.concatenate(parts, -1 if self._columns else 0)
 
 

@@ -10,9 +10,8 @@ from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..memory import root_of, window
 from ..plain import is_plain, strip, trace_of_plain, unflattened, wrap
-from ..primitives import value_of
 from ..trace import where_in_user_code
-from .common import find_trace
+from .common import find_trace, plain
 
 
 class Iterator:
@@ -29,7 +28,7 @@ class Iterator:
     def __init__(self, op, *args, **kwargs):
         self._given = tuple(op) if isinstance(op, (list, tuple)) else (op,)
         self._trace = find_trace(self._given) or trace_of_plain(self._given)
-        values = [value_of(strip(x)) for x in self._given]
+        values = [plain(strip(x)) for x in self._given]
         self._numpys = np.nditer(values if isinstance(op, (list, tuple)) else values[0], *args, **kwargs)
 
     def __getattr__(self, name):
