@@ -13,7 +13,8 @@ np.sum({V}); np.sum({V} * {c}); {v}[0]; {v}[-1]; np.max({V}); np.min({V}); np.me
 np.sqrt({S} ** 2 + 1.0); np.tanh({S}); abs({S}); {S} + {S}; {S} - {S}; {S} * {c}; {S} / (1.5 + {S} ** 2)
 special.erf({S}); special.gammaln({S} ** 2 + 1.0); special.expit({S}); np.where({S} > {c}, {S}, {S})
 {S} if {C} else {S}; np.logaddexp({S}, {S}); max({S}, {S}); min({S}, {c}); np.maximum({S}, {c})
-np.prod(np.tanh({V})); np.std({V}); np.median({V}); np.interp({S}, [-1.0, 0.0, 1.0], [0.2, 0.9, -0.4])
+np.prod(np.tanh({V})); np.std(np.append({V}, [0.3, 1.7])); np.median({V})
+np.interp({S}, [-1.0, 0.0, 1.0], [0.2, 0.9, -0.4])
 np.exp(-({S} ** 2)); np.linalg.det({N}); np.linalg.slogdet({N})[1]; np.trace({N})
 np.sum({V}, where={W}, initial=0.1); np.ptp({V}); TABLE[2] * {S}; RATE * {S}; CONFIG["weight"] + {S}
 model.rate * {S}; model.apply({S}); TABLE[np.floor({S}).astype(int) % 5]; {S} * k; np.float64(k) + {S}
@@ -30,7 +31,7 @@ np.polyval([0.1, {c}, 0.3], {S}); np.count_nonzero({v} > {c}) * {S}
 VECTORS = """
 np.sin({U}); {U} + {U}; {U} - {U}; {U} * {U}; {U} * {S}; {U} + {c}; {U} / (1.5 + {U} ** 2); np.tanh({U})
 np.exp(-({U} ** 2)); np.where({B}, {U}, {U}); np.where({B}, {U}, {c}); {u}[::-1]; np.sort({U})
-{u}[np.argsort({u})]; np.cumsum({U}) * 0.3; np.roll({U}, 1); np.clip({U}, -0.6, 0.7)
+{u}[np.argsort({u}, kind="stable")]; np.cumsum({U}) * 0.3; np.roll({U}, 1); np.clip({U}, -0.6, 0.7)
 np.maximum({U}, {c}); np.minimum({U}, {U}); np.abs({U}); special.erf({U})
 special.gammaln({U} ** 2 + 1.0); np.linalg.solve({M}, {U}); {M} @ {U}; {M}[0]; {M}.sum(axis=0)
 {M}[:, -1]; np.diag({M}); np.linalg.cholesky({M}) @ {U}; np.linalg.inv({M}) @ {U}
@@ -42,7 +43,7 @@ np.convolve({U}, [0.3, 0.5, 0.2], mode="same")[: len({u})]; np.linspace({S}, {S}
 np.einsum("ij,j->i", {M}, {U}); np.ravel({u}); {u}.reshape(-1, 1)[:, 0]
 np.piecewise({U}, [{B}], [np.sin, {c}]); np.hstack([{u}]); np.vectorize(lambda e: e * {c})({u})
 np.log1p({U} ** 2); np.power(np.abs({U}) + 0.5, {S}); special.expit({U}); np.arctan2({U}, 1.3)
-np.linalg.qr({M})[1][0]; np.linalg.eigvalsh({M}); np.take({u}, np.argsort({u}))
+np.linalg.qr({M})[1][0]; np.linalg.eigvalsh({M}); np.take({u}, np.argsort({u}, kind="stable"))
 np.select([{B}, {B}], [{U}, {U}], {c}); model.apply({U}); np.array({u})
 np.multiply.accumulate(np.tanh({U})); np.minimum.accumulate({U}); {u}[np.arange(len({u})) - 1]
 np.atleast_1d({U})
@@ -67,7 +68,8 @@ not {S} > {c}; isinstance({s}, float); {v}.size and {v}[0] > {c}; type({v}) is n
 isinstance({v}, np.ndarray) and {S} > {c}; ({v} > {c}).any(); {v}.ndim == 1; model.rate > 0.5
 np.isnan({S}); {S} > {c} or {S} < -0.8; RATE > 0.4; bool({S} > {c}); np.sum({v} > {c}) == 2
 np.array_equal({v}, np.sort({v})); scale < {S}; any(e > {d} for e in {v}); np.allclose({v}, {v}[::-1])
-{v}[0] == {v}[-1]; TABLE[0] > {S}; hasattr({v}, "shape"); np.argsort({v})[0] > 0; np.sign({S}) > 0
+{v}[0] == {v}[-1]; TABLE[0] > {S}; hasattr({v}, "shape"); np.argsort({v}, kind="stable")[0] > 0
+np.sign({S}) > 0
 f"{{len({v})}}" == "3"
 """
 
@@ -78,7 +80,8 @@ np.delete({v}, np.argmax({v})); np.append({v}, {S}); {v}[np.flatnonzero({v} < {c
 np.outer({v}, {v}).ravel(); np.compress({v} > {c}, {v}); {v}[[0, -1]]
 np.array([e for e in {v} if e > {c}]); np.repeat({v}, 2); {v}[:k]; np.extract({v} > {c}, {V})
 np.insert({v}, 1, {S}); np.hstack([{S}, {V}]); {v}[np.argmin({v}) :]; np.pad({v}, 1); np.tile({v}, 2)
-np.trim_zeros(np.where({v} > {c}, {v}, 0.0)); np.lib.stride_tricks.sliding_window_view({v}, 2)[:, 0]
+np.trim_zeros(np.where({v} > {c}, {v}, 0.0))
+np.lib.stride_tricks.sliding_window_view({v}, 2, writeable=True)[:, 0]
 """
 
 WRITES = """
@@ -89,8 +92,10 @@ np.multiply({u}, {U}, out={u}); {u}[0], {u}[-1] = {u}[-1], {u}[0]; {u}.fill({S})
 np.putmask({u}, {B}, {S}); {u}[k] = {S}; bump({u}, {S}); {u}[:2] = {S}, {S}; np.sin({u}, out={u})
 {u}.flat = {U}; np.place({u}, {B}, [{S}, {c}]); {u}[{u} > {c}] -= 0.3; np.clip({u}, -0.7, 0.8, out={u})
 np.cumsum({u}, out={u}); {u}[...] = np.roll({u}, 1); {u}[[0, -1]] = {u}[[-1, 0]]
-np.maximum({u}, {c}, out={u}); {u}[:-1] -= {u}[1:] * 0.5; np.subtract.at({u}, np.argsort({u})[:2], {S})
-np.negative({u}, out={u}, where={B}); {u}[np.argsort({u})] = {U}; {u}[1:2] = {U}[:1]; {u}.put(0, {S})
+np.maximum({u}, {c}, out={u}); {u}[:-1] -= {u}[1:] * 0.5
+np.subtract.at({u}, np.argsort({u}, kind="stable")[:2], {S})
+np.negative({u}, out={u}, where={B}); {u}[np.argsort({u}, kind="stable")] = {U}; {u}[1:2] = {U}[:1]
+{u}.put(0, {S})
 """
 
 VIEWS = """

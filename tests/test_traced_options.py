@@ -1,5 +1,7 @@
 """Functions of constant arrays whose positions, counts or other options follow from traced values."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -44,10 +46,12 @@ def test_of_constants(name):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_place_casts_lists(dtype):
+@pytest.mark.parametrize("write", [np.place, np.putmask])
+@pytest.mark.parametrize("values", [lambda x: [x[0], 0.15], lambda x: math.sin(x[1])], ids=["list", "float"])
+def test_lists_and_floats_are_cast(dtype, write, values):
     def f(x):
         y = x * 1.0
-        np.place(y, x > 0.4, [x[0], 0.15])
+        write(y, x > 0.4, values(x))
         return np.sum(y * y)
 
     for x in POINTS.astype(dtype):

@@ -54,10 +54,12 @@ class Writer:
         if kind in "SU" and (budget <= 0 or rng.random() < 0.35):
             return rng.choice(self.scalars if kind == "S" else self.vectors[size])
         forms = FORMS[kind][:2] if kind == "M" and budget <= 0 else FORMS[kind]
+        forms = [form for form in forms if self.calls_helper or "helper" not in form]
         text = self.expression(rng.choice(forms), size, budget - 1)
         return text if re.fullmatch(r"\w+(\.\w+)*(\([^()]*\))?", text) else f"({text})"
 
     any_size = None
+    calls_helper = True
 
     def expression(self, form, size=None, budget=1):
         size = size or self.some_class()
@@ -232,6 +234,7 @@ def program(seed, length=6):
     """Return the text of a program, and the lines that change its state before each call."""
     rng = random.Random(seed)
     writer = Writer(rng, ["0.4"], {"z": ["z"]})
+    writer.calls_helper = False
     writer.put(f"if {rng.choice(['np.sum(z) > 0.2', 'len(z) > 2', 'np.max(z, initial=0.1) < gain'])}:")
     writer.put(f"    return {writer.expression(rng.choice(_plain()), 'z')}")
     writer.put(f"return {writer.expression(rng.choice(_plain()), 'z')} * gain")

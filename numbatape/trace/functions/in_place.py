@@ -79,13 +79,13 @@ def place(arr, mask, vals):
 
 @in_place(np.putmask)
 def putmask(a, mask, values):
-    values = _lifted(values)
+    given, values = values, _lifted(values)
     if find_trace(mask) is None or overlap(a, values):
         mask = fixed(strip(mask))
         write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
         return
     numbers = _values(a)[0]
-    np.putmask(numbers.copy(), *_values(mask, values))  # NumPy's errors
+    np.putmask(numbers.copy(), *_values(mask, given))  # NumPy's errors
     if not values.size:
         return
     if np.shape(value_of(values)) != numbers.shape and values.ndim:
