@@ -5,8 +5,10 @@ cut it, into segments of some milliseconds; one elementwise instruction over ver
 over many batch elements, is taken in parts. The sweeps themselves are as they are: which instructions they
 run is said by words of the frame. A short plan has no cuts, and its steady calls enter one kernel.
 
-What is not cut: an array op over one large operand (a matrix product, a factorisation, a sum), as in NumPy;
-and a rule compiled by Numba.
+Clearing and seeding adjoints, comparing captured arrays and copying bound ones are cut too.
+
+What is not cut: an array op over one large operand (a matrix product, a factorisation, a sum), and the copies
+of arguments and results that NumPy makes, 1.7 ms a million cells; and a rule compiled by Numba.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from .codegen import FIRST_KERNEL
 from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
+CELL = 8  # bytes
 MOST = 1 << 21  # work in a segment, in simple operations on a cell: 2 to 20 ms
 # Work of an instruction besides its cells, and of a cell: of arithmetic, of libm's and of SciPy's functions.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 64
@@ -226,7 +229,7 @@ class Segments:
             return self._forward(first, split if name == "prologue" else count)
         if name in ("watched", "gradient"):
             frame[WORD["COUNT"]] = split
-            outcome = self._enter("watched")
+            outcome = self._watched()
             if outcome:
                 return outcome
         if name.startswith("bound"):
@@ -241,11 +244,32 @@ class Segments:
     def _enter(self, name: str, start: int = 0) -> int:
         return self._sweeps[name](self._address, start)
 
+    def _table(self, name: str, count: int) -> list[list[int]]:
+        """Return the rows of three 64-bit words that a word of the frame refers to."""
+        words = (ctypes.c_int64 * (3 * count)).from_address(int(self._frame[WORD[name]])) if count else ()
+        return [list(words[3 * k : 3 * k + 3]) for k in range(count)]
+
     def _copy(self, name: str) -> None:
-        count = int(self._frame[WORD[f"{name}_COUNT"]])
-        table = (ctypes.c_int64 * (3 * count)).from_address(int(self._frame[WORD[name]])) if count else ()
-        for k in range(count):
-            ctypes.memmove(*table[3 * k : 3 * k + 3])
+        for target, source, size in self._table(name, int(self._frame[WORD[f"{name}_COUNT"]])):
+            for start, part in pieces(size, CELL):
+                ctypes.memmove(target + start, source + start, part)
+
+    def _watched(self) -> int:
+        """Compare what is watched, in pieces where there is much of it."""
+        frame = self._frame
+        rows = self._table("WATCH", int(frame[WORD["WATCH_COUNT"]]))
+        if sum(size for _, _, size in rows) <= CELL * MOST:
+            return self._enter("watched")
+        piece = np.zeros(3, np.int64)
+        frame[WORD["WATCH"]], frame[WORD["WATCH_COUNT"]] = piece.ctypes.data, 1
+        for k, (array, copy, size) in enumerate(rows):
+            for start, part in pieces(size, CELL):
+                piece[:] = array + start, copy + start, part
+                outcome = self._enter("watched")
+                if outcome:
+                    frame[WORD["STOPPED"]] = k
+                    return outcome
+        return 0
 
     def _between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the segments of a stretch of the plan."""
@@ -284,8 +308,7 @@ class Segments:
         frame = self._frame
         whole = frame[[WORD["CODE"], WORD["AUX"]]]
         frame[WORD["SPLIT"]] = frame[WORD["COUNT"]] = stop
-        outcome = self._enter("pullback")  # adjoints are cleared, and seeded, once
-        frame[[WORD["CELLS64"], WORD["CELLS32"], WORD["SEED_COUNT"]]] = 0
+        outcome = self._clear_and_seed()
         for segment in reversed(self._between(start, stop)):
             if outcome:
                 return outcome
@@ -296,3 +319,37 @@ class Segments:
             if count:
                 frame[[WORD["CODE"], WORD["AUX"]]] = whole
         return outcome
+
+    def _clear_and_seed(self) -> int:
+        """Do what a sweep back begins with, once, in pieces; leave a frame that does no more of it."""
+        frame = self._frame
+        seeds, active = int(frame[WORD["SEED_COUNT"]]), []
+        for first, cells in (("FIRST64", "CELLS64"), ("FIRST32", "CELLS32")):
+            active.append((first, int(frame[WORD[first]]), cells, int(frame[WORD[cells]])))
+        frame[[WORD["CELLS64"], WORD["CELLS32"], WORD["SEED_COUNT"]]] = 0
+        for first, start, cells, count in active:
+            for offset, part in pieces(count):
+                frame[WORD[first]], frame[WORD[cells]] = start + offset, part
+                self._enter("pullback")
+            frame[WORD[cells]] = 0
+        table = (ctypes.c_int32 * (3 * seeds)).from_address(int(frame[WORD["SEEDS"]]))
+        if sum(table[2::3]) <= MOST:
+            frame[WORD["SEED_COUNT"]] = seeds
+            outcome = self._enter("pullback")
+            frame[WORD["SEED_COUNT"]] = 0
+            return outcome
+        data, row = int(frame[WORD["SEED_DATA"]]), np.zeros(3, np.int32)
+        frame[WORD["SEEDS"]], frame[WORD["SEED_COUNT"]] = row.ctypes.data, 1
+        for family, cell, count in (table[3 * k : 3 * k + 3] for k in range(seeds)):
+            for offset, part in pieces(count):
+                row[:], frame[WORD["SEED_DATA"]] = (family, cell + offset, part), data + CELL * offset
+                self._enter("pullback")
+            data += CELL * count
+        frame[WORD["SEED_COUNT"]] = 0
+        return int(frame[WORD["RAISED"]])
+
+
+def pieces(count: int, unit: int = 1) -> list[tuple[int, int]]:
+    """Return (start, length) of the pieces in which so many units of memory are gone through."""
+    most = unit * MOST
+    return [(start, min(most, count - start)) for start in range(0, count, most)]
