@@ -1,12 +1,9 @@
 """What a function reads besides its arguments: closure cells, globals, attributes, defaults.
 
-Such values are literals on a tape, so every call asks whether they are still what was traced:
-bindings by identity (numbers by value), contents of containers entry by entry, contents of arrays
-by comparison (in the sweep's kernel where that is possible).
-
-Followed are the user's own functions, classes and objects, wherever they lead, and the attributes of
-libraries' objects. What cannot be looked at (a connection, an open file) is *opaque*: a tape that was
-recorded with it serves one call. `numbatape.trace.watching` knows the kinds of objects.
+Such values are literals on a tape, so `Captured` keeps what they were. Followed are the user's own functions,
+classes and objects, wherever they lead, and the attributes of libraries' objects. What cannot be looked at (a
+connection, an open file) is *opaque*: a tape that was recorded with it serves one call.
+`numbatape.trace.watching` knows the kinds of objects.
 """
 
 from __future__ import annotations
@@ -21,15 +18,14 @@ import random
 import sys
 import threading
 import types
-from operator import is_
 
 import numpy as np
 
 from . import ownership, watching
+from .captured import NUMBERS, Captured
 from .code import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
 from .trace import Outside
 
-NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
 _ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum))
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _SEQUENCES = (list, tuple, collections.deque)
@@ -71,124 +67,29 @@ def contents(function: types.FunctionType):
             yield cell.cell_contents
 
 
-class Environment:
-    """The captured values of a function at the time of a trace.
+class Environment(Captured):
+    """The captured values of a function, and all that it leads to.
 
     Attributes
     ----------
-    arrays
-        ``(array, copy)`` of arrays whose contents can change.
-    opaque
-        What may give other numbers in each call without a sign of it.
+    tests_identity
+        Whether the code asks ``a is b``, which nothing traced answers.
     foreign
         Whether code of libraries other than NumPy and its like is within reach, which may read files.
     """
 
     def __init__(self, function):
-        self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
-        self._cells: list[tuple] = []
-        self._bindings: list[tuple] = []  # (mapping, key, value)
-        self._attributes: list[tuple] = []  # (owner, name, value)
-        self._sequences: list[tuple] = []  # (container, its entries)
-        self._sets: list[tuple] = []
-        self._absent: list[tuple] = []  # (mapping, key that it does not have)
-        self._parts: list[tuple] = []  # (what gives an object's parts, these)
-        self._contents: list[tuple] = []  # (what gives an object's bytes, these)
-        self.opaque: list[Outside] = []
-        self.tests_identity = False  # whether the code asks ``a is b``, which nothing traced answers
+        super().__init__()
+        self.tests_identity = False
         self.foreign = False
         self._sites: dict[int, tuple] = {}  # by id: the name by which code refers to a value, the code
-        self._iterates = False
-        self._generators: list = []
         self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
         ownership.adopt(function)
         self.add(function)
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is no binding that `rebound` would look at."""
-        named = self._cells or self._bindings or self._attributes or self._absent
-        return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
-
-    def rebound(self) -> bool:
-        """Whether a name stands for another value than before (contents of arrays aside)."""
-        if self._iterates:
-            return True
-        try:
-            for cell, value in self._cells:
-                now = cell.cell_contents
-                if now is not value and not _same(now, value):
-                    return True
-            for mapping, key, value in self._bindings:
-                now = mapping[key]
-                if now is not value and not _same(now, value):
-                    return True
-            for owner, name, value in self._attributes:
-                now = getattr(owner, name)
-                if now is not value and not _same(now, value):
-                    return True
-        except (ValueError, LookupError, AttributeError):
-            return True  # unbound or removed
-        for container, entries in self._sequences:
-            if len(container) != len(entries) or not all(map(is_, container, entries)):
-                return True
-        if any(key in mapping for mapping, key in self._absent):
-            return True
-        if self._parts or self._contents:
-            try:
-                if self._remade():
-                    return True
-            except Exception:  # of a library: closed, released
-                return True
-        return any(container != entries for container, entries in self._sets)
-
-    def _remade(self) -> bool:
-        """Whether a library's object is made of other parts or numbers than before."""
-        for read, parts in self._parts:
-            now = read()
-            if len(now) == len(parts) and all(map(is_, now, parts)):
-                continue
-            if len(now) != len(parts):
-                return True
-            for its, before in zip(now, parts, strict=True):
-                if its is not before and not _same(its, before):
-                    return True
-        return any(read() != before for read, before in self._contents)
-
-    def rewritten(self) -> bool:
-        """Whether the contents of an array are other than before."""
-        return any(
-            array.shape != copy.shape or array.dtype != copy.dtype or array.tobytes() != copy.tobytes()
-            for array, copy in self.arrays
-        )
-
-    def generator_states(self) -> list[str]:
-        """Return the states of all captured random generators."""
-        return [watching.state_of(generator) for generator in self._generators]
-
     def reached(self) -> list:
         """Return all objects that the function leads to."""
         return list(self._seen.values())
-
-    def undo(self) -> None:
-        """Put back what code has changed: a trace that is begun again starts from the same state."""
-        for array, copy in self.arrays:
-            if array.tobytes() != copy.tobytes():
-                array[...] = copy
-        for cell, value in self._cells:
-            cell.cell_contents = value
-        for mapping, key, value in self._bindings:
-            if isinstance(mapping, dict) and mapping.get(key) is not value:
-                mapping[key] = value
-        for container, entries in self._sequences:
-            if isinstance(container, dict):
-                for key in [key for key in container if key not in entries]:
-                    del container[key]
-            elif isinstance(container, (list, collections.deque)) and list(container) != list(entries):
-                container.clear()
-                container.extend(entries)
-
-    # ---- reading
 
     def add(self, value) -> None:
         """Note everything that a value leads to."""
@@ -447,11 +348,6 @@ class Environment:
                     yield part
         elif not known and not slots:
             self._note_opaque(value)
-
-
-def _same(now, before) -> bool:
-    """Whether two objects are the same number or text."""
-    return type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
 
 
 def _is_builtin(name: str, code: types.CodeType) -> bool:

@@ -13,7 +13,8 @@ import types
 import numpy as np
 
 from . import ownership
-from .capture import NUMBERS, contents, module_of
+from .capture import contents, module_of
+from .captured import NUMBERS
 from .code import imports, names_of, passed_on
 from .holders import HOLDERS, container_of, parts_of
 from .ownership import is_users_class, is_users_function

@@ -1,0 +1,129 @@
+"""What a function captures, as it was when it was traced.
+
+Each call asks whether it is still so: bindings by identity (numbers by value), contents of containers entry
+by entry, contents of arrays by comparison (in the sweep's kernel where that is possible). A trace that is
+begun again starts from the same state. `numbatape.trace.capture` finds what there is to note.
+"""
+
+from __future__ import annotations
+
+import collections
+from operator import is_
+
+import numpy as np
+
+from . import watching
+from .trace import Outside
+
+NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
+
+
+class Captured:
+    """Captured values as they were at the time of a trace.
+
+    Attributes
+    ----------
+    arrays
+        ``(array, copy)`` of arrays whose contents can change.
+    opaque
+        What may give other numbers in each call without a sign of it.
+    """
+
+    def __init__(self):
+        self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
+        self._cells: list[tuple] = []
+        self._bindings: list[tuple] = []  # (mapping, key, value)
+        self._attributes: list[tuple] = []  # (owner, name, value)
+        self._sequences: list[tuple] = []  # (container, its entries)
+        self._sets: list[tuple] = []
+        self._absent: list[tuple] = []  # (mapping, key that it does not have)
+        self._parts: list[tuple] = []  # (what gives an object's parts, these)
+        self._contents: list[tuple] = []  # (what gives an object's bytes, these)
+        self.opaque: list[Outside] = []
+        self._iterates = False
+        self._generators: list = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no binding that `rebound` would look at."""
+        named = self._cells or self._bindings or self._attributes or self._absent
+        return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
+
+    def rebound(self) -> bool:
+        """Whether a name stands for another value than before (contents of arrays aside)."""
+        if self._iterates:
+            return True
+        try:
+            for cell, value in self._cells:
+                now = cell.cell_contents
+                if now is not value and not _same(now, value):
+                    return True
+            for mapping, key, value in self._bindings:
+                now = mapping[key]
+                if now is not value and not _same(now, value):
+                    return True
+            for owner, name, value in self._attributes:
+                now = getattr(owner, name)
+                if now is not value and not _same(now, value):
+                    return True
+        except (ValueError, LookupError, AttributeError):
+            return True  # unbound or removed
+        for container, entries in self._sequences:
+            if len(container) != len(entries) or not all(map(is_, container, entries)):
+                return True
+        if any(key in mapping for mapping, key in self._absent):
+            return True
+        if self._parts or self._contents:
+            try:
+                if self._remade():
+                    return True
+            except Exception:  # of a library: closed, released
+                return True
+        return any(container != entries for container, entries in self._sets)
+
+    def _remade(self) -> bool:
+        """Whether a library's object is made of other parts or numbers than before."""
+        for read, parts in self._parts:
+            now = read()
+            if len(now) == len(parts) and all(map(is_, now, parts)):
+                continue
+            if len(now) != len(parts):
+                return True
+            for its, before in zip(now, parts, strict=True):
+                if its is not before and not _same(its, before):
+                    return True
+        return any(read() != before for read, before in self._contents)
+
+    def rewritten(self) -> bool:
+        """Whether the contents of an array are other than before."""
+        return any(
+            array.shape != copy.shape or array.dtype != copy.dtype or array.tobytes() != copy.tobytes()
+            for array, copy in self.arrays
+        )
+
+    def generator_states(self) -> list[str]:
+        """Return the states of all captured random generators."""
+        return [watching.state_of(generator) for generator in self._generators]
+
+    def undo(self) -> None:
+        """Put back what code has changed: a trace that is begun again starts from the same state."""
+        for array, copy in self.arrays:
+            if array.tobytes() != copy.tobytes():
+                array[...] = copy
+        for cell, value in self._cells:
+            cell.cell_contents = value
+        for mapping, key, value in self._bindings:
+            if isinstance(mapping, dict) and mapping.get(key) is not value:
+                mapping[key] = value
+        for container, entries in self._sequences:
+            if isinstance(container, dict):
+                for key in [key for key in container if key not in entries]:
+                    del container[key]
+            elif isinstance(container, (list, collections.deque)) and list(container) != list(entries):
+                container.clear()
+                container.extend(entries)
+
+
+def _same(now, before) -> bool:
+    """Whether two objects are the same number or text."""
+    return type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
