@@ -3,7 +3,6 @@
 import io
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -103,7 +102,6 @@ def test_progress_on_a_terminal(monkeypatch, has_rich):
     with progress.Progress(10) as bar:
         for _ in range(10):
             bar.advance(1)
-            time.sleep(0.001)
     shown = sys.stderr.getvalue()
     assert ("10/10 draws" if not has_rich else "100%") in shown
     assert "\n" in shown  # what comes next starts on a line of its own
