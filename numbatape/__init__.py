@@ -4,9 +4,13 @@ Names are imported when they are first asked for: a gradient does not wait for s
 import ``scipy.sparse`` (0.2 s), nor for batches.
 """
 
+import os
 import sys
+import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .threads import keep_from_fork
 
 if TYPE_CHECKING:
     from . import testing
@@ -151,6 +155,10 @@ _NAMES = {
         "sparsity",
     ),
 }
+# In the child of a fork, Python's lock of a module that another thread was importing stays held for ever.
+_importing = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    keep_from_fork(_importing)
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
@@ -159,9 +167,10 @@ def __getattr__(name: str):
         return import_module(".testing", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    if f"{__name__}.trace" in sys.modules:
-        import_module(".integrations", __name__)  # it announces itself to the tracer
+    with _importing:
+        found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        if f"{__name__}.trace" in sys.modules:
+            import_module(".integrations", __name__)  # it announces itself to the tracer
     return found
 
 

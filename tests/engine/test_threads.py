@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -197,3 +200,34 @@ def test_kernels_are_loaded_once_by_many_threads():
     results = in_threads(*[lambda: nt.grad(f)(x)] * THREADS)
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_waits_for_what_another_thread_imports():
+    program = """
+import os, sys, threading
+from importlib import import_module
+import numbatape as nt
+
+inside, go_on = threading.Event(), threading.Event()
+
+
+class Slow:  # the import of the verbs stands still, until the fork is under way
+    def find_spec(self, name, path=None, target=None):
+        if name == "numbatape.verbs.first_order":
+            inside.set()
+            go_on.wait(0.5)
+
+
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: nt.grad)
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    import signal
+    signal.alarm(20)
+    os._exit(0 if callable(nt.grad) else 1)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)
