@@ -10,8 +10,6 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .threads import keep_from_fork
-
 if TYPE_CHECKING:
     from . import testing
     from .caches.arguments import Constant, Static
@@ -157,8 +155,9 @@ _NAMES = {
 }
 # In the child of a fork, Python's lock of a module that another thread was importing stays held for ever.
 _importing = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows
-    keep_from_fork(_importing)
+if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not imported for this alone
+    _release = _importing.release
+    os.register_at_fork(before=_importing.acquire, after_in_parent=_release, after_in_child=_release)
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 

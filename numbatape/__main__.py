@@ -2,7 +2,16 @@
 
 import sys
 
-from numbatape.logdensity.cli import main
+
+def run() -> int:
+    """Run the batch program; Ctrl-C ends it while it imports, too."""
+    try:
+        from numbatape.logdensity.cli import main
+    except KeyboardInterrupt:
+        sys.stderr.write("numbatape: interrupted\n")
+        return 2
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

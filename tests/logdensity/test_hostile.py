@@ -223,3 +223,17 @@ def test_why_draws_are_evaluated_one_by_one(folder, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["one_by_one"] == {"NotImplementedError: not in lanes": 2}
     assert main(["check", "model.py", "--draws", "draws.csv"]) == 0
     assert "one draw at a time" in capsys.readouterr().out
+
+
+def test_an_interrupt_while_it_imports(monkeypatch, capsys):
+    from numbatape.__main__ import run
+
+    class Interrupted:
+        def find_spec(self, name, path=None, target=None):
+            if name == "numbatape.logdensity.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "numbatape.logdensity.cli", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert run() == 2
+    assert capsys.readouterr().err == "numbatape: interrupted\n"
