@@ -71,3 +71,11 @@ def test_a_sum_by_zero():
     values, gradients = nt.batch(f)(POINTS)
     np.testing.assert_array_equal(values, np.full(3, np.inf))
     np.testing.assert_array_equal(gradients, np.full((3, 4), np.inf))
+
+
+@pytest.mark.parametrize("function", [math.fsum, math.prod])
+def test_of_no_entries(function):
+    def f(x):
+        return x[0] * function(x[x > 5.0]) + x[1]
+
+    assert nt.value_and_grad(f)(C)[0] == f(C)

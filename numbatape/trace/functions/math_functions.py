@@ -107,13 +107,16 @@ def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
 @stands_for("math", "fsum")
 def fsum(seq):
     terms = lift_all(*seq)
+    if not terms:
+        return 0.0
     total = math_bits.total(terms) if math_bits.wanted() else np.sum(np.stack(terms))
     return _guarded(total, *terms)
 
 
 @stands_for("math", "prod")
 def prod(iterable, *, start=1):
-    return np.prod(np.stack(lift_all(*iterable))) * start
+    factors = lift_all(*iterable)
+    return np.prod(np.stack(factors)) * start if factors else start
 
 
 @stands_for("math", "dist")
