@@ -163,7 +163,7 @@ def _joined(real: ndarray, imag: ndarray, is_array: bool) -> Out:
 
 
 def tangent_outs(space: VariantWorkspace, result, parts, lanes: int = 0) -> list[Out] | None:
-    """Return one out a leaf of the derivative of a recorded result, None where that is not real.
+    """Return one out a leaf of the derivative of a recorded result; None for complex and float16 ones.
 
     Parameters
     ----------
@@ -180,14 +180,15 @@ def tangent_outs(space: VariantWorkspace, result, parts, lanes: int = 0) -> list
     outs = []
     for leaf in leaves:
         kept = recording.values[leaf.number] if leaf.__class__ is Output else leaf
-        if leaf.__class__ is not Output or np.asarray(kept).dtype.kind != "f":
+        dtype = np.asarray(kept).dtype
+        if leaf.__class__ is not Output or dtype.kind != "f" or dtype == np.float16:
             return None
         part = next(found)
         if part.__class__ is not Output:
             return None
         view = space.outputs[part.number]
         if lanes:
-            if view.ndim == np.ndim(kept) or np.asarray(kept).dtype == np.float16:
+            if view.ndim == np.ndim(kept):
                 return None
             outs.append(Out(jit.steady.CALLED, view.copy))
         else:

@@ -21,7 +21,7 @@ from numbatape.engine.reference import Reference
 from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
-from numbatape.ops.table import BOOLEAN
+from numbatape.ops.table import BOOLEAN, UNKNOWN
 from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import array_instruction, elementwise
 from numbatape.trace.record import InputLeaf, record
@@ -163,7 +163,8 @@ def test_elementwise(op, dtype):
             results.append(elementwise(op, *operands(op, ways, traced), value=oracle(op)(*values)))
         return tuple(results)
 
-    orders = [k for k in range(op.arity) if "xyw"[k] in op.opaque]  # which the tracer takes as constants only
+    # Which the tracer takes as constants only.
+    orders = [k for k in range(op.arity) if "xyw"[k] in op.opaque or op.partials[k] == UNKNOWN]
     swept = Swept(function, inputs, [j for k in orders for j in (2 * k, 2 * k + 1)])
     for ways, actual, expected in zip(WAYS.values(), swept.values, swept.expected, strict=True):
         # NumPy's own float32 functions may lose more digits than the kernels, which compute in float64.
