@@ -96,7 +96,7 @@ class Entry:
         alive += [self, self.rows, self.outs, [out.source for out in self.outs]]
         hits = self.space.variant.counter
         made = kernels.steady_call(
-            *(self.space.address, self.sweep, fallback, rows, outs, self.form),
+            *(self.space, self.sweep, fallback, rows, outs, self.form),
             *(self.rebound, self.turn, hits, alive),
         )
         if made is None:

@@ -76,6 +76,7 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
         "single": int(value.dtype == np.float32),
         "fallback": id(fallback),
         "hits": hits.ctypes.data,
+        "locked": int(space.plan.is_brief),
         **jit.turn_words(turn),
     }
     words = np.array([numbers[name] for name in jit.BUILTIN_WORDS], np.int64)
@@ -109,7 +110,7 @@ def _segmented(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, 
 
 
 def steady_call(
-    frame_address: int,
+    space,
     sweep: str,
     fallback: Callable,
     rows: Sequence[dict],
@@ -120,7 +121,9 @@ def steady_call(
     hits: np.ndarray,
     alive: list,
 ):
-    """Return the builtin of a steady call (`numbatape.jit.steady`), which hands the rest to ``fallback``.
+    """Return the builtin of a workspace's steady calls, which hands the rest to ``fallback``.
+
+    `numbatape.jit.steady` says what it does.
 
     Parameters
     ----------
@@ -148,8 +151,9 @@ def steady_call(
         for records, names in ((rows, jit.steady.ROW), (outs, jit.steady.OUT))
     ]
     numbers = {
-        "frame": frame_address,
+        "frame": space.address,
         "sweep": jit.load("sweeps", sweep_source()).address[sweep],
+        "locked": int(space.plan.is_brief),
         "fallback": id(fallback),
         "array_type": id(np.ndarray),
         "rebound": 0 if rebound is None else id(rebound),

@@ -30,7 +30,8 @@ API = (
 METH_NOARGS = 4
 # Addresses of the frame, the sweep and the value; whether that is a float32; the fallback; the address of
 # the flag of a `Turn`, 0 if the caller has the turn, and what it holds; the address of a counter of sweeps.
-WORDS = ("frame", "sweep", "value", "single", "fallback", "turn", "free", "taken", "hits")
+# Last, whether the sweep keeps the interpreter's lock.
+WORDS = ("frame", "sweep", "value", "single", "fallback", "turn", "free", "taken", "hits", "locked")
 
 
 class _MethodDef(ctypes.Structure):
@@ -40,6 +41,35 @@ class _MethodDef(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]
+
+
+def enter(builder, sweep, frame, locked, save, restore):
+    """Write the call of a sweep, without the interpreter's lock unless the word ``locked`` says otherwise.
+
+    Parameters
+    ----------
+    sweep, frame, locked
+        Words.
+    save, restore
+        ``PyEval_SaveThread`` and ``PyEval_RestoreThread``.
+    """
+    from llvmlite import ir
+
+    i64 = ir.IntType(64)
+    function = builder.inttoptr(sweep, ir.FunctionType(i64, [i64, i64]).as_pointer())
+    with builder.if_else(builder.icmp_signed("!=", locked, i64(0))) as (kept, released):
+        with kept:
+            directly = builder.call(function, [frame, i64(0)])
+            first = builder.block
+        with released:
+            thread = builder.call(save, [])
+            apart = builder.call(function, [frame, i64(0)])
+            builder.call(restore, [thread])
+            second = builder.block
+    outcome = builder.phi(i64)
+    outcome.add_incoming(directly, first)
+    outcome.add_incoming(apart, second)
+    return outcome
 
 
 def _module_text(symbol: str) -> str:
@@ -62,7 +92,7 @@ def _module_text(symbol: str) -> str:
     function = ir.Function(module, ir.FunctionType(pointer, [pointer, pointer]), symbol)
     builder = ir.IRBuilder(function.append_basic_block())
     words = builder.inttoptr(builder.call(as_long, [function.args[0]]), i64.as_pointer())
-    frame, entry, value, single, fallback, turn, free, taken, hits = (
+    frame, entry, value, single, fallback, turn, free, taken, hits, locked = (
         builder.load(builder.gep(words, [ir.Constant(i32, k)])) for k in range(len(WORDS))
     )
     flag, counter = (builder.inttoptr(word, i64.as_pointer()) for word in (turn, hits))
@@ -75,10 +105,7 @@ def _module_text(symbol: str) -> str:
         with builder.if_then(builder.icmp_signed("!=", builder.load(flag), free)):
             fall_back()
         builder.store(taken, flag)
-    sweep = builder.inttoptr(entry, ir.FunctionType(i64, [i64, i64]).as_pointer())
-    thread = builder.call(save, [])
-    outcome = builder.call(sweep, [frame, i64(0)])
-    builder.call(restore, [thread])
+    outcome = enter(builder, entry, frame, locked, save, restore)
     with builder.if_then(has_flag):
         builder.store(free, flag)
     with builder.if_then(builder.icmp_signed("!=", outcome, i64(0))):

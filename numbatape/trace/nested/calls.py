@@ -15,7 +15,6 @@ from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
 from ..rules.emit import flattened
 from ..rules.linear import Linear, Pulled, emit_linear
-from . import transforms  # which imports this module by way of `adjoint`
 from .pullbacks import pulls
 
 
@@ -74,6 +73,8 @@ def _part(ct, port):
 
 def _of_everything(trace, site, args, cotangents) -> list:
     """Return the cotangents of all traced arguments of a pullback or a pushforward, recorded by a formula."""
+    from . import transforms  # which imports this module by way of `adjoint`
+
     linear = site.rule
     if not isinstance(linear, Linear) or not linear.has_formula:
         raise linear.no_further_derivative()
@@ -94,12 +95,16 @@ def _of_everything(trace, site, args, cotangents) -> list:
 
 def _of_outputs(run, cotangents) -> list:
     """Return the cotangents of the parts of a result that are traced."""
+    from .transforms import is_float
+
     pairs = zip(run.parts, cotangents, strict=True)
-    return [ct for part, ct in pairs if type(part) is TracedArray and transforms.is_float(part)]
+    return [ct for part, ct in pairs if type(part) is TracedArray and is_float(part)]
 
 
 def _recorded(trace, linear: Linear, flat) -> list:
     """Record a pullback or a pushforward by its formula, or as the transpose of the other's."""
+    from . import transforms
+
     if linear.formula is not None:
         return linear.direct(flat)
     other = linear.transpose()
