@@ -505,8 +505,8 @@ def test_value_is_the_oracle_s(op):
         special = ()
     for point in itertools.chain(points_of(op, 50), op.edges, special, hard_points(op)):
         operands = list(map(np.float64, point))
-        if op.name == "yn" and 1e6 < abs(point[0]) < INF:
-            continue  # SciPy's recurrence takes as many steps as the order says: 109 s for these alone
+        if op.name == "yn" and abs(point[0]) > 1e6:
+            continue  # SciPy's recurrence takes as many steps as the order says, 100 s for these alone
         if op.name == "where":
             operands[0] = operands[0] != 0.0
         elif op.name == "ldexp":
