@@ -25,7 +25,7 @@ class Shipped:
             return Shipped, (function,)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             if importlib.util.find_spec("cloudpickle") is not None:
-                import cloudpickle  # type: ignore[import-not-found]
+                import cloudpickle
 
                 return _landed, (cloudpickle.dumps(function),)
             raise pickle.PicklingError(
