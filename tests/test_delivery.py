@@ -241,3 +241,13 @@ def test_forward_gradients_of_one_array_are_kept_too():
         _, (gradient,) = nt.value_and_gradient(cache, x)
         assert gradient is first
         np.testing.assert_allclose(gradient, 3 * x**2, rtol=1e-14)
+
+
+def test_a_steady_call_of_the_sizes_before_a_resize_is_forgotten():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), X, config=nt.Config(fixed_sizes=True))
+    for _ in range(3):
+        nt.value_and_gradient(cache, X)
+    cache.resize(X[:2])
+    with pytest.raises(nt.ShapeError, match="fixed_sizes=True"):
+        nt.value_and_gradient(cache, X)
+    np.testing.assert_array_equal(nt.value_and_gradient(cache, X[:2])[1][0], 2 * X[:2])

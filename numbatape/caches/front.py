@@ -46,14 +46,10 @@ class Front:
         self._turn = turn
         self._general = general
         self._owner = owner
-        self.call: Callable = refuse if general is None else general
-        if owner is not None:
-            owner.call = self.call
-        self.keywords = False
         self._tables: dict[Any, SteadyCalls] = {}
         self._known: list[tuple[SteadyCalls, Callable, bool]] = []  # what serves, and whether with keywords
-        self._current: SteadyCalls | None = None  # whose call is in front
         self._seen: set = set()
+        self._install(None, self._first, False)
 
     def learn(
         self,
@@ -114,12 +110,17 @@ class Front:
         self._seen.add(sizes)
         return False
 
+    @property
+    def _first(self) -> Callable:
+        """What serves while nothing is known."""
+        return refuse if self._general is None else self._general
+
     def forget(self) -> None:
         """Serve the next call by the general one."""
-        self.call = refuse if self._general is None else self._general
-        self.keywords = False
         self._tables.clear()
         self._known.clear()
+        self._seen.clear()
+        self._install(None, self._first, False)
 
     def elsewhere(self, *args, **kwargs):
         """Serve a call of another structure than the last one had, if one is known; else `REFUSED`."""
@@ -158,7 +159,8 @@ class Front:
 
         return served
 
-    def _install(self, table: SteadyCalls, call: Callable, keywords: bool) -> None:
+    def _install(self, table: SteadyCalls | None, call: Callable, keywords: bool) -> None:
+        """Let a table's call serve the next one, here and at the owner's."""
         self._current = table
         self.call, self.keywords = call, keywords
         if self._owner is not None:
