@@ -129,13 +129,7 @@ class DerivativeCache(PreparedCache):
     def _general(self, *args):
         flat = self._flatten(args)
         value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
-        if not self._program.config.friendly_tangents:
-            return value, dense.one_matrix(flat, assembled)
-        both = value, single(flat, assembled)
-        outs = dense.outs_of(flat, self._wide, by_columns=True)
-        if outs is not None:
-            self._wide.teach(self._differentiating, self._wide.last, both, outs, self._omitted(args))
-        return both
+        return handed_out(self, self._wide, flat, args, value, assembled, by_columns=True)
 
     @one_at_a_time
     def _gradient(self, *args):
@@ -154,6 +148,17 @@ class DerivativeCache(PreparedCache):
 
 def _own(view: np.ndarray):
     return view.copy() if view.ndim else view[()]
+
+
+def handed_out(cache, derived: Derived, flat: Flattened, args, value, assembled, by_columns: bool):
+    """Return ``(value, Jacobian)`` as a cache's caller gets it, and let calls like this one be steady."""
+    if not cache._program.config.friendly_tangents:
+        return value, dense.one_matrix(flat, assembled)
+    both = value, single(flat, assembled)
+    space, outs = derived.last, dense.outs_of(flat, derived, by_columns)
+    if space is not None and outs is not None:
+        derived.teach(cache._differentiating, space, both, outs, cache._omitted(args))
+    return both
 
 
 def single(flat: Flattened, assembled):

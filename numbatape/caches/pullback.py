@@ -16,7 +16,7 @@ from . import jacobian as dense
 from .alone import one_at_a_time
 from .base import PreparedCache
 from .delivery import require_switches, write_into
-from .derivative import single
+from .derivative import handed_out
 from .derived import Derived
 from .front import Front
 from .outs import gradient_outs, result_outs
@@ -47,13 +47,7 @@ class PullbackCache(PreparedCache):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
-        if not self._program.config.friendly_tangents:
-            return value, dense.one_matrix(flat, assembled)
-        both = value, single(flat, assembled)
-        outs = dense.outs_of(flat, self._rows, by_columns=False)
-        if outs is not None:
-            self._rows.teach(self._differentiating, self._rows.last, both, outs, self._omitted(args))
-        return both
+        return handed_out(self, self._rows, flat, args, value, assembled, by_columns=False)
 
     def pull(self, args, cotangent):
         """Return ``(value, gradients)`` for one cotangent of the result's structure."""
