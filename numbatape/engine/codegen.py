@@ -7,12 +7,14 @@ prints what is generated.
 from __future__ import annotations
 
 import functools
-import inspect
+import linecache
 import re
+import sys
 import textwrap
+from types import FunctionType
 
 from ..ops import OPS, ArrayOp, Elementwise, scalars
-from ..ops.table import OPERANDS
+from ..ops.table import OPERANDS, parameters
 from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
@@ -50,9 +52,9 @@ def helpers(text: str, module) -> str:
             thing = scope.get(name)
             if name in found or thing is None:
                 continue
-            if inspect.isfunction(thing) and thing.__module__.startswith("numbatape.ops"):
+            if isinstance(thing, FunctionType) and thing.__module__.startswith("numbatape.ops"):
                 found[name] = ""  # against recursion
-                source = without_docstring(textwrap.dedent(inspect.getsource(thing)))
+                source = without_docstring(source_of(thing))
                 collect(source.split("\n", 1)[1], thing.__globals__)
                 found[name] = found.pop(name) or source
             elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
@@ -64,6 +66,24 @@ def helpers(text: str, module) -> str:
 
     collect(text, vars(module))
     return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
+
+
+def source_of(function) -> str:
+    """Return the text of a function of this package, without indentation.
+
+    It ends where the next line stands as far to the left as its ``def``. `inspect.getsource` finds the end
+    by cutting the file into tokens, which takes 2 ms a function when a process loads its first kernels.
+    """
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1  # after decorators
+    while end < len(lines):
+        text = lines[end].lstrip()
+        if text and len(lines[end]) - len(text) <= margin and not text.startswith(")"):
+            break
+        end += 1
+    return textwrap.dedent("".join(lines[:end])).rstrip("\n") + "\n"
 
 
 def without_docstring(source: str) -> str:
@@ -265,7 +285,7 @@ def record_fields(op: ArrayOp) -> tuple[list[str], list[str]]:
 
 
 def _body_source(function, name: str) -> str:
-    source = without_docstring(textwrap.dedent(inspect.getsource(function)))
+    source = without_docstring(source_of(function))
     source = re.sub(r"^@\w+\n", "", source)
     return re.sub(r"^def \w+\(", f"def {name}(", source)
 
@@ -284,22 +304,22 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
     if function is not None:
         body = f"{op.name}_{direction}"
         text += "\n\n" + _body_source(function, body)
-        parameters = list(inspect.signature(function).parameters)
+        names = parameters(function)
         shifted = {"o", *letters}
         arguments = {"s": "s0 + (q * turns + turn) * cells"} | {p: f"{p}_q" for p in shifted}
-        call = f"{body}({', '.join(arguments.get(p, p) for p in parameters)})"
+        call = f"{body}({', '.join(arguments.get(p, p) for p in names)})"
         if direction == "forward":
             call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
         across = None
         if op.across is not None:
             kernel = op.across[direction == "reverse"]
             text += "\n\n" + _body_source(kernel, f"{body}_across")
-            names = ", ".join(arguments.get(p, p) for p in inspect.signature(kernel).parameters)
+            names = ", ".join(arguments.get(p, p) for p in parameters(kernel))
             side_by_side = f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {op.reach}"
             across = side_by_side, f"{body}_across({names})"
         text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, call, across)
         text += "    return 0\n"
-    module = inspect.getmodule(op.forward)
+    module = sys.modules[op.forward.__module__]
     return f"# cells: {cells}\n" + constants(text) + helpers(text, module) + "\n\n" + text
 
 

@@ -13,13 +13,13 @@ A tape that passes `check_tape` keeps these rules, on which the proof is built:
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 
 import numpy as np
 
 from ..errors import VerificationError
 from ..ops import OPCODE, OPS, ArrayOp
+from ..ops.table import parameters
 from ..tape import Tape
 from ..tape.tape import FAMILIES, GUARD, INSTRUCTION, LEVELS, NONE, POOLS, STORAGE, VALUE
 from . import plan_kernels as names
@@ -40,8 +40,12 @@ MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 
 @functools.cache
-def op_info(values: str = "fast") -> np.ndarray:
-    """Return the op table as integers, one row of `plan_kernels.INFO` words an op."""
+def op_info(values: str) -> np.ndarray:
+    """Return the op table for ``Config(values=...)`` as integers, one row of `plan_kernels.INFO` words an op.
+
+    What `check_tape` reads of it is the same for all values.
+    """
+    vectors = first_opcodes()
     table = np.zeros((len(OPS), names.INFO), np.int32)
     for k, op in enumerate(OPS):
         row = table[k]
@@ -57,11 +61,11 @@ def op_info(values: str = "fast") -> np.ndarray:
                     row[19] |= 1 << (8 + j)  # float64 positions
                 elif op.reverse is not None:
                     row[19] |= 1 << j  # may take an adjoint
-            if "so0" in inspect.signature(op.forward).parameters:
+            if "so0" in parameters(op.forward):
                 row[19] |= 1 << names.FREE_STRIDES
         else:
             row[0] = names.CAST if op.name == "cast" else names.HOT if op.is_hot(values) else names.LOOP
-            row[names.VECTOR] = first_opcodes().get(k, 0)
+            row[names.VECTOR] = vectors.get(k, 0)
             row[19] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
 
@@ -163,7 +167,7 @@ def _check_instructions(tape: Tape) -> None:
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
-    info = op_info()[np.where(guards, 0, code["op"] >> 1)].T
+    info = op_info("fast")[np.where(guards, 0, code["op"] >> 1)].T
     given = operands >= 0
     wanted = np.arange(4)[:, None] <= np.where(guards, 2, info[1])
     wanted[0] = ~guards
@@ -200,7 +204,7 @@ def _check_ownership(tape: Tape) -> None:
         bad = touched[owned] > 1
         if bad.any():
             raise failure(tape, int(scratch[bad][0]), "the scratch is not the instruction's own")
-    indexed = np.where(calls, op_info()[np.where(calls, code["op"] >> 1, 0), 19] >> 8, 0) & 7
+    indexed = np.where(calls, op_info("fast")[np.where(calls, code["op"] >> 1, 0), 19] >> 8, 0) & 7
     if not indexed.any():
         return
     group, calls = _groups(tape), np.flatnonzero(calls)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -187,14 +188,14 @@ class ArrayOp:
     fallible: bool = False
     extents: str = "True"
 
-    @property
+    @cached_property
     def operands(self) -> tuple[tuple[str, ...], ...]:
         """Core dimensions, the result's first: ``(("m", "n"), ("m", "k"), ("k", "n"))``."""
         inputs, result = self.signature.split("->")
         groups = [result, *re.findall(r"\([^)]*\)", inputs)]
         return tuple(tuple(re.findall(r"\w+", group)) for group in groups)
 
-    @property
+    @cached_property
     def letters(self) -> tuple[str, ...]:
         """Core sizes in order of first appearance, inputs before the result."""
         result, *inputs = self.operands
@@ -207,6 +208,12 @@ class ArrayOp:
     @property
     def differentiable(self) -> bool:
         return self.reverse is not None
+
+
+def parameters(kernel: Callable) -> tuple[str, ...]:
+    """Return the names of a kernel's parameters, which say what it is called with."""
+    code = kernel.__code__
+    return code.co_varnames[: code.co_argcount]
 
 
 Op = Elementwise | ArrayOp

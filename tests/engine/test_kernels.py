@@ -8,7 +8,10 @@ strides, broadcasting and dtypes.
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import textwrap
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -17,8 +20,9 @@ from hypothesis import strategies as st
 
 from numbatape.engine import Workspace, make_plan
 from numbatape.engine.checked import CheckedWorkspace
+from numbatape.engine.codegen import source_of
 from numbatape.engine.reference import Reference
-from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
+from numbatape.ops import OPS, ArrayOp, Elementwise, oracle, scalars
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
 from numbatape.ops.table import BOOLEAN, UNKNOWN
@@ -337,6 +341,13 @@ def test_array_op_over_a_batch(op):
         first, *rest = array_operands(op, op.cases[0], np.float64)
     batch = np.stack([first, first[..., ::-1] if op.make is None else 2.0 * first, first + 0.0])[:, None]
     check_array_op(op, [np.repeat(batch, 2, axis=1), *rest], np.float64, {"contiguous": MEMORY["contiguous"]})
+
+
+def test_kernels_are_cut_out_of_their_files_whole():
+    bodies = [f for op in ARRAY_OPS for f in (op.forward, op.reverse, *(op.across or ())) if f is not None]
+    helpers = [f for f in vars(scalars).values() if isinstance(f, FunctionType)]
+    for function in bodies + helpers:
+        assert source_of(function) == textwrap.dedent(inspect.getsource(function))
 
 
 def test_fill():
