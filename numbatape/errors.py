@@ -1,4 +1,4 @@
-"""Every exception that numbatape raises on its own account."""
+"""Every exception and warning that numbatape raises on its own account."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ MOST_LINES, MOST_CHARACTERS = 20, 2000
 
 
 class NumbatapeError(Exception):
-    """Base of all of numbatape's exceptions."""
+    """Base of all of numbatape's exceptions.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> try:
+    ...     nt.grad(np.sin)(np.ones(2))
+    ... except nt.NumbatapeError as error:
+    ...     print(type(error).__name__)
+    OutputError
+    """
 
     def __str__(self) -> str:
-        """Return the message, of which a large argument's text does not bury the rest."""
+        """Return the message; the text of a large argument is shortened, so that the rest can be read."""
         text = super().__str__()
         if len(text) > MOST_CHARACTERS:
             text = f"{text[: MOST_CHARACTERS // 2]} ... {text[-MOST_CHARACTERS // 2 :]}"
@@ -21,60 +31,215 @@ class NumbatapeError(Exception):
 
 
 class ConfigError(NumbatapeError, ValueError, TypeError):
-    """A value that a field of `Config` does not take."""
+    """A field of `Config` was given a value that it does not accept.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> nt.Config(chunk_size=0)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.ConfigError: Config(chunk_size=0): chunk_size must be a positive integer or None
+    """
 
 
 class SpecError(NumbatapeError, ValueError):
-    """Arguments do not fit what a cache was prepared for, or cannot be differentiated."""
+    """The arguments do not fit what a cache was prepared for, or cannot be differentiated.
+
+    Its kinds are `ArityError`, `StructureError`, `DtypeError`, `ShapeError`, `PatternError` and
+    `OutputError`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> try:
+    ...     nt.grad(np.sum, argnums=1)(np.ones(2))
+    ... except nt.SpecError as error:
+    ...     print(error)
+    argnums=1 names argument 1, but there are 1 arguments
+    """
 
 
 class ArityError(SpecError):
-    """Another number of arguments than the cache was prepared for."""
+    """A cache was called with another number of arguments than it was prepared for.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(2))
+    >>> nt.value_and_gradient(cache, np.ones(2), 1.0)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.ArityError: prepared for 1 argument, got 2
+    """
 
 
 class StructureError(SpecError):
-    """A container of another structure than the cache was prepared for."""
+    """A container has another structure than the one that the cache was prepared for.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> cache = nt.prepare_gradient_cache(lambda p: p["a"] ** 2, {"a": 1.0})
+    >>> nt.value_and_gradient(cache, {"b": 1.0})
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.StructureError: argument 0 (`p`): the arguments' structure differs: ...
+    """
 
 
 class DtypeError(SpecError, TypeError):
-    """A dtype other than the prepared one, or one that has no derivative."""
+    """An argument has another dtype than the prepared one, or a dtype that cannot be differentiated.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> nt.grad(lambda n: n**2)(3)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.DtypeError: argument 0 (`n`) is int: only float64 and float32 can be differentiated; ...
+    """
 
 
 class ShapeError(SpecError):
-    """Another number of dimensions (or, under ``fixed_sizes``, other sizes)."""
+    """An argument has another number of dimensions or, under ``Config(fixed_sizes=True)``, other sizes.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(2))
+    >>> nt.value_and_gradient(cache, np.ones((2, 2)))
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.ShapeError: argument 0 (`a`): prepared for float64 with 1 dimension, got shape ...
+    """
 
 
 class PatternError(SpecError):
-    """A sparsity pattern that has another shape, or misses an entry."""
+    """A sparsity pattern has another shape than the derivative, or misses one of its entries.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.sparse_jacobian(lambda x: x**2, pattern=np.eye(2))(np.ones(3))
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.PatternError: the pattern has shape (2, 2), the derivative (3, 3)
+    """
 
 
 class OutputError(SpecError, TypeError):
-    """The function's result does not fit the verb: a gradient needs one real scalar."""
+    """The function's result does not fit the verb: a gradient, for instance, needs one real scalar.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.grad(lambda x: x**2)(np.ones(2))
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.OutputError: a gradient needs a function that returns one real scalar, got an array ...
+    """
 
 
 class BusyError(NumbatapeError, RuntimeError):
-    """A second call of a cache, bound callable or pullback while the first is under way."""
+    """A cache, bound callable or pullback was called while another call of it was under way.
+
+    The other call may be one of another thread, or the call whose hand-written rule makes this one.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> def value(x):
+    ...     return nt.value_and_gradient(cache, x)[0] if entered else x
+    >>> entered = []
+    >>> rule = nt.primitive(value, pullback=lambda ybar, y, x: (ybar,))
+    >>> cache = nt.prepare_gradient_cache(lambda x: rule(x), 1.0)
+    >>> entered.append("the rule calls the cache that calls the rule")
+    >>> nt.value_and_gradient(cache, 2.0)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.BusyError: this cache (...) is in the middle of another call: ...
+    """
 
 
 class UnsupportedOperationError(NumbatapeError, TypeError):
-    """A NumPy function, or a use of one, that numbatape cannot differentiate."""
+    """The function uses something that numbatape cannot differentiate; the message names it and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.grad(lambda x: x * np.random.rand())(1.0)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.UnsupportedOperationError: the function draws random numbers ...
+    """
 
 
 class LeakError(UnsupportedOperationError):
-    """A traced value would lose its derivative: ``float(x)``, ``np.asarray(x)``, ``a[0] = x``."""
+    """A traced value would lose its derivative: ``float(x)``, ``np.asarray(x)``, ``a[0] = x``.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> try:
+    ...     nt.grad(lambda x: float(x) ** 2)(3.0)
+    ... except nt.LeakError as error:
+    ...     print("would drop the derivative of a traced value" in str(error))
+    True
+    """
 
 
 class ForeignTraceError(LeakError):
-    """Values of two traces meet: one was kept from an earlier call, or belongs to a function around."""
+    """Values of two traces meet: one was kept from an earlier call, or belongs to an enclosing function."""
 
 
 class VerificationError(NumbatapeError):
-    """A tape or a plan that is not safe to run; the message names the instruction."""
+    """A tape or a plan is not safe to run; the message names the instruction and the reason.
+
+    Every plan is verified before it runs, so this error means that a tape was altered, or a bug in numbatape.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import numpy as np, numbatape as nt
+    >>> from numbatape.engine import make_plan
+    >>> tape = nt.prepare_gradient_cache(np.sum, np.ones(2)).tape
+    >>> try:
+    ...     make_plan(dataclasses.replace(tape, prologue=len(tape) + 1), (2,))
+    ... except nt.VerificationError as error:
+    ...     print(error)
+    the tape's prologue count is out of range
+    """
 
 
 class DebugError(NumbatapeError):
-    """What ``Config(debug_mode=True)`` found: instruction, source line and reason."""
+    """``Config(debug_mode=True)`` found an error; the message names instruction, source line and reason.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> config = nt.Config(debug_mode=True, silence_debug_messages=True)
+    >>> cache = nt.prepare_gradient_cache(lambda x: np.log(x), 1.0, config=config)
+    >>> with np.errstate(invalid="ignore"):
+    ...     nt.value_and_gradient(cache, -1.0)
+    Traceback (most recent call last):
+    ...
+    numbatape.errors.DebugError: instruction 0, log, at ...: the first NaN appears here
+    """
 
 
 class UnwatchedWarning(UserWarning):
-    """A function reads something that cannot be watched for changes, so it is traced in every call."""
+    """The function reads something that cannot be watched for changes, so it is traced in every call.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numbatape as nt
+    >>> users = {}
+    >>> exec("def f(x): return eval('2 * x')", users)  # what `eval` reads has no name in the code
+    >>> with warnings.catch_warnings(record=True) as warned:
+    ...     warnings.simplefilter("always")
+    ...     gradient = nt.grad(users["f"])(1.0)
+    >>> [issubclass(each.category, nt.UnwatchedWarning) for each in warned]
+    [True]
+    """

@@ -31,10 +31,10 @@ class Constant:
 
     Parameters
     ----------
-    value
-        Array, number, or pytree of them.
-    frozen
-        Promise that contents never change: they are then not compared in each call.
+    value : array, number, or pytree of them
+        The data; the function gets it as it is, without this mark.
+    frozen : bool
+        Promise that the contents never change: they are then not compared in each call.
 
     Examples
     --------
@@ -52,7 +52,12 @@ class Constant:
 @pytrees.opaque
 @dataclass(frozen=True)
 class Static:
-    """A hashable Python value that selects the tape.
+    """A hashable Python value that selects the tape: each value has a trace of its own.
+
+    Parameters
+    ----------
+    value : hashable
+        The value; the function gets it as it is, without this mark.
 
     Examples
     --------

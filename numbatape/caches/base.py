@@ -46,8 +46,8 @@ MOST_SPECS = 12  # leaves of the arguments that a cache's repr names
 class PreparedCache:
     """Base of the prepared caches: a program, and one thread's workspaces for it.
 
-    Its memory serves one call at a time: what uses it is `one_at_a_time`, or a steady call that takes its
-    turn itself.
+    Its memory serves one call at a time: a method that uses this memory is `one_at_a_time`, or is a steady
+    call, which takes its turn itself.
     """
 
     mode = "reverse"
@@ -69,7 +69,41 @@ class PreparedCache:
 
     @classmethod
     def prepare(cls, function, args, kwargs, config, include_callable):
-        """Trace ``function`` at ``args`` and return the cache."""
+        """Trace ``function`` at ``args`` and return the cache; the functions ``prepare_..._cache`` call this.
+
+        Parameters
+        ----------
+        function : callable
+            Plain NumPy/SciPy function.
+        args : tuple
+            Where to trace it; see `prepare_gradient_cache`.
+        kwargs : dict or None
+            Keyword arguments, passed through; not differentiated.
+        config : Config or None
+            Choices; None for the defaults.
+        include_callable : bool
+            Whether ``function`` is a callable dataclass whose arrays are differentiated, too.
+
+        Returns
+        -------
+        PreparedCache
+            A cache of this class.
+
+        Raises
+        ------
+        SpecError
+            If the arguments cannot be differentiated, or the result does not fit the verb.
+        TypeError
+            If ``function`` is not callable, or ``config`` or ``kwargs`` is of another type.
+        UnsupportedOperationError
+            If the function uses what numbatape cannot differentiate.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> nt.GradientCache.prepare(np.sum, (np.ones(2),), None, None, False)
+        <GradientCache of sum: ...>
+        """
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise TypeError(f"config must be nt.Config(...), got {type(config).__name__}")
@@ -94,7 +128,20 @@ class PreparedCache:
         """Check that the function's result fits the verb, and what else a new cache needs."""
 
     def clone(self):
-        """Return a cache with the same tapes and workspaces of its own, for another thread."""
+        """Return a cache with the same tapes and workspaces of its own, for another thread.
+
+        Returns
+        -------
+        PreparedCache
+            A cache of the same class. The function is not traced again.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(2))
+        >>> nt.value_and_gradient(cache.clone(), np.array([1.0, 2.0]))[0]
+        np.float64(3.0)
+        """
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._turn = Turn()
@@ -172,11 +219,16 @@ class PreparedCache:
 
     @one_at_a_time
     def resize(self, *args):
-        """Prepare for arguments of other sizes, so that the next call with such sizes finds all ready.
+        """Prepare for arguments of other sizes, so that the next call with such sizes is served at once.
 
-        Calls do this by themselves, but for those of a cache with ``Config(fixed_sizes=True)``: it takes the
-        sizes of the last `resize` alone. Structure, dtypes and numbers of dimensions are those of
-        preparation.
+        Calls do this by themselves, except for those of a cache with ``Config(fixed_sizes=True)``: it
+        accepts the sizes of the last `resize` alone. Structure, dtypes and numbers of dimensions are those
+        of preparation.
+
+        Parameters
+        ----------
+        *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+            Arguments of the new sizes.
 
         Returns
         -------
@@ -213,7 +265,7 @@ class PreparedCache:
 
     @property
     def layout(self) -> Layout:
-        """The layout of flat gradients (``Config(friendly_tangents=False)``)."""
+        """The layout of flat gradients (``Config(friendly_tangents=False)``); it maps both ways."""
         return Layout.of(self._prepared)
 
     @property
@@ -227,9 +279,14 @@ class PreparedCache:
         return self._program.traces
 
     def guards(self) -> list[dict]:
-        """Return one entry a guard: source line, condition, the outcomes seen, and hits.
+        """Report the guards of all traces.
 
-        A hit is a sweep that went this way: of the function, or of a derivative that is a program of its own.
+        Returns
+        -------
+        list of dict
+            One entry for each guard: ``line`` (of the source), ``kind`` (what Python asked for: "bool",
+            "int", ...) and ``outcomes``, a dictionary of hits by outcome. A hit is a sweep that went this
+            way: of the function, or of a derivative that has a tape of its own.
 
         Examples
         --------

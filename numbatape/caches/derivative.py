@@ -22,7 +22,18 @@ from .results import Layout, scalar_output, value_of
 class DerivativeCache(PreparedCache):
     """A function prepared for `value_and_derivative`; made by `prepare_derivative_cache`.
 
-    A cache belongs to one thread at a time: give each its `clone`.
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Attributes
+    ----------
+    lanes
+        The number of directions that a call takes at once.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_derivative_cache(np.sin, 0.0)
+    <DerivativeCache of sin: mode forward; ...>
     """
 
     mode = "forward"
@@ -46,7 +57,31 @@ class DerivativeCache(PreparedCache):
         other._plain, other._wide = self._plain.clone(), self._wide.clone()
 
     def push(self, pairs):
-        """Return ``(value, derivative)`` for one ``(primal, tangent)`` pair an argument."""
+        """Return the value and the derivative along directions, for `value_and_derivative`.
+
+        Parameters
+        ----------
+        pairs : tuple
+            One ``(primal, tangent)`` for each argument; constants bare, or left out.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        derivative : array, number, or pytree of them
+            With the value's structure and shapes; with lanes, a leading axis more.
+
+        Raises
+        ------
+        SpecError
+            If the primals or the tangents do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> nt.prepare_derivative_cache(np.sin, 0.0).push(((0.0, 2.0),))
+        (np.float64(0.0), np.float64(2.0))
+        """
         if all(type(pair) is tuple and len(pair) == 2 for pair in pairs):
             return self._pushing.call(*(x for x, _ in pairs), *(dx for _, dx in pairs))
         return self._push(pairs)
@@ -122,7 +157,34 @@ class DerivativeCache(PreparedCache):
     # ---- what all unit directions give
 
     def jacobian(self, args):
-        """Return ``(value, Jacobian)``, by chunks of columns."""
+        """Return the value and the Jacobian, in sweeps over chunks of columns, for `value_and_jacobian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        jacobian : numpy.ndarray or pytree of them
+            Of shape output shape + input shape; for containers see `value_and_jacobian`.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_derivative_cache(np.cumsum, np.ones(2))
+        >>> cache.jacobian((np.ones(2),))[1]
+        array([[1., 0.],
+               [1., 1.]])
+        """
         return self._differentiating.call(*args)
 
     @one_at_a_time
@@ -179,13 +241,31 @@ def prepare_derivative_cache(
     ----------
     f : callable
         Plain NumPy/SciPy function with any output.
-    *args
-        Like those of `prepare_gradient_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
     lanes : int
         1: tangents have the arguments' shapes. N > 1: they have a leading axis of N, one direction
-        a lane, all computed in one sweep.
-    kwargs, config, include_callable
-        As in `prepare_gradient_cache`.
+        in each lane, and all are computed in one sweep.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`.
+    include_callable : bool
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+
+    Returns
+    -------
+    DerivativeCache
+        To be given to `value_and_derivative`.
+
+    Raises
+    ------
+    ValueError
+        If ``lanes`` is no positive integer.
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
 
     Examples
     --------
@@ -212,24 +292,26 @@ def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
     ----------
     cache : DerivativeCache
         From `prepare_derivative_cache`.
-    *pairs
-        One ``(x, dx)`` an argument; constants bare, or left out. With ``lanes=N`` every leaf of dx
-        has a leading axis of N.
-    out : optional
+    *pairs : tuple
+        One ``(x, dx)`` for each argument; constants bare, or left out. ``dx`` has the structure and the
+        shapes of ``x``; with ``lanes=N`` each of its leaves has a leading axis of N.
+    out : array or pytree of them, optional
         Arrays to write the derivative to, in its structure (None to skip one).
 
     Returns
     -------
-    value
+    value : array, number, or pytree of them
         ``f(x, ...)``.
-    derivative
+    derivative : array, number, or pytree of them
         With the value's structure and shapes; with lanes, a leading axis of N more.
 
     Raises
     ------
     SpecError
-        If a direction has another structure or shape than its argument, or if plain tangents come to a
-        cache of lanes.
+        If a direction has another structure or shape than its argument, or if tangents without a leading axis
+        come to a cache with lanes.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------
@@ -254,20 +336,29 @@ def value_and_jacobian(cache, *args, out=None):
     Parameters
     ----------
     cache : DerivativeCache or PullbackCache
-        Computes columns, or rows.
-    *args
-        Like those it was prepared with.
-    out : optional
+        Computes columns by forward mode, or rows by reverse mode.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
+    out : array or pytree of them, optional
         Arrays to write the Jacobian to, in its structure (None to skip one).
 
     Returns
     -------
-    value
+    value : array, number, or pytree of them
         ``f(*args)``.
-    jacobian
-        Output shape + input shape. For containers the result's tree, with the Jacobian of each leaf in its
-        place: a tuple with one entry a differentiated argument if there are several. One matrix with
-        ``friendly_tangents=False``.
+    jacobian : numpy.ndarray or pytree of them
+        Of shape output shape + input shape. For containers the result's tree, with the Jacobian of each
+        leaf in its place: a tuple with one entry for each differentiated argument if there are several. One
+        matrix with ``friendly_tangents=False``.
+
+    Raises
+    ------
+    SpecError
+        If the arguments do not fit.
+    OutputError
+        If the function returns complex numbers for complex arguments.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------

@@ -30,7 +30,21 @@ from .variant import VariantWorkspace
 class GradientCache(PreparedCache):
     """A function prepared for `value_and_gradient`; made by `prepare_gradient_cache`.
 
-    A cache belongs to one thread at a time: give each its `clone`.
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Attributes
+    ----------
+    call
+        Serves the next call: ``cache.call(*args)`` is ``value_and_gradient(cache, *args)``.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_gradient_cache(np.sum, np.ones(3))
+    >>> cache
+    <GradientCache of sum: mode reverse; argument 0 (`a`): (3,) float64; 1 instructions ...>
+    >>> cache.call(np.ones(3))
+    (np.float64(3.0), (array([1., 1., 1.]),))
     """
 
     call: Callable  # serves the next call
@@ -77,7 +91,43 @@ class GradientCache(PreparedCache):
 
     @one_at_a_time
     def run(self, args, args_to_zero=None, out=None):
-        """Serve a call with options; see `value_and_gradient`."""
+        """Serve a call with options, for `value_and_gradient`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+        args_to_zero : sequence of bool, optional
+            One entry for each argument; False adds to what the last call left in the cache's own buffers
+            (``Config(reuse_buffers=True)``).
+        out : tuple, optional
+            Arrays to write the gradients to, one entry for each argument (None to skip it).
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradients : tuple
+            One entry for each argument, None for constants.
+
+        Raises
+        ------
+        SpecError
+            If the arguments or the arrays of ``out`` do not fit.
+        ValueError
+            If ``args_to_zero`` has a False and results are fresh arrays, to which nothing can be added.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> config = nt.Config(reuse_buffers=True)
+        >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(2), config=config)
+        >>> cache.run((np.ones(2),))[1]
+        (array([2., 2.]),)
+        >>> cache.run((np.ones(2),), args_to_zero=(False,))[1]
+        (array([4., 4.]),)
+        """
         flat = self._flatten(args)
         before = self._kept(flat, args_to_zero)
         space = self._sweep(flat)
@@ -116,18 +166,28 @@ class GradientCache(PreparedCache):
     def bind(self, *args, out=None):
         """Fix input and gradient buffers; return a callable without arguments.
 
-        The cheapest form, for inner loops: each call reads the argument arrays as they are then,
-        writes the gradients and returns the value as a Python float. It promises that constants do
-        not change. Binding evaluates once, at what the arrays hold.
+        This is the cheapest form of a call, for inner loops: each call reads the argument arrays as they
+        are then, writes the gradients and returns the value as a Python float. The caller promises that
+        constants do not change. Binding evaluates the function once, at what the arrays hold.
 
         Parameters
         ----------
-        *args
+        *args : numpy.ndarray
             C-contiguous arrays of the prepared dtypes; constants given at preparation may be left
             out.
-        out
-            A tuple with one C-contiguous array an argument (None for constants), or None for
-            arrays that numbatape makes: ``run.out``.
+        out : tuple, optional
+            One C-contiguous array for each argument (None for constants), to which gradients are written.
+            Left out, numbatape makes the arrays.
+
+        Returns
+        -------
+        callable
+            ``run()`` → value; ``run.out`` has the gradient buffers.
+
+        Raises
+        ------
+        SpecError
+            If an argument or a buffer is no C-contiguous array of the prepared dtype and shape.
 
         Examples
         --------
@@ -150,27 +210,29 @@ def prepare_gradient_cache(f, *args, kwargs=None, config=None, include_callable=
     ----------
     f : callable
         Plain NumPy/SciPy function of the arguments that returns one real scalar.
-    *args
-        Arrays, numbers and pytrees of them (float64 and float32 leaves are differentiated), or
-        `Constant` and `Static`. Arity, structure, dtypes and numbers of dimensions are fixed by
-        them, sizes and values are not.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it; leaves of float64, float32 and complex dtypes are differentiated. Number of
+        arguments, structure, dtypes and numbers of dimensions are fixed by them, sizes and values are not.
     kwargs : dict, optional
         Keyword arguments, passed through; not differentiated.
     config : Config, optional
         Choices; see `Config`.
     include_callable : bool
-        ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
 
     Returns
     -------
     GradientCache
+        To be given to `value_and_gradient`.
 
     Raises
     ------
     OutputError
         If ``f`` does not return one real scalar.
+    SpecError
+        If the arguments cannot be differentiated.
     UnsupportedOperationError
-        If ``f`` uses what numbatape cannot differentiate; names the function and the line.
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
 
     Examples
     --------
@@ -193,27 +255,31 @@ def value_and_gradient(cache: GradientCache, x=_MISSING, *args, args_to_zero=Non
     cache : GradientCache or DerivativeCache
         From `prepare_gradient_cache`; one of `prepare_derivative_cache` computes the gradient of few
         inputs by forward mode.
-    x, *args
-        Like those it was prepared with; `Constant` and `Static` arguments may be left out, and
+    x, *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with; `Constant` and `Static` arguments may be left out, and
         are then what they were at preparation.
     args_to_zero : sequence of bool, optional
-        One an argument; False adds to what the last call left in the cache's own buffers
+        One entry for each argument; False adds to what the last call left in the cache's own buffers
         (``Config(reuse_buffers=True)``).
     out : tuple, optional
-        Arrays to write the gradients to, one an argument (None to skip).
+        Arrays to write the gradients to, one entry for each argument (None to skip it).
 
     Returns
     -------
-    value
-        A real scalar, as NumPy gives it.
+    value : numpy.floating
+        The function's value.
     gradients : tuple
-        One an argument, of the argument's structure, None for constants. Fresh arrays, unless
-        ``reuse_buffers`` or ``out`` say otherwise. With ``friendly_tangents=False`` one vector.
+        One entry for each argument, of the argument's structure and shapes, None for constants. Fresh arrays,
+        unless ``reuse_buffers`` or ``out`` say otherwise. With ``friendly_tangents=False`` one vector.
 
     Raises
     ------
     SpecError
-        If the arguments differ from the prepared ones in arity, structure, dtype or dimensions.
+        If the arguments differ from the prepared ones in number, structure, dtype or dimensions.
+    BusyError
+        If another call of the cache is under way.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------

@@ -18,8 +18,8 @@ class Cache:
 
     Parameters
     ----------
-    buffer
-        An array: its shape and dtype are what counts.
+    buffer : numpy.ndarray
+        An array of any contents: the function gets memory of this shape and dtype.
 
     Examples
     --------

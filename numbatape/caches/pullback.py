@@ -26,7 +26,16 @@ from .variant import VariantWorkspace
 
 
 class PullbackCache(PreparedCache):
-    """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`."""
+    """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`.
+
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_pullback_cache(np.cumsum, np.ones(3))
+    <PullbackCache of cumsum: mode reverse; ...>
+    """
 
     serving = ("pull", "jacobian")
 
@@ -39,7 +48,34 @@ class PullbackCache(PreparedCache):
         other._rows = self._rows.clone()
 
     def jacobian(self, args):
-        """Return ``(value, Jacobian)``, by chunks of rows."""
+        """Return the value and the Jacobian, in sweeps over chunks of rows, for `value_and_jacobian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        jacobian : numpy.ndarray or pytree of them
+            Of shape output shape + input shape; for containers see `value_and_jacobian`.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_pullback_cache(np.cumsum, np.ones(2))
+        >>> cache.jacobian((np.ones(2),))[1]
+        array([[1., 0.],
+               [1., 1.]])
+        """
         return self._differentiating.call(*args)
 
     @one_at_a_time
@@ -50,11 +86,72 @@ class PullbackCache(PreparedCache):
         return handed_out(self, self._rows, flat, args, value, assembled, by_columns=False)
 
     def pull(self, args, cotangent):
-        """Return ``(value, gradients)`` for one cotangent of the result's structure."""
+        """Return the value and the pullback of one cotangent, for `value_and_pullback`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+        cotangent : array, number, or pytree of them
+            Of the structure and the shapes of the result.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        gradients : tuple
+            One entry for each argument, None for constants.
+
+        Raises
+        ------
+        SpecError
+            If the arguments or the cotangent do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> nt.prepare_pullback_cache(np.sin, np.zeros(2)).pull((np.zeros(2),), np.array([1.0, 2.0]))
+        (array([0., 0.]), (array([1., 2.]),))
+        """
         return self._pulling.call(*args, cotangent)
 
     def accumulate(self, args, cotangent, args_to_zero):
-        """Do the same, adding to what the last call returned where an argument has False."""
+        """Do what `pull` does, and add to what the last call returned where an argument has False.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+        cotangent : array, number, or pytree of them
+            Of the structure and the shapes of the result.
+        args_to_zero : sequence of bool
+            One entry for each argument; False adds.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        gradients : tuple
+            The cache's own arrays, one entry for each argument, None for constants.
+
+        Raises
+        ------
+        SpecError
+            If the arguments or the cotangent do not fit.
+        ValueError
+            If there is a False and results are fresh arrays, to which nothing can be added.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> config = nt.Config(reuse_buffers=True)
+        >>> cache = nt.prepare_pullback_cache(np.sin, np.zeros(2), config=config)
+        >>> x, ybar = np.zeros(2), np.array([1.0, 2.0])
+        >>> cache.pull((x,), ybar)[1], cache.accumulate((x,), ybar, (False,))[1]
+        ((array([2., 4.]),), (array([2., 4.]),))
+        """
         require_switches(args_to_zero, len(self._given), self._program.config)
         if all(args_to_zero):
             return self.pull(args, cotangent)
@@ -156,9 +253,32 @@ def cotangent_rows(space: VariantWorkspace, cotangent) -> list[Row] | None:
 
 
 def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=False) -> PullbackCache:
-    """Trace a function of any output and return its cache for `value_and_pullback`.
+    """Trace a function with any output and return its cache for `value_and_pullback`: reverse mode.
 
-    Parameters are those of `prepare_gradient_cache`.
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`.
+    include_callable : bool
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+
+    Returns
+    -------
+    PullbackCache
+        To be given to `value_and_pullback`.
+
+    Raises
+    ------
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
 
     Examples
     --------
@@ -171,26 +291,39 @@ def prepare_pullback_cache(f, *args, kwargs=None, config=None, include_callable=
 
 
 def value_and_pullback(cache: PullbackCache, ybar, *args, args_to_zero=None, out=None):
-    """Return the function's result and the pullback of ``ybar``, one entry an argument.
+    """Return the function's result and the pullback of ``ybar``, one entry for each argument.
+
+    For real functions the pullback is the adjoint of the derivative under the inner product Re⟨a, b⟩.
 
     Parameters
     ----------
     cache : PullbackCache
         From `prepare_pullback_cache`.
-    ybar
-        Cotangent: structure and shapes of the result. For real functions the pullback is the
-        adjoint of the derivative under the inner product Re⟨a, b⟩.
-    *args
-        Like those it was prepared with.
+    ybar : array, number, or pytree of them
+        The cotangent, of the structure and the shapes of the result.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
     args_to_zero : sequence of bool, optional
-        One an argument; False adds to what the last call returned (``Config(reuse_buffers=True)``).
+        One entry for each argument; False adds to what the last call returned
+        (``Config(reuse_buffers=True)``).
     out : tuple, optional
-        Arrays to write the pullback to, one entry an argument (None to skip).
+        Arrays to write the pullback to, one entry for each argument (None to skip it).
+
+    Returns
+    -------
+    value : array, number, or pytree of them
+        ``f(*args)``.
+    gradients : tuple
+        The cotangents of the arguments, one entry for each, of its structure and shapes; None for constants.
 
     Raises
     ------
     SpecError
-        If arguments or cotangent do not fit.
+        If the arguments or the cotangent do not fit.
+    BusyError
+        If another call of the cache is under way.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------

@@ -173,7 +173,9 @@ def _owns(shelf: Shelf, function) -> bool:
 
 
 def clear_caches() -> None:
-    """Free the tapes and workspaces that the one-shot verbs keep.
+    """Free the tapes and workspaces that the one-shot verbs keep; the next call of each traces again.
+
+    Prepared caches are left alone.
 
     Examples
     --------

@@ -22,7 +22,16 @@ from .results import Layout, scalar_output, value_of
 
 
 class HvpCache(PreparedCache):
-    """A function prepared for `value_and_hvp`; made by `prepare_hvp_cache`."""
+    """A function prepared for `value_and_hvp`; made by `prepare_hvp_cache`.
+
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_hvp_cache(np.sum, np.ones(3))
+    <HvpCache of sum: mode reverse over forward; ...>
+    """
 
     mode = "second order"
     serving: tuple[str, ...] = ("multiply",)
@@ -39,7 +48,36 @@ class HvpCache(PreparedCache):
         other._plain = self._plain.clone()
 
     def multiply(self, vectors, args):
-        """Return (value, gradient, Hessian-vector product)."""
+        """Return the value, the gradient and a Hessian-vector product, for `value_and_hvp`.
+
+        Parameters
+        ----------
+        vectors : array, number, pytree of them, or tuple
+            The vector, of the structure and the shapes of the argument; with several differentiated
+            arguments a tuple.
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradient, product : array, number, or pytree of them
+            Of the structure of the argument; tuples if several are differentiated.
+
+        Raises
+        ------
+        SpecError
+            If the vector or the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numbatape as nt
+        >>> cache = nt.prepare_hvp_cache(lambda x: x * x * x, 1.0)
+        >>> [float(part) for part in cache.multiply(1.0, (2.0,))]
+        [8.0, 12.0, 12.0]
+        """
         return self._multiplying.call(*args, vectors)
 
     @one_at_a_time
@@ -82,7 +120,13 @@ class HvpCache(PreparedCache):
 class HessianCache(HvpCache):
     """A function prepared for `value_gradient_and_hessian`; made by `prepare_hessian_cache`.
 
-    It serves `value_and_hvp` too.
+    It serves `value_and_hvp`, too. A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_hessian_cache(np.sum, np.ones(3))
+    <HessianCache of sum: mode reverse over forward; ...>
     """
 
     serving = ("multiply", "hessian")
@@ -134,16 +178,26 @@ class HessianCache(HvpCache):
     def bind(self, x, out=None) -> Bound:
         """Fix buffers for a function of one array; return a callable without arguments.
 
-        The cheapest form, for inner loops: each call reads ``x`` as it is then, writes gradient and
-        Hessian and returns the value as a Python float. It promises that constants do not change.
+        This is the cheapest form of a call, for inner loops: each call reads ``x`` as it is then, writes
+        gradient and Hessian and returns the value as a Python float. The caller promises that constants do
+        not change.
 
         Parameters
         ----------
-        x
+        x : numpy.ndarray
             C-contiguous array of the prepared dtype.
-        out
-            ``(gradient, hessian)``: C-contiguous arrays to write to, or None for arrays that
-            numbatape makes: ``run.out``.
+        out : tuple, optional
+            ``(gradient, hessian)``: C-contiguous arrays to write to. Left out, numbatape makes the arrays.
+
+        Returns
+        -------
+        callable
+            ``run()`` → value; ``run.out`` has the two arrays.
+
+        Raises
+        ------
+        SpecError
+            If one of the arrays is not C-contiguous, or has another dtype or shape than it should.
 
         Examples
         --------
@@ -164,7 +218,36 @@ class HessianCache(HvpCache):
         return bind_outputs(cache, cache._wide, x, out)
 
     def hessian(self, args):
-        """Return (value, gradient, Hessian)."""
+        """Return the value, the gradient and the Hessian, for `value_gradient_and_hessian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradient : array, number, or pytree of them
+            Of the structure of the argument; a tuple if several are differentiated.
+        hessian : numpy.ndarray or pytree of them
+            Of shape input shape + input shape; for containers see `value_gradient_and_hessian`.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_hessian_cache(lambda x: np.sum(x**3), np.ones(2))
+        >>> cache.hessian((np.ones(2),))[2]
+        array([[6., 0.],
+               [0., 6.]])
+        """
         return self._differentiating.call(*args)
 
     @one_at_a_time
@@ -194,8 +277,34 @@ class HessianCache(HvpCache):
 def prepare_hvp_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HvpCache:
     """Trace a scalar function and return its cache for `value_and_hvp`.
 
-    Parameters are those of `prepare_gradient_cache`; ``Config(second_order_mode)`` chooses how the two
-    orders are nested.
+    ``Config(second_order_mode)`` chooses how the two orders are nested.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`.
+    include_callable : bool
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+
+    Returns
+    -------
+    HvpCache
+        To be given to `value_and_hvp`.
+
+    Raises
+    ------
+    OutputError
+        If ``f`` does not return one real scalar.
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
 
     Examples
     --------
@@ -214,24 +323,30 @@ def value_and_hvp(cache: HvpCache, v, *args, out=None):
     ----------
     cache : HvpCache
         From `prepare_hvp_cache` (or `prepare_hessian_cache`).
-    v
+    v : array, number, pytree of them, or tuple
         The vector, of the argument's structure and shapes; with several differentiated arguments a
-        tuple, one entry an argument.
-    *args
-        Like those it was prepared with.
+        tuple, one entry for each.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
     out : tuple, optional
         ``(gradient, product)``: arrays to write to, in their structure (None to skip one).
 
     Returns
     -------
-    value, gradient, product
-        With several differentiated arguments the gradient and the product (of the joint Hessian) are
-        tuples.
+    value : numpy.floating
+        The function's value.
+    gradient, product : array, number, or pytree of them
+        Of the argument's structure and shapes. With several differentiated arguments the gradient and the
+        product (of the joint Hessian) are tuples.
 
     Raises
     ------
     SpecError
         If the vector or the arguments do not fit.
+    BusyError
+        If another call of the cache is under way.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------
@@ -252,8 +367,35 @@ def value_and_hvp(cache: HvpCache, v, *args, out=None):
 def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HessianCache:
     """Trace a scalar function and return its cache for `value_gradient_and_hessian`.
 
-    Parameters are those of `prepare_gradient_cache`; ``Config(chunk_size)`` sets how many columns a
-    sweep computes, ``Config(second_order_mode)`` how the two orders are nested.
+    ``Config(chunk_size)`` sets how many columns a sweep computes, ``Config(second_order_mode)`` how the two
+    orders are nested.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`.
+    include_callable : bool
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+
+    Returns
+    -------
+    HessianCache
+        To be given to `value_gradient_and_hessian`.
+
+    Raises
+    ------
+    OutputError
+        If ``f`` does not return one real scalar.
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
 
     Examples
     --------
@@ -273,22 +415,27 @@ def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
     ----------
     cache : HessianCache
         From `prepare_hessian_cache`.
-    *args
-        Like those it was prepared with.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
     out : tuple, optional
         ``(gradient, hessian)``: arrays to write to, in their structure (None to skip one).
 
     Returns
     -------
-    value, gradient, hessian
-        The Hessian has shape input shape + input shape; of a dictionary it is a dictionary of
-        dictionaries. With several differentiated arguments the gradient is a tuple and the Hessian a tuple
-        of tuples of blocks.
+    value : numpy.floating
+        The function's value.
+    gradient : array, number, or pytree of them
+        Of the argument's structure and shapes; with several differentiated arguments a tuple.
+    hessian : numpy.ndarray or pytree of them
+        Of shape input shape + input shape; of a dictionary it is a dictionary of
+        dictionaries. With several differentiated arguments a tuple of tuples of blocks.
 
     Raises
     ------
     SpecError
         If the arguments differ from the prepared ones.
+    BusyError
+        If another call of the cache is under way.
     TypeError
         If the cache was prepared for products alone.
 

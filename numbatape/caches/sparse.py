@@ -149,7 +149,16 @@ class SparseCache(PreparedCache, ABC):
 
 
 class SparseJacobianCache(SparseCache):
-    """A function prepared for `value_and_sparse_jacobian`; made by `prepare_sparse_jacobian_cache`."""
+    """A function prepared for `value_and_sparse_jacobian`; made by `prepare_sparse_jacobian_cache`.
+
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_sparse_jacobian_cache(np.sin, np.ones(3))
+    <SparseJacobianCache of sin: mode sparse; ...>
+    """
 
     mode = "sparse"
 
@@ -178,7 +187,35 @@ class SparseJacobianCache(SparseCache):
 
     @one_at_a_time
     def jacobian(self, args):
-        """Return (value, sparse Jacobian)."""
+        """Return the value and the sparse Jacobian, for `value_and_sparse_jacobian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        jacobian : scipy.sparse.csr_array
+            Of shape (entries of the result, entries of the differentiated arguments).
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+        PatternError
+            If a given pattern has another shape or, in check mode, misses an entry.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
+        >>> cache.jacobian((np.arange(3.0),))[1].data
+        array([0., 2., 4.])
+        """
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         value = value_of(primal)
@@ -201,7 +238,16 @@ class SparseJacobianCache(SparseCache):
 
 
 class SparseHessianCache(SparseCache):
-    """A function prepared for `value_gradient_and_sparse_hessian`; made by `prepare_sparse_hessian_cache`."""
+    """A function prepared for `value_gradient_and_sparse_hessian`; made by `prepare_sparse_hessian_cache`.
+
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_sparse_hessian_cache(np.sum, np.ones(3))
+    <SparseHessianCache of sum: mode sparse; ...>
+    """
 
     mode = "sparse"
 
@@ -237,7 +283,37 @@ class SparseHessianCache(SparseCache):
 
     @one_at_a_time
     def hessian(self, args):
-        """Return (value, gradient, sparse Hessian)."""
+        """Return the value, the gradient and the sparse Hessian, for `value_gradient_and_sparse_hessian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradient : array, number, or pytree of them
+            Of the argument's structure and shapes; with several differentiated arguments a tuple.
+        hessian : scipy.sparse.csr_array
+            Of all entries of the differentiated arguments by all of them.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+        PatternError
+            If a given pattern has another shape or, in check mode, misses an entry.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_sparse_hessian_cache(lambda x: np.sum(x**3), np.ones(3))
+        >>> cache.hessian((np.arange(3.0),))[2].data
+        array([ 0.,  6., 12.])
+        """
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
@@ -290,19 +366,40 @@ def prepare_sparse_jacobian_cache(
 ) -> SparseJacobianCache:
     """Trace a function and return its cache for `value_and_sparse_jacobian`.
 
+    Columns or rows that have no entry in common get one colour [1]_, and each colour is one direction.
+
     Parameters
     ----------
     f : callable
         Plain NumPy/SciPy function with any output.
-    *args
-        Like those of `prepare_gradient_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
     pattern : sparse or dense matrix, optional
-        Where entries may be; read off the tape if None.
+        Where entries may be; read off the tape if it is left out.
     check : bool
-        Compare each Jacobian with a directional derivative, to find a pattern that misses an entry.
-    kwargs, config
-        As in `prepare_gradient_cache`. With ``Config(reuse_buffers=True)`` the entries are refilled in
-        place by the next call.
+        Whether to compare each Jacobian with a directional derivative, to find a pattern that misses an
+        entry.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`. With ``reuse_buffers=True`` the next call refills the entries in place.
+
+    Returns
+    -------
+    SparseJacobianCache
+        To be given to `value_and_sparse_jacobian`.
+
+    Raises
+    ------
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
+
+    References
+    ----------
+    .. [1] A. H. Gebremedhin, F. Manne, A. Pothen, "What color is your Jacobian? Graph coloring for computing
+       derivatives", SIAM Review 47 (2005).
 
     Examples
     --------
@@ -321,13 +418,30 @@ def prepare_sparse_jacobian_cache(
 def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
     """Return the function's value and its Jacobian as a ``scipy.sparse.csr_array``.
 
-    Rows are the output's entries, columns those of the differentiated arguments, both in C order. The
-    arrays ``indices`` and ``indptr`` are the same objects in every call of one pattern.
+    The arrays ``indices`` and ``indptr`` are the same objects in every call of one pattern.
+
+    Parameters
+    ----------
+    cache : SparseJacobianCache
+        From `prepare_sparse_jacobian_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
+
+    Returns
+    -------
+    value : array, number, or pytree of them
+        ``f(*args)``.
+    jacobian : scipy.sparse.csr_array
+        Rows are the entries of the result, columns those of the differentiated arguments, both in C order.
 
     Raises
     ------
+    SpecError
+        If the arguments do not fit.
     PatternError
-        In check mode, if the pattern misses an entry.
+        If a given pattern has another shape or, in check mode, misses an entry.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------
@@ -349,7 +463,42 @@ def prepare_sparse_hessian_cache(
 ) -> SparseHessianCache:
     """Trace a scalar function and return its cache for `value_gradient_and_sparse_hessian`.
 
-    Parameters are those of `prepare_sparse_jacobian_cache`; of a known pattern one triangle is enough.
+    Columns get colours such that symmetry gives back each entry from one product [1]_, and each colour is
+    one direction.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    pattern : sparse or dense matrix, optional
+        Where entries may be (one triangle is enough); read off the tape if it is left out.
+    check : bool
+        Whether to compare each Hessian with a directional derivative, to find a pattern that misses an entry.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`. With ``reuse_buffers=True`` the next call refills the entries in place.
+
+    Returns
+    -------
+    SparseHessianCache
+        To be given to `value_gradient_and_sparse_hessian`.
+
+    Raises
+    ------
+    OutputError
+        If ``f`` does not return one real scalar.
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
+
+    References
+    ----------
+    .. [1] A. H. Gebremedhin, F. Manne, A. Pothen, "What color is your Jacobian? Graph coloring for computing
+       derivatives", SIAM Review 47 (2005).
 
     Examples
     --------
@@ -368,12 +517,31 @@ def prepare_sparse_hessian_cache(
 def value_gradient_and_sparse_hessian(cache: SparseHessianCache, *args):
     """Return value, gradient, and the Hessian as a ``scipy.sparse.csr_array`` of fixed structure.
 
-    With several differentiated arguments the gradient is a tuple and the Hessian the joint one.
+    Parameters
+    ----------
+    cache : SparseHessianCache
+        From `prepare_sparse_hessian_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
+
+    Returns
+    -------
+    value : numpy.floating
+        The function's value.
+    gradient : array, number, or pytree of them
+        Of the argument's structure and shapes; with several differentiated arguments a tuple.
+    hessian : scipy.sparse.csr_array
+        Of the argument's entries by its entries, in C order; with several differentiated arguments the
+        joint one.
 
     Raises
     ------
+    SpecError
+        If the arguments do not fit.
     PatternError
-        In check mode, if the pattern misses an entry.
+        If a given pattern has another shape or, in check mode, misses an entry.
+    TypeError
+        If the cache was prepared for something else.
 
     Examples
     --------

@@ -171,17 +171,24 @@ def steady_call(
 
 
 def warmup(dtypes=("f64",)) -> list[str]:
-    """Compile (or load) the sweeps and every kernel of the op table (but for `Config(values="numpy")`).
+    """Compile (or load) the sweeps and the kernels of all ops, so that no later call waits for the compiler.
+
+    The forms of the ops that ``Config(values="numpy")`` alone uses are left out.
 
     Parameters
     ----------
     dtypes : sequence of {"f64", "f32"}
-        Whose kernels.
+        The dtypes whose kernels are compiled.
 
     Returns
     -------
     list of str
         Names of the kernels that are now on disk.
+
+    Raises
+    ------
+    ValueError
+        If a dtype is neither "f64" nor "f32".
 
     Examples
     --------

@@ -40,7 +40,7 @@ def check_derivatives(
     """Check a function's derivatives, at some arguments and near them.
 
     The value is compared with the plain function's, forward with reverse mode along random directions, the
-    gradient with extrapolated differences, the Hessian-vector product in both nestings with one
+    gradient with extrapolated differences [1]_, the Hessian-vector product in both nestings with one
     another and with differences of the gradient. Calls are repeated and must give the same bits,
     leave the arguments alone and need no more memory than the first ones; the same array as
     two arguments must give two gradients; dtypes must be NumPy's, in float32 too.
@@ -48,35 +48,43 @@ def check_derivatives(
     Parameters
     ----------
     f : callable
-        Function of any number of results; a random weighed sum of them is differentiated.
-    *args
-        As for `prepare_gradient_cache`, `Constant` and `Static` among them.
+        Function of any number of results; a random weighted sum of them is differentiated.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        As for `prepare_gradient_cache`.
     order : {1, 2}
-        Of derivatives.
-    rtol, atol
-        For differences; relative to the largest derivative.
-    rtol_modes
-        For forward against reverse mode, and one nesting against the other; relative to the sum of the
-        terms' absolute values.
-    points
-        How many points near the arguments are checked too: a term that vanishes at the arguments may not
+        Highest order of the derivatives that are checked.
+    rtol, atol : float
+        Tolerances for comparisons with differences; ``rtol`` is relative to the largest derivative.
+    rtol_modes : float
+        Tolerance for forward against reverse mode, and one nesting against the other; relative to the sum
+        of the terms' absolute values.
+    points : int
+        How many points near the arguments are checked, too: a term that vanishes at the arguments may not
         elsewhere. Entries move by up to a tenth of themselves, zeros by up to 0.1; points at which ``f``
         is not finite are passed over.
-    float32
-        Whether to check float32 arguments too, for dtypes alone.
-    forward
+    float32 : bool
+        Whether to check that results of float32 arguments have NumPy's dtypes.
+    forward : bool
         Whether to check forward mode, which a rule without a pushforward may not have.
-    reference
+    reference : callable, optional
         Another function of the same arguments, which is right: value and gradient are compared with its.
-    max_bytes
-        How many bytes a steady call may allocate at most (the float that it returns not counted); None: any.
-    seed
+    max_bytes : int, optional
+        How many bytes a steady call may allocate at most (not counting the float that it returns). Left out,
+        there is no limit.
+    seed : int
         Of the random numbers.
 
     Raises
     ------
     DerivativeError
         An `AssertionError` with the worst coordinate and both numbers.
+    TypeError
+        If no argument, or no result, is a float or an array of floats.
+
+    References
+    ----------
+    .. [1] C. J. F. Ridders, "Accurate computation of F'(x) and F'(x) F''(x)", Advances in Engineering
+       Software 4 (1982).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the checks raise."""
+"""`DerivativeError`, which the checks raise, and the comparison that raises it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import numpy as np
 
 
 class DerivativeError(AssertionError):
-    """A check of `numbatape.testing` failed; the message has the worst coordinate and both numbers."""
+    """A check of `numbatape.testing` failed; the message has the worst coordinate and both numbers.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> nt.testing.check_derivatives(lambda x: nt.stop_gradient(x) * x, 2.0)
+    Traceback (most recent call last):
+    ...
+    numbatape.testing.failures.DerivativeError: the gradient at argument 0: 2.27... computed, 4.54... by ...
+    """
 
 
 def compare(what: str, got, names: tuple[str, str], wanted, tolerance, where: str = "") -> None:

@@ -17,20 +17,21 @@ from .point import contents, copied, float_leaves, is_active
 def test_rule(f: Callable, *args, order: int | None = None, **options) -> None:  # noqa: PT028
     """Check a rule that `primitive` made.
 
-    By itself: its functions leave their arguments alone, bit for bit; called twice, with the same memory,
-    they give the same bits; the pushforward is the pullback's adjoint. Then everything that
+    First by itself: its functions leave their arguments alone, bit for bit; called twice, with the same
+    memory, they give the same bits; the pushforward is the pullback's adjoint. Then everything that
     `check_derivatives` checks.
 
     Parameters
     ----------
     f : callable
         The rule; of any other function the derivatives alone are checked.
-    *args
-        Arrays and floats, which are differentiated, and what else the rule takes, as it is.
+    *args : arrays, numbers, or anything that the rule takes
+        Arrays and floats are differentiated; anything else is passed as it is.
     order : {1, 2}, optional
-        Of derivatives; by default 2 where the pullback or the pushforward can be traced, else 1.
-    **options
-        As for `check_derivatives`.
+        Highest order of the derivatives that are checked; by default 2 where the pullback or the
+        pushforward can be traced, else 1.
+    **options : dict
+        Options of `check_derivatives`.
 
     Raises
     ------

@@ -21,31 +21,35 @@ from .made import made_by
 
 
 def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
-    """Return the value of ``f`` and its derivative along a direction.
+    """Return the value of ``f`` and its derivative along a direction, by forward mode.
+
+    The derivative is the Jacobian-vector product.
 
     Parameters
     ----------
     f : callable
-        Function with any output.
+        Plain NumPy/SciPy function with any output.
     primals : tuple
-        Arguments.
+        The arguments.
     tangents : tuple
-        One direction an argument, of its structure and shapes; what is not differentiated takes
+        One direction for each argument, of its structure and shapes; for arguments without a derivative
         any entry (None, say).
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
-    value
+    value : array, number, or pytree of them
         ``f(*primals)``.
-    tangent
-        Derivative, with the structure and shapes of the value.
+    tangent : array, number, or pytree of them
+        The derivative, with the structure and the shapes of the value.
 
     Raises
     ------
     SpecError
         If a tangent has another structure or shape than its primal.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate.
 
     Examples
     --------
@@ -102,7 +106,7 @@ def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=Non
     f : callable
         Function of one float (further arguments are constants).
     holomorphic : bool
-        ``f`` is a holomorphic function of one complex number: f'.
+        Whether ``f`` is a holomorphic function of one complex number: f' is returned.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -111,6 +115,13 @@ def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=Non
     callable
         ``g(x, *constants)`` → derivative, with the structure and shapes of ``f``'s result. Nests:
         ``nt.derivative(nt.derivative(f))`` is the second derivative.
+
+    Raises
+    ------
+    SpecError
+        From the call: ``x`` is no scalar, or cannot be differentiated; perhaps `grad` or `jacobian` is meant.
+    OutputError
+        From the call: ``f`` returns complex numbers for a complex one, without ``holomorphic=True``.
 
     Examples
     --------
@@ -168,14 +179,16 @@ def _derivative(f, holomorphic: bool, static_argnums, static_argnames):
 
 
 def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
-    """Return a function that multiplies the Hessian of ``f`` by a vector.
+    """Return a function that multiplies the Hessian of ``f`` by a vector, without forming the Hessian.
+
+    It computes the gradient of the derivative along the vector: reverse over forward mode.
 
     Parameters
     ----------
     f : callable
-        Function that returns one real scalar.
+        Plain NumPy/SciPy function that returns one real scalar.
     argnums : int or tuple of int
-        What to differentiate with respect to. The other arguments are constants.
+        The arguments to differentiate with respect to, by place. The others are constants.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -185,6 +198,13 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
         ``h(*args, v)`` → ``H(args) v``, with the structure of the argument; with a tuple of argnums
         ``v`` and the result are tuples, and H is the joint Hessian. With respect to complex numbers it is
         the derivative of the gradient along ``v``, which is linear over real factors alone.
+
+    Raises
+    ------
+    SpecError
+        From the call: an argument cannot be differentiated, or ``v`` has another structure or shape.
+    OutputError
+        From the call: ``f`` does not return one real scalar.
 
     Examples
     --------

@@ -37,18 +37,18 @@ from .made import made_by
 def value_and_grad(
     f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None
 ):
-    """Return a function that computes the value and the gradient of ``f``.
+    """Return a function that computes the value and the gradient of ``f``, by reverse mode.
 
     Parameters
     ----------
     f : callable
         Plain NumPy/SciPy function that returns one real scalar, or ``(scalar, aux)``.
     argnums : int or tuple of int
-        What to differentiate with respect to. The other arguments are constants.
+        The arguments to differentiate with respect to, by place. The others are constants.
     has_aux : bool
-        ``f`` returns ``(value, aux)``; aux is passed through.
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
     holomorphic : bool
-        ``f`` is a holomorphic function with one complex result: its derivative f'.
+        Whether ``f`` is a holomorphic function with one complex result: the derivative f' is returned.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -56,12 +56,19 @@ def value_and_grad(
     -------
     callable
         ``g(*args, **kwargs)`` → ``(value, gradient)`` or ``((value, aux), gradient)``; the
-        gradient has the structure of the argument, and is a tuple if ``argnums`` is one.
+        gradient has the structure and the shapes of the argument, and is a tuple if ``argnums`` is one. With
+        respect to a complex number x + iy the gradient of a real function is ∂/∂x + i ∂/∂y.
 
     Raises
     ------
-    SpecError, OutputError, UnsupportedOperationError
-        From the call; see `prepare_gradient_cache`. Integers cannot be differentiated.
+    SpecError
+        From the call: an argument has a dtype that cannot be differentiated (an integer, say), or ``argnums``
+        names an argument that is not there.
+    OutputError
+        From the call: ``f`` does not return one real scalar (one complex number with ``holomorphic=True``).
+    UnsupportedOperationError
+        From the call: ``f`` uses what numbatape cannot differentiate; the message names the function and the
+        line.
 
     Examples
     --------
@@ -154,14 +161,36 @@ def _conjugate(tree):
 
 
 def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None):
-    """Return a function that computes the gradient of ``f``.
+    """Return a function that computes the gradient of ``f``, by reverse mode.
 
-    Parameters are those of `value_and_grad`.
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar, or ``(scalar, aux)``.
+    argnums : int or tuple of int
+        The arguments to differentiate with respect to, by place. The others are constants.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function with one complex result: the derivative f' is returned.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``g(*args, **kwargs)`` → gradient, or ``(gradient, aux)`` with ``has_aux``.
+        ``g(*args, **kwargs)`` → gradient, or ``(gradient, aux)`` with ``has_aux``; see `value_and_grad`.
+
+    Raises
+    ------
+    SpecError
+        From the call: an argument has a dtype that cannot be differentiated (an integer, say), or ``argnums``
+        names an argument that is not there.
+    OutputError
+        From the call: ``f`` does not return one real scalar (one complex number with ``holomorphic=True``).
+    UnsupportedOperationError
+        From the call: ``f`` uses what numbatape cannot differentiate; the message names the function and the
+        line.
 
     Examples
     --------
@@ -186,24 +215,32 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
 
 
 def vjp(f, *primals, static_argnums=None, static_argnames=None):
-    """Return the value of ``f`` and its pullback at some point.
+    """Return the value of ``f`` and its pullback (its vector-Jacobian product) at some point.
 
     Parameters
     ----------
     f : callable
-        Function with any output.
-    *primals
+        Plain NumPy/SciPy function with any output.
+    *primals : arrays, numbers or pytrees of them
         Where to evaluate it.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
-    value
+    value : array, number, or pytree of them
         ``f(*primals)``.
     pullback : callable
-        ``pullback(ybar)`` → tuple, one entry an argument. It owns its forward state: pullbacks of
+        ``pullback(ybar)`` → tuple with the cotangents of the arguments, one entry for each. ``ybar`` has the
+        structure and the shapes of the value. A pullback owns its forward state: pullbacks of
         several calls may be alive at once.
+
+    Raises
+    ------
+    SpecError
+        If nothing can be differentiated; from the pullback, if the cotangent does not fit the value.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate.
 
     Examples
     --------
@@ -249,12 +286,17 @@ def _vjp_verb(f):
 
 
 def stop_gradient(x):
-    """Return a copy of ``x`` with zero derivative.
+    """Return a copy of ``x`` with zero derivative; it raises nothing.
 
     Parameters
     ----------
-    x
-        Traced or plain array or number, or a pytree of them.
+    x : array, number, or pytree of them
+        Traced or plain.
+
+    Returns
+    -------
+    array, number, or pytree of them
+        Of the same structure and with the same values.
 
     Examples
     --------

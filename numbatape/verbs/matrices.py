@@ -33,13 +33,13 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
     Parameters
     ----------
     f : callable
-        Function with any output.
+        Plain NumPy/SciPy function with any output.
     argnums : int or tuple of int
-        What to differentiate with respect to. The other arguments are constants.
+        The arguments to differentiate with respect to, by place. The others are constants.
     mode : {"auto", "forward", "reverse"}
         By columns or by rows; "auto" takes what there are fewer of.
     holomorphic : bool
-        ``f`` is a holomorphic function of complex arguments: its complex Jacobian.
+        Whether ``f`` is a holomorphic function of complex arguments: its complex Jacobian is returned.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -53,8 +53,14 @@ def jacobian(f, argnums=0, mode="auto", holomorphic=False, *, static_argnums=Non
 
     Raises
     ------
-    SpecError, UnsupportedOperationError
-        From the call. Integers cannot be differentiated.
+    ValueError
+        If ``mode`` is none of its choices.
+    SpecError
+        From the call: an argument has a dtype that cannot be differentiated (an integer, say).
+    OutputError
+        From the call: ``f`` returns complex numbers for complex arguments, without ``holomorphic=True``.
+    UnsupportedOperationError
+        From the call: ``f`` uses what numbatape cannot differentiate.
 
     Examples
     --------
@@ -116,9 +122,9 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
     Parameters
     ----------
     f : callable
-        Function that returns one real scalar.
+        Plain NumPy/SciPy function that returns one real scalar.
     argnums : int or tuple of int
-        What to differentiate with respect to. The other arguments are constants.
+        The arguments to differentiate with respect to, by place. The others are constants.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -131,8 +137,10 @@ def hessian(f, argnums=0, *, static_argnums=None, static_argnames=None):
 
     Raises
     ------
+    SpecError
+        From the call: an argument cannot be differentiated, or is complex.
     OutputError
-        If ``f`` does not return one real scalar.
+        From the call: ``f`` does not return one real scalar.
 
     Examples
     --------

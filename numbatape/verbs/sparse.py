@@ -29,10 +29,9 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     Parameters
     ----------
     f : callable
-        Plain NumPy/SciPy function; of one real scalar for order 2.
-    *args
-        Where to trace it. Rows are the output's entries, columns those of the float arguments (order 2:
-        both), in C order.
+        Plain NumPy/SciPy function; it returns one real scalar for order 2.
+    *args : arrays, numbers or pytrees of them
+        Where to trace it.
     order : {1, 2}
         Jacobian or Hessian.
     static_argnums, static_argnames : int, str or tuple of them
@@ -41,7 +40,17 @@ def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> sc
     Returns
     -------
     scipy.sparse.csr_array
-        Of bool.
+        Of bool. Rows are the output's entries, columns those of the float arguments (order 2: both), in C
+        order.
+
+    Raises
+    ------
+    ValueError
+        If ``order`` is neither 1 nor 2.
+    SpecError
+        If no argument is a float, or one is complex.
+    OutputError
+        If ``f`` does not return one real scalar, for order 2.
 
     Examples
     --------
@@ -110,7 +119,7 @@ def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run, inner):
 def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
 
-    The pattern is read off the tape and coloured on first use; columns (or rows) of one colour share a
+    The pattern is read off the tape and coloured on first use [1]_; columns (or rows) of one colour share a
     lane of the sweep.
 
     Parameters
@@ -127,6 +136,20 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
     -------
     callable
         ``j(x, *constants)`` → csr_array of shape (entries of the output, entries of x).
+
+    Raises
+    ------
+    SpecError
+        From the call: the first argument is no float array, or it is complex.
+    PatternError
+        From the call: ``pattern`` has another shape than the derivative.
+    TypeError
+        From the call: a keyword-only argument was given.
+
+    References
+    ----------
+    .. [1] A. H. Gebremedhin, F. Manne, A. Pothen, "What color is your Jacobian? Graph coloring for computing
+       derivatives", SIAM Review 47 (2005).
 
     Examples
     --------
@@ -150,7 +173,8 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
     Parameters
     ----------
     f : callable
-        Function of one real scalar; differentiated with respect to its first argument.
+        Function that returns one real scalar; differentiated with respect to its first argument, all others
+        are constants.
     pattern : sparse or dense matrix, optional
         Where entries may be (one triangle is enough), if it is known.
     static_argnums, static_argnames : int, str or tuple of them
@@ -159,7 +183,18 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
     Returns
     -------
     callable
-        ``h(x, *constants)`` → csr_array.
+        ``h(x, *constants)`` → csr_array of shape (entries of x, entries of x).
+
+    Raises
+    ------
+    OutputError
+        From the call: ``f`` does not return one real scalar.
+    SpecError
+        From the call: the first argument is no float array, or it is complex.
+    PatternError
+        From the call: ``pattern`` has another shape than the derivative.
+    TypeError
+        From the call: a keyword-only argument was given.
 
     Examples
     --------

@@ -163,6 +163,8 @@ def primitive(
 
     Raises
     ------
+    TypeError
+        If ``value`` or ``pullback`` is not callable.
     OutputError
         From a call: the rule returned another number of cotangents, or other shapes, than it should.
 
@@ -224,6 +226,16 @@ def zero_derivative(f: Callable) -> ZeroDerivative:
     ----------
     f : callable
         Plain NumPy function of arrays, numbers and pytrees of them.
+
+    Returns
+    -------
+    callable
+        The function, to be used in traced functions and outside.
+
+    Raises
+    ------
+    TypeError
+        If ``f`` is not callable.
 
     Examples
     --------

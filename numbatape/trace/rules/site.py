@@ -19,12 +19,20 @@ from .native import native, workspace_class
 
 @dataclass(frozen=True)
 class ArgumentSpec:
-    """What ``workspace=`` of `primitive` is told of an argument.
+    """What the function ``workspace=`` of `primitive` is told about an argument.
 
-    Attributes
+    Parameters
     ----------
     shape : tuple of int
+        The argument's shape; ``()`` for a number.
     dtype : numpy.dtype
+        The argument's dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.ArgumentSpec.of(np.ones((2, 3)))
+    ArgumentSpec(shape=(2, 3), dtype=dtype('float64'))
     """
 
     shape: tuple[int, ...]
@@ -32,6 +40,29 @@ class ArgumentSpec:
 
     @classmethod
     def of(cls, value) -> ArgumentSpec:
+        """Return the shape and the dtype of an array or a number.
+
+        Parameters
+        ----------
+        value : array or number
+            What is described.
+
+        Returns
+        -------
+        ArgumentSpec
+            Its shape and its dtype; those of ``np.asarray(value)`` for anything but an array.
+
+        Raises
+        ------
+        ValueError
+            If NumPy cannot make an array of the value (a list of lists of different lengths, say).
+
+        Examples
+        --------
+        >>> import numbatape as nt
+        >>> nt.ArgumentSpec.of(1.0)
+        ArgumentSpec(shape=(), dtype=dtype('float64'))
+        """
         value = value if isinstance(value, np.ndarray) else np.asarray(value)
         return cls(value.shape, value.dtype)
 
