@@ -134,14 +134,6 @@ def test_float32(short):
     np.testing.assert_allclose(gradient, np.tanh(x) + x / np.cosh(x) ** 2, rtol=1e-5)
 
 
-@pytest.fixture
-def interruptible():
-    """Handle Ctrl-C as Python does: a shell lets what it starts in the background ignore it."""
-    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, kept)
-
-
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("kind, name", [(kind, "vectors") for kind in VERBS] + [("gradient", "branched")])
 def test_an_interrupt_at_any_segment(kind, name, short, monkeypatch):

@@ -104,6 +104,7 @@ def test_a_damaged_manifest(folder, capsys, manifest):
     assert not (folder / "out.npz").exists()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_during_imports(folder, capsys, monkeypatch):
     def interrupted(name):
         raise KeyboardInterrupt
