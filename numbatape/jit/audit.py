@@ -15,7 +15,6 @@ from collections.abc import Callable
 import numpy as np
 
 from .builtin import machine_code
-from .loader import engine
 
 # The first two letters of the events that matter: open, os., subprocess, socket, sqlite3, urllib, glob, ...
 PREFIXES = ("op", "os", "su", "so", "sq", "ur", "gl", "ht", "ft", "pt", "fc", "mm", "im", "sm", "po")
@@ -87,7 +86,7 @@ def observe(observer: Callable[[str, tuple], None]) -> np.ndarray:
             words = np.array([0, id(observer)], np.int64)
             address = machine_code("audit", _module_text, *(f"nt_python_{name}" for name in API))
             # CPython calls its hooks to the very end, when modules are gone: these must outlive them.
-            for each in (words, observer, engine()):
+            for each in (words, observer):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
             add = ctypes.pythonapi.PySys_AddAuditHook
             add.argtypes, add.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int

@@ -128,12 +128,12 @@ def _sources(module_text: Callable[[str], str]) -> str:
 @functools.cache
 def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> int:
     """Return the address of the function whose IR ``module_text(symbol)`` is, and what it needs by symbol."""
-    import llvmlite.binding as llvm
-
     with loader.lock:
         key = store.key_of(_sources(module_text))
         compiled = store.read(name, key)
         if compiled is None:
+            import llvmlite.binding as llvm
+
             text = module_text(f"nt_{key}_call")
             module = llvm.parse_assembly(text)
             code = target().create_target_machine(opt=2, jit=True).emit_object(module)

@@ -9,7 +9,7 @@ import sys
 import threading
 
 from .. import threads
-from . import linalg, store, symbols
+from . import elf, linalg, store, symbols
 from .machine import target
 
 lock = threading.RLock()  # one engine, one compiler
@@ -36,33 +36,43 @@ class Kernels:
 
 
 @functools.cache
-def engine():
-    """Return the one engine that object files are loaded into."""
+def _engine():
+    """Return LLVM's engine, for object files that `elf.place` leaves to it."""
     import llvmlite.binding as llvm
 
     machine = target().create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    # An audit hook is called to the very end of the process: its code must outlive Python's objects.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+    return engine
+
+
+def _place_by_llvm(compiled: store.ObjectFile, names: list[str]) -> dict[str, int]:
+    """Return the addresses of these symbols of an object file, 0 for one that it does not define."""
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    for symbol in compiled.externals:
+        llvm.add_symbol(symbol, symbols.address_of(symbol))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
+    engine.finalize_object()
+    return {name: engine.get_function_address(name) for name in names}
 
 
 def link(compiled: store.ObjectFile, key: str) -> Kernels:
     """Load an object file into the process."""
-    import llvmlite.binding as llvm
-
-    into = engine()
     for symbol in compiled.externals:
-        address = symbols.address_of(symbol)
         # An unresolved symbol ends the process without a word, so look before loading.
-        if address is None and not llvm.address_of_symbol(symbol):
+        if symbols.address_of(symbol) is None:
             raise ImportError(f"kernel needs the symbol {symbol!r}, which this process has not")
-        if address is not None:
-            llvm.add_symbol(symbol, address)
-    into.add_object_file(llvm.ObjectFileRef.from_data(compiled.code))
-    into.finalize_object()
-    addresses = {e: into.get_function_address(f"nt_{key}_{e}") for e in compiled.entries}
-    for entry, address in addresses.items():
-        if not address:
+    names = {entry: f"nt_{key}_{entry}" for entry in compiled.entries}
+    placed = elf.place(compiled.code, symbols.address_of)
+    if placed is None:
+        placed = _place_by_llvm(compiled, list(names.values()))
+    for entry, name in names.items():
+        if not placed.get(name):
             raise ImportError(f"the object file of kernel {key} lacks its entry point {entry!r}")
-    return Kernels(addresses)
+    return Kernels({entry: placed[name] for entry, name in names.items()})
 
 
 @functools.cache

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 import functools
+import platform
+from pathlib import Path
+
+# On x86 the kernel's own name of the processor: family, model, and each of its features.
+MODALIAS = Path("/sys/devices/system/cpu/modalias")
+
+
+@functools.cache
+def identity() -> str:
+    """Return a text that differs between processors for which LLVM emits different code.
+
+    LLVM itself is asked only where the system does not say: to import its library takes 50 ms.
+    """
+    if platform.machine() == "x86_64" and MODALIAS.exists():
+        return MODALIAS.read_text()
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
 @functools.cache

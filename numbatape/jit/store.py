@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import locks, trust
+import llvmlite
+
+from . import locks, machine, trust
 
 HEADER = 1 << 16  # bytes of a header at most: hundreds of symbols
 DAY = 86400.0
@@ -77,21 +79,21 @@ def _complain(directory: Path, reason: str) -> None:
 
 
 @functools.cache
-def _machine() -> str:
-    """Everything besides the source that decides what an object file contains."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features().flatten()
+def _machine():
+    """Return a hash of everything besides the source that decides what an object file contains."""
     here = Path(__file__).parent
     files = [here / "compiler.py", here / "machine.py", *sorted((here / "lowering").glob("*.py"))]
-    own = "".join(path.read_text() for path in files)
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return "\n".join([version, llvm.get_host_cpu_name(), features, llvm.get_process_triple(), own])
+    own = (path.read_text() for path in files)
+    # A release of llvmlite is built with one LLVM; the library itself would take 50 ms to import.
+    parts = (llvmlite.__version__, sys.platform, machine.identity(), *own)
+    return hashlib.sha256("\0".join(parts).encode())
 
 
 def key_of(source: str) -> str:
     """Return the content hash under which the kernels of a source text, all of it, are stored."""
-    return hashlib.sha256((source + "\0" + _machine()).encode()).hexdigest()[:24]
+    key = _machine().copy()
+    key.update(source.encode())
+    return key.hexdigest()[:24]
 
 
 def read(name: str, key: str) -> ObjectFile | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import re
 
 import numpy as np
@@ -108,10 +109,23 @@ def _capsule(module: str, name: str) -> int:
     return pointer(("PyCapsule_GetPointer", api))(capsule, get_name(capsule))
 
 
-def address_of(symbol: str) -> int | None:
-    """Return the address behind an external symbol, or None for a name that says none."""
-    if not symbol.startswith("nt_"):
+@functools.cache
+def _of_the_process(symbol: str) -> int | None:
+    """Return the address of a function of the C library."""
+    if os.name != "posix":
+        import llvmlite.binding as llvm
+
+        return llvm.address_of_symbol(symbol)
+    try:
+        return ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+    except AttributeError:
         return None
+
+
+def address_of(symbol: str) -> int | None:
+    """Return the address behind a symbol that an object file needs, or None where there is none."""
+    if not symbol.startswith("nt_"):
+        return _of_the_process(symbol)
     _, kind, name = symbol.split("_", 2)
     if kind == "python":
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
