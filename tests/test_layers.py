@@ -13,6 +13,7 @@ LAYERS = (
     {"jit"},
     {"tape"},
     {"ops"},
+    {"emitter"},
     {"trace", "engine"},  # siblings: neither imports the other
     {"sparse"},
     {"caches"},

@@ -157,6 +157,18 @@ class TapeBuilder:
         self.inputs.append(InputSlot(value, dims, level, family))
         return value
 
+    def zero(self, family: int) -> int:
+        """Return the literal 0.0."""
+        return self.literal(np.float64(0.0), family)
+
+    def level_of(self, value: int) -> int:
+        """Return the level of a value: that of its storage."""
+        return self.storages[self.values[value][0]][2]
+
+    def family_of(self, value: int) -> int:
+        """Return the family of a value's cells."""
+        return self.storages[self.values[value][0]][1]
+
     # ---- instructions
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
@@ -181,6 +193,13 @@ class TapeBuilder:
             index = self._lines[key] = len(self._lines)
             self._positions.append((code, number))  # keeps the code alive, and so its id its own
         return index
+
+    def where(self, line: int) -> Line | str:
+        """Return a source position for an error's message."""
+        if line == NONE:
+            return "an instruction without a source line"
+        code, number = self._positions[line]
+        return Line(code.co_filename, number, code.co_qualname)
 
     def line_table(self) -> tuple[Line, ...]:
         """Return the source positions met so far."""

@@ -1,26 +1,22 @@
 """What everything traced is made of: elementwise instructions, array instructions, views, copies.
 
-Each function computes the value with NumPy and records the instruction. The functions of
-`numbatape.trace.functions` are compositions of these.
+Each function computes the value with NumPy and has the emitter (`numbatape.emitter`) append the
+instruction or make the view. The functions of `numbatape.trace.functions` are compositions of these.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..emitter import addresses, instructions
+from ..emitter.instructions import row
 from ..errors import ForeignTraceError, UnsupportedOperationError
-from ..ops import OPCODE, OPS, ArrayOp, Elementwise, resolve
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, MAIN, NARROW, NONE, PROLOGUE, VARYING, family_of_dtype
+from ..ops import ArrayOp, Elementwise, resolve
+from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
 from .array import TracedArray, new_traced
 from .trace import Trace, where_in_user_code
 
-CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
-
-
-def row(name: str):
-    """Return a row of the op table by name."""
-    return OPS[OPCODE[name]]
 
 
 def value_of(arg):
@@ -63,39 +59,17 @@ def dims_of(array: TracedArray) -> tuple[int, ...]:
 
 
 def layout_of(array: TracedArray):
-    builder = array._trace.tape
-    return builder.layouts[builder.values[array._id][2]]
+    """Return dimensions and strides as size codes."""
+    return addresses.layout_of(array._trace.tape, array._id)
 
 
-def operand(trace: Trace, arg, family: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return (value number, level, dims) of an argument in a family's cells."""
+def operand(trace: Trace, arg, family: int) -> int:
+    """Return the value number of an argument in a family's cells."""
     if type(arg) is TracedArray:
-        dims = layout_of(arg).dims
         if trace.kept is not None:
             trace.keep(arg)
-        number = arg._id if arg._family == family else trace.cast(arg, family)
-        return number, arg._level, dims
-    return trace.literal(arg, family), CONSTANT, np.shape(arg)
-
-
-def broadcast_dims(trace: Trace, shapes) -> tuple[int, ...]:
-    """Return the broadcast of dimensions given as codes; what it relied on becomes guards."""
-    sizes = trace.tape.sizes
-    result: list[int] = []
-    for k in range(max(map(len, shapes), default=0)):
-        chosen = 1
-        for dims in shapes:
-            if k >= len(dims):
-                continue
-            dim = dims[-1 - k]
-            if chosen == 1:
-                chosen = sizes.pin(dim) if sizes.value(dim) == 1 else dim
-            elif sizes.value(dim) == 1:
-                sizes.pin(dim)
-            else:
-                chosen = sizes.same(chosen, dim)
-        result.append(chosen)
-    return tuple(reversed(result))
+        return arg._id if arg._family == family else trace.cast(arg, family)
+    return trace.literal(arg, family)
 
 
 def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
@@ -121,34 +95,10 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
         args = tuple(map(_half_operand, args))
     elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
         family = F32  # comparisons of float32 compare float32
-    numbers, shapes, level, active = [], [], CONSTANT, 0
-    for k, arg in enumerate(args):
-        number, its_level, dims = operand(trace, arg, family)
-        numbers.append(number)
-        shapes.append(dims)
-        if its_level > level:
-            level = its_level
-        if its_level == ACTIVE:
-            if op.partials[k] is not None:
-                active |= 1 << k
-            elif "xyw"[k] in op.opaque:
-                raise _opaque(op, k)
-    if level == ACTIVE and not active:
-        level = VARYING
-    out = trace.tape.array(broadcast_dims(trace, shapes), family, level)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    code = 2 * OPCODE[op.name] + family
-    trace.tape.emit(code, active, stage, out, *numbers, *[NONE] * (4 - len(numbers)), line=trace.line())
-    result = new_traced(trace, value, out, level, family)
+    numbers = [operand(trace, arg, family) for arg in args]
+    out = instructions.elementwise(trace.tape, op, family, numbers, trace.line())
+    result = new_traced(trace, value, out, trace.tape.level_of(out), family)
     return rounded(result, value) if half and op.name != "copy" else result
-
-
-def _opaque(op: Elementwise, k: int) -> UnsupportedOperationError:
-    place = ("first", "second", "third")[k]
-    return UnsupportedOperationError(
-        f"{op.name} at {where_in_user_code()} has no derivative in closed form for its {place} argument; "
-        "pass that as nt.Constant, or wrap it in nt.stop_gradient"
-    )
 
 
 def _is_weak(arg) -> bool:
@@ -170,42 +120,15 @@ def array_instruction(
     if op.__class__ is str:
         op = row(op)
     trace = trace_of(args)
-    sizes = trace.tape.sizes
     value = np.asarray(value) if not hasattr(value, "dtype") else value
     narrow = value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)
     family = F32 if narrow and value.dtype != FLOAT64 else F64
-    groups = CORES[op.name]
-    letters: dict[str, int] = dict(dims or {})
-    numbers, batches, level, active = [], [], CONSTANT, 0
-    for k, (arg, core) in enumerate(zip(args, groups[1:], strict=True)):
-        its_family = F64 if "abc"[k] in op.index else family
-        number, its_level, its_dims = operand(trace, arg, its_family)
-        numbers.append(number)
-        split = len(its_dims) - len(core)
-        batches.append(its_dims[:split])
-        for letter, dim in zip(core, its_dims[split:], strict=True):
-            letters[letter] = sizes.same(letters[letter], dim) if letter in letters else dim
-        if its_level > level:
-            level = its_level
-        if its_level == ACTIVE and op.differentiable and "abc"[k] not in op.index:
-            active |= 1 << k
-    if not differentiable:
-        active = 0
-    if level == ACTIVE and not active:
-        level = VARYING
-    batch = broadcast_dims(trace, batches)
+    groups = instructions.CORES[op.name]
     core_shape = value.shape[len(value.shape) - len(groups[0]) :]
-    core = tuple(letters.get(x, n) for x, n in zip(groups[0], core_shape, strict=True))
-    out = trace.tape.array(batch + core, family, level)
-    aux = NONE
-    if op.scratch != "0":
-        cells = _scratch_cells(trace, op, letters, value)
-        aux = trace.tape.array((*batch, cells), family, VARYING if level else CONSTANT)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    code = 2 * OPCODE[op.name] + family
-    numbers += [NONE] * (3 - len(numbers))
-    trace.tape.emit(code, active, stage, out, *numbers, aux, trace.line())
-    result = new_traced(trace, value if value.ndim else value[()], out, level, family)
+    sizes = dict(zip(groups[0], core_shape, strict=True)) | (dims or {})
+    numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
+    out = instructions.array_op(trace.tape, op, family, numbers, trace.line(), sizes, differentiable)
+    result = new_traced(trace, value if value.ndim else value[()], out, trace.tape.level_of(out), family)
     return rounded(result, result._value) if value.dtype == FLOAT16 and op.name not in MOVING else result
 
 
@@ -254,63 +177,35 @@ def _half_operand(arg):
     return arg if narrow else np.astype(arg, np.float16)
 
 
-def _scratch_cells(trace, op, letters, value) -> int:
-    """Evaluate the scratch formula over size codes (sums and products of letters)."""
-    sizes = trace.tape.sizes
-    result = 0
-    for term in op.scratch.replace(" ", "").split("+"):
-        product = 1
-        for factor in term.split("*"):
-            product = sizes.mul(product, int(factor) if factor.isdigit() else letters[factor])
-        result = sizes.add(result, product)
-    return result
-
-
 # ---- views: no instruction, another address
+
+
+def seen(x: TracedArray, value, number: int) -> TracedArray:
+    """Return the traced array of a view of ``x``: of a value in the same storage."""
+    return new_traced(x._trace, value, number, x._level, x._family)
 
 
 def view(x: TracedArray, value, dims, strides, offset=None) -> TracedArray:
     """Return another address into the storage of ``x``."""
-    builder = x._trace.tape
-    storage, start, _ = builder.values[x._id]
-    number = builder.view(storage, start if offset is None else offset, dims, strides)
-    return new_traced(x._trace, value, number, x._level, x._family)
+    return seen(x, value, addresses.view(x._trace.tape, x._id, dims, strides, offset))
 
 
 def transpose(x: TracedArray, axes=None) -> TracedArray:
-    layout = layout_of(x)
+    """Return ``x`` with its axes in another order."""
     order = tuple(range(x.ndim))[::-1] if axes is None else tuple(int(a) % max(x.ndim, 1) for a in axes)
-    value = np.transpose(x._value, axes)
-    dims, strides = ([codes[a] for a in order] for codes in (layout.dims, layout.strides))
-    return view(x, value, dims, strides)
+    return seen(x, np.transpose(x._value, axes), addresses.transposed(x._trace.tape, x._id, order))
 
 
 def broadcast_to(x: TracedArray, shape, dims=None) -> TracedArray:
     """Return ``x`` seen with the given shape; ``dims`` are its size codes if they are symbolic."""
     value = np.broadcast_to(x._value, shape)
-    layout = layout_of(x)
     dims = tuple(value.shape) if dims is None else tuple(dims)
-    sizes = x._trace.tape.sizes
-    lead = len(dims) - x.ndim
-    strides = [0] * lead
-    for k, own in enumerate(layout.dims):
-        if sizes.value(own) == 1 and value.shape[lead + k] != 1:
-            sizes.pin(own)
-            strides.append(0)
-        else:
-            sizes.same(own, dims[lead + k])
-            strides.append(layout.strides[k])
-    return view(x, value, dims, strides)
+    return seen(x, value, addresses.broadcast(x._trace.tape, x._id, dims))
 
 
 def contiguous(x: TracedArray) -> TracedArray:
     """Return ``x`` itself if its cells are in row-major order, else a copy."""
-    layout = layout_of(x)
-    expected = x._trace.tape.contiguous_strides(layout.dims)[0]
-    if layout.strides == expected:
-        return x
-    wide = [k for k, dim in enumerate(layout.dims) if dim != 1]  # the stride of one entry does not matter
-    if all(layout.strides[k] == expected[k] for k in wide):
+    if addresses.is_dense(x._trace.tape, x._id):
         return x
     return elementwise("copy", x, value=np.ascontiguousarray(x._value))
 
@@ -330,18 +225,13 @@ def reshape(x: TracedArray, shape) -> TracedArray:
     else:
         target = tuple(value.shape)
         sizes.guard(sizes.product(dims), "==", int(value.size))
-    return view(source, value, target, x._trace.tape.contiguous_strides(target)[0])
+    return seen(source, value, addresses.reshaped(x._trace.tape, source._id, target))
 
 
 def expand(x: TracedArray, axes) -> TracedArray:
     """Return ``x`` with new axes of size one at the given positions of the result."""
-    layout = layout_of(x)
-    ndim = x.ndim + len(axes)
-    places = {a % ndim for a in axes}
-    own = iter(zip(layout.dims, layout.strides, strict=True))
-    pairs = [(1, 0) if k in places else next(own) for k in range(ndim)]
     value = np.expand_dims(x._value, tuple(axes))
-    return view(x, value, [d for d, _ in pairs], [s for _, s in pairs])
+    return seen(x, value, addresses.expanded(x._trace.tape, x._id, axes))
 
 
 # ---- results put together from pieces
@@ -359,31 +249,17 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
         Size codes of the shape where they are symbolic.
     """
     family = family_of_dtype(np.dtype(dtype))
-    level = max((p._level for _, p in pieces if type(p) is TracedArray), default=CONSTANT)
-    builder = like.tape
-    result_value = np.empty(shape, dtype)
+    sizes = like.tape.sizes
+    value = np.empty(shape, dtype)
     dims = tuple(shape) if dims is None else tuple(dims)
-    storage_value = builder.array(dims, family, level)
-    strides = builder.layouts[builder.values[storage_value][2]].strides
-    storage, start, _ = builder.values[storage_value]
-    line = like.line()
+    parts = []
     for key, source in pieces:
         spans = [_span(index, dim) for index, dim in zip(key, dims, strict=True)]
-        place = [(builder.sizes.value(first), builder.sizes.value(size)) for first, size in spans]
-        result_value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
-        offset, part_dims, part_strides = start, [], []
-        for (first, size), stride in zip(spans, strides, strict=True):
-            offset = builder.sizes.add(offset, builder.sizes.mul(first, stride))
-            part_dims.append(size)
-            part_strides.append(stride)
-        number, its_level, source_dims = operand(like, source, family)
-        broadcast_dims(like, [tuple(part_dims), source_dims])
-        part = builder.view(storage, offset, part_dims, part_strides)
-        active = 1 if its_level == ACTIVE else 0
-        stage = PROLOGUE if its_level == CONSTANT else MAIN
-        builder.emit(2 * OPCODE["copy"] + family, active, stage, part, number, line=line)
-    value = result_value if result_value.ndim else result_value[()]
-    return new_traced(like, value, storage_value, level, family)
+        place = [(sizes.value(first), sizes.value(size)) for first, size in spans]
+        value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
+        parts.append((spans, operand(like, source, family)))
+    number = instructions.pieces(like.tape, dims, family, parts, like.line())
+    return new_traced(like, value if value.ndim else value[()], number, like.tape.level_of(number), family)
 
 
 def _span(index, dim: int) -> tuple[int, int]:
@@ -397,8 +273,6 @@ def stop_gradient(x: TracedArray) -> TracedArray:
     """Return the same values without a derivative."""
     if x._level != ACTIVE:
         return x
-    trace = x._trace
-    out = trace.tape.array(dims_of(x), x._family, VARYING)
-    trace.tape.emit(2 * OPCODE["copy"] + x._family, 0, MAIN, out, x._id, line=trace.line())
+    number = instructions.copied(x._trace.tape, x._id, VARYING, x._trace.line())
     value = np.copy(x._value) if isinstance(x._value, np.ndarray) else x._value
-    return new_traced(trace, value, out, VARYING, x._family)
+    return new_traced(x._trace, value, number, VARYING, x._family)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..emitter import instructions
 from ..errors import LeakError, UnsupportedOperationError
-from ..ops import FALLIBLE, OPCODE, OPS
+from ..ops import FALLIBLE, OPS
 from ..tape import TapeBuilder
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE, MAIN, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
 from . import ownership
 from .memory import root_of
 
@@ -294,13 +295,7 @@ class Trace:
 
     def cast(self, array, family: int) -> int:
         """Return the value number of an array in another family's cells."""
-        builder = self.tape
-        layout = builder.layouts[builder.values[array._id][2]]
-        level = array._level
-        out = builder.array(layout.dims, family, level)
-        active = 1 if level == ACTIVE else 0
-        stage = PROLOGUE if level == CONSTANT else MAIN
-        builder.emit(2 * OPCODE["cast"] + family, active, stage, out, array._id, line=self.line())
+        out = instructions.cast(self.tape, array._id, family, self.line())
         if self.kept is not None:
             self.kept[array._id] = array._value
             self.kept[out] = np.asarray(array._value).astype(FAMILY_DTYPE[family])[()]

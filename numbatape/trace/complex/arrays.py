@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...emitter.instructions import broadcast_dims
 from ...tape.tape import CONSTANT
 from .. import boxes, primitives
 from ..array import TracedArray, new_traced, note
 from ..functions.common import adopt, lift
 from ..functions.common import plain as plain  # others take it from here
 from ..memory import root_of
-from ..primitives import broadcast_dims, dims_of
+from ..primitives import dims_of
 from ..trace import Trace
 from .array import REAL, TracedComplex
 
@@ -86,7 +87,7 @@ def make(re, im, value) -> TracedComplex:
         return in_box(trace, value)
     shape = np.shape(value)
     parts = [None if x is None else lift(trace, x) for x in (re, im)]
-    dims = broadcast_dims(trace, [dims_of(x) for x in parts if x is not None])
+    dims = broadcast_dims(trace.tape, [dims_of(x) for x in parts if x is not None])
     done = []
     for x, its in zip(parts, (value.real, value.imag), strict=True):
         if x is not None:

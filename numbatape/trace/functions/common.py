@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from ...emitter import addresses
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT, F32, family_of_dtype
 from ..array import TracedArray, new_traced
@@ -20,9 +21,9 @@ from ..primitives import (
     family_of,
     layout_of,
     rounded,
+    seen,
     trace_of,
     transpose,
-    view,
 )
 from ..trace import CURRENT, Trace, where_in_user_code
 from ..users_line import UsersLine
@@ -238,29 +239,14 @@ def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
 
     A view where the strides allow it, else of a copy. A count of zero makes an axis of size one.
     """
-    merged = _merged(x, counts)
-    if merged is None:
+    tape = x._trace.tape
+    number = addresses.merged(tape, x._id, counts)
+    if number is None:
         x = contiguous(x)
-        merged = _merged(x, counts)
-    dims, strides = merged
-    sizes = x._trace.tape.sizes
-    return view(x, np.reshape(x._value, [sizes.value(d) for d in dims]), dims, strides)
-
-
-def _merged(x, counts):
-    sizes = x._trace.tape.sizes
-    layout = layout_of(x)
-    dims, strides, first = [], [], 0
-    for count in counts:
-        group = range(first, first + count)
-        first += count
-        dims.append(sizes.product(layout.dims[k] for k in group))
-        wide = [k for k in group if layout.dims[k] != 1]
-        for outer, inner in zip(wide, wide[1:], strict=False):
-            if layout.strides[outer] != sizes.mul(layout.strides[inner], layout.dims[inner]):
-                return None
-        strides.append(layout.strides[wide[-1]] if wide else 0)
-    return dims, strides
+        number = addresses.merged(tape, x._id, counts)
+        assert number is not None
+    shape = [tape.sizes.value(d) for d in addresses.layout_of(tape, number).dims]
+    return seen(x, np.reshape(x._value, shape), number)
 
 
 def unmerge(x: TracedArray, dims) -> TracedArray:
@@ -268,19 +254,13 @@ def unmerge(x: TracedArray, dims) -> TracedArray:
     x = contiguous(x)
     tape = x._trace.tape
     value = np.reshape(x._value, [tape.sizes.value(d) for d in dims])
-    return view(x, value, dims, tape.contiguous_strides(dims)[0])
+    return seen(x, value, addresses.reshaped(tape, x._id, dims))
 
 
 def drop_axes(x: TracedArray, axes) -> TracedArray:
     """Return ``x`` without the given axes, whose size is one."""
-    layout = layout_of(x)
-    drop = {axis % x.ndim for axis in axes}
-    kept = [k for k in range(x.ndim) if k not in drop]
-    for k in drop:
-        x._trace.tape.sizes.pin(layout.dims[k])
-    value = np.squeeze(np.asarray(x._value), tuple(drop))
-    dims, strides = ([codes[k] for k in kept] for codes in (layout.dims, layout.strides))
-    return view(x, value[()], dims, strides)
+    value = np.squeeze(np.asarray(x._value), tuple(axes))
+    return seen(x, value[()], addresses.dropped(x._trace.tape, x._id, axes))
 
 
 def axis_to_end(x: TracedArray, axis: int) -> TracedArray:

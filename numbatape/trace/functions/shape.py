@@ -6,6 +6,7 @@ from operator import index
 
 import numpy as np
 
+from ...emitter.instructions import broadcast_dims
 from .. import primitives
 from ..array import revalue
 from ..indexing import basic
@@ -124,7 +125,7 @@ def broadcast_arrays(value, *args, subok=False):
     trace = find_trace(*args)
     arrays = [lift(trace, x) for x in args]
     shape = np.broadcast_shapes(*(np.shape(x._value) for x in arrays))
-    dims = primitives.broadcast_dims(trace, [layout_of(x).dims for x in arrays])
+    dims = broadcast_dims(trace.tape, [layout_of(x).dims for x in arrays])
     results = tuple(primitives.broadcast_to(x, shape, dims) for x in arrays)
     for result, its in zip(results, value, strict=True):
         revalue(result, its)  # NumPy warns of writes to it

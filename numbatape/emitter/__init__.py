@@ -1,0 +1,1 @@
+"""The emitter: instructions and views appended to a tape, without any numbers."""

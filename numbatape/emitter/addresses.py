@@ -1,0 +1,120 @@
+"""Views on a tape that is being built: other addresses into the storage of a value, no instructions.
+
+Values are named by number. Each function returns the number of a new value; relations between sizes that a
+view relies on become guards.
+"""
+
+from __future__ import annotations
+
+from ..tape import TapeBuilder
+from ..tape.tape import Layout
+
+
+def layout_of(tape: TapeBuilder, number: int) -> Layout:
+    """Return a value's dimensions and strides as size codes."""
+    return tape.layouts[tape.values[number][2]]
+
+
+def view(tape: TapeBuilder, number: int, dims, strides, offset: int | None = None) -> int:
+    """Return a value with another layout, and perhaps another offset, in the same storage."""
+    storage, start, _ = tape.values[number]
+    return tape.view(storage, start if offset is None else offset, dims, strides)
+
+
+def transposed(tape: TapeBuilder, number: int, order) -> int:
+    """Return a view whose axis k is the value's axis ``order[k]``."""
+    layout = layout_of(tape, number)
+    return view(tape, number, [layout.dims[k] for k in order], [layout.strides[k] for k in order])
+
+
+def expanded(tape: TapeBuilder, number: int, axes) -> int:
+    """Return a view with new axes of size one at the given positions of the result."""
+    layout = layout_of(tape, number)
+    ndim = len(layout.dims) + len(axes)
+    places = {axis % ndim for axis in axes}
+    own = iter(zip(layout.dims, layout.strides, strict=True))
+    pairs = [(1, 0) if k in places else next(own) for k in range(ndim)]
+    return view(tape, number, [d for d, _ in pairs], [s for _, s in pairs])
+
+
+def dropped(tape: TapeBuilder, number: int, axes) -> int:
+    """Return a view without the given axes, whose size is one."""
+    layout = layout_of(tape, number)
+    ndim = len(layout.dims)
+    places = {axis % ndim for axis in axes}
+    for k in places:
+        tape.sizes.pin(layout.dims[k])
+    kept = [k for k in range(ndim) if k not in places]
+    return view(tape, number, [layout.dims[k] for k in kept], [layout.strides[k] for k in kept])
+
+
+def broadcast(tape: TapeBuilder, number: int, dims) -> int:
+    """Return a view that repeats a value to the given dimensions."""
+    layout, sizes = layout_of(tape, number), tape.sizes
+    lead = len(dims) - len(layout.dims)
+    strides = [0] * lead
+    for k, own in enumerate(layout.dims):
+        if sizes.value(own) == 1 and sizes.value(dims[lead + k]) != 1:
+            sizes.pin(own)
+            strides.append(0)
+        else:
+            sizes.same(own, dims[lead + k])
+            strides.append(layout.strides[k])
+    return view(tape, number, dims, strides)
+
+
+def is_dense(tape: TapeBuilder, number: int) -> bool:
+    """Whether a value's cells follow one another in row-major order."""
+    layout = layout_of(tape, number)
+    expected = tape.contiguous_strides(layout.dims)[0]
+    if layout.strides == expected:
+        return True
+    wide = [k for k, dim in enumerate(layout.dims) if dim != 1]  # the stride of one entry does not matter
+    return all(layout.strides[k] == expected[k] for k in wide)
+
+
+def reshaped(tape: TapeBuilder, number: int, dims) -> int:
+    """Return a dense value's cells in other dimensions, whose product is the same."""
+    return view(tape, number, dims, tape.contiguous_strides(dims)[0])
+
+
+def merged(tape: TapeBuilder, number: int, counts) -> int | None:
+    """Return a view with neighbouring axes merged, ``counts[k]`` of them into axis k.
+
+    A count of zero makes an axis of size one. None if the strides do not allow it.
+    """
+    sizes, layout = tape.sizes, layout_of(tape, number)
+    dims, strides, first = [], [], 0
+    for count in counts:
+        group = range(first, first + count)
+        first += count
+        dims.append(sizes.product(layout.dims[k] for k in group))
+        wide = [k for k in group if layout.dims[k] != 1]
+        for outer, inner in zip(wide, wide[1:], strict=False):
+            if layout.strides[outer] != sizes.mul(layout.strides[inner], layout.dims[inner]):
+                return None
+        strides.append(layout.strides[wide[-1]] if wide else 0)
+    return view(tape, number, dims, strides)
+
+
+def cut(tape: TapeBuilder, number: int, axis: int, first: int, size: int) -> int:
+    """Return the entries from ``first`` on, ``size`` of them, along an axis (size codes)."""
+    layout, sizes = layout_of(tape, number), tape.sizes
+    offset = sizes.add(tape.values[number][1], sizes.mul(first, layout.strides[axis]))
+    dims = [*layout.dims]
+    dims[axis] = size
+    return view(tape, number, dims, layout.strides, offset)
+
+
+def flipped(tape: TapeBuilder, number: int, axis: int) -> int:
+    """Return the entries in the other order along an axis."""
+    layout, sizes = layout_of(tape, number), tape.sizes
+    dim, stride = layout.dims[axis], layout.strides[axis]
+    if not sizes.value(dim):
+        sizes.pin(dim)
+        return number
+    sizes.guard(dim, ">=", 1)
+    offset = sizes.add(tape.values[number][1], sizes.mul(sizes.sub(dim, 1), stride))
+    strides = [*layout.strides]
+    strides[axis] = sizes.mul(sizes.negative(-1), stride)
+    return view(tape, number, layout.dims, strides, offset)

@@ -1,0 +1,200 @@
+"""Instructions appended to a tape that is being built: results' dimensions, levels and active operands.
+
+What an instruction computes is known by its row of the op table; no numbers are looked at. The tracer
+attaches NumPy's values to the results, derivatives are made without any.
+"""
+
+from __future__ import annotations
+
+from ..errors import UnsupportedOperationError
+from ..ops import OPCODE, OPS, ArrayOp, Elementwise
+from ..tape import TapeBuilder
+from ..tape.tape import ACTIVE, CONSTANT, MAIN, NONE, PROLOGUE, VARYING
+from . import addresses
+
+CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
+COPY, CAST = OPCODE["copy"], OPCODE["cast"]
+
+
+def row(name: str):
+    """Return a row of the op table by name."""
+    return OPS[OPCODE[name]]
+
+
+def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
+    """Return the broadcast of dimensions given as codes; what it relied on becomes guards."""
+    first = shapes[0] if shapes else ()
+    for dims in shapes:
+        if dims != first:
+            break
+    else:
+        return tuple(first)
+    sizes = tape.sizes
+    result: list[int] = []
+    for k in range(max(map(len, shapes))):
+        chosen = 1
+        for dims in shapes:
+            if k >= len(dims):
+                continue
+            dim = dims[-1 - k]
+            if chosen == 1:
+                chosen = sizes.pin(dim) if sizes.value(dim) == 1 else dim
+            elif sizes.value(dim) == 1:
+                sizes.pin(dim)
+            else:
+                chosen = sizes.same(chosen, dim)
+        result.append(chosen)
+    return tuple(reversed(result))
+
+
+def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: int) -> int:
+    """Record an elementwise op of operands in a family's cells; they broadcast as NumPy's do."""
+    values, storages, layouts = tape.values, tape.storages, tape.layouts
+    partials, shapes, level, active = op.partials, [], CONSTANT, 0
+    for k, number in enumerate(numbers):
+        storage, _, layout = values[number]
+        its_level = storages[storage][2]
+        shapes.append(layouts[layout].dims)
+        if its_level > level:
+            level = its_level
+        if its_level == ACTIVE:
+            if partials[k] is not None:
+                active |= 1 << k
+            elif "xyw"[k] in op.opaque:
+                raise _opaque(op, k, tape.where(line))
+    if level == ACTIVE and not active:
+        level = VARYING
+    out = tape.array(broadcast_dims(tape, shapes), family, level)
+    stage = PROLOGUE if level == CONSTANT else MAIN
+    operands = (*numbers, NONE, NONE)[:3]
+    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *operands, NONE, line))
+    return out
+
+
+def _opaque(op: Elementwise, k: int, where) -> UnsupportedOperationError:
+    place = ("first", "second", "third")[k]
+    return UnsupportedOperationError(
+        f"{op.name} at {where} has no derivative in closed form for its {place} argument; "
+        "pass that as nt.Constant, or wrap it in nt.stop_gradient"
+    )
+
+
+def array_op(
+    tape: TapeBuilder,
+    op: ArrayOp,
+    family: int,
+    numbers,
+    line: int,
+    dims: dict[str, int],
+    differentiable: bool = True,
+) -> int:
+    """Record an array op: core dimensions last, batch dimensions broadcast.
+
+    Parameters
+    ----------
+    numbers
+        Operands, in a family's cells where they are no positions.
+    dims
+        Size codes of the letters of the result's signature that the operands do not have.
+    differentiable
+        False if the result is to carry no derivative.
+    """
+    sizes = tape.sizes
+    groups = CORES[op.name]
+    letters: dict[str, int] = {}
+    batches, level, active = [], CONSTANT, 0
+    for k, (number, core) in enumerate(zip(numbers, groups[1:], strict=True)):
+        storage, _, layout = tape.values[number]
+        its_dims, its_level = tape.layouts[layout].dims, tape.storages[storage][2]
+        split = len(its_dims) - len(core)
+        batches.append(its_dims[:split])
+        for letter, dim in zip(core, its_dims[split:], strict=True):
+            letters[letter] = sizes.same(letters[letter], dim) if letter in letters else dim
+        if its_level > level:
+            level = its_level
+        if its_level == ACTIVE and op.differentiable and "abc"[k] not in op.index:
+            active |= 1 << k
+    if not differentiable:
+        active = 0
+    if level == ACTIVE and not active:
+        level = VARYING
+    batch = broadcast_dims(tape, batches)
+    letters = dims | letters
+    out = tape.array(batch + tuple(letters[x] for x in groups[0]), family, level)
+    aux = NONE
+    if op.scratch != "0":
+        cells = _scratch_cells(sizes, op, letters)
+        aux = tape.array((*batch, cells), family, VARYING if level else CONSTANT)
+    stage = PROLOGUE if level == CONSTANT else MAIN
+    operands = (*numbers, NONE, NONE)[:3]
+    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *operands, aux, line))
+    return out
+
+
+def _scratch_cells(sizes, op: ArrayOp, letters: dict[str, int]) -> int:
+    """Evaluate the scratch formula over size codes (sums and products of letters)."""
+    result = 0
+    for term in op.scratch.replace(" ", "").split("+"):
+        product = 1
+        for factor in term.split("*"):
+            product = sizes.mul(product, int(factor) if factor.isdigit() else letters[factor])
+        result = sizes.add(result, product)
+    return result
+
+
+def cast(tape: TapeBuilder, number: int, family: int, line: int) -> int:
+    """Return a value in another family's cells."""
+    return _converted(tape, number, CAST, family, tape.level_of(number), line)
+
+
+def copied(tape: TapeBuilder, number: int, level: int, line: int) -> int:
+    """Return a copy of a value in cells of a level of its own."""
+    return _converted(tape, number, COPY, tape.family_of(number), level, line)
+
+
+def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int, line: int) -> int:
+    out = tape.array(addresses.layout_of(tape, number).dims, family, level)
+    active = 1 if tape.level_of(number) == ACTIVE and level == ACTIVE else 0
+    tape.emit(2 * op + family, active, MAIN if level else PROLOGUE, out, number, line=line)
+    return out
+
+
+def zeros(tape: TapeBuilder, dims, family: int, line: int) -> int:
+    """Return an array of zeros that is active: what it is for are derivatives."""
+    out = tape.array(tuple(dims), family, ACTIVE)
+    # In the main part, like all that may be added to it: the prologue does not run in each sweep.
+    op = OPCODE["fill"] if dims else COPY
+    tape.emit(2 * op + family, 0, MAIN, out, tape.zero(family), line=line)
+    return out
+
+
+def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
+    """Return a new array filled piece by piece.
+
+    Parameters
+    ----------
+    parts
+        ``(spans, number)`` pairs: one ``(first, size)`` pair of size codes an axis, and what is copied
+        there. Together they cover every cell, each once.
+    """
+    sizes = tape.sizes
+    level = max((tape.level_of(number) for _, number in parts), default=CONSTANT)
+    whole = tape.array(tuple(dims), family, level)
+    strides = addresses.layout_of(tape, whole).strides
+    for spans, number in parts:
+        offset = tape.values[whole][1]
+        for (first, _), stride in zip(spans, strides, strict=True):
+            offset = sizes.add(offset, sizes.mul(first, stride))
+        place = tuple(size for _, size in spans)
+        broadcast_dims(tape, [place, addresses.layout_of(tape, number).dims])
+        part = addresses.view(tape, whole, place, strides, offset)
+        its_level = tape.level_of(number)
+        active = 1 if its_level == ACTIVE else 0
+        stage = PROLOGUE if its_level == CONSTANT else MAIN
+        tape.emit(2 * COPY + family, active, stage, part, number, line=line)
+    return whole
+
+
+def in_family(tape: TapeBuilder, number: int, family: int, line: int) -> int:
+    """Return a value as it is, or cast, in a family's cells."""
+    return number if tape.family_of(number) == family else cast(tape, number, family, line)
