@@ -10,7 +10,8 @@ from ..engine.checked import CheckedWorkspace
 from ..engine.reference import Reference
 from ..errors import DebugError
 from ..ops import status
-from ..tape.tape import ACTIVE, F32, GUARD, NONE, POOLS
+from ..tape.instruction import GUARD
+from ..tape.tape import ACTIVE, F32, POOLS
 from .failures import failure
 
 if TYPE_CHECKING:
@@ -34,11 +35,10 @@ def checked_forward(space: VariantWorkspace) -> CheckedWorkspace:
     for slot, data in zip(tape.inputs, inputs, strict=True):
         checked.set(slot.value, data)
 
-    single = _single_precision(tape)
+    single, code = _single_precision(tape), tape.instructions()
 
     def check(k, expected):
-        operands = [int(tape.code[name][k]) for name in "abc" if tape.code[name][k] != NONE]
-        was_nan = any(np.isnan(checked.view(value)).any() for value in operands)
+        was_nan = any(np.isnan(checked.view(value)).any() for value in code[k].operands)
         outcome = checked.step(k)
         if outcome != status.DONE:
             raise failure(space, outcome)
@@ -76,12 +76,11 @@ def _single_precision(tape) -> list[bool]:
         return storage, offset if storage < len(POOLS) else 0  # an array's cells go together
 
     found = []
-    for row in tape.code:
-        if row["op"] == GUARD:
+    for row in tape.instructions():
+        if row.is_guard:
             found.append(False)
             continue
-        out = key(int(row["out"]))
-        operands = [key(int(row[name])) for name in "abc" if row[name] != NONE]
+        out, operands = key(row.out), list(map(key, row.operands))
         narrow = any(tape.storages["family"][storage] == F32 for storage, _ in (out, *operands))
         if narrow or not single.isdisjoint(operands):
             single.add(out)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from ..tape import TapeBuilder
-from ..tape.tape import ACTIVE, CONSTANT, MAIN, NONE, PROLOGUE, VARYING
+from ..tape.instruction import MAIN, NONE, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from . import addresses
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call

@@ -24,7 +24,8 @@ import numpy as np
 
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
 from ..ops import OPCODE, status
-from ..tape.tape import FAMILY_DTYPE, GUARD
+from ..tape.instruction import GUARD
+from ..tape.tape import FAMILY_DTYPE
 from .frame import WORD
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

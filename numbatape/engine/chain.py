@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ops import OPCODE, OPS, Elementwise, scalars, status
 from ..ops.table import OPERANDS
-from ..tape.tape import GUARD
+from ..tape.instruction import GUARD
 from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
 from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
 from .vectors import forward_vector, reverse_vector, vector_arms

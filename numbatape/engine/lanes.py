@@ -18,23 +18,9 @@ import numpy as np
 
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
+from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, columns, frozen, opcode
 from ..tape.sizes import Sizes
-from ..tape.tape import (
-    ACTIVE,
-    CONSTANT,
-    F64,
-    GUARD,
-    INSTRUCTION,
-    MAIN,
-    NONE,
-    POOLS,
-    PROLOGUE,
-    STORAGE,
-    VALUE,
-    VARYING,
-    Layout,
-    Literal,
-)
+from ..tape.tape import ACTIVE, CONSTANT, F64, POOLS, STORAGE, VALUE, VARYING, Layout, Literal
 from ..tape.uses import cell_of, dependents, keys_of
 
 ADD, AGREE, COPY, FILL = (OPCODE[name] for name in ("add", "agree", "copy", "fill"))
@@ -81,7 +67,7 @@ class _Widened:
         self.hoist = level.hoist
         self.fixed = level.fixed
         self.folded = level.folded
-        self.code = [tuple(row) for row in tape.code.tolist()]
+        self.code = tape.instructions()
         self.values = [tuple(value) for value in tape.values.tolist()]
         self.storages = [tuple(storage) for storage in tape.storages.tolist()]
         self.layouts = list(tape.layouts)
@@ -121,28 +107,25 @@ class _Widened:
     def _find_laned(self) -> None:
         inputs = list(enumerate(self.old.inputs))
         sources = {self.keys[slot.value] for number, slot in inputs if number in self.slots}
-        self.laned = dependents(self.code, self.keys, sources)
+        self.laned = dependents(self.old.code, self.keys, sources)
         self.steady: frozenset[int] = frozenset()  # what depends on constants and on lanes that stay alone
         if self.fixed:
             others = (s for number, s in inputs if number not in self.slots and s.level != CONSTANT)
-            moving = dependents(self.code, self.keys, {self.keys[slot.value] for slot in others})
+            moving = dependents(self.old.code, self.keys, {self.keys[slot.value] for slot in others})
             self.steady = frozenset(set(self.keys) - moving)
 
     def _place(self) -> None:
         """Choose where the lanes of each storage are, and make storages for one-cell values."""
         single: dict[int, int] = {}
         kept_whole: set[int] = set()
-        for op, _, _, out, a, b, c, aux in self.code:
-            if op == GUARD:
+        for row in self.code:
+            if row.is_guard:
                 continue
-            for n in (out, a, b, c):
-                if n != NONE:
-                    key, cells = self._of(n), self.layouts[self.values[n][2]].dims
-                    single[key] = single.get(key, 0) + (1 if not cells else -1)
-            if isinstance(OPS[op >> 1], ArrayOp) and op >> 1 != FILL:
-                kept_whole.add(self._of(out))
-                if aux != NONE:
-                    kept_whole.add(self._of(aux))
+            for n in (row.out, *row.operands):
+                key, cells = self._of(n), self.layouts[self.values[n][2]].dims
+                single[key] = single.get(key, 0) + (1 if not cells else -1)
+            if isinstance(OPS[row.row], ArrayOp) and row.row != FILL:
+                kept_whole.update(map(self._of, row.results))
         self.interleaved = {
             key for key in self.laned if key >= 0 and key not in kept_whole and single.get(key, 0) > 0
         }
@@ -204,70 +187,73 @@ class _Widened:
     # ---- instructions
 
     def _rewritten(self):
-        """Yield (row, position, whether it depends on lanes) of the new instructions."""
+        """Yield (instruction, whether it depends on lanes) of the new tape."""
         for literal in self.old.literals:
             if literal.storage in self.laned:  # contents of a storage that lanes write to later
-                yield self._spread(literal), NONE, True
-        for row, position in zip(self.code, self.old.positions.tolist(), strict=True):
-            op, active, _, out, a, b, c, aux = row
-            if op == GUARD:
-                if self._of(a) in self.laned:
+                yield self._spread(literal), True
+        for row in self.code:
+            if row.is_guard:
+                if self._of(row.a) in self.laned:
                     agreed = self._one_cell(VARYING, F64)
-                    yield (2 * AGREE, 0, MAIN, agreed, self._view(a), b, NONE, NONE), position, True
-                    yield (GUARD, 0, MAIN, NONE, agreed, b, NONE, aux), position, True
+                    compare = opcode(AGREE, F64)
+                    yield row.replace(op=compare, stage=MAIN, out=agreed, a=self._view(row.a), aux=NONE), True
+                    yield row.replace(stage=MAIN, a=agreed), True
                 else:
-                    yield row, position, False
+                    yield row, False
                 continue
-            stage = PROLOGUE if self._of(out) in self.steady else MAIN
-            if self._of(out) not in self.laned:
-                yield (row if stage == MAIN else (op, active, stage, *row[3:])), position, False
+            stage = PROLOGUE if self._of(row.out) in self.steady else MAIN
+            if self._of(row.out) not in self.laned:
+                yield row if stage == MAIN else row.replace(stage=stage), False
                 continue
-            rule = OPS[op >> 1]
-            if op >> 1 in PARTS and active and not self.hoist and not self._rank(out):
-                yield from ((part, position, True) for part in self._apart(row))
+            rule = OPS[row.row]
+            if row.row in PARTS and row.active and not self.hoist and not self._rank(row.out):
+                yield from ((part, True) for part in self._apart(row))
                 continue
             cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4
-            batch = self._rank(out) - len(cores[0])
-            new = [self._view(out)]
-            for j, n in enumerate((a, b, c)):
+            batch = self._rank(row.out) - len(cores[0])
+            new = [self._view(row.out)]
+            for j, n in enumerate((row.a, row.b, row.c)):
                 if n == NONE:
                     new.append(n)
                     continue
                 new.append(self._view(n, batch - (self._rank(n) - len(cores[1 + j]))))
-            extra = NONE if aux == NONE else self._view(aux)
-            yield self._folded((op, active, stage, *new, extra), rule, batch), position, True
+            out, a, b, c = new
+            extra = NONE if row.aux == NONE else self._view(row.aux)
+            wide = row.replace(stage=stage, out=out, a=a, b=b, c=c, aux=extra)
+            yield self._folded(wide, rule, batch), True
 
-    def _apart(self, row):
+    def _apart(self, row: Instruction):
         """Return a fused product and sum as two instructions, whose vectors have reverse arms."""
-        op, active, _, out, a, b, c, _ = row
-        product, family = PARTS[op >> 1], op & 1
+        family, line = row.family, row.line
         self.storages.append((self.lanes, family, ACTIVE))
         self.values.append((len(self.storages) - 1, 0, self._layout((self.lanes,), (1,))))
         self.keys.append(len(self.storages) - 1)
         between = len(self.values) - 1
-        factors, takes = active >> 1, (active & 1) | (2 if active >> 1 else 0)
-        yield 2 * product + family, factors, MAIN, between, self._view(b), self._view(c), NONE, NONE
-        yield 2 * ADD + family, takes, MAIN, self._view(out), self._view(a), between, NONE, NONE
+        factors = row.active >> 1
+        takes = row.takes(0) | (2 if factors else 0)
+        product, add = opcode(PARTS[row.row], family), opcode(ADD, family)
+        b, c = self._view(row.b), self._view(row.c)
+        yield Instruction(product, factors, MAIN, between, b, c, line=line)
+        yield Instruction(add, takes, MAIN, self._view(row.out), self._view(row.a), between, line=line)
 
-    def _folded(self, row, rule, batch: int):
+    def _folded(self, row: Instruction, rule, batch: int) -> Instruction:
         """Return a product of matrices in lanes as one product, where only one operand has lanes."""
         if rule.name != "matmul" or batch or not self.folded:
             return row
-        op, active, stage, out, a, b, c, aux = row
-        left, right, result = (self.layouts[self.values[n][2]] for n in (a, b, out))
+        left, right, result = (self.layouts[self.values[n][2]] for n in (row.a, row.b, row.out))
         if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
             # A @ x, x in lanes: (lanes, k) @ A^T, and operands change places
-            vectors = self._as(b, right.dims[:2], right.strides[:2])
-            matrix = self._as(a, left.dims[::-1], left.strides[::-1])
-            rows = self._as(out, result.dims[:2], result.strides[:2])
-            return (op, active >> 1 | (active & 1) << 1, stage, rows, vectors, matrix, c, aux)
+            vectors = self._as(row.b, right.dims[:2], right.strides[:2])
+            matrix = self._as(row.a, left.dims[::-1], left.strides[::-1])
+            rows = self._as(row.out, result.dims[:2], result.strides[:2])
+            return row.replace(active=row.takes(1) | row.takes(0) << 1, out=rows, a=vectors, b=matrix)
         if len(left.dims) == 3 and len(right.dims) == 2:
             # X @ B, X in lanes: the rows of all lanes at once, if they follow one another
             lanes, m, k = left.dims
             if left.strides == (self.sizes.mul(m, k), k, 1):
                 dims = self.sizes.mul(lanes, m)
-                rows = self._as(out, (dims, result.dims[2]), result.strides[1:])
-                return (op, active, stage, rows, self._as(a, (dims, k), (k, 1)), b, c, aux)
+                rows = self._as(row.out, (dims, result.dims[2]), result.strides[1:])
+                return row.replace(out=rows, a=self._as(row.a, (dims, k), (k, 1)))
         return row
 
     def _as(self, value: int, dims, strides) -> int:
@@ -283,7 +269,7 @@ class _Widened:
         self.keys.append(len(self.storages) - 1)
         return len(self.values) - 1
 
-    def _spread(self, literal: Literal):
+    def _spread(self, literal: Literal) -> Instruction:
         """Return the instruction that copies a literal into every lane, from cells of its own."""
         family = self.storages[literal.storage][1]
         count = int(literal.data.size)
@@ -296,7 +282,7 @@ class _Widened:
         self.values.append((literal.storage, literal.offset, self._layout((count,), (1,))))
         self.keys += [source, literal.storage]
         stage = PROLOGUE if literal.storage in self.steady else MAIN
-        return (2 * COPY + family, 0, stage, self._view(len(self.values) - 1), origin, NONE, NONE, NONE)
+        return Instruction(opcode(COPY, family), 0, stage, self._view(len(self.values) - 1), origin)
 
     def tape(self) -> Tape:
         old = self.old
@@ -311,7 +297,7 @@ class _Widened:
         copies = [self._dense(value) for value in old.outputs]
         rows += [row for _, row in copies if row is not None]
         outputs = tuple(value for value, _ in copies)
-        code = np.array([r for r, _, _ in rows], INSTRUCTION).reshape(-1)
+        code, positions = frozen(columns([row for row, _ in rows]))
         if self.hoist:
             code["active"] = 0
         new = replace(
@@ -323,7 +309,7 @@ class _Widened:
             literals=tuple(self.literals),
             inputs=inputs,
             outputs=outputs,
-            positions=np.array([position for _, position, _ in rows], np.int32),
+            positions=positions,
             sizes=self.sizes.freeze(),
             prologue=sum(self._position(item) == 0 for item in rows),
             uniform=sum(self._position(item) < 2 for item in rows) if self.hoist else 0,
@@ -354,15 +340,14 @@ class _Widened:
         self.keys.append(len(self.storages) - 1)
         copy = len(self.values) - 1
         active = 1 if level == ACTIVE else 0
-        row = (2 * COPY + family, active, MAIN, copy, self._view(value), NONE, NONE, NONE)
-        return copy, (row, NONE, True)
+        return copy, (Instruction(opcode(COPY, family), active, MAIN, copy, self._view(value)), True)
 
     def _old_size(self, storage: int) -> int:
         return int(self.old.storages["size"][storage])
 
     def _position(self, item) -> int:
-        row, _, laned = item
-        if row[2] == PROLOGUE:
+        row, laned = item
+        if row.stage == PROLOGUE:
             return 0
         return 2 if self.hoist and laned else 1
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
-from ..tape.tape import ACTIVE, FAMILIES, GUARD, LEVELS, NONE, POOLS, VARYING
+from ..tape.instruction import GUARD, NONE
+from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
 

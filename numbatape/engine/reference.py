@@ -12,7 +12,7 @@ from ..errors import DebugError
 from ..ops import OPS, ArrayOp, oracle
 from ..ops.oracles import SHAPED
 from ..tape import Tape
-from ..tape.tape import FAMILY_DTYPE, GUARD, NONE
+from ..tape.tape import FAMILY_DTYPE
 from . import calls
 from .placement import place_storages
 
@@ -64,14 +64,14 @@ class Reference:
         """
         for slot, data in zip(self.tape.inputs, inputs, strict=True):
             self.view(slot.value)[...] = data
-        for k, row in enumerate(self.tape.code):
-            operands = [self.view(int(row[name])) for name in "abc" if row[name] != NONE]
-            if row["op"] == GUARD:
+        for k, row in enumerate(self.tape.instructions()):
+            operands = [self.view(value) for value in row.operands]
+            if row.is_guard:
                 if operands[0][()] != operands[1][()]:
                     raise DebugError(f"instruction {k}: the guard does not hold ({self.tape.line_of(k)})")
                 continue
-            op = OPS[row["op"] >> 1]
-            target = self.view(int(row["out"]))
+            op = OPS[row.row]
+            target = self.view(row.out)
             with np.errstate(all="ignore"):
                 if op.name == "call":
                     result = calls.expected(self.tape, operands, target.shape)

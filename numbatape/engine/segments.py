@@ -23,7 +23,7 @@ import numpy as np
 
 from ..ops import OPCODE, OPS, ArrayOp
 from ..tape import Tape
-from ..tape.tape import GUARD
+from ..tape.instruction import GUARD
 from .codegen import FIRST_KERNEL
 from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms

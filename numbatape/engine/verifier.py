@@ -21,7 +21,8 @@ from ..errors import VerificationError
 from ..ops import OPCODE, OPS, ArrayOp
 from ..ops.table import parameters
 from ..tape import Tape
-from ..tape.tape import FAMILIES, GUARD, INSTRUCTION, LEVELS, NONE, POOLS, STORAGE, VALUE
+from ..tape.instruction import GUARD, INSTRUCTION, NONE
+from ..tape.tape import FAMILIES, LEVELS, POOLS, STORAGE, VALUE
 from . import plan_kernels as names
 from .codegen import FIRST_KERNEL
 from .vectors import first_opcodes

@@ -14,7 +14,7 @@ import numpy as np
 from ..engine.placement import place_storages
 from ..engine.plan import Plan
 from ..ops import OPS, ArrayOp
-from ..tape.tape import ACTIVE, CONSTANT, GUARD, POOLS, VARYING, InputSlot
+from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING, InputSlot
 from ..trace.nested.transforms import Linearised
 from ..trace.trace import Trace
 from .pattern import Pattern, hessian_pattern, jacobian_pattern, literal_cells
@@ -75,10 +75,10 @@ def _cells(run: Linearised, plan: Plan) -> tuple[Cells, bool]:
 def _index_arrays(trace: Trace, rows: tuple[int, int]) -> dict[tuple, np.ndarray]:
     """Return the values of index operands that have a storage of their own, by address."""
     found = {}
-    for op, _, _, _, a, b, c, _, _ in trace.tape.code[slice(*rows)]:
-        rule = None if op == GUARD else OPS[op >> 1]
+    for row in trace.tape.instructions(*rows):
+        rule = None if row.is_guard else OPS[row.row]
         if isinstance(rule, ArrayOp) and rule.index:
-            number = (a, b, c)["abc".index(rule.index)]
+            number = row.operands["abc".index(rule.index)]
             address = trace.tape.values[number]
             if address[0] >= len(POOLS) and trace.kept is not None and number in trace.kept:
                 found[address] = np.asarray(trace.kept[number])

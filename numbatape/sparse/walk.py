@@ -12,7 +12,8 @@ import numpy as np
 
 from ..engine.plan import Plan
 from ..ops import OPS, ArrayOp
-from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, GUARD, NONE, POOLS
+from ..tape.instruction import GUARD, NONE, Instruction, tape_instructions
+from ..tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS
 from .array_rules import apply_rule, interactions_of
 from .index_sets import IndexSets
 
@@ -147,8 +148,8 @@ class Walk:
                     rows[span].tolist(), out[span].tolist(), *(c[span].tolist() for c in columns)
                 )
             elif kinds[first] == 2:
-                for k in range(first, last):
-                    self._instruction(code[k].item())
+                for row in tape_instructions(code[first:last], self.tape.positions[first:last]):
+                    self._instruction(row)
 
     def _in_place(self, name: str) -> np.ndarray:
         """Whether an operand is what the result overwrites: ``out += a`` keeps what the cells had."""
@@ -172,16 +173,15 @@ class Walk:
                 x = pair(x, y)
             ids[o] = pair(x, w) if w else x
 
-    def _instruction(self, fields) -> None:
-        op_number, active, _, out, *numbers, _ = fields
-        op = OPS[op_number >> 1]
-        target = self.view(out)
+    def _instruction(self, row: Instruction) -> None:
+        op = OPS[row.row]
+        target = self.view(row.out)
         operands: list[np.ndarray | None] = [
-            self.operand(value) if value != NONE and (active >> k & 1 or value == out) else None
-            for k, value in enumerate(numbers[: op.arity])
+            self.operand(value) if row.takes(k) or value == row.out else None
+            for k, value in enumerate(row.operands)
         ]
         if isinstance(op, ArrayOp):
-            where = self.constant(numbers["abc".index(op.index)]) if op.index else None
+            where = self.constant(row.operands["abc".index(op.index)]) if op.index else None
             result = apply_rule(self.sets, op, operands, where, target.shape)
             if self._second_order:
                 self._pair_arrays += interactions_of(self.sets, op, operands, target.shape)
@@ -189,7 +189,7 @@ class Walk:
             wide = [None if x is None else np.broadcast_to(x, target.shape) for x in operands]
             present = [x for x in wide if x is not None]
             result = self.sets.unite_cells(*present) if present else 0
-            for p, q in nonlinear_pairs()[op_number >> 1] if self._second_order else ():
+            for p, q in nonlinear_pairs()[row.row] if self._second_order else ():
                 if wide[p] is not None and wide[q] is not None:
                     self._pair_arrays.append(np.stack([wide[p].reshape(-1), wide[q].reshape(-1)], axis=1))
         target[...] = result

@@ -13,7 +13,7 @@ directions in lanes, sums that lose their tangent are no longer part of the lane
 
 from __future__ import annotations
 
-from .tape import GUARD, NONE
+from .instruction import NONE, Instruction, rewritten
 from .uses import Uses, array_rows, axes_of, covers, layout_of
 
 NARROWED = ("copy", "neg", "add", "sub", "mul", "div", "weigh")
@@ -22,17 +22,17 @@ READ_BY = (*NARROWED, "sum", "dot", "where")
 
 def narrow_broadcasts(builder, outputs) -> None:
     """Compute what does not change along an axis without that axis."""
-    names, code = builder.names, builder.code
+    names, code = builder.names, builder.instructions()
     uses = Uses(builder, outputs)
     for k in array_rows(builder, NARROWED):
-        op, active, stage, out, a, b, c, aux, line = code[k]
+        row = code[k]
+        out = row.out
         use = uses.of[uses.key(out)]
         if len(use.writers) > 1 or uses.key(out) in uses.fixed or not covers(builder, out):
             continue
-        if any(code[r][0] == GUARD or names[code[r][0] >> 1] not in READ_BY for r in use.readers):
+        if any(code[r].is_guard or names[code[r].row] not in READ_BY for r in use.readers):
             continue
-        operands = [x for x in (a, b, c) if x != NONE]
-        steady = _steady_axes(builder, out, operands)
+        steady = _steady_axes(builder, out, row.operands)
         if not steady:
             continue
         views = {v: axes_of(builder, v, out) for v in use.values}
@@ -51,8 +51,11 @@ def narrow_broadcasts(builder, outputs) -> None:
             shape = layout_of(builder, value).dims
             its = tuple(0 if axis is None else strides.get(axis, 0) for axis in axes)
             builder.move(value, storage, offset, shape, its)
-        thin = [NONE if x == NONE else _without(builder, x, steady, len(dims)) for x in (a, b, c)]
-        code[k] = (op, active, stage, made, *thin, aux, line)
+        a, b, c = (
+            NONE if x == NONE else _without(builder, x, steady, len(dims)) for x in (row.a, row.b, row.c)
+        )
+        code[k] = row.replace(out=made, a=a, b=b, c=c)
+    builder.code = code
 
 
 def _steady_axes(builder, out: int, operands) -> set[int]:
@@ -90,52 +93,55 @@ def sum_first(builder, outputs) -> bool:
     bool
         Whether there were any. With the dead rows dropped, there may be more behind them.
     """
-    uses, rows = Uses(builder, outputs), []
-    for row in builder.code:
-        is_sum = row[0] != GUARD and builder.names[row[0] >> 1] == "sum"
-        rows += (_factored(builder, uses, row) if is_sum else None) or (row,)
-    found = len(rows) > len(builder.code)
-    builder.code = rows
-    return found
+    uses, code = Uses(builder, outputs), builder.instructions()
+    factored = {}
+    for k, row in enumerate(code):
+        if not row.is_guard and builder.names[row.row] == "sum":
+            found = _factored(builder, uses, code, row)
+            if found:
+                factored[k] = found
+    builder.code = rewritten(code, factored)
+    return bool(factored)
 
 
-def _factored(builder, uses, row) -> tuple[tuple, tuple] | None:
+def _factored(builder, uses, code, total) -> tuple[Instruction, Instruction] | None:
     """Return (a sum of what stands behind a sum's operand, what makes the first sum of it), or None."""
-    op, active, stage, out, summed, _, _, aux, line = row
+    summed = total.a
     use = uses.of[uses.key(summed)]
     if uses.key(summed) in uses.fixed or len(use.writers) != 1:
         return None
     at = use.writers[0]
-    its_op, its_active, its_stage, product, a, b, *_ = builder.code[at]
-    if its_op == GUARD or its_stage != stage or (its_op ^ op) & 1 or not covers(builder, product):
+    its = code[at]
+    if its.is_guard or its.stage != total.stage or its.family != total.family or not covers(builder, its.out):
         return None
-    if builder.names[its_op >> 1] not in ("neg", "weigh"):
+    if builder.names[its.row] not in ("neg", "weigh"):
         return None
-    if any(builder.code[r][0] >> 1 != op >> 1 for r in use.readers):
+    if any(code[r].row != total.row for r in use.readers):
         return None  # it is needed as it is
-    axes = axes_of(builder, summed, product)
-    alike = b == NONE and layout_of(builder, a) == layout_of(builder, product)
+    axes = axes_of(builder, summed, its.out)
+    alike = its.b == NONE and layout_of(builder, its.a) == layout_of(builder, its.out)
     if axes is None and not alike:
         return None
-    rank = len(layout_of(builder, product).dims)
-    for operand, factor, bit in ((a, b, 0), (b, a, 1)):
+    rank = len(layout_of(builder, its.out).dims)
+    for operand, factor, bit in ((its.a, its.b, 0), (its.b, its.a, 1)):
         if operand == NONE or not uses.settled(operand, at):
             continue
         if factor != NONE:
             steady = axes[-1] is not None and _steady_along(builder, factor, rank - axes[-1])
             if not steady or not uses.settled(factor, at):
                 continue
-        _, family, level = builder.storages[builder.values[out][0]]
-        total = builder.array(layout_of(builder, out).dims, family, level)
-        takes = active & its_active >> bit & 1
+        _, family, level = builder.storages[builder.values[total.out][0]]
+        made = builder.array(layout_of(builder, total.out).dims, family, level)
+        takes = total.active & its.active >> bit & 1
         behind = _beside(builder, operand, summed) if alike else _along(builder, operand, summed, axes, rank)
-        first = (op, takes, stage, total, behind, NONE, NONE, aux, line)
+        first = total.replace(active=takes, out=made, a=behind)
+        second = its.replace(out=total.out, aux=total.aux, line=total.line)
         if factor == NONE:
-            return first, (its_op, takes, stage, out, total, NONE, NONE, aux, line)
+            return first, second.replace(active=takes, a=made, b=NONE)
         thin = _along(builder, factor, summed, axes, rank, last=False)
-        parts = (total, thin) if bit == 0 else (thin, total)
-        flags = takes << bit | (active & its_active >> (1 - bit) & 1) << (1 - bit)
-        return first, (its_op, flags, stage, out, *parts, NONE, aux, line)
+        a, b = (made, thin) if bit == 0 else (thin, made)
+        flags = takes << bit | (total.active & its.active >> (1 - bit) & 1) << (1 - bit)
+        return first, second.replace(active=flags, a=a, b=b)
     return None
 
 

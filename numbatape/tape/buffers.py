@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .tape import GUARD, NONE
+from .instruction import NONE, opcode, rewritten
 from .uses import Uses, array_rows, covers
 
 # (first, second) of what is done to a buffer: the op on the two operands, and whether they change places
@@ -21,33 +21,32 @@ ALONE = {"add": "copy", "sub": "neg"}
 def start_buffers(builder, outputs) -> None:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
     number = {name: k for k, name in enumerate(builder.names)}
-    values = builder.values
+    code, values = builder.instructions(), builder.values
     zeros = {
         (item.storage, item.offset) for item in builder.literals if item.data.size and item.data[0] == 0.0
     }
-    added = {values[builder.code[k][3]][0] for k in array_rows(builder, ALONE)}
+    added = {values[code[k].out][0] for k in array_rows(builder, ALONE)}
     fills = [
         k
         for k in array_rows(builder, ("fill",))
-        if values[builder.code[k][3]][0] in added and values[builder.code[k][4]][:2] in zeros
+        if values[code[k].out][0] in added and values[code[k].a][:2] in zeros
     ]
     if not fills:
         return
     uses = Uses(builder, outputs)
-    code = builder.code
     dropped: set[int] = set()
 
     def addition(k: int, at: int) -> str | None:
         """Return how row ``at`` adds to all of the buffer that row ``k`` fills, if it does no more."""
-        op, _, stage, out, a, b, *_ = code[at]
-        if op == GUARD or (op ^ code[k][0]) & 1 or stage != code[k][2] or out != a:
+        fill, row = code[k], code[at]
+        if row.is_guard or row.family != fill.family or row.stage != fill.stage or row.out != row.a:
             return None
-        name = builder.names[op >> 1]
-        mine = builder.values[out][0] == builder.values[code[k][3]][0] != builder.values[b][0]
-        return name if name in ALONE and mine and covers(builder, out) else None
+        name = builder.names[row.row]
+        mine = values[row.out][0] == values[fill.out][0] != values[row.b][0]
+        return name if name in ALONE and mine and covers(builder, row.out) else None
 
     for k in fills:
-        use = uses.of[uses.key(code[k][3])]
+        use = uses.of[uses.key(code[k].out)]
         touched = sorted({row for row in (*use.writers, *use.readers) if row > k})
         if min(use.writers + use.readers) < k or not touched:
             continue
@@ -55,21 +54,20 @@ def start_buffers(builder, outputs) -> None:
         name = addition(k, first)
         if name is None:
             continue
-        op, active, stage, out, _, x, *tail = code[first]
+        row = code[first]
         second = addition(k, rest[0]) if rest else None
         becomes = BOTH.get((name, second)) if second else None
-        same = becomes and builder.values[code[rest[0]][3]] == builder.values[out]
-        if same and uses.settled(x, first):
-            at = rest[0]
-            _, later, _, _, _, y, *tail = code[at]
-            flags = active >> 1 & 1, later >> 1 & 1
-            operands = (x, y)
+        same = becomes and values[code[rest[0]].out] == values[row.out]
+        if same and uses.settled(row.b, first):
+            later = code[rest[0]]
+            x, y, takes_x, takes_y = row.b, later.b, row.takes(1), later.takes(1)
             if becomes[1]:
-                flags, operands = flags[::-1], operands[::-1]
-            made = 2 * number[becomes[0]] + (op & 1)
-            code[at] = (made, flags[0] | flags[1] << 1, stage, out, *operands, *tail)
+                x, y, takes_x, takes_y = y, x, takes_y, takes_x
+            made = opcode(number[becomes[0]], row.family)
+            code[rest[0]] = later.replace(op=made, active=takes_x | takes_y << 1, out=row.out, a=x, b=y)
             dropped |= {k, first}
         else:
-            code[first] = (2 * number[ALONE[name]] + (op & 1), active >> 1, stage, out, x, NONE, *tail)
+            made = opcode(number[ALONE[name]], row.family)
+            code[first] = row.replace(op=made, active=int(row.takes(1)), a=row.b, b=NONE)
             dropped.add(k)
-    builder.code = [row for k, row in enumerate(code) if k not in dropped]
+    builder.code = rewritten(code, {k: () for k in dropped})

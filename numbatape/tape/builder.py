@@ -11,27 +11,11 @@ import numpy as np
 from .broadcasts import NARROWED, narrow_broadcasts, sum_first
 from .buffers import start_buffers
 from .fuse import Fusion
+from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, frozen, instruction, instructions
 from .linear import contract
 from .merge import merge_common
 from .sizes import Sizes
-from .tape import (
-    CONSTANT,
-    FAMILY_DTYPE,
-    GUARD,
-    INSTRUCTION,
-    MAIN,
-    NONE,
-    POOLS,
-    PROLOGUE,
-    STORAGE,
-    VALUE,
-    Guard,
-    InputSlot,
-    Layout,
-    Line,
-    Literal,
-    Tape,
-)
+from .tape import CONSTANT, FAMILY_DTYPE, POOLS, STORAGE, VALUE, Guard, InputSlot, Layout, Line, Literal, Tape
 
 SCALAR_LAYOUT = 0
 
@@ -59,7 +43,7 @@ class TapeBuilder:
         self.fallible = fallible
         self.spare: set[int] = set()
         self.sizes = Sizes()
-        self.code: list[tuple] = []  # (op, active, stage, out, a, b, c, aux, line)
+        self.code: list[tuple] = []  # to be read by `instructions` and `columns`
         self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
         self.layouts: list[Layout] = [Layout((), ())]
@@ -174,9 +158,17 @@ class TapeBuilder:
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         self.code.append((op, active, stage, out, a, b, c, aux, line))
 
+    def instructions(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
+        """Return a stretch of the instructions, to be read one at a time."""
+        return instructions(self.code[start:stop])
+
+    def columns(self) -> np.ndarray:
+        """Return all instructions as one array, see `numbatape.tape.instruction.columns`."""
+        return columns(self.code)
+
     def note_spare(self, start: int) -> None:
         """Let instructions from a place on go when nothing reads their results, though they may fail."""
-        self.spare.update(row[3] for row in self.code[start:] if row[0] >> 1 in self.fallible)
+        self.spare.update(row.out for row in self.instructions(start) if row.row in self.fallible)
 
     def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
         """Record that Python saw ``outcome`` in a one-cell float64 value."""
@@ -229,10 +221,11 @@ class TapeBuilder:
         forward
             Whether the tape will never be swept back.
         """
-        values, group, live = self._drop_dead(outputs)
-        arrays = self._array_ops()
+        code, values, group, live = self._drop_dead(outputs)
+        arrays = self._array_ops(code)
         if fuse and "fill" in arrays:
             start_buffers(self, outputs)
+            code = self.columns()
         if merge:
             if not arrays.isdisjoint(NARROWED):
                 narrow_broadcasts(self, outputs)
@@ -241,11 +234,9 @@ class TapeBuilder:
                 if directions:
                     contract(self, outputs, directions)
             merge_common(self)
-            values, group, live = self._drop_dead(outputs)
-        rows = self.code
-        rows.sort(key=lambda row: row[2])  # stable: the prologue first, program order within
-        code = np.array([row[:8] for row in rows], INSTRUCTION).reshape(-1)
-        positions = np.array([row[8] for row in rows], np.int32)
+            code, values, group, live = self._drop_dead(outputs)
+        # The prologue first, program order within.
+        code, positions = frozen(code[np.argsort(code["stage"], kind="stable")])
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
         dropped = np.zeros(0, int)
         if fuse:
@@ -259,8 +250,8 @@ class TapeBuilder:
         values, storages, remap, moved = self._pack(values, group, live)
         for name in ("out", "a", "b", "c"):
             code[name] = remap[code[name]]
-        arrays = code["op"] != GUARD
-        code["aux"][arrays] = remap[code["aux"][arrays]]
+        computing = code["op"] != GUARD
+        code["aux"][computing] = remap[code["aux"][computing]]
         literals = tuple(
             Literal(item.storage, int(moved[item.storage][item.offset]), item.data)
             if item.storage < len(POOLS)
@@ -300,19 +291,19 @@ class TapeBuilder:
         groups = int(bases[-1]) + len(self.storages)
         return np.append(group, groups), groups  # group[-1]: operand NONE
 
-    def _array_ops(self) -> set[str]:
+    def _array_ops(self, code) -> set[str]:
         """Return the ops that make arrays: the longest tapes, of loops over scalars, have hardly any."""
-        values = self.values
-        numbers = {row[0] >> 1 for row in self.code if row[0] != GUARD and values[row[3]][2]}
-        return {self.names[k] for k in numbers}
+        made = code[code["op"] != GUARD]
+        layouts = np.array([layout for _, _, layout in self.values] or [0])
+        return {self.names[k] for k in np.unique(made["op"][layouts[made["out"]] != SCALAR_LAYOUT] >> 1)}
 
     def _drop_dead(self, outputs):
         """Drop instructions that no output and no guard needs, and that cannot fail.
 
         Returns
         -------
-        values, group, live
-            The values as an array, the group of each, and which groups are needed.
+        code, values, group, live
+            The instructions and the values as arrays, the group of each value, and which groups are needed.
         """
         values = np.array(self.values, VALUE).reshape(-1)
         group, groups = self._groups(values)
@@ -320,33 +311,50 @@ class TapeBuilder:
         live[group[list(outputs)]] = True
         for slot in self.inputs:
             live[group[slot.value]] = True
-        of = group.tolist()
-        kept, alive, failing = self._mark(of, live.tolist(), frozenset())
+        code = self.columns()
+        kept, alive, failing = self._mark(code, group, live.tolist(), False)
         if failing:
-            read, (kept, alive, _) = set(kept), self._mark(of, live.tolist(), self.fallible)
+            read, (kept, alive, _) = set(kept), self._mark(code, group, live.tolist(), True)
             for k in kept:
                 if k not in read:  # no adjoint ever gets there
-                    self.code[k] = (self.code[k][0], 0, *self.code[k][2:])
+                    code["active"][k] = 0
+                    self.code[k] = instruction(self.code[k]).replace(active=0)
         live[:] = alive
-        self.code = [self.code[k] for k in kept]
-        return values, group, live
+        if len(kept) != len(code):
+            self.code = [self.code[k] for k in kept]
+            code = code[kept]
+        return code, values, group, live
 
-    def _mark(self, of: list[int], alive: list[bool], stay) -> tuple[list[int], list[bool], bool]:
-        """Return (rows that are needed, what is alive with them, whether a row that may fail is not)."""
-        fallible, spare, failing = self.fallible, self.spare, False
-        kept = []
-        for k in range(len(self.code) - 1, -1, -1):
-            _, _, _, out, a, b, c, aux, _ = row = self.code[k]
-            if row[0] != GUARD and not alive[of[out]]:
-                if row[0] >> 1 not in fallible or out in spare:
-                    continue
-                failing = True
-                if row[0] >> 1 not in stay:
+    def _mark(self, code, group, alive: list[bool], stay: bool) -> tuple[list[int], list[bool], bool]:
+        """Return what is needed.
+
+        Parameters
+        ----------
+        alive
+            What is needed after the last instruction, by group; the list is overwritten.
+        stay
+            Whether instructions that may fail are needed, though nothing reads their results.
+
+        Returns
+        -------
+        kept, alive, failing
+            Numbers of the instructions that are needed, the groups that are needed with them, and whether
+            there is an instruction that may fail among those that no result needs.
+        """
+        guards = code["op"] == GUARD
+        fails = ~guards & np.isin(code["op"] >> 1, list(self.fallible))
+        fails &= ~np.isin(code["out"], list(self.spare))
+        groups = [group[code[name]].tolist() for name in ("out", "a", "b", "c")]
+        groups.append(group[np.where(guards, NONE, code["aux"])].tolist())
+        fields = (range(len(code)), guards.tolist(), fails.tolist(), *groups)
+        kept, failing = [], False
+        for k, guard, may_fail, out, a, b, c, scratch in zip(*map(reversed, fields), strict=True):
+            if not guard and not alive[out]:
+                failing = failing or may_fail
+                if not (may_fail and stay):
                     continue
             kept.append(k)
-            alive[of[out]] = alive[of[a]] = alive[of[b]] = alive[of[c]] = True
-            if row[0] != GUARD and aux != NONE:
-                alive[of[aux]] = True
+            alive[out] = alive[a] = alive[b] = alive[c] = alive[scratch] = True
             alive[-1] = False
         kept.reverse()
         return kept, alive, failing

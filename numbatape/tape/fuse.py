@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .tape import GUARD, NONE, Layout
+from .instruction import GUARD, NONE
+from .tape import Layout
 from .uses import layout_of
 
 FUSED = {"mul": "addmul", "square": "addmul", "weigh": "addweigh"}

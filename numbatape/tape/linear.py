@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .tape import CONSTANT, F64, GUARD, MAIN, NONE, PROLOGUE
+from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
+from .tape import CONSTANT, F64
 from .uses import Uses, covers, dependents, layout_of
 
 LINEAR = ("copy", "neg", "add", "sub", "mul", "weigh")
@@ -52,24 +53,24 @@ def contract(builder, outputs, directions) -> None:
 
 class _Contraction:
     def __init__(self, builder, outputs, directions):
-        self.builder = builder
+        self.builder, self.code = builder, builder.instructions()
         self.number = {name: k for k, name in enumerate(builder.names)}
         self.uses = Uses(builder, outputs)
         sources = {self.uses.key(value) for value in directions}
-        self.laned = dependents(builder.code, self.uses.keys, sources)
-        self.linear = [self._is_linear(k) for k in range(len(builder.code))]
+        self.laned = dependents(builder.columns(), self.uses.keys, sources)
+        self.linear = [self._is_linear(k) for k in range(len(self.code))]
         self.forms: dict[int, list[Term]] = {}  # by the key of what is carried on
-        self.rows: list[tuple] = []
+        self.rows: list[Instruction] = []
 
     def run(self) -> None:
-        for k, row in enumerate(self.builder.code):
+        for k, row in enumerate(self.code):
             if not self.linear[k]:
                 self.rows.append(row)
                 continue
             form = self._form(k)
             if self._carried(k, form):
-                self.forms[self.uses.key(row[3])] = form
-            elif len(form) == 1 and form[0].base in row[4:6] and not form[0].more:
+                self.forms[self.uses.key(row.out)] = form
+            elif len(form) == 1 and form[0].base in (row.a, row.b) and not form[0].more:
                 self.rows.append(row)  # as it was
             else:
                 self._write(row, form)
@@ -77,28 +78,30 @@ class _Contraction:
 
     def _is_linear(self, k: int) -> bool:
         """Whether a row makes an array of what has lanes, by sums and by products with the rest."""
-        op, _, stage, out, a, b, *_ = self.builder.code[k]
-        if op == GUARD or self.builder.names[op >> 1] not in LINEAR or op & 1 != F64 or stage != MAIN:
+        row = self.code[k]
+        if row.is_guard or self._name(row) not in LINEAR or row.family != F64 or row.stage != MAIN:
             return False
-        key = self.uses.key(out)
+        key = self.uses.key(row.out)
         alone = len(self.uses.of[key].writers) == 1
-        if key not in self.laned or not alone or not self._shape(out):
+        if key not in self.laned or not alone or not self._shape(row.out):
             return False
-        operands = [x for x in (a, b) if x != NONE]
-        with_lanes = sum(self.uses.key(x) in self.laned for x in operands)
-        product = self.builder.names[op >> 1] in ("mul", "weigh")
+        with_lanes = sum(self.uses.key(x) in self.laned for x in row.operands)
+        product = self._name(row) in ("mul", "weigh")
         return (
-            with_lanes == (1 if product else len(operands))
-            and covers(self.builder, out)
-            and all(self.uses.settled(x, k) for x in operands)
+            with_lanes == (1 if product else len(row.operands))
+            and covers(self.builder, row.out)
+            and all(self.uses.settled(x, k) for x in row.operands)
         )
+
+    def _name(self, row: Instruction) -> str:
+        return self.builder.names[row.row]
 
     # ---- forms
 
     def _form(self, k: int) -> list[Term]:
         """Return a row's result as a sum of products."""
-        op, _, _, _, a, b, *_, line = self.builder.code[k]
-        name = self.builder.names[op >> 1]
+        row = self.code[k]
+        name, a, b, line = self._name(row), row.a, row.b, row.line
         if name == "copy":
             return self._terms(a)
         if name == "neg":
@@ -135,7 +138,7 @@ class _Contraction:
 
     def _carried(self, k: int, form: list[Term]) -> bool:
         """Whether nothing needs a result by itself."""
-        out = self.builder.code[k][3]
+        out = self.code[k].out
         use = self.uses.of[self.uses.key(out)]
         place = self.builder.values[out]
         few = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
@@ -143,15 +146,15 @@ class _Contraction:
             0 < len(use.readers) <= few
             and self.uses.key(out) not in self.uses.fixed
             and all(self.linear[r] for r in use.readers)
-            and all(self._shape(self.builder.code[r][3]) == self._shape(out) for r in use.readers)
+            and all(self._shape(self.code[r].out) == self._shape(out) for r in use.readers)
             and all(self.builder.values[v] == place for v in use.values)
         )
 
     # ---- instructions
 
-    def _write(self, row: tuple, form: list[Term]) -> None:
+    def _write(self, row: Instruction, form: list[Term]) -> None:
         """Emit a sum of products into a row's result."""
-        out, line = row[3], row[8]
+        out, line = row.out, row.line
         first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
         total = self._product(first, line, None if rest else out, out)
         for k, term in enumerate(rest, 1):  # what is subtracted comes last
@@ -205,7 +208,7 @@ class _Contraction:
         return out
 
     def _emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
-        self.rows.append((2 * self.number[name] + F64, 0, stage, out, a, b, NONE, NONE, line))
+        self.rows.append(Instruction(opcode(self.number[name], F64), 0, stage, out, a, b, line=line))
 
     def _like(self, value: int) -> int:
         return self.builder.array(self._shape(value), F64, self._level(value))

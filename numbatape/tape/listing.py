@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .tape import CONSTANT, FAMILIES, GUARD, LEVELS, NONE, POOLS, Tape
+from .instruction import NONE, Instruction
+from .tape import CONSTANT, FAMILIES, LEVELS, POOLS, Tape
 
 POOL_LETTER = "kud"  # constant, varying, active scalars
 
@@ -16,7 +17,7 @@ def listing(tape: Tape) -> str:
     for number, slot in enumerate(tape.inputs):
         kind = f"{FAMILIES[slot.family]}, {LEVELS[slot.level]}"
         lines.append(f"  input {number}: {operand(tape, slot.value)}  {kind}")
-    for number, row in enumerate(tape.code):
+    for number, row in enumerate(tape.instructions()):
         line = tape.line_of(number)
         where = f"  # {line.file.rsplit('/', 1)[-1]}:{line.number}" if line else ""
         lines.append(f"{number:6d}  {_instruction(tape, number, row)}{where}")
@@ -28,13 +29,13 @@ def listing(tape: Tape) -> str:
     return "\n".join(lines)
 
 
-def _instruction(tape: Tape, number: int, row) -> str:
-    operands = [operand(tape, row[name]) for name in "abc" if row[name] != NONE]
-    if row["op"] == GUARD:
-        guard = tape.guards[row["aux"]]
+def _instruction(tape: Tape, number: int, row: Instruction) -> str:
+    operands = [operand(tape, value) for value in row.operands]
+    if row.is_guard:
+        guard = tape.guards[row.aux]
         outcome = bool(guard.outcome) if guard.kind == "bool" else guard.outcome
         return f"guard        {operands[0]} is {outcome}"
-    return f"{tape.name_of(number):12s} {operand(tape, row['out'])} <- {', '.join(operands)}"
+    return f"{tape.name_of(number):12s} {operand(tape, row.out)} <- {', '.join(operands)}"
 
 
 def operand(tape: Tape, value: int) -> str:

@@ -8,36 +8,33 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .tape import GUARD, NONE
 from .uses import cell_of, keys_of
 
 
 def merge_common(builder) -> None:
     """Drop repeated instructions from a builder, and let their readers read the first one's result."""
     values, keys = builder.values, keys_of(builder.values)
-    writers = Counter(keys[row[3]] for row in builder.code if row[0] != GUARD)
+    code = builder.instructions()
+    writers = Counter(keys[row.out] for row in code if not row.is_guard)
     alias: dict[int, int] = {}  # what is dropped -> what stands for it, named by their keys
     known: dict[tuple, int] = {}
     kept = []
-    for row in builder.code:
-        op, active, stage, out, a, b, c = row[:7]
-        if op == GUARD:
+    for row in code:
+        if row.is_guard:
             kept.append(row)
             continue
         operands: list = []
-        for value in (a, b, c):
-            if value == NONE:
-                continue
+        for value in row.operands:
             _, offset, layout = values[value]
             where = alias.get(keys[value], keys[value])
             if writers.get(where, 0) > 1:
                 break
             operands.append((where, offset if where >= 0 else 0, layout))
         else:
-            target = keys[out]
-            _, offset, layout = values[out]
+            target = keys[row.out]
+            _, offset, layout = values[row.out]
             if writers[target] == 1 and (target < 0 or offset == 0):
-                signature = (op, active, stage, layout, target < 0, *operands)
+                signature = (row.op, row.active, row.stage, layout, target < 0, *operands)
                 first = known.setdefault(signature, target)
                 if first != target and (target < 0 or builder.storages[first] == builder.storages[target]):
                     alias[target] = first

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import MOST_LINES
 from ..threads import survives_fork
+from .instruction import GUARD, Instruction, tape_instructions
 from .sizes import SizeTable
 
 # Levels: what a value depends on decides when it is computed and whether it has an adjoint.
@@ -29,24 +30,8 @@ NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
 # Storages 0..5 are the pools of scalars, one a level and family.
 POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
 
-INSTRUCTION = np.dtype(
-    [
-        ("op", "u2"),  # 2 * row of the op table + family, or GUARD
-        ("active", "u1"),  # bit k: operand k takes an adjoint
-        ("stage", "u1"),  # PROLOGUE or MAIN
-        ("out", "i4"),  # value numbers
-        ("a", "i4"),
-        ("b", "i4"),
-        ("c", "i4"),
-        ("aux", "i4"),  # scratch value of an array op, number of a guard
-    ]
-)
 VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
-
-GUARD = 0xFFFF
-NONE = -1
-PROLOGUE, MAIN = 0, 1
 
 
 def family_of_dtype(dtype) -> int:
@@ -155,6 +140,10 @@ class Tape:
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def instructions(self) -> list[Instruction]:
+        """Return all instructions, to be read one at a time."""
+        return tape_instructions(self.code, self.positions)
 
     def listing(self) -> str:
         """Return the tape as text, one line an instruction."""

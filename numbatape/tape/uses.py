@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from .tape import GUARD, NONE, POOLS
+import numpy as np
+
+from .instruction import GUARD, NONE, lists
+from .tape import POOLS
+
+NO_KEY = np.iinfo(np.int64).min  # of an operand that is not there
 
 
 def array_rows(builder, names) -> list[int]:
     """Return the numbers of the rows that make arrays by one of some ops."""
-    wanted = {k for k, name in enumerate(builder.names) if name in names}
-    values = builder.values
-    return [k for k, row in enumerate(builder.code) if row[0] >> 1 in wanted and values[row[3]][2]]
+    wanted = [k for k, name in enumerate(builder.names) if name in names]
+    code, values = builder.columns(), builder.values
+    found = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, wanted))
+    return [k for k in found.tolist() if values[code["out"][k]][2]]
 
 
 def keys_of(values) -> list[int]:
@@ -25,24 +31,27 @@ def cell_of(key: int) -> tuple[int, int]:
     return -(key + 1) % len(POOLS), -(key + 1) // len(POOLS)
 
 
-def dependents(rows, keys: list[int], sources) -> set[int]:
+def dependents(code, keys: list[int], sources) -> set[int]:
     """Return the keys of what depends on some, these among them; and of the scratch of what does.
 
     Round after round: what is written several times may be read before it is written again.
+
+    Parameters
+    ----------
+    code
+        Instructions as an array, of a builder or of a tape.
     """
+    at = np.append(np.array(keys, np.int64), NO_KEY)  # the last for operands that are not there
+    made = code[code["op"] != GUARD]
+    rows = list(zip(*(at[made[name]].tolist() for name in ("out", "a", "b", "c", "aux")), strict=True))
     found, grown = set(sources), -1
     while grown != len(found):
         grown = len(found)
-        for op, _, _, out, a, b, c, aux, *_ in rows:
-            if op != GUARD and (
-                keys[out] in found
-                or keys[a] in found
-                or (b != NONE and keys[b] in found)
-                or (c != NONE and keys[c] in found)
-            ):
-                found.add(keys[out])
-                if aux != NONE:
-                    found.add(keys[aux])
+        for out, a, b, c, scratch in rows:
+            if out in found or a in found or b in found or c in found:
+                found.add(out)
+                if scratch != NO_KEY:
+                    found.add(scratch)
     return found
 
 
@@ -74,7 +83,9 @@ class Uses:
         self.fixed = {keys[value] for value in (*outputs, *(slot.value for slot in builder.inputs))}
         self.fixed |= {item.storage for item in builder.literals}
         of = self.of
-        for k, (op, _, _, out, a, b, c, aux, _) in enumerate(builder.code):
+        code = builder.columns()
+        fields = lists(code, "op", "out", "a", "b", "c", "aux")
+        for k, (op, out, a, b, c, aux) in enumerate(zip(*fields, strict=True)):
             read: tuple[int, ...] = (a,)
             if op != GUARD:
                 use = of[keys[out]]

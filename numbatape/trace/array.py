@@ -13,7 +13,8 @@ from weakref import ref
 import numpy as np
 
 from ..ops import OPCODE
-from ..tape.tape import ACTIVE, CONSTANT, F64, MAIN, NONE, PROLOGUE
+from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, F64
 from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .kinds import check_attribute, check_subscriptable, missing
@@ -123,7 +124,7 @@ def _operator(name: str, ufunc):
                     value = ufunc(left, right)
                     if squares and other._id == self._id:
                         return _scalar(trace, value, SQUARE, active & 1, level, self._id, NONE)
-                    if commutes and trace.tape.code and trace.tape.code[-1][3] == other._id:
+                    if commutes and trace.tape.code and trace.tape.code[-1][OUT] == other._id:
                         # The last result first: the engine takes operand a from a register.
                         active = (active >> 1) | (active & 1) << 1
                         return _scalar(trace, value, code, active, level, other._id, self._id)

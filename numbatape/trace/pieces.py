@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ops import OPCODE
-from ..tape.tape import ACTIVE, CONSTANT, MAIN, POOLS, PROLOGUE
+from ..tape.instruction import MAIN, PROLOGUE
+from ..tape.tape import ACTIVE, CONSTANT, POOLS
 
 SHIFT = 32
 OFFSET = (1 << SHIFT) - 1

@@ -7,7 +7,8 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import OPS, Elementwise
 from ..ops.table import UNKNOWN
-from ..tape.tape import ACTIVE, GUARD, POOLS, Tape
+from ..tape.instruction import GUARD
+from ..tape.tape import ACTIVE, POOLS, Tape
 
 RELATIVES = {
     "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
@@ -50,14 +51,15 @@ def refuse_unknown(tape: Tape) -> None:
 
     # An operand may be active and yet depend on no input: a number that is differentiated inside.
     depends = {cell(slot.value) for slot in tape.inputs if slot.level == ACTIVE}
-    for k, row in zip(rows, tape.code[rows], strict=True):
-        operands = [row[name] for name in ("a", "b", "c")]
+    code = tape.instructions()
+    for k in rows.tolist():
+        row = code[k]
         reached = sum(
-            1 << j for j, value in enumerate(operands) if row["active"] >> j & 1 and cell(value) in depends
+            1 << j for j, value in enumerate(row.operands) if row.takes(j) and cell(value) in depends
         )
-        its = OPS[row["op"] >> 1]
-        if reached & _UNKNOWN[row["op"] >> 1]:
+        its = OPS[row.row]
+        if reached & _UNKNOWN[row.row]:
             assert isinstance(its, Elementwise)
             raise unknown_derivative(its, tape.line_of(k))
         if reached:
-            depends.add(cell(row["out"]))
+            depends.add(cell(row.out))

@@ -13,7 +13,8 @@ from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.placement import placed_cells
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
-from numbatape.tape.tape import GUARD, NONE, POOLS
+from numbatape.tape.instruction import GUARD, NONE
+from numbatape.tape.tape import POOLS
 
 
 def recurrence(x):

@@ -12,7 +12,8 @@ from numbatape.engine import Workspace, make_plan, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
-from numbatape.tape.tape import GUARD, INSTRUCTION, VALUE
+from numbatape.tape.instruction import GUARD, INSTRUCTION
+from numbatape.tape.tape import VALUE
 from tests.engine.mutations import PROGRAMS, OutOfSteps, dimensions, other_number, traced
 
 

@@ -14,7 +14,8 @@ from numbatape.sparse import index_sets
 from numbatape.sparse.index_sets import IndexSets
 from numbatape.sparse.pattern import hessian_pattern, jacobian_pattern
 from numbatape.tape import TapeBuilder
-from numbatape.tape.tape import ACTIVE, CONSTANT, MAIN
+from numbatape.tape.instruction import MAIN
+from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.record import InputLeaf, record
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from ...errors import UnsupportedOperationError
 from ...ops import OPCODE, OPS, Elementwise
 from ...ops.table import OPERANDS, UNKNOWN, ArrayOp
-from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, MAIN, NONE, POOLS
+from ...tape.instruction import MAIN, NONE
+from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, POOLS
 from ..array import TracedArray, new_traced
 from ..primitives import (
     broadcast_to,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ops import OPCODE
-from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE, MAIN
+from ...tape.instruction import MAIN
+from ...tape.tape import ACTIVE, CONSTANT, FAMILY_DTYPE
 from ..array import TracedArray, new_traced, scalar_instruction
 from ..primitives import dims_of, elementwise, family_of, row
 from ..trace import Trace

@@ -1,0 +1,164 @@
+"""Instructions: what one of them says, and how many of them are read at once.
+
+While a tape is built, its instructions are a list of tuples, because appending a tuple is the cheapest thing
+that a tracer can do (0.1 µs). Such a tuple holds the fields of `Instruction` in their order, and only this
+file relies on that order. There are two ways to read it:
+
+- one instruction at a time, with names and with `Instruction.replace`: `instructions`;
+- all of them at once, a NumPy array for each field: `columns`. A frozen tape's ``code`` has the same fields
+  (all but the line, which is in `Tape.positions`), so that analyses work on either form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+GUARD = 0xFFFF  # stands in the field ``op`` of an instruction that compares and computes nothing
+NONE = -1
+PROLOGUE, MAIN = 0, 1
+
+INSTRUCTION = np.dtype(
+    [
+        ("op", "u2"),  # an opcode (see `opcode`), or GUARD
+        ("active", "u1"),  # bit k: operand k takes an adjoint
+        ("stage", "u1"),  # PROLOGUE or MAIN
+        ("out", "i4"),  # value numbers
+        ("a", "i4"),
+        ("b", "i4"),
+        ("c", "i4"),
+        ("aux", "i4"),  # scratch value of an array op, number of a guard
+    ]
+)
+
+
+class Instruction(NamedTuple):
+    """One instruction. Operands and results are value numbers.
+
+    Attributes
+    ----------
+    op
+        The row of the op table and the family, see `opcode`; or GUARD.
+    active
+        Bit k says that operand k takes an adjoint.
+    stage
+        PROLOGUE or MAIN.
+    out
+        The result.
+    a, b, c
+        The operands, NONE where there is none.
+    aux
+        The scratch that an array op writes; the number of a guard.
+    line
+        The position in the user's source, an index into the tape's lines.
+    """
+
+    op: int
+    active: int
+    stage: int
+    out: int
+    a: int = NONE
+    b: int = NONE
+    c: int = NONE
+    aux: int = NONE
+    line: int = NONE
+
+    @property
+    def is_guard(self) -> bool:
+        return self.op == GUARD
+
+    @property
+    def row(self) -> int:
+        """The row of the op table; of no meaning for a guard."""
+        return self.op >> 1
+
+    @property
+    def family(self) -> int:
+        return self.op & 1
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The operands that there are."""
+        return tuple(value for value in (self.a, self.b, self.c) if value != NONE)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """What is written: the result, and the scratch that an array op keeps beside it."""
+        if self.op == GUARD:
+            return ()
+        return (self.out,) if self.aux == NONE else (self.out, self.aux)
+
+    def takes(self, k: int) -> bool:
+        """Whether operand ``k`` takes an adjoint."""
+        return bool(self.active >> k & 1)
+
+    def replace(self, **fields) -> Instruction:
+        """Return the instruction with other values in some fields."""
+        return self._replace(**fields)
+
+
+OUT = Instruction._fields.index("out")  # for the tracer's hot path, which looks at the last instruction
+
+_COLUMNS = np.dtype([(name, "i4") for name in Instruction._fields])
+
+# The tuple as it is, seen as an `Instruction`: a third of the time that the class takes when it is called.
+instruction = partial(tuple.__new__, Instruction)
+
+
+def opcode(row: int, family: int) -> int:
+    """Return the number by which instructions name a row of the op table for one family of cells."""
+    return 2 * row + family
+
+
+def instructions(rows: Iterable[tuple]) -> list[Instruction]:
+    """Return the instructions that a builder's tuples are."""
+    return list(map(instruction, rows))
+
+
+def columns(rows: Sequence[tuple]) -> np.ndarray:
+    """Return a builder's instructions as one array, whose fields are those of `Instruction`."""
+    width = len(Instruction._fields)
+    numbers = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
+    return numbers.view(_COLUMNS)
+
+
+def lists(code: np.ndarray, *names: str) -> list[list[int]]:
+    """Return fields of an array of instructions as lists, whose entries are read ten times as fast."""
+    return [code[name].tolist() for name in names]
+
+
+def tape_instructions(code: np.ndarray, positions: np.ndarray) -> list[Instruction]:
+    """Return the instructions of a frozen tape."""
+    fields = lists(code, *INSTRUCTION.names)
+    return list(map(Instruction._make, zip(*fields, positions.tolist(), strict=True)))
+
+
+def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `columns` as a frozen tape has them: the instructions, and the position of each."""
+    found = np.empty(len(code), INSTRUCTION)
+    for name in INSTRUCTION.names:
+        found[name] = code[name]
+    return found, code["line"].copy()
+
+
+def rewritten(code: Sequence[tuple], changes: Mapping[int, Sequence[tuple]]) -> list[tuple]:
+    """Return instructions with some of them replaced, each by any number of others.
+
+    Parameters
+    ----------
+    changes
+        What stands in the place of an instruction, by its number: nothing where it is dropped, itself and
+        others where these are inserted before or behind it.
+    """
+    found: list[tuple] = []
+    done = 0
+    for k in sorted(changes):
+        found += code[done:k]
+        found += changes[k]
+        done = k + 1
+    found += code[done:]
+    return found
