@@ -17,7 +17,7 @@ def one_at_a_time(method: Method) -> Method:
     Raises
     ------
     BusyError
-        From the call, if one is.
+        From the call, if another one is under way.
     """
 
     @functools.wraps(method)

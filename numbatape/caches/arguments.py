@@ -101,14 +101,14 @@ class Flattened:
     Parameters
     ----------
     holomorphic
-        Whether derivatives are f': along the real parts alone.
+        Whether derivatives of complex arguments are f': directions lie along the real parts only.
 
     Attributes
     ----------
     specs, leaves
-        One `LeafSpec` and one value a leaf, static ones included.
+        One `LeafSpec` and one value per leaf, including static ones.
     by_identity
-        Whether it is enough to ask if a leaf is the same object: nobody can change it.
+        For each leaf, whether comparing identities is enough, because nobody can change its contents.
     outer
         The structure of ``(args, kwargs)``; `Constant` and `Static` are leaves of it.
     structure
@@ -193,7 +193,7 @@ class Flattened:
         self._append(value, fixed, LeafSpec(path, argument, level, dtype, np.ndim(value), kind))
 
     def _complex(self, value, kind: str, argument: int, path: str, mark: Constant | None) -> None:
-        """Add both parts of a complex leaf, of an array as views: who shares memory is asked later."""
+        """Add both parts of a complex leaf; those of an array are views, which show shared memory."""
         parts = (value.real, value.imag) if isinstance(value, np.ndarray) else split(value)
         for part, data in zip(("real", "imag"), parts, strict=True):
             level = ACTIVE if mark is None else CONSTANT
@@ -216,9 +216,10 @@ class Flattened:
 
     @property
     def statics(self) -> tuple:
-        """What selects a tape, one entry a leaf: values with their types (1 and True are different keys).
+        """What selects a tape, one entry per leaf.
 
-        Of constants it is the kind: Python's own numbers are weakly typed.
+        For a static leaf this is its value with its type (1 and True are different keys), for a constant its
+        kind, because Python's own numbers are weakly typed.
         """
         return tuple(
             (type(v), v) if spec.level == STATIC else spec.kind if spec.level == CONSTANT else None
@@ -247,7 +248,7 @@ class Flattened:
         )
 
     def unflatten(self, parts: Iterable) -> tuple[tuple, dict]:
-        """Return ``(args, kwargs)`` with the given parts, one a spec, in place of the leaves."""
+        """Return ``(args, kwargs)`` with the given parts, one per spec, in place of the leaves."""
         parts = iter(self._joined(parts))
         outer = [
             next(parts)
@@ -258,7 +259,7 @@ class Flattened:
         return pytrees.unflatten(self.outer, outer)
 
     def _joined(self, parts: Iterable) -> Iterator:
-        """Yield one part a leaf: the two of complex leaves become complex numbers again."""
+        """Yield one part per leaf: the two parts of a complex leaf become complex numbers again."""
         parts = iter(parts)
         for spec in self.specs:
             if spec.part != "imag":
@@ -295,7 +296,7 @@ def bare(argument):
 
 def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
-    array = strip(array)  # made in a function that is being traced
+    array = strip(array)  # unwraps an array that was made while a function is traced
     if type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
             raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")

@@ -51,8 +51,8 @@ class PreparedCache:
     """
 
     mode = "reverse"
-    choices: tuple[str, ...] = ()  # attributes that preparation was given besides
-    serving: tuple[str, ...] = ()  # methods whose derivatives are the cache's own with `reuse_buffers`
+    choices: tuple[str, ...] = ()  # attributes that further options of the preparation set
+    serving: tuple[str, ...] = ()  # methods that return the cache's own arrays under `reuse_buffers`
 
     def __init__(self, program: Program, prepared: Flattened, given: tuple, kwargs: dict, names):
         self._program = program
@@ -125,7 +125,7 @@ class PreparedCache:
         return cls(Program(target, config), prepared, tuple(args), kwargs, names)
 
     def _ready(self) -> None:
-        """Check that the function's result fits the verb, and what else a new cache needs."""
+        """Check that the function's result fits the verb, and make what a new cache needs."""
 
     def clone(self):
         """Return a cache with the same tapes and workspaces of its own, for another thread.
@@ -146,7 +146,7 @@ class PreparedCache:
         vars(other).update(vars(self))
         other._turn = Turn()
         other._evaluator = Evaluator(self._program)
-        other._space = other._evaluator.workspace(*self._first)  # the last call's may be a derivative's
+        other._space = other._evaluator.workspace(*self._first)  # that of the last call may be a derivative's
         other._ready()
         other._keep_results()
         self._share(other)
@@ -158,7 +158,7 @@ class PreparedCache:
         return self.clone()
 
     def __reduce__(self):
-        """Return what prepares the cache where it lands: the function travels, and is traced there."""
+        """Return what prepares the cache again where it is unpickled: the function is traced there."""
         program, prepared = self._program, self._prepared
         args, _ = pytrees.unflatten(prepared.outer, prepared.marks)
         function, calls = program.function, program.function is _call_first
@@ -186,7 +186,7 @@ class PreparedCache:
         Parameters
         ----------
         resized
-            Whether sizes may be others than those of preparation whatever the `Config` says.
+            Whether sizes may differ from those of preparation even under ``Config(fixed_sizes=True)``.
         """
         given = self._given
         if self._program.function is _call_first and not (args and isinstance(args[0], type(given[0]))):
@@ -201,10 +201,10 @@ class PreparedCache:
         return flat
 
     def _omitted(self, args: tuple) -> frozenset[int] | None:
-        """Return the arguments that a call left out, -1 for keywords; None if one is the callable itself."""
+        """Return the arguments that a call left out, -1 for keywords; None if the callable itself is one."""
         roles = self._given
         if self._program.function is _call_first and not (args and isinstance(args[0], type(roles[0]))):
-            return None  # it may change from call to call, and has to be taken apart each time
+            return None  # the callable may change from call to call, and is taken apart in each
         if len(args) == len(roles):
             return frozenset({-1})
         return frozenset(k for k, role in enumerate(roles) if is_mark(role)) | {-1}
@@ -252,11 +252,11 @@ class PreparedCache:
         self._first = self._space.variant, self._space.plan.dimensions
         if self._program.config.fixed_sizes:
             self._prepared = flat
-            self._forget()  # steady calls of the sizes before
+            self._forget()  # the steady calls serve the sizes before the resize
         return self
 
     def _forget(self) -> None:
-        """Forget the steady calls."""
+        """Forget the steady calls; the next call is a general one."""
         for front in vars(self).values():
             if isinstance(front, Front):
                 front.forget()

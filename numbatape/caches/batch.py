@@ -1,9 +1,10 @@
-"""`Batch`: a function at many points, a lane a point.
+"""`Batch`: a function at many points, one lane per point.
 
-Points that part at a branch are swept apart: those for which a variant's guards hold, then the others
-with the variant of their own path, traced at one of them if there is none yet. Where a sweep fails at one of
-its points they are swept in halves, until the point is alone; there the function itself runs, which may catch
-what NumPy raises. A trace that holds for the point alone at which it was made serves that point alone.
+Points that take different branches are swept separately: first those for which a variant's guards hold,
+then the others, with a variant of their own path, which is traced at one of them if there is none yet. When
+a sweep fails, its points are swept in halves until the failing point is alone; there the function itself
+runs, because it may catch what NumPy raises. A trace that holds only for the point at which it was made
+serves only that point.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from .program import Evaluator, Program, Stop
 from .variant import Variant, VariantWorkspace, constant_contents
 
 NARROWEST, WIDEST = 8, 1024
-# 2 MB. Fewer cells would stay closer to the core but be dispatched in smaller parts (garch11: 2.4 us a point,
-# with a quarter of them 3.1, with an eighth 4.1; with four times as many 2.4).
+# The cells of one sweep: 2 MB. Fewer cells would stay in a faster cache, but each instruction would be
+# dispatched for fewer lanes (garch11: 2.4 µs per point; with a quarter of the cells 3.1, with an eighth
+# 4.1, with four times as many 2.4).
 CELLS = 1 << 18
 AGREE = OPCODE["agree"]
 
@@ -37,7 +39,7 @@ class Batch:
     program
         Of a function, or of one of its derivatives.
     slots
-        Numbers of the tape's inputs that have a lane a point.
+        Numbers of the tape's inputs that have one lane per point.
     reverse
         Whether a reverse sweep follows.
     inner
@@ -51,7 +53,7 @@ class Batch:
         reverse: bool,
         inner: tuple[Lanes, int] | None = None,
     ):
-        # A point's bits must not depend on the points beside it.
+        # The bits of a point's result must not depend on the other points of the sweep.
         outer = Lanes(slots, hoist=not reverse, folded=False)
         self.program = program
         self.inner = () if inner is None else (inner[1],)
@@ -79,7 +81,7 @@ class Batch:
         flat_at
             Arguments at one point.
         points
-            One array a slot, in order, with the points as first axis.
+            One array per slot, in order, with the points as first axis.
         visit
             Called as ``visit(space, chosen, count)`` after each forward sweep: the points that
             ``chosen`` (a slice or an array of numbers) picks are in the first ``count`` lanes.
@@ -90,7 +92,7 @@ class Batch:
         """
         count = len(points[0])
         usual = usual or self.first(flat_at(0))
-        # One lane would take other kernels, which may differ in the last bit.
+        # A single lane would be computed by other kernels, whose results may differ in the last bit.
         width = max(NARROWEST, min(self._width(usual.variant, flat_at(0)), count))
         run = _Run(self, flat_at, points, visit, fill, width)
         for first in range(0, count, width):
@@ -98,13 +100,13 @@ class Batch:
             run.group(Group(chosen, usual if first == 0 or not usual.alone else None))
 
     def _lookup(self, flat: Flattened, stop: Stop | None = None, tried=frozenset()) -> Lookup:
-        """Return a variant that may hold at a point and does not part there from what is known."""
+        """Return a variant that may hold at a point and that ``stop`` and ``tried`` do not rule out."""
         found = self.program.find(flat, stop, tried)
         return self._trace(flat) if found is None else Lookup(found)
 
     def _trace(self, flat: Flattened) -> Lookup:
         variant = self.program.trace(flat)
-        # A function that changed what it captures is another one at the next point.
+        # A function that has changed what it captures computes something else at the next point.
         changed = self.program.refresh()
         return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)
 
@@ -118,7 +120,7 @@ class Batch:
         stop, plan, at = Stop.of(space), space.plan, space.stopped
         before = int(plan.tape.code["op"][at - 1]) if at else -1
         if before != 2 * AGREE + F64:
-            return np.zeros(count, bool), stop  # a guard on what all points share
+            return np.zeros(count, bool), stop  # the guard is on what all points share
         seen = space.value_view(int(plan.tape.code["a"][at - 1])).reshape(-1)[:count]
         wanted = space.value_view(int(plan.tape.code["b"][at]))[()]
         return seen == wanted, stop
@@ -130,12 +132,12 @@ class Lookup(NamedTuple):
     Attributes
     ----------
     fresh
-        Whether it was traced at this point: NumPy's own values decided there.
+        Whether it was traced at this point, where the values that NumPy computed decided each guard.
     alone
-        Whether it holds for this point only: what the function saw there no guard describes (text, a caught
-        exception), or it has changed what it captures.
+        Whether it holds for this point only: the function used something that no guard describes (text, a
+        caught exception), or has changed what it captures.
     changed
-        Whether it has changed what it captures.
+        Whether the function has changed what it captures.
     """
 
     variant: Variant
@@ -145,14 +147,14 @@ class Lookup(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Points that may take one path; the numbers rise.
+    """Points that may take one path: their numbers, in rising order.
 
     Attributes
     ----------
     found
         The variant to sweep them with, if it is known.
     stop, tried
-        Where they parted from the last variant, and the variants that they are known to part from.
+        The guard at which they left the last variant's path, and the variants known not to hold for them.
     error
         Why the last variant failed at this point, which is alone in its group.
     """
@@ -197,7 +199,7 @@ class _Run:
             raise group.error from its
 
     def _serves(self, found: Lookup, chosen: np.ndarray) -> np.ndarray | None:
-        """Return for which points a variant may hold, guards aside, the first among them; None: for all."""
+        """Return the points (the first one included) that a variant may serve, guards aside; None for all."""
         variant = found.variant
         if not found.alone and variant.contents is None and variant.sharing is None:
             return None
@@ -225,13 +227,13 @@ class _Run:
             count = len(chosen)
             rising = chosen[-1] - chosen[0] == count - 1
             place = slice(int(chosen[0]), int(chosen[-1]) + 1) if rising else chosen
-            # Spare lanes repeat a point.
+            # Lanes that are left over repeat a point.
             lanes = place if count == width else np.append(chosen, np.full(width - count, chosen[0]))
             for slot, array in zip(sorted(batch.slots), self.points, strict=True):
                 space.inputs[slot][...] = array[lanes]
             try:
                 outcome = space.forward()
-            except Exception as error:  # of a rule that the user has written
+            except Exception as error:  # raised by a rule that the user has written
                 return self._failed(Lookup(variant, fresh), chosen, error) + left
             if outcome == status.DONE:
                 variant.counter[0] += count
@@ -249,7 +251,7 @@ class _Run:
         return left
 
     def _failed(self, found: Lookup, chosen: np.ndarray, error: Exception) -> list[Group]:
-        """Return smaller groups of points of which one fails, down to that one, where the function runs."""
+        """Return smaller groups of points of which one fails; run the function itself where it is alone."""
         if len(chosen) == 1:
             if found.fresh:
                 raise error
@@ -258,7 +260,7 @@ class _Run:
         return [Group(chosen[:middle], found), Group(chosen[middle:], Lookup(found.variant))]
 
     def _lanes(self, count: int) -> int:
-        """Return how many lanes to sweep so many points in; few widths, because each has cells of its own."""
+        """Return the lanes for so many points, one of a few widths: each width needs cells of its own."""
         lanes = NARROWEST
         while lanes < count:
             lanes *= 8

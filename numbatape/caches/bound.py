@@ -1,4 +1,4 @@
-"""``cache.bind``: fixed buffers in, fixed buffers out, one kernel entry a call."""
+"""``cache.bind``: calls that read and write fixed buffers, by one entry into the kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bound:
     Attributes
     ----------
     out
-        The gradient buffers, one an argument (None for constants).
+        The gradient buffers, one per argument (None for constants).
     """
 
     # __call__ is a slot, so that an instance's call goes straight to its builtin.
@@ -40,7 +40,7 @@ class Bound:
 
 def bind(cache, args, out) -> Bound:
     """Return the bound callable of a gradient cache; see `GradientCache.bind`."""
-    cache = cache.clone()  # other calls of the cache do not disturb these cells
+    cache = cache.clone()  # so that other calls of the cache do not write to these cells
     flat = cache._flatten(args)
     space = cache._sweep(flat)
     if flat.is_complex or any(spec.dtype == np.float16 for spec in flat.active):
@@ -79,7 +79,7 @@ def bind(cache, args, out) -> Bound:
 
 
 def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
-    """Return the bound callable of complex arguments, whose parts stand apart, and of float16 ones."""
+    """Return the bound callable of complex arguments, each of which is two inputs, and of float16 ones."""
     if out is None:
         parts = [
             None if view is None else np.empty(view.shape, spec.dtype)
@@ -169,7 +169,7 @@ def _elsewhere(cache, x, out) -> Callable[[], float]:
     gradient, hessian = out
 
     def elsewhere() -> float:
-        value, gradient[...], hessian[...] = cache._general(x)  # in its turn
+        value, gradient[...], hessian[...] = cache._general(x)  # it takes the cache's turn
         return float(value)
 
     return elsewhere

@@ -1,4 +1,4 @@
-"""Dense Hessians from few products, where the pattern has few colours: zeros need no computing."""
+"""Dense Hessians from few Hessian-vector products, where the sparsity pattern needs few colours."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .outs import Out, result_outs
 if TYPE_CHECKING:
     from .sparse import Prepared, SparseHessianCache
 
-LEAST = 24  # entries of the argument; below, all columns take no longer than some
-PAYS = 3  # times fewer products than columns
+LEAST = 24  # entries of the argument; for fewer, all columns take no longer than some of them
+PAYS = 3  # compression is used when it needs this many times fewer products than columns
 
 
 class Compressed:

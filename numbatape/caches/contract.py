@@ -25,7 +25,7 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
     check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
-            if not {old.kind, new.kind} <= {"static", "int"}:  # an int may stand where None did
+            if not {old.kind, new.kind} <= {"static", "int"}:  # a Python int may come where None was prepared
                 raise DtypeError(
                     f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again"
                 )
@@ -70,7 +70,7 @@ def _difference(prepared: Flattened, given: Flattened) -> tuple[str, str, str]:
 
 
 def _first_difference(old: optree.PyTreeSpec, new: optree.PyTreeSpec, path: tuple):
-    """Return (path, description of the one, of the other) where two structures part, None if nowhere."""
+    """Return (path, description of the one, of the other) where two structures first differ, else None."""
     if old.is_leaf() and new.is_leaf():
         return None
     if old.type is not new.type or old.entries() != new.entries():

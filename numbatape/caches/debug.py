@@ -17,7 +17,7 @@ from .failures import failure
 if TYPE_CHECKING:
     from .variant import VariantWorkspace
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # kernels against NumPy, of the largest entry
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # of kernels against NumPy, relative to the largest entry
 
 
 def checked_forward(space: VariantWorkspace) -> CheckedWorkspace:
@@ -67,13 +67,13 @@ def checked_reverse(space: VariantWorkspace) -> None:
 def _single_precision(tape) -> list[bool]:
     """Return, for each instruction, whether its result is float32, or computed from float32.
 
-    There the kernels and NumPy have rounded differently, and a cast to float64 does not undo it.
+    There the kernels and NumPy round differently, and a cast to float64 does not undo it.
     """
     single: set[tuple[int, int]] = set()
 
     def key(value: int) -> tuple[int, int]:
         storage, offset, _ = tape.values[value].item()
-        return storage, offset if storage < len(POOLS) else 0  # an array's cells go together
+        return storage, offset if storage < len(POOLS) else 0  # the cells of an array are treated as one
 
     found = []
     for row in tape.instructions():
@@ -89,7 +89,7 @@ def _single_precision(tape) -> list[bool]:
 
 
 def _compare(checked: CheckedWorkspace, k: int, expected, tolerance: float, was_nan: bool) -> None:
-    """Raise if an instruction made a NaN (of operands without one), or another result than NumPy's."""
+    """Raise if an instruction made a NaN (from operands without one), or another result than NumPy's."""
     code = checked.plan.tape.code
     got = checked.view(int(code["out"][k]))
     if np.isnan(got).any() and not was_nan:

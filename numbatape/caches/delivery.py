@@ -1,4 +1,4 @@
-"""Where derivatives go: fresh arrays as a rule, else the caller's, or memory that the cache owns."""
+"""Where derivatives are written: to fresh arrays, to the caller's, or to memory that the cache owns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..trace import pytrees
 
 
 def require_switches(args_to_zero, count: int, config: Config) -> None:
-    """Raise if ``args_to_zero`` is not one bool an argument, or adds where nothing stays to add to."""
+    """Raise if ``args_to_zero`` is not one bool per argument, or asks to add to fresh results."""
     if not isinstance(args_to_zero, (tuple, list)):
         raise SpecError(f"args_to_zero={args_to_zero!r}: must be a tuple of bools, one an argument")
     if len(args_to_zero) != count:
@@ -69,7 +69,7 @@ def _write(out, made, what: str) -> None:
 
 
 class Owned:
-    """Derivatives in memory that stays: each call writes to what the last one returned.
+    """Derivatives in memory that is kept: each call writes to what the last one returned.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Owned:
         return value, *self.last
 
     def adding(self, args_to_zero, *args):
-        """Do the same with a tuple of derivatives (or one vector of all), and add where an entry is False."""
+        """Make a call whose derivatives are a tuple (or one vector), and add up where an entry is False."""
         before = optree.tree_map(np.copy, self.last, namespace=pytrees.NAMESPACE)
         value, grads = self(*args)
         if before is None:
@@ -117,7 +117,7 @@ def _kept(old, new):
 
 
 def _sum(old, new):
-    """Add what was there to a tree of derivatives, in place where these are arrays."""
+    """Add the derivatives of the last call to those of this one, in place where these are arrays."""
     leaves, structure = pytrees.flatten(new)
     parts = []
     for was, leaf in zip(pytrees.leaves(old), leaves, strict=True):

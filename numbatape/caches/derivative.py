@@ -87,7 +87,7 @@ class DerivativeCache(PreparedCache):
         return self._push(pairs)
 
     def _push_apart(self, *arrays):
-        """Do the same for primals followed by tangents."""
+        """Do what `push` does, for primals followed by tangents."""
         count = len(arrays) // 2
         return self._push(tuple(zip(arrays[:count], arrays[count:], strict=True)))
 
@@ -132,14 +132,14 @@ class DerivativeCache(PreparedCache):
         return tuple(primals), tuple(tangents)
 
     def _align(self, tangents, count: int) -> list:
-        """Return one tangent an argument, where constants were left out."""
+        """Return one tangent per argument, where a call may have left out those of constants."""
         if len(tangents) == count:
             return list(tangents)
         found = iter(tangents)
         return [next(found) if k in self._prepared.differentiated else None for k in range(count)]
 
     def _lanes_of(self, flat: Flattened, tangents) -> int:
-        """Return the number of lanes of the tangents; 0 for plain ones. Mixing the two raises."""
+        """Return the number of lanes of the tangents, 0 for none; raise where only some have lanes."""
         if self.lanes == 1:
             return 0
         for k, tangent in enumerate(tangents):
@@ -154,7 +154,7 @@ class DerivativeCache(PreparedCache):
                 )
         return self.lanes
 
-    # ---- what all unit directions give
+    # ---- derivatives along all unit directions
 
     def jacobian(self, args):
         """Return the value and the Jacobian, in sweeps over chunks of columns, for `value_and_jacobian`.
@@ -213,7 +213,7 @@ def _own(view: np.ndarray):
 
 
 def handed_out(cache, derived: Derived, flat: Flattened, args, value, assembled, by_columns: bool):
-    """Return ``(value, Jacobian)`` as a cache's caller gets it, and let calls like this one be steady."""
+    """Return ``(value, Jacobian)`` as a cache's caller gets it; later calls like this one will be steady."""
     if not cache._program.config.friendly_tangents:
         return value, dense.one_matrix(flat, assembled)
     both = value, single(flat, assembled)

@@ -22,9 +22,9 @@ from .program import Evaluator, Program
 from .rows import direction_rows
 from .variant import VariantWorkspace
 
-LANE_CELLS = (
-    1 << 20
-)  # value cells in lanes, 8 MB: one sweep takes no longer a lane than several, and a steady call
+# Value cells in lanes (8 MB): up to this size one wide sweep costs no more per lane than several narrow
+# ones, and it can be served by a steady call.
+LANE_CELLS = 1 << 20
 WIDEST = 256
 
 
@@ -47,7 +47,7 @@ class Derived:
         self.current: Flattened | None = None  # the arguments and directions of the last sweep
 
     def clone(self) -> Derived:
-        """Return the same with workspaces of its own."""
+        """Return this derivative with workspaces of its own."""
         other = copy.copy(self)
         other._evaluators = {}
         other.current = other.last = None
@@ -70,7 +70,10 @@ class Derived:
         return self._evaluators[fixed]
 
     def sweep(self, extended: Flattened, width: int = 0, fill=None, fixed: bool = False) -> VariantWorkspace:
-        """Run the derivative; ``fill(views)`` writes the lanes of the directions, which may be ``fixed``."""
+        """Run the derivative.
+
+        ``fill(views)`` writes the directions into their lanes; where they are ``fixed``, only once.
+        """
         slots = self.slots(extended)
         evaluator = self.evaluator(slots, fixed)
         self.current = extended
@@ -91,7 +94,7 @@ class Derived:
         Parameters
         ----------
         samples
-            One array a direction leaf, for its shape and dtype.
+            One array per direction leaf, for its shape and dtype.
         visit
             Called as ``visit(space, first, count)`` after each chunk: directions ``first`` to
             ``first + count - 1`` are in the first ``count`` lanes.
@@ -128,7 +131,7 @@ class Derived:
         omitted: frozenset[int] | None,
         directions: Sequence | None = None,
     ) -> None:
-        """Let the last sweep's like be served by a steady call.
+        """Let calls like the last one be served by a steady call.
 
         Parameters
         ----------
@@ -139,7 +142,7 @@ class Derived:
         omitted
             The function's arguments that the call left out.
         directions
-            Those that the call was given, one tree an argument; None where they stay in their lanes.
+            Those that the call was given, one tree per argument; None where they stay in their lanes.
         """
         extended = self.current
         if omitted is None or extended is None:

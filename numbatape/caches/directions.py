@@ -15,7 +15,7 @@ from .variant import VariantWorkspace
 
 
 def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[np.ndarray]:
-    """Return one array a differentiated leaf, from one tree an argument.
+    """Return one array per differentiated leaf, from one tree per argument.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[
 
 
 def like_result(space: VariantWorkspace, result, parts, lanes: int = 0):
-    """Return a recorded result's tree with derivatives (one a float output) for its leaves."""
+    """Return a recorded result's tree with derivatives (one per float output) in place of its leaves."""
     recording = space.variant.recording
     found = iter(parts)
     leaves, structure = pytrees.flatten(result)
@@ -86,13 +86,13 @@ def _float_of(value) -> np.dtype:
 
 
 def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]:
-    """Return (gradients, Hessian-vector products), one tree an argument, of a recorded `hessian_vector`."""
+    """Return (gradients, Hessian-vector products) of a recorded `hessian_vector`, one tree per argument."""
     _, grads, products = space.variant.recording.result
     return like_arguments(flat, value_of(space, grads)), like_arguments(flat, value_of(space, products))
 
 
 def like_arguments(flat: Flattened, parts) -> tuple:
-    """Return one tree an argument, given one part a differentiated leaf."""
+    """Return one tree per argument, given one part per differentiated leaf."""
     found = iter(parts)
     return per_argument(
         flat, [in_dtype(next(found), spec.dtype) if spec.level == ACTIVE else None for spec in flat.specs]

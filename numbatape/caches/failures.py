@@ -1,4 +1,4 @@
-"""What a sweep that stops becomes: the exception that NumPy would raise."""
+"""The exceptions for sweeps that stop: those that NumPy would raise."""
 
 from __future__ import annotations
 

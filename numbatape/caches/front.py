@@ -16,7 +16,7 @@ from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
 from .variant import VariantWorkspace
 
-AT_ONCE = 4  # so many sizes are learned when they first come; further ones when they come again
+AT_ONCE = 4  # this many sizes are learned at their first call; further ones when they come again
 MOST_SEEN = 4096
 
 
@@ -28,11 +28,11 @@ class Front:
     turn
         Taken by each steady call.
     general
-        The general call, which takes the same arguments, and its turn itself; None where the caller makes it
-        on `REFUSED`.
+        The general call, which takes the same arguments, and its turn itself; None where the caller makes the
+        general call itself when it gets `REFUSED`.
     owner
-        An object whose attribute ``call`` is always this one's: to look up one attribute instead of two saves
-        20 ns of 600.
+        An object whose attribute ``call`` is kept equal to this one's: looking up one attribute instead of
+        two saves 20 ns of 600.
 
     Attributes
     ----------
@@ -47,7 +47,8 @@ class Front:
         self._general = general
         self._owner = owner
         self._tables: dict[Any, SteadyCalls] = {}
-        self._known: list[tuple[SteadyCalls, Callable, bool]] = []  # what serves, and whether with keywords
+        # One entry per table: its call, and whether that takes keywords.
+        self._known: list[tuple[SteadyCalls, Callable, bool]] = []
         self._seen: set = set()
         self._install(None, self._first, False)
 
@@ -68,13 +69,13 @@ class Front:
         Parameters
         ----------
         flat
-            The function's arguments in that call, with those that it left out.
+            The function's arguments in that call, including those that it left out.
         result, outs
             What the call returned, and how each leaf of that is made.
         sweep
             Name of the sweeps' entry point.
         omitted
-            The arguments that the call left out, -1 for keywords; None: no steady call.
+            The arguments that the call left out, -1 for keywords; None if no steady call can serve it.
         extras, more
             Further arguments behind those of the function (directions, cotangents), and a row for each leaf.
         """
@@ -112,11 +113,11 @@ class Front:
 
     @property
     def _first(self) -> Callable:
-        """What serves while nothing is known."""
+        """Return what serves while no steady call is known."""
         return refuse if self._general is None else self._general
 
     def forget(self) -> None:
-        """Serve the next call by the general one."""
+        """Forget all steady calls; the next call is a general one."""
         self._tables.clear()
         self._known.clear()
         self._seen.clear()
@@ -136,7 +137,7 @@ class Front:
         return self._general(*args) if result is REFUSED else result
 
     def _table(self, roles, result, contained: bool) -> SteadyCalls:
-        """Return a new table, whose calls take their place in front by themselves."""
+        """Return a new table, whose entries install themselves in front."""
         last_resort = refuse if self._general is None else self._elsewhere_or_general
         if not contained:
             table = SteadyCalls(last_resort, lambda call: self._install(table, call, False))
@@ -172,7 +173,7 @@ def _is_leaf(role) -> bool:
 
 
 def _form(result) -> int | None:
-    """Return the form in which the builtin makes a result, None if it makes a tuple of the leaves only."""
+    """Return the form in which the builtin makes a result, None if it can only make a tuple of the leaves."""
     leaf = lambda part: pytrees.flatten(part)[1].is_leaf()  # noqa: E731
     if leaf(result):
         return ALONE

@@ -143,7 +143,7 @@ class GradientCache(PreparedCache):
         return value_of(space), out
 
     def _kept(self, flat: Flattened, args_to_zero) -> list:
-        """Return copies of what earlier calls left and this one adds to, one an input of the tape."""
+        """Return copies of the gradients that this call adds to, one per input of the tape, None for none."""
         if args_to_zero is None:
             args_to_zero = (True,) * flat.count
         require_switches(args_to_zero, flat.count, self._program.config)

@@ -65,8 +65,8 @@ def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] |
 def blocks(flat: Flattened, whole: np.ndarray, chosen, single: bool):
     """Return a matrix over all differentiated entries as blocks, as the Jacobian of the gradients.
 
-    That is one tree a chosen argument with, in the place of each leaf, a tuple of one tree a chosen argument;
-    without the tuples of a single argument.
+    The result has one tree per chosen argument, in which each leaf is a tuple with one tree per chosen
+    argument; ``single`` leaves out these tuples.
     """
     leaves = active_leaves(flat)
     edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]

@@ -27,7 +27,7 @@ def samples_of(flat: Flattened) -> list:
 def float_outputs(space: VariantWorkspace, result) -> list[np.ndarray]:
     """Return views of the float leaves of a recorded result that were traced.
 
-    Their shapes are those of the present sizes; what was recorded may have had others.
+    Their shapes are those of the present sizes; the recorded values may have had others.
     """
     values, leaves = space.variant.recording.values, pytrees.leaves(result)
     pytrees.require_numbers(result, leaves)
@@ -61,7 +61,7 @@ def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
 
 
 def rows_in_lanes(view: np.ndarray, count: int, shape: tuple) -> np.ndarray:
-    """Return what an output holds for each of the first lanes, flat; the same for all if it has none."""
+    """Return an output as one flat row for each of the first lanes; one without lanes is repeated."""
     size = int(np.prod(shape))
     if view.ndim == len(shape):
         return np.broadcast_to(view.reshape(1, size), (count, size))
@@ -100,7 +100,7 @@ def reverse(
     function itself, for the shapes of its outputs.
     """
     outputs = float_outputs(primal, primal.variant.recording.result)
-    if not outputs:  # no rows; zeros belong to the leaves that are not float
+    if not outputs:  # there are no rows; leaves that are not float get zeros
         return forward(
             Derived(derived.program.function, derived.program.config, pushforward(False), True), flat, chunk
         )
@@ -125,7 +125,7 @@ def reverse(
 
 
 def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
-    """Return the result's tree with, in the place of each leaf, one tree an argument of blocks."""
+    """Return the result's tree with, in the place of each leaf, one tree per argument of blocks."""
     recording = space.variant.recording
     require_derivative(flat, recording.result[0])
     leaves = active_leaves(flat)
@@ -139,7 +139,7 @@ def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
             pieces = np.split(next(parts), edges, axis=1)
         else:
             pieces = [np.zeros((int(np.prod(shape)), int(np.size(x)))) for x, _ in leaves]
-        # Contiguous copies: no block keeps the others alive.
+        # Contiguous copies, so that no block keeps the memory of the others alive.
         shaped = iter(
             in_dtype(np.ascontiguousarray(piece).reshape(shape + np.shape(x))[()], np.asarray(value).dtype)
             for piece, (x, _) in zip(pieces, leaves, strict=True)
@@ -193,7 +193,8 @@ def one_matrix(flat: Flattened, assembled) -> np.ndarray:
 def arranged(assembled, arguments, single: bool):
     """Return the result's tree with, in the place of each leaf, its Jacobians: one a chosen argument.
 
-    Outputs stand outside, arguments inside, as in JAX: a tuple of Jacobians, or of a single argument its own.
+    Outputs are outside, arguments inside, as in JAX: each leaf becomes a tuple of Jacobians, or with
+    ``single`` the Jacobian itself.
     """
     structure, rows = assembled
     if single:

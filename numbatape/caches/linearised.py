@@ -1,4 +1,4 @@
-"""`Taped` and `Pullback`: a point's forward state, and the linear function that it makes of cotangents."""
+"""`Taped` and `Pullback`: the forward state at a point, and the linear function of cotangents there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .results import gradients_of, value_of
 from .steady import Entry
 from .variant import VariantWorkspace
 
-MOST = 8  # workspaces that wait for another call of the same sizes: a thousand pullbacks may have been alive
+MOST = 8  # workspaces kept for calls of the same sizes, when many pullbacks are dropped
 
 
 class Taped:
@@ -75,7 +75,7 @@ class Pullback:
         self._taped, self._idle = taped, idle
 
     def __call__(self, cotangent):
-        """Return the gradients for a cotangent of the result's structure, one entry an argument."""
+        """Return the gradients for a cotangent of the result's structure, one entry per argument."""
         return self._taped.pull(cotangent)
 
     def __del__(self):

@@ -1,4 +1,4 @@
-"""Outs: how a steady call makes each leaf of its results of what a sweep has left in the cells."""
+"""Outs: how a steady call makes each leaf of its results from what a sweep has left in the cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Out:
     kind
         Of `numbatape.jit.steady`: CALLED, ENTRY or FIXED.
     source
-        What is called without arguments, the array whose entry 0 is taken, or the object itself.
+        By kind: a callable without arguments, an array whose entry 0 is taken, or the object itself.
     """
 
     __slots__ = ("kind", "source")
@@ -41,7 +41,7 @@ class Out:
 
 
 def out_of(cells: ndarray, kept) -> Out:
-    """Return how cells are handed out as what NumPy would give: ``kept`` is an example of it."""
+    """Return the out that makes of cells what NumPy would return, of which ``kept`` is an example."""
     if isinstance(kept, ndarray):
         if cells.dtype == kept.dtype:
             return Out(jit.steady.CALLED, cells.copy)
@@ -59,12 +59,12 @@ def out_of(cells: ndarray, kept) -> Out:
 
 
 def constant_out(leaf) -> Out:
-    """Return how something that does not depend on the arguments is handed out."""
+    """Return the out of a leaf that does not depend on the arguments."""
     return Out(jit.steady.CALLED, leaf.copy) if leaf.__class__ is ndarray else Out(jit.steady.FIXED, leaf)
 
 
 def result_outs(space: VariantWorkspace, result) -> list[Out]:
-    """Return one out a leaf of a recorded result (or of a part of it)."""
+    """Return one out per leaf of a recorded result (or of a part of it)."""
     values, outputs = space.variant.recording.values, space.outputs
     outs = []
     for leaf in pytrees.flatten(result, lambda leaf: leaf.__class__ is Pair)[0]:
@@ -90,7 +90,7 @@ def _pair_out(space: VariantWorkspace, pair: Pair) -> Out:
 def gradient_outs(
     flat: Flattened, space: VariantWorkspace, arguments: Iterable[int], reuse: bool = False
 ) -> list[Out]:
-    """Return one out a leaf of the gradients with respect to some arguments.
+    """Return one out per leaf of the gradients with respect to some arguments.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def gradient_outs(
 
 
 def parts_outs(flat: Flattened, space: VariantWorkspace, parts, arguments: Iterable[int]) -> list[Out] | None:
-    """Return one out a leaf of recorded derivatives of the shape of some arguments.
+    """Return one out per leaf of recorded derivatives of the shape of some arguments.
 
-    ``parts`` has one entry a differentiated leaf. None for complex ones, which the general call joins.
+    ``parts`` has one entry per differentiated leaf. None for complex ones, which the general call joins.
     """
     if flat.is_complex:
         return None
@@ -148,7 +148,7 @@ def parts_outs(flat: Flattened, space: VariantWorkspace, parts, arguments: Itera
 
 
 def reshaped_out(cells: ndarray, shape: tuple) -> Out:
-    """Return how cells are handed out in another shape."""
+    """Return the out that copies cells in another shape."""
     view = cells.reshape(shape)
     if np.may_share_memory(view, cells):
         return Out(jit.steady.CALLED, view.copy)
@@ -156,14 +156,14 @@ def reshaped_out(cells: ndarray, shape: tuple) -> Out:
 
 
 def _joined(real: ndarray, imag: ndarray, is_array: bool) -> Out:
-    """Return how the gradient with respect to a complex leaf is made of its parts."""
+    """Return the out that joins both parts of the gradient with respect to a complex leaf."""
     if is_array:
         return Out(jit.steady.CALLED, lambda: join(real, imag))
     return Out(jit.steady.CALLED, lambda: join(real[()], imag[()]))
 
 
 def tangent_outs(space: VariantWorkspace, result, parts, lanes: int = 0) -> list[Out] | None:
-    """Return one out a leaf of the derivative of a recorded result; None for complex and float16 ones.
+    """Return one out per leaf of the derivative of a recorded result; None for complex and float16 ones.
 
     Parameters
     ----------

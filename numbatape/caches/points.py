@@ -28,7 +28,7 @@ def common_length(trees, axes) -> int:
 
 
 def at_point(tree, axis: int, k: int):
-    """Return a batched argument at one point, in its role."""
+    """Return a batched argument at one point, in its role (a `Constant` stays one)."""
     return _mapped(tree, lambda leaf: np.take(leaf, k, axis))
 
 
@@ -41,7 +41,7 @@ def _mapped(tree, change: Callable):
 
 
 def sample_points(tree, axis: int) -> Iterator:
-    """Yield arguments such as one of no points might be: ones, matrices of ones on the diagonal, zeros."""
+    """Yield made-up points of a batch that has none: ones, matrices of ones on the diagonal, zeros."""
 
     def diagonal(shape):
         return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)

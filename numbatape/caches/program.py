@@ -1,4 +1,4 @@
-"""`Program`: a function's traces, shared by the clones of a cache. `Evaluator`: one clone's half."""
+"""`Program`: a function's traces, shared by the clones of a cache. `Evaluator`: one clone's workspaces."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .variant import Variant, VariantWorkspace, constant_contents
 
 @dataclass(frozen=True)
 class Stop:
-    """A guard that said something else than in its variant."""
+    """The guard at which a sweep stopped, because its outcome is not the recorded one."""
 
     variant: Variant
     at: int  # number of the guard
     seen: float
-    in_prologue: bool  # guards of the main part before it have not been asked yet
+    in_prologue: bool  # guards of the main part have not run yet, even those traced before it
 
     @classmethod
     def of(cls, space: VariantWorkspace) -> Stop:
@@ -42,7 +42,7 @@ class Stop:
         return cls(space.variant, at, seen, space.stopped < tape.prologue)
 
     def allows(self, other: Variant) -> bool:
-        """Whether the inputs may take another variant's path."""
+        """Whether the inputs that stopped there may take another variant's path."""
         if other.outcomes[: self.at] != self.variant.outcomes[: self.at]:
             return self.in_prologue
         return other.outcomes[self.at : self.at + 1] == (self.seen,)
@@ -58,8 +58,8 @@ class Program:
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
         self._data_integers = True  # whether Python ints are tried as data, see `record`
-        self._once: Variant | None = None  # the last trace that served one call
-        self._captures = False  # whether captured arrays take part, likewise
+        self._once: Variant | None = None  # the last trace that served a single call
+        self._captures = False  # whether captured arrays are traced, see `record`
         self.version = 0  # counts the times that captured values changed
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())  # never held while the function runs
@@ -104,12 +104,12 @@ class Program:
         variant = Variant(recording, flat, self.config.values)
         outside = (*environment.opaque, *recording.outside)
         warn_of(outside)
-        # What a function changes it has to change in every call, also where it starts from the same.
+        # A function that changes what it captures has to run in every call, even from the same values.
         changes = recording.kept or environment.rebound() or environment.rewritten()
         with self._lock:
             self._data_integers, self._captures = recording.data_integers, recording.captures
             self.traces += 1
-            dropped = environment is not self.environment  # another thread saw what it captures change
+            dropped = environment is not self.environment  # another thread found a captured value changed
             variant.single_use = variant.single_use or changes or bool(outside) or dropped
             if variant.single_use:
                 if self._once is not None:
@@ -122,7 +122,7 @@ class Program:
         return variant
 
     def find(self, flat: Flattened, stop: Stop | None = None, tried=()) -> Variant | None:
-        """Return a trace that fits, and is not known to part from the inputs' path."""
+        """Return a trace that fits and that ``stop`` and ``tried`` do not rule out; None if there is none."""
         known: list[tuple] = []
 
         def contents() -> tuple:
@@ -227,7 +227,7 @@ class Evaluator:
                 outcome = space.forward()
                 while outcome == status.GUARD and fresh:
                     outcome = space.accept_guard()
-            except Exception as error:  # of a rule that the user has written
+            except Exception as error:  # raised by a rule that the user has written
                 variant, fresh = self._after_failure(space, flat, error, fresh), True
                 continue
             if outcome == status.GUARD:
@@ -257,12 +257,15 @@ class Evaluator:
             raise error from its
 
     def watch(self, space: VariantWorkspace, arrays) -> bool:
-        """Let the sweep's kernel compare captured arrays, and some others; False where it cannot."""
+        """Let the sweep's kernel compare captured arrays and the given ones; return whether it can."""
         watched = [*self.program.environment.arrays, *((array, array.copy()) for array in arrays)]
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
         rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]
-        space.watched = watched, np.array(rows or [(0, 0, 0)], np.int64)  # read by address
+        space.watched = (
+            watched,
+            np.array(rows or [(0, 0, 0)], np.int64),
+        )  # kept alive: the kernel reads it by address
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True

@@ -226,7 +226,7 @@ def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
 
 
 def cotangent_rows(space: VariantWorkspace, cotangent) -> list[Row] | None:
-    """Return one row a leaf of a cotangent, in the seeds; None where not all results are real and active."""
+    """Return one row per leaf of a cotangent, in the seeds; None if not all results are real and active."""
     recording = space.variant.recording
     outputs = pytrees.leaves(recording.result)
     given = pytrees.leaves(cotangent)

@@ -1,7 +1,7 @@
 """What the one-shot verbs keep: programs and idle evaluators, by function and signature.
 
-A function's shelf hangs on the function itself, so that it lives as long: a program refers to its
-function, and a table of weak keys would keep both alive for ever.
+A function's shelf is an attribute of the function, so that both live equally long: a program refers to its
+function, so a table with weak keys would keep both alive for ever.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IMMORTAL = (np.ufunc, types.BuiltinFunctionType, type(np.sum))
 
 _shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
 _immortal: dict[Callable, Shelf] = {}
-RECENT = 32  # bound methods and callable objects whose shelves are kept, and with them the objects
+RECENT = 32  # shelves of bound methods and callable objects that are kept, with the objects
 _recent: OrderedDict[tuple[int, int], tuple] = OrderedDict()
 _NOTHING: dict = {}
 _lock = survives_fork(threading.Lock())
@@ -51,7 +51,7 @@ class Caller:
 
 
 class Shelf:
-    """The programs of one function, its one-shot verbs, and what they use, as far as it is idle.
+    """The programs of one function, what one-shot verbs made of it, and their idle workspaces.
 
     Thread-safe and re-entrant: a call that finds nothing idle makes another.
     """
@@ -66,16 +66,16 @@ class Shelf:
         _shelves.add(self)
 
     def __reduce__(self):
-        return Shelf, ()  # functions may be pickled with their attributes; shelves stay at home
+        return Shelf, ()  # a function may be pickled with its attributes; an empty shelf arrives
 
     def verb(self, key: tuple, make: Callable[[], Callable]) -> Callable:
-        """Return the function that a verb makes of this one; the same each time that it is asked for.
+        """Return the function that a verb makes of this one; the same one each time.
 
-        So ``nt.grad(f)(x)``, written out in a loop, finds what the last turn has learned.
+        Thus ``nt.grad(f)(x)`` in a loop finds what earlier iterations have learned.
         """
         try:
             found = self._verbs.get(key)
-        except TypeError:  # argnums as a list, a function that cannot be hashed
+        except TypeError:  # an option that cannot be hashed: argnums as a list, say
             return make()
         if found is None:
             found = self._verbs[key] = make()
@@ -106,7 +106,7 @@ class Shelf:
         return caller.kept(key, make)
 
     def idle(self, key: tuple) -> list:
-        """Return the list of what is idle of a kind."""
+        """Return the list of idle objects of one kind."""
         found = self._idle.get(key)
         if found is None:
             with self._lock:
@@ -115,25 +115,25 @@ class Shelf:
 
     @contextlib.contextmanager
     def lent(self, key: tuple, make: Callable):
-        """Lend what no other call uses at the moment; ``make()`` makes another."""
+        """Lend an object that no other call uses; ``make()`` makes one if there is none."""
         idle = self.idle(key)
         try:
             found = idle.pop()
         except IndexError:
             found = make()
         yield found
-        idle.append(found)  # not one whose call raised
+        idle.append(found)  # only if the call did not raise
 
     def clear(self) -> None:
         with self._lock:
             self._programs.clear()
             self._derived.clear()
-            for idle in self._idle.values():  # verbs hold on to these lists
+            for idle in self._idle.values():  # in place: verbs hold on to these lists
                 idle.clear()
 
 
 def shelf_of(function) -> Shelf:
-    """Return a function's shelf: the one that hangs on it, or one of the `RECENT` of what can carry none."""
+    """Return a function's shelf: its attribute, or an entry of a table where it cannot have attributes."""
     found = getattr(function, "__dict__", _NOTHING).get(ATTRIBUTE)
     if found.__class__ is Shelf and _owns(found, function):
         return found
@@ -151,8 +151,8 @@ def shelf_of(function) -> Shelf:
 def _recent_shelf(function) -> Shelf:
     """Return the shelf of a bound method or of an object that can be called.
 
-    ``model.loss`` is another object each time that it is written down; what stays is the model. Its shelf
-    does not hang on it: an attribute of ours would show in its ``vars``, and in comparisons of them.
+    Each evaluation of ``model.loss`` makes a new object, while the model stays the same. The shelf is not an
+    attribute of the model, because it would show in the model's ``vars`` and in comparisons of them.
     """
     if isinstance(function, types.MethodType):
         owner, key = function.__self__, (id(function.__self__), id(function.__func__))
@@ -161,7 +161,7 @@ def _recent_shelf(function) -> Shelf:
     if key in _recent:
         _recent.move_to_end(key)
     else:
-        _recent[key] = owner, function, Shelf()  # all kept alive, so that the ids stay theirs
+        _recent[key] = owner, function, Shelf()  # all kept alive, so that no other object gets their ids
         while len(_recent) > RECENT:
             _recent.popitem(last=False)
     return _recent[key][2]

@@ -39,13 +39,13 @@ def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
 
 
 def gradient_leaves(flat: Flattened, space: VariantWorkspace) -> list:
-    """Return one entry a leaf of the arguments: its adjoint's view, None where it has none."""
+    """Return one entry per leaf of the arguments: its adjoint's view, None where it has none."""
     views = iter(space.gradients)
     return [next(views) if spec.kind != "static" else None for spec in flat.specs]
 
 
 def gradients_of(flat: Flattened, space: VariantWorkspace, copy: bool = True) -> tuple:
-    """Return one gradient an argument, of the argument's structure, None for one that has none."""
+    """Return one gradient per argument, of the argument's structure, None for one that has none."""
     parts = [
         None
         if view is None
@@ -61,7 +61,7 @@ def in_dtype(part, dtype):
 
 
 def per_argument(flat: Flattened, parts) -> tuple:
-    """Return one tree an argument, made of one part a leaf; None for arguments without gradient."""
+    """Return one tree per argument, made of one part per leaf; None for arguments without gradient."""
     args, _ = flat.unflatten(parts)
     differentiated = flat.differentiated
     return tuple(arg if k in differentiated else None for k, arg in enumerate(args))
@@ -69,12 +69,12 @@ def per_argument(flat: Flattened, parts) -> tuple:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How gradients stand in one flat vector (``Config(friendly_tangents=False)``).
+    """How gradients are arranged in one flat vector (``Config(friendly_tangents=False)``).
 
     Attributes
     ----------
     paths, shapes
-        One entry a differentiated leaf, in the order of the vector.
+        One entry per differentiated leaf, in the order of the vector.
 
     Examples
     --------
@@ -102,13 +102,13 @@ class Layout:
         )
 
     def ravel(self, arguments) -> np.ndarray:
-        """Return one tree an argument (arguments or gradients) as one vector."""
+        """Return one tree per argument (arguments or gradients) as one vector."""
         parts = argument_leaves(self._flat, arguments, "ravel")
         chosen = [part for part, spec in zip(parts, self._flat.specs, strict=True) if spec.level == ACTIVE]
         return np.concatenate([np.ravel(part) for part in chosen] or [np.zeros(0)])
 
     def unravel(self, vector) -> tuple:
-        """Return the gradients that stand in a vector: one tree an argument, None for constants."""
+        """Return the gradients that a vector contains: one tree per argument, None for constants."""
         vector = np.asarray(vector)
         sizes = [int(np.prod(shape)) for shape in self.shapes]
         if vector.shape != (sum(sizes),):
@@ -125,7 +125,7 @@ class Layout:
 
 
 def argument_leaves(flat: Flattened, trees, what: str) -> list:
-    """Return the leaves of one tree an argument, aligned with the arguments' leaves.
+    """Return the leaves of one tree per argument, aligned with the arguments' leaves.
 
     A whole argument, or a leaf, may be None.
     """
@@ -153,7 +153,7 @@ def argument_leaves(flat: Flattened, trees, what: str) -> list:
 
 
 def buffers_of(flat: Flattened, space: VariantWorkspace, out) -> list:
-    """Return the caller's arrays of ``out=``, one an input of the tape, None where there is none."""
+    """Return the caller's arrays of ``out=``, one per input of the tape, None where there is none."""
     rows = zip(argument_leaves(flat, out, "out"), gradient_leaves(flat, space), flat.specs, strict=True)
     result = []
     for given, view, spec in rows:
@@ -241,7 +241,7 @@ def complex_output(recording: Recording, result: Any = _ALL) -> Output | None:
 
 
 def require_derivative(flat: Flattened, result) -> None:
-    """Raise where a derivative of complex by complex numbers has no meaning, or f' was asked for in vain.
+    """Raise where complex results have no derivative, or ``holomorphic=True`` was given but they are real.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class ArrayRow:
     Attributes
     ----------
     size
-        Of this and of the other rows: the shape of an array, None for anything else.
+        The shape of an array, None for anything else; all classes of rows have it.
     """
 
     def __init__(self, cells: ndarray, dtype: np.dtype, shape: tuple):
@@ -97,7 +97,7 @@ class ComplexRow:
 
 
 class SameRow:
-    """Something that selects the tape, or an array that nobody can write to: it must be what it was."""
+    """A value that selects the tape, or an array that nobody can write to: it must be the same as before."""
 
     def __init__(self, known: Any):
         self.known = known
@@ -117,7 +117,7 @@ class SameRow:
 
 
 class KnownNumberRow(SameRow):
-    """A number that is a constant: it stands in a cell and has been computed with already."""
+    """A constant number: its cell holds it already, and the prologue has been computed with it."""
 
     def __init__(self, cells: ndarray, known):
         super().__init__(known)
@@ -126,10 +126,10 @@ class KnownNumberRow(SameRow):
     def fits(self, leaf) -> bool:
         if leaf.__class__ is not self.known.__class__:
             return False
-        return leaf.__class__ is float or abs(leaf) <= LARGEST  # the general call sees to larger integers
+        return leaf.__class__ is float or abs(leaf) <= LARGEST  # larger integers take the general call
 
     def changed(self, leaf) -> bool:
-        # By its text, which tells 0.0 from -0.0 and makes one NaN as good as another.
+        # Compared by text, which tells 0.0 from -0.0 and makes all NaNs equal.
         return leaf is not self.known and repr(leaf) != repr(self.known)
 
     def take(self, leaf) -> None:
@@ -139,7 +139,7 @@ class KnownNumberRow(SameRow):
 
 
 class DataRow:
-    """A constant: an array whose contents stand in cells and have been computed with already.
+    """A constant array: cells hold its contents already, and the prologue has been computed with them.
 
     Attributes
     ----------
@@ -156,11 +156,11 @@ class DataRow:
         known = self.known
         if leaf.__class__ is not ndarray or leaf.dtype != known.dtype or leaf.shape != known.shape:
             return False
-        # Larger integers raise, in the general call.
+        # Larger integers take the general call, which raises.
         return known.dtype.kind not in "iu" or not leaf.size or _largest(leaf) < EXACT_INTEGER
 
     def changed(self, leaf) -> bool:
-        """Whether the contents are others, bit by bit."""
+        """Whether any bit of the contents has changed."""
         return leaf.tobytes() != self.known.tobytes()
 
     def take(self, leaf) -> None:
@@ -194,7 +194,7 @@ Row = ArrayRow | NumberRow | ComplexRow | SameRow | DataRow
 
 
 def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = frozenset()) -> list[Row]:
-    """Return one row a leaf of the arguments that a call is given.
+    """Return one row per leaf of the arguments that a call is given.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = 
 
 
 def direction_rows(space: VariantWorkspace, slots: Iterable[int], trees) -> list[Row]:
-    """Return one row a leaf of the directions that a call was given, in the inputs with these numbers."""
+    """Return one row per leaf of the directions that a call was given, in the inputs with these numbers."""
     rows: list[Row] = []
     for slot, leaf in zip(slots, pytrees.leaves(trees), strict=False):
         cells = space.inputs[slot]

@@ -104,7 +104,7 @@ class HvpCache(PreparedCache):
         outs = self._outs(flat, space, range(flat.count) if several else chosen)
         if outs is not None:
             left_out = self._omitted(args)
-            # As it was given: with None for constants it is general each time.
+            # The vectors as they were given: a tuple with None for constants always takes the general call.
             self._plain.teach(self._multiplying, space, made, outs, left_out, (vectors,))
         return made
 
@@ -159,7 +159,7 @@ class HessianCache(HvpCache):
     def _compressed_hessian(self, flat, known):
         matrix = self._compressed.hessian(flat, known)
         views = compressed.views_of(known)
-        if views is None:  # in several sweeps, or with a part that is constant
+        if views is None:  # it took several sweeps, or a part of the result is constant
             value, grads = self._first(flat)
         else:
             space = known.derived.last
@@ -209,7 +209,7 @@ class HessianCache(HvpCache):
         (9.0, array([[12.,  0.],
                [ 0.,  6.]]))
         """
-        cache = self.clone()  # other calls of the cache do not disturb these cells
+        cache = self.clone()  # so that other calls of the cache do not write to these cells
         cache.hessian((x,))
         flat = cache._flatten((x,))
         known = cache._by_pattern(flat)

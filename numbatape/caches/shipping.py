@@ -1,4 +1,4 @@
-"""Functions on their way to another process: by name, or by value where cloudpickle is installed."""
+"""Functions that are pickled: by name, or by value where cloudpickle is installed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 
 class Shipped:
-    """A function that pickles, if there is a way.
+    """A wrapper that pickles a function, where that is possible.
 
-    A function of a module goes by its name, as pickle sends functions; what was compiled by Numba by the
-    name of the dispatcher. A lambda or a local function needs cloudpickle.
+    A function of a module is pickled by its name, as usual; one that Numba has compiled by the name of its
+    dispatcher. A lambda or a local function needs cloudpickle.
     """
 
     def __init__(self, function: Callable):
@@ -39,7 +39,7 @@ def _landed(data: bytes) -> Shipped:
 
 
 def _named(function: Callable) -> Callable:
-    """Return the dispatcher that stands in a function's module under its name, or else the function."""
+    """Return the Numba dispatcher that a function's module has under its name, or else the function."""
     found = sys.modules.get(getattr(function, "__module__", None) or "")
     for part in getattr(function, "__qualname__", "").split("."):
         found = getattr(found, part, None)

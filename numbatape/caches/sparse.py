@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians: colours of a pattern in lanes, entries taken from their products."""
+"""Sparse Jacobians and Hessians: one lane per colour of a pattern, entries taken from the products."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Prepared:
     compression: Compression
     derived: Derived
     data: np.ndarray
-    indptr: np.ndarray  # of all rows, those of constant outputs too
+    indptr: np.ndarray  # of all rows, including those of constant outputs
 
 
 class SparseCache(PreparedCache, ABC):
@@ -74,10 +74,8 @@ class SparseCache(PreparedCache, ABC):
 
     def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> Prepared:
         """Return pattern and colouring for the path and the sizes of a sweep of the function."""
-        key = (
-            primal.variant,
-            flat.dimensions,
-        )  # the variant itself: the id of one that is gone is used again
+        # The key has the variant itself: the id of one that was freed may be used again.
+        key = primal.variant, flat.dimensions
         found = self._known.get(key)
         if found is not None and (found.pattern is None or found.pattern.holds(primal.v)):
             return found
@@ -271,7 +269,7 @@ class SparseHessianCache(SparseCache):
     def _compress(self, matrix):
         return compress_hessian(matrix)
 
-    _shared: Derived | None = None  # of a dense cache of the same function
+    _shared: Derived | None = None  # the derivative of the dense cache that uses this one
 
     def _derivative(self, compression):
         if self._shared is not None:
@@ -337,7 +335,7 @@ class SparseHessianCache(SparseCache):
 
 
 def output_pattern(primal: VariantWorkspace) -> Pattern:
-    """Return the pattern of the Jacobian, with rows for what is constant in the result too."""
+    """Return the pattern of the Jacobian, including rows for constant leaves of the result."""
     recording = primal.variant.recording
     found = jacobian_pattern(primal.plan, primal.v)
     floats = [np.asarray(value).dtype.kind == "f" for value in recording.values]

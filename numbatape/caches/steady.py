@@ -1,8 +1,8 @@
 """Steady calls: what happens when a cache or a verb is called again with specs and sizes that it knows.
 
 An `Entry` belongs to one workspace: rows that say what each leaf of the arguments must be and where it
-goes, a sweep, and what is made when the sweep is through. Served by the builtin of `numbatape.jit.steady`
-it costs 0.5 µs around the sweeps, by its own `serve` some 2 µs. `SteadyCalls` finds the entry for the
+goes, a sweep, and outs that say how the results are made. The builtin of `numbatape.jit.steady` serves it in
+0.5 µs around the sweeps, its own method `serve` in some 2 µs. `SteadyCalls` finds the entry for the
 sizes of a call; what no entry serves goes to the general call, which takes all arguments apart, checks them
 and explains what is wrong.
 """
@@ -45,13 +45,13 @@ class Entry:
     space
         The workspace; its inputs are the rows' cells.
     rows, outs
-        One row a leaf of the arguments, one out a leaf of the results.
+        One row per leaf of the arguments, one out per leaf of the results.
     form
         TUPLE, PAIR or ALONE of `numbatape.jit.steady`: how the results are put together.
     sweep
         The kernels' entry point.
     rebound
-        Says whether a name that the function captures stands for another value; None if it captures none.
+        Returns whether a captured name is bound to another value now; None if the function captures none.
     turn
         Of the cache whose workspace this is.
     """
@@ -67,7 +67,7 @@ class Entry:
         turn: Turn,
     ):
         if form == jit.steady.PAIR and all(out.kind == jit.steady.FIXED for out in outs[1:]):
-            others = tuple(out.source for out in outs[1:])  # made once, in place of one in each call
+            others = tuple(out.source for out in outs[1:])  # one tuple for all calls
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
@@ -86,7 +86,7 @@ class Entry:
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
-        if self.space.segments is not None:  # the interpreter comes between them
+        if self.space.segments is not None:  # the interpreter runs between segments
             return None
         alive: list = []
         rows = [row.native(alive) for row in self.rows]
@@ -133,11 +133,11 @@ class Entry:
         return (made[0], tuple(made[1:])) if self.form == jit.steady.PAIR else tuple(made)
 
     def _reload(self, changed) -> bool:
-        """Compute with other constants from now on; False where the tape holds for no others."""
+        """Compute with other constants from now on; return False if the tape holds for no others."""
         space = self.space
         if space.variant.contents is not None:
             return False
-        space.constants = None  # the general call shall not take them for those that it loaded
+        space.constants = None  # the cells no longer hold what the general call loaded
         space.prologue_done = False
         for row, leaf in changed:
             row.take(leaf)
@@ -148,9 +148,10 @@ class Entry:
         return space.run_prologue() == 0
 
     def retire(self) -> None:
-        """Serve no more: the workspace is put to another use.
+        """Refuse all calls from now on, because the workspace is put to another use.
 
-        Another thread may hold the builtin already, between looking it up and calling it.
+        Another thread may have looked up the builtin and not called it yet; no call has -1 leaves, so the
+        builtin refuses it.
         """
         self._retired = True
         for words, _ in self._natives:
@@ -171,7 +172,7 @@ class SteadyCalls:
     general
         Serves leaves that no entry serves.
     install
-        Called with the callable that serves the next call, whenever that is another.
+        Called with the callable that serves the next call, whenever that changes.
     """
 
     def __init__(self, general: Callable, install: Callable[[Callable], None]):
@@ -210,7 +211,7 @@ class SteadyCalls:
         if entry is self._last:
             self._last = None
         if entry is self._front:
-            self._front = None  # its builtin hands everything on
+            self._front = None  # its builtin hands every call on to the fallback
 
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
@@ -230,7 +231,8 @@ class SteadyCalls:
                     self._note(entry, front)
                     return result
         if self._entries:
-            # Data that changed, complex numbers, other memory layouts, constants in their marks.
+            # What builtins refuse: data that changed, complex numbers, other memory layouts, marked
+            # constants.
             opened = tuple(map(bare, leaves))
             for entry in tuple(self._entries.get(sizes_of(opened), ())):
                 result = entry.serve(opened)

@@ -25,7 +25,7 @@ class _Unknown(Exception):
 
 
 class _Writer:
-    """Source text over names that it makes up, and what the names stand for."""
+    """The source text of a template, and the objects that its names refer to."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -34,7 +34,7 @@ class _Writer:
         self._numbers = itertools.count()
 
     def object(self, value) -> str:
-        """Return a name for an object of the surroundings."""
+        """Return a name under which the source refers to an object."""
         name = f"k{len(self.scope)}"
         self.scope[name] = value
         return name
@@ -43,7 +43,7 @@ class _Writer:
         self.lines.append(f"if not ({condition}): return refused")
 
     def argument(self, name: str, role) -> None:
-        """Write what takes an argument apart that has some role."""
+        """Write the statements that take an argument of some role apart."""
         if not is_mark(role):
             self.take(name, pytrees.flatten(role, is_mark)[1], role)
             return
@@ -56,7 +56,7 @@ class _Writer:
             self.take(name, pytrees.flatten(role.value)[1], role.value)
 
     def take(self, name: str, structure: optree.PyTreeSpec, example) -> None:
-        """Write what takes the object of a name apart, leaf by leaf."""
+        """Write the statements that take the object under a name apart, leaf by leaf."""
         if structure.is_leaf():
             if is_mark(example):
                 raise _Unknown
@@ -80,7 +80,7 @@ class _Writer:
             self.take(part, child, _child(example, entry))
 
     def build(self, structure: optree.PyTreeSpec, example, parts: Iterator[str]) -> str:
-        """Return the expression that builds a result of its leaves, the next of ``parts``."""
+        """Return the expression that builds a result from its leaves, the next names of ``parts``."""
         if structure.is_leaf():
             return next(parts)
         cls, entries = structure.type, structure.entries()
@@ -138,7 +138,7 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
         writer.lines.append(f"{', '.join(names)}, = args")
     for name, role in zip(names, args, strict=True):
         writer.argument(name, role)
-    for k, key in enumerate(sorted(kwargs)):  # as optree goes through a dictionary
+    for k, key in enumerate(sorted(kwargs)):  # optree goes through a dictionary by sorted keys
         writer.lines.append(f"b{k} = kwargs[{key!r}]")
         writer.argument(f"b{k}", kwargs[key])
     structure = pytrees.flatten(result)[1]

@@ -38,7 +38,7 @@ class Variant:
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
 
     def share_plans(self, other: Variant) -> None:
-        """Take the plans of a trace that recorded the same: of a function that is traced in every call."""
+        """Take the plans of an earlier trace if it recorded the same, for functions traced in every call."""
         ours, theirs = self.tape, other.tape
         if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
             return
@@ -81,7 +81,7 @@ class Variant:
         """Return how many cells one lane more of the outermost level takes."""
         key = (dimensions, levels, inner)
         if key not in self._cells:
-            # Arrays start on cache lines: what less than a line of lanes takes would be rounding.
+            # Arrays start on cache lines: below a line of lanes the difference would be rounding.
             widths = LINE_CELLS, 2 * LINE_CELLS
             few, many = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in widths)
             self._cells[key] = max(1, (many - few) // LINE_CELLS)
@@ -119,9 +119,9 @@ class VariantWorkspace(Workspace):
 
     def __init__(self, plan: Plan, variant: Variant):
         super().__init__(plan)
-        self.variant = variant  # alive as long as this is, so that its id stays its own
+        self.variant = variant  # kept alive, so that no other variant gets its id
         self.constants: list[tuple[Any, bytes | None]] | None = None
-        self.lanes_stay = False  # whether lanes were filled, for good
+        self.lanes_stay = False  # whether the lanes hold fixed directions already
         self.entry: Any = None  # the steady call that this workspace serves
         self.watched: tuple = ()  # what the frame refers to by address
         self.alive: tuple = ()
@@ -149,7 +149,7 @@ class VariantWorkspace(Workspace):
 
     def _load_constants(self, constants) -> None:
         if self.entry is not None:
-            self.entry.retire()  # it would compute with these constants and compare with others
+            self.entry.retire()  # its rows would compare with the constants before
         self.prologue_done = False
         self.constants = None  # until all are in place
         for cells, leaf, _ in constants:

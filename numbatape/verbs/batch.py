@@ -148,7 +148,7 @@ class _Call:
         return self._kept[1]
 
     def _samples(self) -> Iterator[Flattened]:
-        """Yield the arguments at points that are not there."""
+        """Yield the arguments at made-up points, for a batch that has none."""
         trees = [
             itertools.repeat(arg) if axis is None else sample_points(arg, axis)
             for arg, axis in zip(self._shared, self.axes, strict=True)
@@ -164,16 +164,17 @@ class _Call:
                 try:
                     return self._result(batch, flat) if self.count else self._nothing(batch)
                 except UnsupportedOperationError:
-                    # What a function has changed before it came to this it would change twice.
+                    # Another run would repeat the changes that the function has made to what it captures.
                     if len(batches) == 1 or batch.program.refresh():
                         raise
-                    batches.pop(0)  # a rule's pullback that cannot be traced: it can be called
+                    # A rule's pullback cannot be traced: fall back to the reverse sweep, which calls it.
+                    batches.pop(0)
 
     def _batches(self, flat) -> list[Batch]:
-        """Return the gradient as a tape of its own, swept forward alone, and the function's, swept back.
+        """Return two ways: the gradient's own tape, swept forward only, and the function's tape, swept back.
 
-        The first is the faster, because cells serve again and stay in a cache (1 024 draws, a draw: arK
-        0.9 us and 3.2, garch11 2.4 and 4.5, functions of matrices 0.8 to 1.1 of the time).
+        The first way is faster, because its cells are reused and stay in the processor's cache (per draw of
+        1 024: arK 0.9 µs and 3.2, garch11 2.4 and 4.5; functions of matrices take 0.8 to 1.1 of the time).
         """
         taped, swept = (self.shelf.program(self.function, flat, how) for how in (gradients, None))
         return [Batch(taped, self.slots, reverse=False), Batch(swept, self.slots, reverse=True)]
@@ -196,7 +197,7 @@ class _Call:
         return _joined(values), optree.tree_map(_joined, grads, namespace=pytrees.NAMESPACE)
 
     def _nothing(self, batch: Batch):
-        """Return (values, derivatives) of no points, in the shapes that the function has at made-up ones."""
+        """Return (values, derivatives) of no points, in the shapes that they have at made-up points."""
         for flat in self._samples():
             try:
                 recording = batch.first(flat).variant.recording
@@ -325,7 +326,7 @@ def _value(recording: Recording, batch: Batch) -> np.ndarray:
 
 
 def _real(value: np.ndarray) -> np.ndarray:
-    """Return a result at some point, where that of the first point is real; raise if it is not."""
+    """Return a result at some point; raise if it is complex, while that of the first point is real."""
     if value.dtype.kind == "c":
         raise OutputError(
             "the function returns real numbers at some points and complex ones at others: nt.batch needs the "
@@ -350,7 +351,7 @@ def _joined(parts: np.ndarray) -> np.ndarray:
 
 
 def _with_lanes(view: np.ndarray, points: int, width: int, shape) -> np.ndarray:
-    """Return an output for each point and direction, where it may lack the one, the other or both."""
+    """Return an output with an axis of points and one of directions, either of which it may lack."""
     extra = view.ndim - len(shape)
     if extra == 2:
         return view[:points]

@@ -30,10 +30,10 @@ def one_shot(idle: list[Caller], general: Callable) -> Callable:
     """
 
     def call(*args, **kwargs):
-        if idle and current() is None:  # inside of a trace an argument may be traced
+        if idle and current() is None:  # inside of a trace an argument may be a traced value
             try:
                 caller = idle.pop()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 return general(args, kwargs)
             result = REFUSED
             try:
@@ -54,8 +54,8 @@ def one_shot(idle: list[Caller], general: Callable) -> Callable:
 def dispatch(trees, outer: Callable, inner: Callable):
     """Return ``outer()``, or ``inner()`` inside of a function that is being traced.
 
-    On plain arguments a derivative is computed then and there, unless the function turns out to use
-    traced values from outside.
+    Inside, a derivative at plain arguments is computed at once, unless the function turns out to use traced
+    values of the outer trace.
     """
     trace = current()
     if trace is None:

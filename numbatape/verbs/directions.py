@@ -166,7 +166,7 @@ def _derivative(f, holomorphic: bool, static_argnums, static_argnames):
                 require_derivative(flat, result)
                 slope = like_result(space, result, value_of(space, parts))
                 outs = None if holomorphic else tangent_outs(space, result, parts)
-                if outs is not None:  # the direction stays in its cell
+                if outs is not None:  # the unit direction stays in its cell
                     derived.teach(caller.front, space, slope, outs, frozenset())
                 return slope
 

@@ -262,7 +262,7 @@ def _vjp_verb(f):
         if idle and current() is None:
             try:
                 taped = idle.pop()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 return general(primals, idle)
             value = taped.front.call(*primals)
             if value is not REFUSED:
@@ -273,7 +273,7 @@ def _vjp_verb(f):
         def outer():
             flat = Flattened(primals, {}, names)
             require_active(flat)
-            # An evaluator of its own: nobody else touches the state that the pullback reads.
+            # The pullback reads the evaluator's state, so it gets an evaluator of its own.
             evaluator = Evaluator(shelf.program(target, flat))
             space = evaluator.forward(flat)
             require_numbers(space)

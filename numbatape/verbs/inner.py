@@ -67,7 +67,7 @@ class Call:
         return marks
 
     def check(self, result, holomorphic: bool) -> None:
-        """Raise where the derivative of a result has no meaning, or f' was asked for in vain."""
+        """Raise where a result has no derivative, or ``holomorphic=True`` was given but it is real."""
         is_complex = any(map(_is_pair, _with_pairs(result)))
         if holomorphic and not (is_complex and all(self.complex_arguments)):
             raise OutputError("holomorphic=True needs complex arguments and a complex result")
@@ -84,7 +84,7 @@ class Call:
         return Linearised(self.trace, self.run, self.leaves)
 
     def trees_of(self, parts) -> tuple:
-        """Return one tree a chosen argument, None for leaves that are not differentiated."""
+        """Return one tree per chosen argument, None for leaves that are not differentiated."""
         parts = iter(parts)
         return tuple(
             pytrees.unflatten(structure, [next(parts) if is_float(leaf) else None for leaf in found])
@@ -138,7 +138,7 @@ def _like_result(run: Linearised, parts):
 
 
 def value_and_grad(function, args, kwargs, chosen, has_aux: bool, holomorphic: bool = False):
-    """Return (value, one gradient a chosen argument)."""
+    """Return (value, one gradient per chosen argument)."""
     call = Call(function, args, kwargs, chosen)
     run = call.linearised()
     result: Any = run.result
@@ -193,7 +193,7 @@ def derivative(function, x, constants, kwargs, holomorphic: bool = False):
 
 
 def hvp(function, args, kwargs, chosen, direction):
-    """Return one product a chosen argument of the Hessian with a direction."""
+    """Return one product per chosen argument of the Hessian with a direction."""
     call = Call(function, args, kwargs, chosen)
     directions = call.leaves_of(direction, "the direction")
     mode = "reverse_over_forward"
@@ -209,14 +209,14 @@ def _unit(like, k: int) -> np.ndarray:
 
 
 def _stacked(rows, shape, like):
-    """Return derivatives, one a row, as one array of the given shape."""
+    """Return derivatives, one per row, as one array of the given shape."""
     if not rows:
         return np.zeros(shape, np.asarray(value_of(like)).dtype)
     return np.reshape(np.stack(rows), shape)
 
 
 def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphic: bool = False):
-    """Return the result's tree of tuples of Jacobians, one tree a chosen argument; no tuples if single."""
+    """Return the result's tree of tuples of Jacobians, one tree per chosen argument; no tuples if single."""
     call = Call(function, args, kwargs, chosen)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
@@ -224,7 +224,7 @@ def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphi
 
 
 def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphic: bool = False):
-    """Return the same of a call that has been run."""
+    """Do what `jacobian` does, for a call that has been run."""
     inputs, outputs = call.leaves, run.outputs
     skipped = [holomorphic and is_im for is_im in call.imaginary()]
     size = lambda x: int(np.size(value_of(x)))  # noqa: E731

@@ -20,7 +20,7 @@ from .inner import Call, jacobian_of
 
 
 def batch(function, args, axes, no_points: Callable):
-    """Return (values, one tree of derivatives a batched argument, alone if there is one).
+    """Return (values, one tree of derivatives per batched argument, alone if there is one).
 
     Parameters
     ----------
@@ -31,7 +31,8 @@ def batch(function, args, axes, no_points: Callable):
     count = common_length([_map(value_of, arg) for arg in bare], axes)
     for arg, axis in zip(bare, axes, strict=True):
         if axis is not None:
-            _map(lambda leaf, axis=axis: int(leaf.shape[axis]) if _is_traced(leaf) else None, arg)  # a guard
+            # ``int`` records a guard: the tape holds for this number of points.
+            _map(lambda leaf, axis=axis: int(leaf.shape[axis]) if _is_traced(leaf) else None, arg)
     if not count:
         plain = [_map(value_of, arg) for arg in bare]
         marks = [arg.__class__ is Constant for arg in args]
@@ -53,7 +54,7 @@ def batch(function, args, axes, no_points: Callable):
 
 
 def _derivative(call: Call) -> tuple:
-    """Return (value, one tree of Jacobians an argument) at one point."""
+    """Return (value, one tree of Jacobians per argument) at one point."""
     run = call.linearised()
     if not run.structure.is_leaf():
         raise OutputError(f"nt.batch needs a function that returns one number or array, got {run.structure}")
@@ -69,7 +70,7 @@ def _map(change: Callable, tree):
 
 
 def _at(tree, axis: int, k: int):
-    """Return a batched argument at one point: what the function writes to it stays there."""
+    """Return a batched argument at one point, as a copy: the function may write to it."""
 
     def pick(leaf):
         ndim = np.ndim(value_of(leaf))

@@ -77,7 +77,7 @@ def _call(function, args, chosen=(0,)) -> Call:
     call = Call(function, bare_arguments(args), {}, chosen)
     for slot in call.trace.tape.inputs:
         for dim in slot.dims:
-            call.trace.tape.sizes.pin(dim)  # seeds and places are those of these sizes
+            call.trace.tape.sizes.pin(dim)  # seeds and positions hold for these sizes only
     call.require_real("a sparse derivative")
     return call
 
@@ -113,7 +113,7 @@ def _rows(run: Linearised) -> tuple[int, np.ndarray]:
 
 
 def _split(seeds: np.ndarray, likes) -> list[list]:
-    """Return, for each seed, one part of it a leaf, in the leaf's shape and dtype."""
+    """Return, for each seed, one part of it per leaf, in the leaf's shape and dtype."""
     shapes = [np.shape(value_of(x)) for x in likes]
     edges = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     return [
