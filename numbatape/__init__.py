@@ -1,6 +1,6 @@
 """numbatape: derivatives of plain NumPy and SciPy functions, without compiling them.
 
-Names are imported when they are first asked for: a gradient does not wait for sparse matrices, which
+Names are imported when they are first used: a gradient need not wait for sparse matrices, which
 import ``scipy.sparse`` (0.2 s), nor for batches.
 """
 
@@ -153,7 +153,8 @@ _NAMES = {
         "sparsity",
     ),
 }
-# In the child of a fork, Python's lock of a module that another thread was importing stays held for ever.
+# Forks wait for this lock: if another thread is importing a module, the child would hold the module's lock
+# for ever.
 _importing = threading.RLock()
 if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not imported for this alone
     _release = _importing.release
@@ -162,14 +163,14 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name == "testing":  # no part of a program that is not a test
+    if name == "testing":  # imported only for tests
         return import_module(".testing", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with _importing:
         found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
         if f"{__name__}.trace" in sys.modules:
-            import_module(".integrations", __name__)  # it announces itself to the tracer
+            import_module(".integrations", __name__)  # it announces its stand-ins to the tracer
     return found
 
 

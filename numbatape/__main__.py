@@ -4,7 +4,7 @@ import sys
 
 
 def run() -> int:
-    """Run the batch program; Ctrl-C ends it while it imports, too."""
+    """Run the batch program; Ctrl-C ends it even while it imports."""
     try:
         from numbatape.logdensity.cli import main
     except KeyboardInterrupt:

@@ -1,8 +1,8 @@
 """NumPy with functions that know traced arrays: ``import numbatape.numpy as np``.
 
-While tracing, the user's own functions get these in place of NumPy's by themselves. Code that this
+While tracing, the user's own functions get these in place of NumPy's without importing them. Code that this
 does not reach (constructors, objects in objects, libraries) can import them; outside of a trace
-they do what NumPy's do. Everything else is NumPy's own.
+they do what NumPy's functions do. Everything else is NumPy's own.
 
 Examples
 --------

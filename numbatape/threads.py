@@ -1,7 +1,7 @@
-"""What threads and forks need: whose turn it is to use some memory, and locks that a fork opens.
+"""What threads and forks need: flags that say which call uses some memory, and locks that survive a fork.
 
-A child process has one thread, the one that forked. What another thread held at that moment stays
-held for ever, unless it is let go of in the child: that is done here for flags and locks.
+A child process has one thread, the one that forked. A flag or lock that another thread held at that moment
+would stay held for ever in the child; so the child releases them all.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ HEAD = object.__basicsize__
 class Turn:
     """Whether a call is under way in memory that serves one call at a time.
 
-    To test `busy` and to set it, with no call in between, is one step: CPython hands the interpreter
-    lock to another thread at calls and at jumps backwards only, and runs signal handlers only there.
-    So callers write ``turn.busy = True``, ``try:``, and ``finally: turn.busy = False`` in line: in the
-    methods of a context manager an interrupt would find a place to leave the flag set.
+    Testing `busy` and setting it, with no call in between, is atomic: CPython hands the interpreter lock to
+    another thread only at calls and backward jumps, and runs signal handlers only there. Callers write
+    ``turn.busy = True``, ``try:``, and ``finally: turn.busy = False`` in line, because an interrupt in a
+    method of a context manager could leave the flag set.
 
     Compiled code reads and writes the attribute as the word at `address`, which holds the address of
-    ``True`` or ``False``. It counts no references: it puts back what it took before it returns.
+    ``True`` or ``False``. It need not count references, because it restores the word before it returns.
     """
 
     __slots__ = ("__weakref__", "busy")
@@ -48,7 +48,7 @@ _locks: weakref.WeakSet = weakref.WeakSet()
 
 
 def _place() -> int:
-    """Return where in a `Turn` the attribute ``busy`` is."""
+    """Return the offset of the attribute ``busy`` in a `Turn`, in bytes."""
     probe, seen = Turn(), []
     for value in (True, False):
         probe.busy = value
@@ -85,23 +85,23 @@ def alone(turn: Turn, call, /, *args, **kwargs):
 
 
 class Patient:
-    """A lock for while other people's code runs: who waits for it goes on when its holder stands still.
+    """A lock that is held while the user's code runs; waiting ends when its holder makes no progress.
 
-    The holder may be waiting for the very thread that waits here (a rule that asks a pool of threads, of
-    which one calls the function that is being traced), and would wait for ever. So what the lock is for must
-    be right without it too; with it, what one thread has done another need not do again.
+    The holder may be waiting for the very thread that waits here (its rule asks a pool of threads, one of
+    which calls the function that is being traced), so that both would wait for ever. Hence the code under
+    the lock must be correct without it, too; the lock only saves threads from doing the same work twice.
     """
 
-    LOOK, STILL = 0.05, 10  # seconds between looks at the holder, and how many may find it at one place
+    LOOK, STILL = 0.05, 10  # seconds between looks at the holder; looks that may find it at one place
 
     def __init__(self):
         self._lock = survives_fork(threading.RLock())
         self._holder = 0
-        self._held = threading.local()  # by each thread: whether it got the lock, innermost last
+        self._held = threading.local()  # by thread: whether each nested entry got the lock
 
     def __enter__(self):
         mine = self._held.__dict__.setdefault("got", [])
-        gave_up = bool(mine) and not mine[-1]  # around this: once is enough
+        gave_up = bool(mine) and not mine[-1]  # an outer entry of this thread gave up already
         got = not gave_up and (self._lock.acquire(blocking=False) or self._wait())
         if got:
             self._holder = threading.get_ident()
@@ -112,7 +112,7 @@ class Patient:
             self._lock.release()
 
     def _wait(self) -> bool:
-        """Return whether the lock was got before its holder stood still."""
+        """Wait; return whether the lock was acquired before its holder stopped making progress."""
         place, seen = None, 0
         while seen < self.STILL:
             if self._lock.acquire(timeout=self.LOOK):
@@ -124,20 +124,20 @@ class Patient:
 
 
 def survives_fork(lock):
-    """Return a lock of `threading`, which will be open in a child process whoever held it at the fork."""
+    """Return a lock of `threading`, which a child process releases whoever held it at the fork."""
     _locks.add(lock)
     return lock
 
 
 def _in_child() -> None:
     for lock in _locks:
-        lock._at_fork_reinit()  # as the standard library does with its own
+        lock._at_fork_reinit()  # as the standard library does with its locks
     for turn in _turns:
         turn.busy = False
 
 
 def keep_from_fork(lock: threading.RLock) -> None:  # type: ignore[valid-type]
-    """Let forks wait for a lock: for what cannot be repaired in the child, as the inside of LLVM."""
+    """Let forks wait for a lock that guards what a child cannot repair, such as LLVM's memory."""
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)  # type: ignore[attr-defined]
 
 

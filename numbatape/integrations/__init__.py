@@ -1,7 +1,7 @@
 """Functions of other packages whose derivatives are computed by calling these packages again.
 
-Importing this announces their stand-ins (`numbatape.trace.functions.stand_ins`); the files here are imported
-when their package has been imported by who uses it.
+Importing this package announces their stand-ins (`numbatape.trace.functions.stand_ins`). A file here is
+imported only once the user's program has imported the package that it is about.
 """
 
 from ..trace.functions.stand_ins import announce

@@ -1,8 +1,8 @@
-"""Traced values that a function gets besides its arguments, made its arguments.
+"""Traced values that a function captures, turned into its arguments.
 
-A rule computes with plain numbers, when a tape is swept. A function that it calls, and the extra arguments
-that go with it, may hold traced values: in closures, defaults, partials, containers and attributes of
-the user's objects. `Opened` finds them, and puts others in their places.
+A rule computes with plain numbers when a tape is swept. A function that the rule calls (an integrand, say)
+and its extra arguments may refer to traced values: in closures, defaults, partials, containers and
+attributes of the user's objects. `Opened` finds these values, and puts plain ones in their places.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..trace.trace import where_in_user_code
 
 
 class Opened:
-    """Something that traced values may hide in.
+    """A function or a value that may refer to traced values.
 
     Attributes
     ----------
@@ -32,11 +32,11 @@ class Opened:
         self._name, self._value = name, value
         self.found: list[TracedArray] = []
         self._places: dict[int, int] = {}
-        self._holds: dict[int, bool] = {}  # by id: whether a traced value is behind an object
+        self._holds: dict[int, bool] = {}  # by id: whether an object refers to a traced value
         self._seen(value)
 
     def filled(self, values):
-        """Return the same with other values in the places of the traced ones."""
+        """Return a copy with other values in the places of the traced ones."""
         if not self._holds.get(id(self._value), False):
             return self._value
         return self._copy(self._value, values, {})
@@ -57,7 +57,7 @@ class Opened:
             return True
         known = self._holds.get(id(value))
         if known is None:
-            self._holds[id(value)] = False  # where it leads back to itself
+            self._holds[id(value)] = False  # for objects that refer to themselves
             known = self._holds[id(value)] = any([self._seen(part) for part in _behind(value)])
         return known
 
@@ -76,7 +76,7 @@ class Opened:
             return self._copy(part, values, done)
 
         holder = holder_of(value, longest=None)
-        if kind is dict or (holder is None and isinstance(value, dict)):  # which may lead back to itself
+        if kind is dict or (holder is None and isinstance(value, dict)):  # which may refer to itself
             result = done[id(value)] = copy.copy(value)
             result.update({key: again(part) for key, part in value.items()})
         elif holder is not None:
@@ -94,7 +94,7 @@ class Opened:
 
 
 def _behind(value) -> list:
-    """Return what a traced value may hide in."""
+    """Return the objects that a value refers to, which may be or refer to traced values."""
     holder = holder_of(value, longest=None)
     if holder is not None:
         return list(holder.parts(value))

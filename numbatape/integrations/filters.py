@@ -1,4 +1,4 @@
-"""``scipy.signal.lfilter`` and what is made of it.
+"""``scipy.signal.lfilter`` and the functions that call it.
 
 The recursive part ``y[k] = w[k] - a_1 y[k-1] - a_2 y[k-2] - ...`` is a rule that SciPy computes. It is
 linear in w, and its transpose is the same filter run backwards:

@@ -5,12 +5,14 @@ For ``y' = f(y, t, p)`` with solution y at times ``t_0, ..., t_N``:
 - forward sensitivities: along directions (v, q) of (y_0, p), ``S' = f_y S + f_p q``, ``S(t_0) = v``;
 - the adjoint equation, from each time back to the one before: ``a' = -f_y^T a``, ``g' = -f_p^T a``, where
   a grows by the cotangent of y at each time;
-- a time moves the solution there by ``f(y_i, t_i)``, and the first one by ``-S f(y_0, t_0)``.
+- the derivative of y_i with respect to its time is ``f(y_i, t_i)``, with respect to t_0 it is ``-S f(y_0,
+t_0)``.
 
-Both are solved by the solver that solves for y, with its tolerances. A pullback takes sensitivities where
-these are few: they are as stable as the solution, and need one pass; the adjoint equation costs less where
-there are many, but integrates y backwards. A solution is a rule whose pullback and pushforward
-solve by rules of the same kind, so that there are derivatives of all orders.
+Both are solved by the same solver as y, with its tolerances. A pullback uses sensitivities where these are
+few: they are as stable as the solution, and need one pass. The adjoint equation costs less where there are
+many, but integrates y backwards. A solution is a rule whose pullback and pushforward are solutions of the
+same kind, so that there are derivatives of all orders. See L. Petzold et al., "Sensitivity analysis of
+differential-algebraic equations and partial differential equations" (2006).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ..trace.rules.primitive import Primitive, Rule
 from ..verbs.directions import jvp
 from ..verbs.first_order import vjp
 
-FEW = 256  # equations that forward sensitivities may need
+FEW = 256  # pullbacks use forward sensitivities up to this many equations
 
 
 def vector(parts, size: int):
@@ -41,23 +43,23 @@ class Flow:
     Parameters
     ----------
     name : str
-        What the user calls, for errors.
+        The name of SciPy's function, for error messages.
     f : callable
         ``f(y, t, *p)``, a vector.
     integrate : callable
-        ``integrate(f, y0, times)`` → solutions, one row a time: SciPy. It is given more equations than
-        the user's when derivatives are solved for.
+        ``integrate(f, y0, times)`` → solutions, one row per time, by SciPy. For derivatives it is given the
+        user's equations and more.
     n : int
         Number of equations.
     few : int
-        Up to how many equations pullbacks take forward sensitivities.
+        Pullbacks use forward sensitivities up to this many equations.
     """
 
     def __init__(self, name: str, f, integrate, n: int, few: int = FEW):
         self.name, self.f, self.integrate, self.n, self.few = name, f, integrate, n, few
         self._idle: dict = {}
         self._more: dict = {}
-        self._last: tuple = ()  # arguments of the last sensitivities, and these
+        self._last: tuple = ()  # the last sensitivities, after the arguments that they are for
         rule = Rule(self._value, self._pullback, self._pushforward, None)
         rule.name = name
         self.solve = Primitive(rule)
@@ -111,7 +113,7 @@ class Flow:
 
     def _pushed(self, count, y, moved, t, p, directions):
         pairs = [(y, moved), (t, np.zeros(count)), *zip(p, directions, strict=True)]
-        args = [(x, d[0] if count == 1 else d) for x, d in pairs]  # one lane has no axis
+        args = [(x, d[0] if count == 1 else d) for x, d in pairs]  # a single direction has no leading axis
         args = [pair if np.asarray(pair[0]).dtype.kind == "f" else pair[0] for pair in args]
         idle = self._idle.setdefault(count, [])
         plain = [pair[0] if isinstance(pair, tuple) else pair for pair in args]
@@ -127,7 +129,7 @@ class Flow:
     # ---- reverse
 
     def _pullback(self, ybar, y, y0, times, *p):
-        if find_trace(ybar) is None and not np.any(ybar):  # nobody asks, as on a path without a solution
+        if find_trace(ybar) is None and not np.any(ybar):  # a zero cotangent: the solution does not count
             return (None,) * (2 + len(p))
         count = self.n + sum(np.size(x) for x in p)
         if self.n * (1 + count) <= self.few:

@@ -23,7 +23,7 @@ def refuse(what: str, hint: str) -> UnsupportedOperationError:
 
 
 def guarded(implementation):
-    """Return a maker of stand-ins: the original where nothing is traced."""
+    """Return what makes a stand-in, which calls the original where nothing is traced."""
 
     def make(original):
         def call(*args, **kwargs):
@@ -47,7 +47,7 @@ def as_array(trace, x):
 
 
 def right_hand_side(name: str, func, args, size: int, time_first: bool, columns: bool = False):
-    """Return ``f(y, t, *p)`` and the p: what is traced in a function and its extra arguments."""
+    """Return ``f(y, t, *p)`` and p, the traced values that a function and its extra arguments refer to."""
     opened = Opened(name, (func, tuple(args)))
 
     def f(y, t, *p):
@@ -83,7 +83,7 @@ def odeint(original, func, y0, t, args=(), Dfun=None, col_deriv=0, full_output=0
 
 
 def tiled_to(tolerance, start, size: int):
-    """Return a tolerance for more equations than the user's: their pattern, and again."""
+    """Return a tolerance for more equations than the user's: the same pattern, repeated."""
     if tolerance is None or not np.ndim(tolerance):
         return tolerance
     return (
@@ -108,7 +108,7 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
     f, p = right_hand_side(name, fun, args, size, True, vectorized)
     fun_extra = Opened(name, (own, args))
     if fun_extra.found and own:
-        own = {}  # a Jacobian of traced parameters: the solver's own differences
+        own = {}  # the user's Jacobian has traced parameters, so the solver takes differences
     times = np.concatenate([np.reshape(as_array(trace, span[0]), (1,)), t_eval])
     done: dict = {}
     line = UsersLine()

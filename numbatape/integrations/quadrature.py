@@ -1,7 +1,8 @@
 """``scipy.integrate.quad`` with traced limits and parameters: Leibniz' rule.
 
-The derivative of an integral is the integral of the derivative, and the integrand at the limits. It holds
-where the integrand is continuous in its parameters: a jump whose place depends on one is not seen.
+The derivative of an integral is the integral of the integrand's derivative, plus the integrand at the
+limits times their derivatives. This holds where the integrand is continuous in its parameters: the
+contribution of a jump whose place depends on a parameter is missing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Integral:
     options : dict
         Of `quad`.
     line
-        Where it stands, for SciPy's warnings.
+        The user's line with the call, for SciPy's warnings.
     """
 
     def __init__(self, f, options: dict, line: UsersLine):

@@ -32,7 +32,7 @@ class System:
         The system of the transposed matrix, if there is one already.
     """
 
-    threshold: float | None = None  # of SciPy's pivoting
+    threshold: float | None = None  # SciPy's ``diag_pivot_thresh``
 
     def __init__(self, rows, cols, shape, order, transposed: System | None = None):
         self.rows, self.cols, self.shape, self.order = rows, cols, shape, order
@@ -53,7 +53,7 @@ class System:
             matrix = csc_array((data, (self.rows, self.cols)), self.shape)
             try:
                 found = splu(matrix, permc_spec=self.order, diag_pivot_thresh=self.threshold)
-            except RuntimeError:  # as spsolve has it
+            except RuntimeError:  # singular: spsolve warns and returns NaN
                 self.line.warn("Matrix is exactly singular", MatrixRankWarning)
                 found = None
             self._factored = np.array(data), found
@@ -86,7 +86,7 @@ class System:
 
 
 class Triangle(System):
-    """Systems with triangular matrices: nothing is exchanged, and a zero on the diagonal raises."""
+    """Systems with triangular matrices: there is no pivoting, and a zero on the diagonal raises."""
 
     threshold = 0.0
 
@@ -164,7 +164,7 @@ def _checked(name: str, matrix, b) -> tuple:
 
 def _spsolve(matrix, b, order):
     data, rows, cols, shape, b = _checked("spsolve", matrix, b)
-    column = b.ndim == 2 and b.shape[1] == 1  # SciPy returns a vector then
+    column = b.ndim == 2 and b.shape[1] == 1  # for such a b SciPy returns a vector
     system = System(rows, cols, shape, order)
     return system.solve(data, np.reshape(b, (-1,)) if column else b)
 

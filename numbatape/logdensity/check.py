@@ -15,13 +15,13 @@ from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model, import_path, load_model
 
 VALUE_RTOL = 1e-10
-STEP = 1e-3  # five-point differences: truncation about STEP**4, rounding eps / STEP
+STEP = 1e-3  # of five-point differences: their truncation error is about STEP**4, their rounding eps / STEP
 
 
 def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     """Run the command; exit code 1 if value or gradient is off."""
     with import_path(options.model):
-        # Before the model runs, which may change the directory that relative paths start from.
+        # Files are read before the model runs, which may change the directory that relative paths start from.
         draws = read_draws(*options.draws) if options.draws else None
         model = load_model(options.model, options.data)
         points, names = _points(options, model, draws)

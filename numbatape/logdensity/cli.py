@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _parser()
         options = parser.parse_args(argv)
         _find_model(parser, options)
-    except SystemExit as stop:  # argparse has said why
+    except SystemExit as stop:  # argparse has printed the reason
         return int(stop.code or 0)
     try:
         # What a model prints must not end up inside the JSON.
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(options: argparse.Namespace, code: int, message: str) -> int:
     if code != InputError.exit_code and getattr(options, "resume", False):
         message += "\nfinished blocks are kept: the same command goes on from there"
-    with contextlib.suppress(InputError):  # the exit code says it, if nothing else can
+    with contextlib.suppress(InputError):  # stderr may be closed: the exit code tells of the failure
         _say(f"numbatape {options.command}: {message}", sys.stderr)
     if options.json:
         with contextlib.suppress(InputError):
@@ -59,11 +59,11 @@ def _fail(options: argparse.Namespace, code: int, message: str) -> int:
 
 
 def _say(text: str, stream: Any) -> None:
-    """Write a line, now; raise an `InputError` where the model, or who reads, has closed the stream."""
+    """Write a line and flush it; raise an `InputError` if the model or the reader has closed the stream."""
     try:
         print(text, file=stream, flush=True)
     except (OSError, ValueError) as error:
-        # Python would try to write the rest when it ends, and exit with another code.
+        # At its end Python would try to write what is buffered, and exit with another code.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise InputError(f"cannot be written to: {getattr(error, 'strerror', None) or error}") from error
@@ -73,7 +73,7 @@ def _say(text: str, stream: Any) -> None:
 def _raising_signals() -> Iterator[None]:
     """Let a request to terminate unwind the stack, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread
+        yield  # only the main thread may set signal handlers
         return
 
     def handler(signum: int, frame: Any) -> None:
@@ -89,7 +89,7 @@ def _raising_signals() -> Iterator[None]:
 
 
 def _find_model(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Take the model from among the files of draws, where it came behind them."""
+    """Find the model among the files of draws, where the user has named it after them."""
     if getattr(options, "model", "") is not None:
         return
     files = options.draws or []

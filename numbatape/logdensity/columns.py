@@ -36,9 +36,9 @@ def thetas_of(model: Model, draws: Draws) -> Matrix:
 
 
 def match_columns(names: Sequence[str], draws: Draws) -> list[int]:
-    """Return the position of each name's column; ``x[1]``, ``x.1`` and ``x[0]`` are spellings of one.
+    """Return the position of each name's column; ``x[1]``, ``x.1`` and ``x[0]`` may be one.
 
-    Arrays are matched as wholes: one whose indices include a 0 counts from 0, any other from 1.
+    Arrays are matched as a whole: one whose indices include a 0 counts from 0, any other from 1.
     """
     if draws.names is None:
         if draws.values.shape[1] != len(names):
@@ -123,7 +123,7 @@ def _shortened(names: Sequence[str], limit: int = 12) -> str:
 class MissingColumnError(InputError, KeyError):
     """A column that `unconstrain` asked for; a KeyError, so that the model may catch it."""
 
-    __str__ = Exception.__str__  # KeyError's would quote the message
+    __str__ = Exception.__str__  # that of KeyError would put the message in quotes
 
 
 class Draw(dict[str, float]):
@@ -143,7 +143,7 @@ class Draw(dict[str, float]):
 
 
 def _unconstrain(model: Model, draws: Draws) -> Matrix:
-    """Call the model's `unconstrain` on each draw; a draw with a NaN may fail, and is NaN then."""
+    """Call the model's `unconstrain` on each draw; where that fails for a draw with a NaN, theta is NaN."""
     names, unconstrain = draws.names, model.unconstrain
     assert unconstrain is not None
     if names is None:
@@ -176,7 +176,7 @@ def _unconstrain(model: Model, draws: Draws) -> Matrix:
 
 
 def _room_for(theta: Matrix, draws: int, model: Model) -> Matrix:
-    """Return a matrix of NaN for as many vectors like `theta`, after checking the first."""
+    """Return a matrix of NaN with a row like `theta` for each draw, after checking `theta`."""
     if theta.ndim != 1:
         raise ModelError(f"{model.path.name}: unconstrain returned shape {theta.shape}, expected a vector")
     if model.names is not None and len(model.names) != theta.size:

@@ -1,4 +1,4 @@
-"""CSV with a header: NumPy reads it; a careful reader takes over to say what is wrong, and where."""
+"""CSV with a header, read by NumPy; where that fails, a slower reader finds what is wrong, and where."""
 
 from __future__ import annotations
 

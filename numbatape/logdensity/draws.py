@@ -42,7 +42,7 @@ class Draws:
 
 
 def read_draws(*files: str) -> Draws:
-    """Read files of draws, of one chain each perhaps, and put them together."""
+    """Read files of draws (one for each chain, say) and put them together."""
     chains = [_read_file(file) for file in files]
     first, *others = chains
     if not others:
@@ -98,7 +98,7 @@ def _read_npy(raw: bytes, file: str) -> tuple[None, Matrix]:
 
 
 def _read_npz(raw: bytes, file: str) -> tuple[tuple[str, ...] | None, Matrix]:
-    """Read a matrix (alone, or called `draws`, with `names` beside it) or one array a parameter."""
+    """Read a matrix (alone, or called `draws`, with `names` beside it) or one array per parameter."""
     with _load(raw, file) as archive:
         try:
             arrays = {name: archive[name] for name in archive.files}

@@ -15,20 +15,20 @@ from numbatape.logdensity.failures import running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 
-SLICE = 512  # draws at most between looks at the stop flag and reports of progress
+SLICE = 512  # at most this many draws between two looks at the stop flag and two reports of progress
 SLICE_SECONDS = 0.1
-# Below this, a call is mostly Python, which one thread runs as fast as several.
+# Seconds a call must take: shorter ones are mostly Python, which one thread runs as fast as several.
 WORTH_A_THREAD = 50e-6
 Block = tuple[int, int]
 
 
 class Worker:
-    """A cache with buffers of its own: one a thread.
+    """A cache with its own buffers; each thread has a worker.
 
     Attributes
     ----------
     alone
-        How many draws were evaluated one by one, by what `nt.batch` raised of them.
+        How many draws were evaluated one by one, by the error that `nt.batch` raised for them.
     """
 
     def __init__(self, model: Model, cache: Any, theta: Matrix) -> None:
@@ -36,7 +36,7 @@ class Worker:
 
         self.label = model.label
         self.cache = cache
-        self.theta = theta.copy()  # binding evaluates there: it must be a point where the model works
+        self.theta = theta.copy()  # binding evaluates the model, so it needs a point at which the model works
         self.gradient = np.empty(theta.size)
         self.run = cache.bind(self.theta, out=(self.gradient, *(None for _ in model.arguments)))
         self.batched = nt.batch(model.logp)
@@ -63,7 +63,7 @@ class Worker:
         return made
 
     def seconds_a_call(self, theta: Matrix) -> float:
-        """Time the second of two calls: the first may load kernels."""
+        """Return the time of the second of two calls, because the first one may load kernels."""
         with running_model(f"{self.label}: first evaluation"), np.errstate(all="ignore"):
             self.theta[:] = theta
             self.run()
@@ -80,7 +80,7 @@ class Worker:
         try:
             with np.errstate(all="ignore"):
                 values, gradients = self.batched(thetas[rows], *self.constants)
-        except Exception as error:  # one draw at a time tells which one it is, if it is the model's
+        except Exception as error:  # if the model raised it, evaluating draws one by one finds the draw
             self._one_by_one(rows, thetas, table)
             why = str(error).partition("\n")[0]
             self.alone[f"{type(error).__name__}: {why}"] += len(rows)
@@ -160,7 +160,7 @@ def evaluate(
     def guarded(worker: Worker) -> None:
         try:
             work(worker)
-        except BaseException as error:  # carried to the main thread, which raises it
+        except BaseException as error:  # handed to the main thread, which raises it
             failures.append(error)
             stop.set()
 
@@ -174,7 +174,7 @@ def evaluate(
         for thread in threads:
             thread.join()
     finally:
-        # Also when a signal interrupts the wait: a thread must not outlive the clean-up.
+        # This is done after a signal, too: no thread may outlive the clean-up.
         stop.set()
         for thread in threads:
             if thread.ident is not None:

@@ -38,7 +38,7 @@ class Terminated(BaseException):
 def running_model(doing: str | Callable[[], str]) -> Iterator[None]:
     """Turn whatever the user's code raises inside the block into a `ModelError`.
 
-    `doing` says what was done; a function is asked when it is needed (in loops).
+    `doing` says what was being done; a function is called for the text only when it is needed (in loops).
     """
     try:
         yield
@@ -54,9 +54,9 @@ def short_traceback(error: BaseException) -> str:
     report = traceback.TracebackException.from_exception(error, compact=True)
     frames = [frame for frame in report.stack if not _is_machinery(frame.filename)]
     if report.stack and frames[-1:] != report.stack[-1:] and not isinstance(error, NumbatapeError):
-        frames.append(report.stack[-1])  # not the model's doing, perhaps: say where it was
+        frames.append(report.stack[-1])  # no frame of the user's: name the innermost one
     if isinstance(error, SyntaxError):
-        frames = []  # its text has the file and line already
+        frames = []  # the text of a SyntaxError has the file and line already
     skipped = len(frames) - FRAMES_SHOWN
     lines = []
     if skipped > 0:

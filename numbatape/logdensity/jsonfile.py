@@ -42,7 +42,7 @@ def _only_member(raw: bytes, name: str) -> bytes:
                 raise InputError(f"{name}: expected one .json file in the archive, found {len(members)}")
             return archive.read(members[0])
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        # the last two: a compression that Python lacks, a password
+        # NotImplementedError: a compression that Python lacks; RuntimeError: a password
         raise InputError(f"{name}: damaged zip archive: {error}") from error
 
 
@@ -55,7 +55,7 @@ def parse_data(raw: bytes, name: str) -> Any:
 
 
 def to_arrays(tree: Any) -> Any:
-    """Return `tree` with its lists of numbers as arrays: integers stay integers, scalars stay Python's."""
+    """Return `tree` with its lists of numbers as arrays: integers stay integers, numbers stay Python's."""
     if isinstance(tree, dict):
         return {key: to_arrays(value) for key, value in tree.items()}
     if not isinstance(tree, list):
@@ -63,7 +63,7 @@ def to_arrays(tree: Any) -> Any:
     if _holds_only_numbers(tree):
         try:
             array = np.array(tree)
-        except (ValueError, OverflowError):  # ragged, or an integer beyond all floats
+        except (ValueError, OverflowError):  # lists of different lengths, or an integer beyond all floats
             array = np.array(None)
         if array.dtype.kind in "bif":
             return array

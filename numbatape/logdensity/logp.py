@@ -33,8 +33,8 @@ ROWS_LISTED = 100
 def logp(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     """Run the command; return the summary as a dictionary and as text, and the exit code."""
     clock = Clock()
-    # The model may change the directory that relative paths start from: whatever is read is read before it
-    # runs, and the output is named from the root.
+    # The model may change the directory that relative paths start from. So all files are read before it
+    # runs, and the output gets an absolute path.
     out = Path(os.path.abspath(options.out))
     check_output(out, [str(model_path(options.model)), *options.draws, options.data or ""])
     with import_path(options.model):
@@ -107,7 +107,7 @@ def _sweep(
     threads
         How many were used.
     alone
-        Why draws were evaluated one by one, and how many.
+        How many draws were evaluated one by one, by the reason.
     """
     finite = finite_rows(thetas)
     todo = [row for start, stop in missing for row in range(start, stop) if finite[row]]
@@ -138,7 +138,7 @@ def _sweep(
 
 
 def _identity(model: Model, draws: Draws, with_grad: bool) -> dict[str, Any]:
-    """Return what two runs must share for their rows to be mixed; it is stored in the output."""
+    """Return what must agree between two runs whose rows are mixed; it is stored in the output."""
     import numbatape as nt
 
     return {
@@ -167,7 +167,7 @@ def _statistics(values: Matrix) -> dict[str, float] | None:
 
 
 def _nonfinite(thetas: Matrix, values: Matrix, grad: Matrix | None) -> dict[str, Any]:
-    """Count the draws where something is not finite, under the first thing that is not."""
+    """Count the draws with something that is not finite, under the first thing that is not."""
     in_draw = ~finite_rows(thetas)
     in_logp = ~np.isfinite(values) & ~in_draw
     in_grad = np.zeros_like(in_draw)
@@ -211,7 +211,7 @@ class Clock:
         self._laps: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
-        """Book the time since the last lap under `name`."""
+        """Add the time since the last lap to the step `name`."""
         now = time.perf_counter()
         self._laps[name] = now - self._last
         self._last = now

@@ -1,4 +1,4 @@
-"""The matrices of draws: one row a draw."""
+"""The matrices of draws: one row per draw."""
 
 from __future__ import annotations
 

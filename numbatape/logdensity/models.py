@@ -34,8 +34,8 @@ class Model:
     unconstrain : callable, or None
         ``unconstrain(draw)`` gives theta; the data is bound to it already.
     sha256, data_sha256 : str
-        Hash of the model's source; of the data file, or of what the data in the model file holds
-        (empty without data).
+        Hash of the model's source; of the data file, or of the contents of the data that the model file
+        makes (empty without data).
     """
 
     path: Path
@@ -52,7 +52,7 @@ def load_model(spec: str, data_file: str | None) -> Model:
     """Run ``MODEL.py[:name]`` as a module and read its log-density and data."""
     path, function_name = _split(spec)
     source = read_bytes(path)
-    # Before the model runs, which may change the directory that relative paths start from.
+    # Data are read before the model runs, which may change the directory that relative paths start from.
     raw = None if data_file is None else read_bytes(Path(data_file))
     module = _execute(path, source)
 
@@ -80,7 +80,7 @@ def load_model(spec: str, data_file: str | None) -> Model:
 
 @contextlib.contextmanager
 def import_path(spec: str) -> Iterator[None]:
-    """Let the model import its neighbours, as ``python MODEL.py`` would."""
+    """Let the model import modules of its folder, as ``python MODEL.py`` would."""
     folder = str(_split(spec)[0].resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -106,7 +106,7 @@ def _execute(path: Path, source: bytes) -> types.ModuleType:
     """Execute exactly the bytes that were hashed: no import cache, no .pyc beside the user's file."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path.resolve())
-    # Under a name of its own: dataclasses and pickles look their module up, and a model called
+    # The module gets a name of its own: dataclasses and pickle look modules up by name, and a model called
     # json.py must not replace the library's.
     name = f"numbatape_model_{path.stem}"
     module.__name__ = name
@@ -143,8 +143,8 @@ def _feed(digest: Any, tree: Any) -> None:
     elif hasattr(tree, "tobytes"):
         digest.update(f"{tree.dtype.str}{tree.shape}".encode() + tree.tobytes())
     else:
-        # An object whose repr holds its address hashes differently each time: a resumed run then
-        # refuses to mix, which is the safe side.
+        # An object whose repr has its address gets another hash in each process; then a resumed run refuses
+        # to mix rows, which is safe.
         digest.update(json.dumps(repr(tree)).encode())
 
 
@@ -158,7 +158,7 @@ def _arguments_for(function: Callable[..., Any], data: Any, label: str, given: b
             raise InputError(f"{label} takes no data, but --data was given")
         return ()
     if data is None and least < 2:
-        return ()  # its own default
+        return ()  # the parameter has a default
     return (data,)
 
 
@@ -166,7 +166,7 @@ def _positional(function: Callable[..., Any]) -> tuple[int, float]:
     """Return how many positional arguments a function needs, and how many it takes."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # builtins and some extension functions tell nothing
+    except ValueError:  # builtins and some extension functions have no signature
         return 2, 2
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     least = sum(p.default is p.empty for p in places)

@@ -1,4 +1,4 @@
-"""Write files whole or not at all: temporary file, fsync, rename."""
+"""Writing files completely or not at all: a temporary file, fsync, rename."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from numbatape.logdensity.failures import InputError
 from numbatape.logdensity.matrix import Matrix
 
 SUFFIXES = (".npz", ".csv")
-CSV_MARK = "# numbatape "  # the identity follows, as JSON
+CSV_MARK = "# numbatape "  # begins the line with the run's identity, which follows as JSON
 ROWS_AT_ONCE = 4096
 
 
@@ -51,12 +51,12 @@ def check_output(path: Path, inputs: list[str]) -> None:
 def atomic_write(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Create or replace `path` with what `write` writes, in one step.
 
-    Until then the bytes are in a file without a name where the system has such files, so that even
-    a kill that nothing can catch leaves nothing behind.
+    Until then the bytes are in a file without a name, where the system has such files, so that even
+    a kill that no handler can catch leaves nothing behind.
     """
     target = _real(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of a killed process that had our number
+    temporary.unlink(missing_ok=True)  # left by a killed process that had the same number
     unnamed = _open_unnamed(target.parent)
     try:
         with unnamed or open(temporary, "xb") as file:
@@ -103,7 +103,13 @@ def read_result(path: Path, identity: dict[str, Any]) -> Matrix | None:
                 return None
             text.readline()
             return np.loadtxt(text, delimiter=",", comments=None, ndmin=2)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or not ours
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+    ):  # missing, or another file
         return None
 
 
@@ -118,7 +124,7 @@ def _csv_lines(
     for start in range(0, len(logp), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         block = logp[rows, None] if grad is None else np.column_stack([logp[rows], grad[rows]])
-        # repr is the shortest text that reads back as the same number
+        # repr gives the shortest text that is read back as the same number.
         yield "".join(",".join(map(repr, row)) + "\n" for row in block.tolist()).encode()
 
 

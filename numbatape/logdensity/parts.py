@@ -1,7 +1,7 @@
-"""Finished row blocks beside the output, so that a killed run can be taken up again.
+"""Finished blocks of rows beside the output, so that a killed run can be resumed.
 
-``OUT.parts/`` holds one file a block and a manifest of JSON lines: first the run's identity, then
-one line a finished block. A line is appended only after its block is safely on disk.
+``OUT.parts/`` holds one file per block and a manifest of JSON lines: first the run's identity, then
+one line per finished block. A line is appended only after its block is safely on disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAMAGED = "damaged manifest; remove the directory to start again"
 
 
 def _is_block(line: Any) -> bool:
-    """Whether a line of a manifest tells of a block."""
+    """Whether a line of a manifest describes a block."""
     if not isinstance(line, dict) or not isinstance(line.get("sha256"), str):
         return False
     start, stop = line.get("start"), line.get("stop")
@@ -52,7 +52,7 @@ class Parts:
         self._lock = threading.Lock()
         try:
             self.folder.mkdir(exist_ok=True)
-            self._manifest: IO[str] = open(  # noqa: SIM115  (held, and locked, for the whole run)
+            self._manifest: IO[str] = open(  # noqa: SIM115  (open and locked during the whole run)
                 self.folder / "manifest.jsonl", "a+", encoding="ascii"
             )
         except OSError as error:
@@ -74,9 +74,9 @@ class Parts:
         self._manifest.seek(0)
         try:
             text = self._manifest.read()
-            whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line off
+            whole = text[: text.rfind("\n") + 1]  # a kill may have interrupted the last line
             found, *blocks = map(json.loads, whole.splitlines() or ["{}"])
-        except (ValueError, RecursionError) as error:  # no ASCII, or no JSON
+        except (ValueError, RecursionError) as error:  # it is not ASCII, or not JSON
             raise InputError(f"{self.folder}: {DAMAGED}") from error
         if not isinstance(found, dict) or not all(map(_is_block, blocks)):
             raise InputError(f"{self.folder}: {DAMAGED}")
@@ -90,7 +90,7 @@ class Parts:
                 "again, or leave --resume out"
             )
         else:
-            self._manifest.truncate(len(whole))  # JSON in ASCII: characters are bytes
+            self._manifest.truncate(len(whole))  # in ASCII each character is one byte
         return blocks
 
     def restore(self, table: Matrix) -> list[tuple[int, int]]:

@@ -8,13 +8,13 @@ import threading
 import time
 from typing import Any, Protocol
 
-DELAY = 0.5  # seconds; short runs show no bar, and do not pay for importing rich
+DELAY = 0.5  # seconds; shorter runs show no bar, and need not import rich
 INTERVAL = 0.1
 WIDTH = 30
 
 
 class Bar(Protocol):
-    """What a bar can do."""
+    """The methods of a bar."""
 
     def show(self, done: int) -> None: ...
     def close(self) -> None: ...
@@ -53,7 +53,7 @@ class Progress:
 
 
 class PlainBar:
-    """One line that is written over."""
+    """A bar of text on one line, which is overwritten."""
 
     def __init__(self, total: int) -> None:
         self.total = total

@@ -18,7 +18,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def unpacked(raw: bytes, file: str) -> tuple[bytes, str]:
-    """Return a file's content and the suffix that tells its kind: of ``draws.csv.gz``, ``.csv``."""
+    """Return a file's content and the suffix that tells its kind: ``.csv`` for ``draws.csv.gz``."""
     path = Path(file)
     if path.suffix.lower() != ".gz":
         return raw, path.suffix.lower()

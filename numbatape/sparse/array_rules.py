@@ -2,7 +2,7 @@
 
 A rule sees one batch axis in front of the core axes: operands are arrays of set numbers, None where
 an operand has no derivative. An op without a rule of its own is dense in a batch element: each result
-cell depends on all operand cells. That is never too little.
+cell depends on all operand cells. This may overestimate a pattern, and never misses an entry.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def along_last(sets: IndexSets, x: np.ndarray) -> np.ndarray:
 
 
 def running(sets: IndexSets, x: np.ndarray) -> np.ndarray:
-    """Return, at each place of the last axis, the union of what stands there and before."""
+    """Return the running unions along the last axis."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     result = np.zeros_like(rows)
     if len(rows) <= ONE_BY_ONE:
@@ -120,7 +120,7 @@ def running(sets: IndexSets, x: np.ndarray) -> np.ndarray:
 
 
 def together(sets: IndexSets, shape, *operands) -> np.ndarray:
-    """Return the unions cell by cell of those operands that there are, broadcast to a shape."""
+    """Return the unions cell by cell of the operands that are not None, broadcast to a shape."""
     present = [np.broadcast_to(x, shape) for x in operands if x is not None]
     return sets.unite_cells(*present) if present else np.zeros(shape, np.int64)
 
@@ -250,7 +250,7 @@ def cholesky(sets, operands, positions, core):
 
 
 def products(sets, x, y):
-    """A bilinear op that nothing else is known of: all of one operand with all of the other."""
+    """A bilinear op without a rule of its own: all cells of one operand with all of the other."""
     return whole(sets, x), whole(sets, y)
 
 

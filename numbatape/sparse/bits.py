@@ -1,15 +1,15 @@
-"""Unions multiplied out: rows of bits, one a set, each kept until its last use.
+"""The members of unions as rows of bits: one row per set, kept until its last use.
 
-Unions were made in batches. In a batch of an array instruction none refers to another, and all are
-done with a few NumPy calls; those of one-cell instructions form chains and come one by one, in the row
-of their predecessor where that is not needed any more.
+`IndexSets` makes unions in batches. In the batch of an array instruction no union refers to another one, so
+a few NumPy calls compute all of them. Unions of one-cell instructions form chains and are computed one by
+one, in the row of their predecessor where that is no longer needed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-ROOM = 1 << 24  # bytes gathered in one go
+ROOM = 1 << 24  # bytes gathered at once
 
 
 def segments(start, length) -> np.ndarray:
@@ -98,7 +98,7 @@ class BitRows:
         return np.array(taken, np.int64)
 
     def _one(self, number: int) -> None:
-        """Do one union, in the row of a part that nothing else needs."""
+        """Compute one union, in the row of a part that nothing else needs, if there is one."""
         start = self.start[number]
         parts = self.cells[start : start + self.length[number]].tolist()
         nested = [part for part in parts if self.union[part]]
@@ -122,7 +122,7 @@ class BitRows:
                     row[member >> 3] |= 1 << (member & 7)
 
     def _batch(self, needed) -> None:
-        """Do unions none of which is a part of another."""
+        """Compute unions none of which is a part of another."""
         slots = self._take_slots(len(needed))
         self.slot[needed] = slots
         self.rows[slots] = 0
@@ -140,7 +140,7 @@ class BitRows:
         np.bitwise_or.at(self.rows.reshape(-1), byte, (1 << (members & 7)).astype(np.uint8))
 
     def _or_rows(self, slots, parts) -> None:
-        """Unite rows with rows: the first part of each, then the second, so that targets differ."""
+        """Unite rows with rows: the first part of each, then the second, so that no call has a target twice."""
         while len(slots):
             _, first = np.unique(slots, return_index=True)
             step = max(1, ROOM // self.rows.shape[1])

@@ -1,8 +1,8 @@
 """Colourings of sparsity patterns: what may share a lane.
 
-Greedy, in up to three orders, of which the best result is taken. Sets of colours are bits of Python
-integers: a row keeps the colours of its columns, so that a colour costs time in proportion to the
-column's entries, and a dense row (an arrow) costs no more than a sparse one.
+Colouring is greedy, in up to three orders; the best result is taken. Sets of colours are bits of Python
+integers: a row keeps the colours of its columns, so that colouring a column takes time in proportion to its
+entries, and a dense row (of an arrow matrix) costs no more than a sparse one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse
 
-EDGES = 1 << 20  # no order by degrees is sought in graphs of more edges
+EDGES = 1 << 20  # graphs with more edges are not ordered by degrees, which would take long
 
 
 def column_colouring(pattern: scipy.sparse.csr_array) -> np.ndarray:
@@ -71,7 +71,7 @@ def star_colouring(pattern: scipy.sparse.csr_array) -> np.ndarray:
         colours = _greedy_stars(near, [v for v in order if used[v]])
         if best is None or colours.max(initial=-1) < best.max(initial=-1):
             best = colours
-        if best.max(initial=-1) < 3:  # stars get two colours in any order, all else needs three
+        if best.max(initial=-1) < 3:  # optimal: stars get two colours, all else needs three
             break
     assert best is not None
     return best
@@ -188,7 +188,7 @@ def smallest_last(near: list[list[int]]) -> list[int]:
         while not buckets[smallest]:
             smallest += 1
         v = buckets[smallest].pop()
-        if degrees[v] != smallest:  # moved on, or taken already
+        if degrees[v] != smallest:  # its degree has changed since, or it is taken
             continue
         degrees[v] = -1
         order.append(v)

@@ -70,7 +70,7 @@ class Compression:
         Parameters
         ----------
         indptr
-            That of a matrix with empty rows besides; its own if None.
+            The ``indptr`` of a larger matrix, with empty rows between these; this one's own if None.
         """
         indptr = self.indptr if indptr is None else indptr
         shape = len(indptr) - 1, self.shape[1]

@@ -15,7 +15,7 @@ from .bits import BitRows, segments
 
 SMALL = 64  # sets of more members are kept as unions, unless they equal one of their parts
 FEW = 32  # up to so many sets are united one by one: 0.3 us each, arrays cost 0.3 ms
-WEIGHT = 1 << 22  # members looked at in one go, and at most in one union
+WEIGHT = 1 << 22  # members handled at once, and at most in one union
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ class IndexSets:
         self._length = np.append(0, np.ones(size, np.int64))
         self._union = np.zeros(size + 1, bool)  # whether _cells has the parts of a union
         self._cells = np.arange(size)
-        self._used, self._filled = size, size + 1  # of _cells, and of the arrays a set
+        self._used, self._filled = size, size + 1  # of _cells, and of arrays with an entry per set
         self._batches: list[tuple[int, int, bool]] = []  # (first, last, independent) of unions
         # One-cell instructions come by the hundred thousand, and work on these alone.
         self._members: dict[int, frozenset | None] = {0: frozenset()}  # None: a union
@@ -221,7 +221,7 @@ class IndexSets:
     # ---- what is in them
 
     def resolve(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the members of sets as ``(indptr, indices)`` of a CSR matrix, one row a set."""
+        """Return the members of sets as ``(indptr, indices)`` of a CSR matrix, one row per set."""
         self._flush()
         known, inverse = np.unique(numbers, return_inverse=True)
         large = {}

@@ -91,7 +91,7 @@ def hessian_pattern(plan: Plan, cells: Cells | None = None, output: int | None =
 
 
 def matrix_of(sets: IndexSets, numbers: np.ndarray) -> scipy.sparse.csr_array:
-    """Return a matrix of bool with one row a set."""
+    """Return a matrix of bool with one row per set."""
     indptr, indices = sets.resolve(numbers)
     data = np.ones(len(indices), bool)
     return scipy.sparse.csr_array((data, indices, indptr), shape=(len(numbers), sets.size))

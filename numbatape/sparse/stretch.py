@@ -1,7 +1,7 @@
 """Patterns of a stretch of a tape that is still being recorded: of a function that a trace differentiates.
 
-The stretch becomes a tape of its own, whose inputs are the marks that it starts from. It is never run: what
-patterns need to know of values (index arrays that are constant) the trace has seen.
+The stretch becomes a tape of its own, whose inputs are the marks that it starts from. It is never run: the
+only values that patterns need, those of constant index arrays, are known to the trace.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from .memory import check_growth, peak_of
 from .point import Point, contents, copied, float_leaves, is_active, unmarked, weighed
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
-COORDINATES = 64  # differences are taken along so many coordinates, and along random directions
+COORDINATES = 64  # at most this many coordinates are compared with differences, and some random directions
 DIRECTIONS = 3
 STEP = 0.02
 
@@ -184,7 +184,7 @@ class _Check:
             ]
             first, second = (value_and_derivative(cache, *pairs)[1] for _ in range(2))
             compare("the second forward derivative", second, ("now", "before"), first, 0.0)
-            v = Point(self.point.at(v)).vector  # rounded as the direction was
+            v = Point(self.point.at(v)).vector  # rounded to the argument's dtype, as the direction was
             terms = np.abs(gradient * v)
             compare(
                 "a directional derivative",
@@ -195,7 +195,7 @@ class _Check:
             )
 
     def _differences(self, what: str, gradient: np.ndarray, at: Callable) -> None:
-        """Compare a gradient with differences of a number."""
+        """Compare a gradient with differences of the number whose gradient it is."""
         x = self.point.vector
         scale = float(np.max(np.abs(gradient), initial=0.0))
         count = min(COORDINATES, x.size)
@@ -277,7 +277,7 @@ class _Check:
 
 
 def _settled(what: str, rows) -> None:
-    """Compare with differences; raise too where the differences do not agree with one another.
+    """Compare with differences; raise also where the differences do not agree with one another.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def _settled(what: str, rows) -> None:
         if not excess <= 1.0:
             found = f"{head}, {wanted!r} by extrapolated differences (whose error is about {error:.1e})"
         elif not (np.isfinite(wanted) and error <= 10.0 * tolerance):
-            excess = 1.0  # less than any that differs
+            excess = 1.0  # less than that of any derivative which differs
             found = (
                 f"{head}, but differences do not settle (about {wanted!r}, error about {error:.1e}): the "
                 "function is not smooth there, not finite nearby, or not a function of its arguments"
@@ -324,7 +324,7 @@ def _check_reference(f: Callable, reference: Callable, point: Point, tolerances,
 
 
 def _check_allocations(f: Callable, point: Point, max_bytes: int) -> None:
-    """Check what a steady call allocates: bound to its buffers, so that results are none of it."""
+    """Check what a steady call allocates; it is bound to buffers, so that results do not count."""
     args = copied(point.args)
     leaves = float_leaves(f(*unmarked(copied(point.args))))
     weights = [np.ones(np.shape(x)) for x in leaves]
@@ -348,7 +348,7 @@ def _check_sharing(f: Callable, point: Point, rng) -> None:
             with np.errstate(all="ignore"):
                 value = f(*unmarked(apart))
             if contents(apart) != before:
-                return  # a function that writes to its arguments may see that they are one
+                return  # a function that writes to its arguments may rightly see that both are one array
             total = weighed(f, [rng.uniform(0.5, 1.5, np.shape(x)) for x in float_leaves(value)])
             results = []
             for these in (given, copied(given)):

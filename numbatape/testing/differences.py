@@ -1,7 +1,8 @@
 """Derivatives by central differences, extrapolated to step zero.
 
-One step size proves nothing: among several some agree by accident with a wrong derivative, or with
-none. The extrapolation uses all of them, and says how far they are from agreeing.
+A single step size proves nothing: some step may agree by accident with a wrong derivative, or none may
+agree with the right one. The extrapolation uses many steps, and estimates its own error from how far they
+differ.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def extrapolated(f: Callable[[float], np.ndarray], step: float) -> tuple[np.ndar
             for k, last in enumerate(previous):
                 factor = RATIO ** (2 * (k + 1))
                 row.append((factor * row[k] - last) / (factor - 1.0))
-                # Of three neighbours in the table, all of other steps, the two differences.
+                # The error estimate of Ridders: how far an entry is from its two neighbours in the table.
                 seen = np.maximum(np.abs(row[k + 1] - row[k]), np.abs(row[k + 1] - last))
                 seen = np.where(np.isnan(seen), np.inf, seen)
                 if best is None or error is None:

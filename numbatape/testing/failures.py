@@ -28,9 +28,9 @@ def compare(what: str, got, names: tuple[str, str], wanted, tolerance, where: st
     names
         Where ``got`` and ``wanted`` come from.
     tolerance
-        Absolute, one or one an entry.
+        Absolute; one number, or one per entry.
     where
-        What the entries' indices are indices of.
+        Name of the array whose indices the message shows.
     """
     got, wanted = np.asarray(got, float), np.asarray(wanted, float)
     if got.shape != wanted.shape:

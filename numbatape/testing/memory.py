@@ -11,13 +11,13 @@ from .failures import DerivativeError
 
 CALLS = 20
 WINDOWS = 6
-GROWTH = 4096  # bytes in CALLS steady calls: what a garbage collector may leave
+GROWTH = 4096  # bytes that CALLS steady calls may keep: a garbage collector may not have run
 
 
 def check_growth(call: Callable) -> None:
     """Raise if steady calls keep memory."""
-    # What is there already need not be searched for garbage a dozen times: seconds, in a process that
-    # has compiled a thousand kernels.
+    # Freezing spares the garbage collector a dozen searches of all existing objects, which take seconds in a
+    # process that has compiled a thousand kernels.
     frozen = gc.get_freeze_count() == 0
     if frozen:
         gc.freeze()
@@ -26,7 +26,7 @@ def check_growth(call: Callable) -> None:
     finally:
         if frozen:
             gc.unfreeze()
-    if frozen and min(grown) > GROWTH:  # garbage that hangs on what was frozen: look again, at everything
+    if frozen and min(grown) > GROWTH:  # frozen objects may refer to garbage: repeat without freezing
         grown = _growth(call)
     if min(grown) > GROWTH:
         raise DerivativeError(f"{CALLS} calls like the ones before kept {min(grown)} bytes more")
@@ -35,7 +35,7 @@ def check_growth(call: Callable) -> None:
 def _growth(call: Callable) -> list[int]:
     """Return the bytes kept in each window of calls, up to the first one that keeps next to none."""
     grown: list[int] = []
-    # A leak grows in every window; caches that fill up and other threads do not.
+    # A leak grows in every window, but caches that fill up, or other threads, do not.
     while len(grown) < WINDOWS and not (grown and grown[-1] <= GROWTH):
         call()
         gc.collect()
@@ -66,4 +66,4 @@ def peak_of(call: Callable) -> int:
         found.append(tracemalloc.get_traced_memory()[1] - before - sys.getsizeof(result))
     if not tracing:
         tracemalloc.stop()
-    return max(0, min(found))  # what other threads allocate is none of the call's
+    return max(0, min(found))  # the smallest, because other threads may allocate, too

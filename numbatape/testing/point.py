@@ -1,4 +1,4 @@
-"""A function at a point, as the checks see it: flat vectors in, a weighed sum out."""
+"""A function at a point, as the checks see it: arguments as one vector, results as one weighted sum."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def float_leaves(tree) -> list:
 
 
 def contents(args) -> list:
-    """Return what tells whether arguments are as they were, bit for bit."""
+    """Return the bytes of arguments, to find out later whether any bit has changed."""
     return [
         np.asarray(leaf).tobytes()
         for arg in unmarked(args)
@@ -97,7 +97,7 @@ class Point:
         return tuple(args)
 
     def flat(self, trees) -> np.ndarray:
-        """Return gradients (one tree an argument, None for constants) as one vector."""
+        """Return gradients (one tree per argument, None for constants) as one vector."""
         parts = [
             np.ravel(np.asarray(leaf, float))
             for (leaves, structure), tree in zip(self._parts, trees, strict=True)

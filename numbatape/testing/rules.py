@@ -67,7 +67,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     check_derivatives(of_floats, *floats, order=order, **options)
 
 
-test_rule.__test__ = False  # type: ignore[attr-defined]  # (no test of whoever imports it)
+test_rule.__test__ = False  # type: ignore[attr-defined]  # (pytest shall not collect it where it is imported)
 
 
 def _alone(rule, args, chosen, rng) -> None:
