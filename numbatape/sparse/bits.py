@@ -140,7 +140,7 @@ class BitRows:
         np.bitwise_or.at(self.rows.reshape(-1), byte, (1 << (members & 7)).astype(np.uint8))
 
     def _or_rows(self, slots, parts) -> None:
-        """Unite rows with rows: the first part of each, then the second, so that no call has a target twice."""
+        """Unite rows with rows: the first part of each, then the second, so that targets are distinct."""
         while len(slots):
             _, first = np.unique(slots, return_index=True)
             step = max(1, ROOM // self.rows.shape[1])
