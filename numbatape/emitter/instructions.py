@@ -14,6 +14,7 @@ from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from . import addresses
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
+UNUSED = [(NONE,) * k for k in range(5)]  # for the operands that an instruction does not have
 COPY, CAST = OPCODE["copy"], OPCODE["cast"]
 
 
@@ -24,12 +25,14 @@ def row(name: str):
 
 def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
     """Return the broadcast of dimensions given as codes; what it relied on becomes guards."""
-    first = shapes[0] if shapes else ()
+    common: tuple[int, ...] = ()
     for dims in shapes:
-        if dims != first:
-            break
+        if dims != common and dims != ():
+            if common != ():
+                break
+            common = dims
     else:
-        return tuple(first)
+        return common  # of one shape, beside numbers
     sizes = tape.sizes
     result: list[int] = []
     for k in range(max(map(len, shapes))):
@@ -67,8 +70,8 @@ def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: 
         level = VARYING
     out = tape.array(broadcast_dims(tape, shapes), family, level)
     stage = PROLOGUE if level == CONSTANT else MAIN
-    operands = (*numbers, NONE, NONE)[:3]
-    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *operands, NONE, line))
+    unused = UNUSED[4 - len(numbers)]
+    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, line))
     return out
 
 
@@ -121,14 +124,14 @@ def array_op(
         level = VARYING
     batch = broadcast_dims(tape, batches)
     letters = dims | letters
-    out = tape.array(batch + tuple(letters[x] for x in groups[0]), family, level)
+    out = tape.array(batch + tuple([letters[x] for x in groups[0]]), family, level)
     aux = NONE
     if op.scratch != "0":
         cells = _scratch_cells(sizes, op, letters)
         aux = tape.array((*batch, cells), family, VARYING if level else CONSTANT)
     stage = PROLOGUE if level == CONSTANT else MAIN
-    operands = (*numbers, NONE, NONE)[:3]
-    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *operands, aux, line))
+    unused = UNUSED[3 - len(numbers)]
+    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, aux, line))
     return out
 
 

@@ -52,7 +52,8 @@ class TapeBuilder:
         self.inputs: list[InputSlot] = []
         self.guards: list[Guard] = []
         self.calls: list = []  # rules by the number that call instructions have as an operand
-        self._layout_index: dict[Layout, int] = {self.layouts[0]: 0}
+        self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
+        self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # what `contiguous_strides` returned
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self._lines: dict[tuple[int, int], int] = {}
@@ -75,7 +76,8 @@ class TapeBuilder:
             return self.scalar(family, level)
         strides, size = self.contiguous_strides(dims)
         self.storages.append((size, family, level))
-        return self.view(len(self.storages) - 1, 0, dims, strides)
+        self.values.append((len(self.storages) - 1, 0, self._layout(tuple(dims), strides)))
+        return len(self.values) - 1
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
@@ -87,12 +89,15 @@ class TapeBuilder:
         """Make a value another address."""
         if storage < len(POOLS):
             self._viewed.add((storage, offset))
-        layout = Layout(tuple(dims), tuple(strides))
-        number = self._layout_index.get(layout)
+        self.values[value] = (storage, offset, self._layout(tuple(dims), tuple(strides)))
+
+    def _layout(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+        """Return the number of a layout."""
+        number = self._layout_index.get((dims, strides))
         if number is None:
-            number = self._layout_index[layout] = len(self.layouts)
-            self.layouts.append(layout)
-        self.values[value] = (storage, offset, number)
+            number = self._layout_index[(dims, strides)] = len(self.layouts)
+            self.layouts.append(Layout(dims, strides))
+        return number
 
     def rehome(self, number: int, storage: int, offset: int) -> bool:
         """Let a scalar live in a storage's cell, which nothing writes; False where it cannot move.
@@ -108,11 +113,15 @@ class TapeBuilder:
 
     def contiguous_strides(self, dims) -> tuple[tuple[int, ...], int]:
         """Return row-major strides and the number of cells, as size codes."""
-        strides, size = [], 1
-        for dim in reversed(dims):
-            strides.append(size)
-            size = self.sizes.mul(size, dim)
-        return tuple(reversed(strides)), size
+        dims = tuple(dims)
+        found = self._row_major.get(dims)
+        if found is None:
+            strides, size = [], 1
+            for dim in reversed(dims):
+                strides.append(size)
+                size = self.sizes.mul(size, dim)
+            found = self._row_major[dims] = tuple(reversed(strides)), size
+        return found
 
     def literal(self, data: np.ndarray, family: int) -> int:
         """Return a constant value holding a copy of ``data``."""

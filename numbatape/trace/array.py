@@ -17,13 +17,14 @@ from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE
 from ..tape.tape import ACTIVE, CONSTANT, F64
 from .complex.array import combine as complex_combine
 from .complex.array import meets
-from .kinds import check_attribute, check_subscriptable, missing
+from .kinds import PYTHON, check_attribute, check_subscriptable, missing
 from .memory import root_of
 from .methods import Methods
 from .reads import Reads
 from .trace import failing, where_in_user_code
 
 float64, ndarray = np.float64, np.ndarray
+OTHER, WEAK, STRONG = 0, 1, 2  # what `_kind` says of an operand
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
 
@@ -80,7 +81,7 @@ def _scalar(trace, value, code, active, level, a, b):
     line = trace.differentiating
     if line is None:
         frame = sys._getframe(2)
-        line = trace._lines.get((id(frame.f_code), frame.f_lineno))
+        line = trace.places.get((id(frame.f_code), frame.f_lasti))
         if line is None:
             line = trace.line()
     stage = MAIN if level else PROLOGUE
@@ -156,6 +157,15 @@ def _operator(name: str, ufunc):
 
 
 def _general(ufunc, left, right):
+    its, other = _kind(left), _kind(right)
+    if its and other and its + other > 2 * WEAK:
+        # NumPy would only ask `__array_ufunc__`, which would look at the operands again: 5 µs.
+        traced = left if type(left) is TracedArray else right
+        try:
+            return ufuncs.dispatch(ufunc, "__call__", (left, right), {})
+        except Exception:
+            traced._trace.failed = True
+            raise
     if sparse_operands.is_sparse(left) or sparse_operands.is_sparse(right):
         return _sparse(ufunc, left, right)
     if not _acceptable(left) or not _acceptable(right) or type(right) is integers.TracedInteger:
@@ -205,6 +215,18 @@ def _sparse(ufunc, left, right):
 
 def _acceptable(arg) -> bool:
     return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
+
+
+def _kind(arg) -> int:
+    """Return `STRONG` for a real array or number of NumPy, `WEAK` for a number of Python, else `OTHER`."""
+    kind = type(arg)
+    if kind is TracedArray:
+        return WEAK if arg._value.__class__ in PYTHON else STRONG
+    if kind is ndarray:
+        return STRONG if arg.dtype.kind in "fiub" else OTHER
+    if kind is float64:
+        return STRONG
+    return WEAK if kind is float or kind is int or kind is bool else OTHER
 
 
 def _is_weak(arg) -> bool:
@@ -369,20 +391,26 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        with failing(self._trace):
+        try:
             if self._trace.integers:
                 inputs, kwargs = integers.operands(ufunc, inputs, method), integers.settled(kwargs)
-            if meets((*inputs, *kwargs.values())):
+            if meets(inputs) or (kwargs and meets(kwargs.values())):
                 return complex_ufuncs.dispatch(ufunc, method, inputs, kwargs)
             return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     def __array_function__(self, function, types, args, kwargs):
-        with failing(self._trace):
+        try:
             if self._trace.integers:
                 args, kwargs = integers.settled(args), integers.settled(kwargs)
-            if meets((*args, *kwargs.values())):
+            if meets(args) or (kwargs and meets(kwargs.values())):
                 return complex_functions.dispatch(function, args, kwargs)
             return functions.dispatch(function, args, kwargs)
+        except Exception:
+            self._trace.failed = True
+            raise
 
     # ---- properties
 

@@ -37,7 +37,7 @@ class Kinds:
 
 def check_attribute(x, name: str) -> None:
     """Raise Python's error where the user's code asks a Python number for what arrays have."""
-    kind = type(x._value)
+    kind = x._value.__class__
     if kind in PYTHON and not is_core_file(sys._getframe(2).f_code.co_filename):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=x)
 

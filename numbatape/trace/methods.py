@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
-from .kinds import Kinds, check_attribute
+from .kinds import PYTHON, Kinds, check_attribute
 from .trace import standing, where_in_user_code
 
 FUNCTIONS = (
@@ -73,13 +73,19 @@ class Methods(Kinds):
 
     @property
     def ndim(self) -> int:
-        check_attribute(self, "ndim")
-        return np.ndim(self._value)
+        value = self._value
+        if value.__class__ in PYTHON:
+            check_attribute(self, "ndim")
+            return 0
+        return value.ndim
 
     @property
     def dtype(self) -> np.dtype:
-        check_attribute(self, "dtype")
-        return np.asarray(self._value).dtype
+        value = self._value
+        if value.__class__ in PYTHON:
+            check_attribute(self, "dtype")
+            return np.asarray(value).dtype
+        return value.dtype
 
     def __array_namespace__(self, *, api_version=None):
         from .scipy_bridge import table  # it needs traced arrays

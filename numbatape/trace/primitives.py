@@ -37,13 +37,16 @@ def trace_of(args) -> Trace:
                     "from an earlier call, or a prepared cache is used inside a traced function"
                 )
     assert trace is not None
-    trace.check_open()
+    if trace.closed:
+        trace.check_open()
     return trace
 
 
 def family_of(value) -> int:
     """Return the family whose cells hold a value; raise for dtypes that numbatape lacks."""
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if dtype is FLOAT64:
+        return F64
     if dtype in NARROW:
         return F32
     if dtype == FLOAT64 or dtype.kind in "biu":
@@ -89,12 +92,14 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     trace = trace_of(args)
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
-    family = family_of(value)
-    half = family == F32 and value.dtype == FLOAT16
-    if half:
-        args = tuple(map(_half_operand, args))
-    elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
-        family = F32  # comparisons of float32 compare float32
+    family, half = F64, False
+    if value.dtype is not FLOAT64:
+        family = family_of(value)
+        half = family == F32 and value.dtype == FLOAT16
+        if half:
+            args = tuple(map(_half_operand, args))
+        elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
+            family = F32  # comparisons of float32 compare float32
     numbers = [operand(trace, arg, family) for arg in args]
     out = instructions.elementwise(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, trace.tape.level_of(out), family)
@@ -121,15 +126,17 @@ def array_instruction(
         op = row(op)
     trace = trace_of(args)
     value = np.asarray(value) if not hasattr(value, "dtype") else value
-    narrow = value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)
-    family = F32 if narrow and value.dtype != FLOAT64 else F64
+    family = F64
+    if value.dtype is not FLOAT64 and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
+        family = F32
     groups = instructions.CORES[op.name]
     core_shape = value.shape[len(value.shape) - len(groups[0]) :]
     sizes = dict(zip(groups[0], core_shape, strict=True)) | (dims or {})
     numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
     out = instructions.array_op(trace.tape, op, family, numbers, trace.line(), sizes, differentiable)
     result = new_traced(trace, value if value.ndim else value[()], out, trace.tape.level_of(out), family)
-    return rounded(result, result._value) if value.dtype == FLOAT16 and op.name not in MOVING else result
+    half = family == F32 and value.dtype == FLOAT16
+    return rounded(result, result._value) if half and op.name not in MOVING else result
 
 
 def _has_dtype(arg, dtypes) -> bool:

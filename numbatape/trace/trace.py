@@ -20,12 +20,11 @@ from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
 from . import ownership
 from .memory import root_of
+from .ownership import is_core_file
 
 OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
-
-
-_core_files: dict[str, bool] = {}
+float64 = np.float64
 
 
 def user_frame():
@@ -34,10 +33,7 @@ def user_frame():
     outside = None
     while frame is not None:
         file = frame.f_code.co_filename  # a code object's own hash reads all of its bytecode
-        core = _core_files.get(file)
-        if core is None:
-            core = _core_files[file] = ownership.is_core_file(file)
-        if not core:
+        if not is_core_file(file):
             if ownership.is_users_file(file, frame.f_globals.get("__name__")):
                 return frame
             outside = outside or frame
@@ -183,7 +179,10 @@ class Trace:
         self.grids: dict[tuple, np.ndarray] = {}  # numbers of cells by shape, one literal each
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
-        self._lines = self.tape._lines
+        # The index of a source line by (id of the code, offset of the instruction): a frame knows that
+        # offset, while the number of its line has to be looked up in a table as long as the function.
+        self.places: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[float, int], int] = {}  # value numbers of literals by number and family
         self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place
         self._indexed = 0
 
@@ -227,8 +226,18 @@ class Trace:
         """Return the index of the user's current source line, or of the one being differentiated."""
         if self.differentiating is not None:
             return self.differentiating
+        frame: Any = sys._getframe(1)
+        while frame is not None and is_core_file(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            index = self.places.get((id(frame.f_code), frame.f_lasti))
+            if index is not None:
+                return index
         frame = user_frame()
-        return self.tape.line(frame.f_code, frame.f_lineno)
+        index = self.tape.line(frame.f_code, frame.f_lineno)
+        # The tape keeps the code alive, and so its id its own.
+        self.places[(id(frame.f_code), frame.f_lasti)] = index
+        return index
 
     def check_open(self) -> None:
         if self.closed:
@@ -241,6 +250,14 @@ class Trace:
 
     def literal(self, data, family: int) -> int:
         """Return the value number of a plain number or array."""
+        kind = data.__class__
+        if (kind is float or kind is int or kind is float64) and data:  # zeros are two, which are equal
+            number = self._numbers.get((data, family))
+            if number is None:
+                number = self._numbers[(data, family)] = self.tape.literal(
+                    self._checked(np.asarray(data)), family
+                )
+            return number
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(
                 f"a {type(data).__name__} meets a traced value at {where_in_user_code()}; use plain arrays"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..ops import ArrayOp, find
+from ..ops import ArrayOp, Elementwise, find
 from . import functions, writes
 from .array import TracedArray
 from .complex.array import TracedComplex
 from .functions.common import adopt, plain
 from .memory import duplicates, root_of
 from .plain import strip, trace_of_plain, wrap
-from .primitives import elementwise, expand, row, stop_gradient, value_of
+from .primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from .trace import where_in_user_code
 
 REDUCTIONS = {
@@ -37,6 +38,10 @@ BOOLEAN = {
     np.invert: np.logical_not,
 }
 BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
+
+SEQUENCES = (list, tuple)
+NO_OPTIONS: dict = {}
+SQUARE = row("square")
 
 # Ufuncs that are compositions of rows, or not elementwise.
 COMPOSED: dict[np.ufunc, object] = {}
@@ -62,18 +67,29 @@ def _name(ufunc) -> str:
 
 def dispatch(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
+    if not kwargs and method == "__call__":
+        op = elementwise_row(ufunc)
+        if op is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
+            return record_row(ufunc, op, inputs)
     if method == "at":
         return writes.at(ufunc, *inputs)
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
-    if any(type(x) is list or type(x) is tuple for x in inputs):
+    if any([type(x) in SEQUENCES for x in inputs]):
         trace = functions.find_trace(*inputs)
         inputs = tuple(functions.lift(trace, x) if functions.find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{_name(ufunc)}.{method}")
     return apart(handler(ufunc, inputs, kwargs), inputs)
+
+
+@functools.lru_cache(maxsize=1_000)
+def elementwise_row(ufunc) -> Elementwise | None:
+    """Return the row whose instruction a plain call of a ufunc becomes, or None."""
+    op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
+    return op if isinstance(op, Elementwise) else None
 
 
 def apart(result, inputs):
@@ -147,7 +163,16 @@ def call(ufunc, inputs, kwargs):
         raise functions.unsupported(_name(ufunc))
     if isinstance(op, ArrayOp):
         return functions.dispatch(getattr(np, ufunc.__name__), inputs, {})
+    return record_row(ufunc, op, inputs, kwargs)
+
+
+def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
+    """Return the result of a ufunc that has a row, in memory of its own."""
     value = ufunc(*map(value_of, inputs), **kwargs)
+    if value.dtype is FLOAT64:
+        if ufunc is np.multiply and inputs[0] is inputs[1]:
+            op, inputs = SQUARE, inputs[:1]  # the adjoint takes one pass instead of two
+        return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
     elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
@@ -156,7 +181,7 @@ def call(ufunc, inputs, kwargs):
             return functions.on_constants(ufunc, inputs, kwargs)
         raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
     if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
-        op, inputs = row("square"), inputs[:1]  # the adjoint takes one pass instead of two
+        op, inputs = SQUARE, inputs[:1]
     return elementwise(op, *inputs, value=value)
 
 
