@@ -4,7 +4,9 @@ import dataclasses
 import functools
 import math
 import random
+import sys
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -586,6 +588,27 @@ def test_global_random_draws_raise(draw):
     finally:
         np.random.set_state(state[0])  # noqa: NPY002
         random.setstate(state[1])
+
+
+@pytest.mark.parametrize("draws", [0, 1, 624])
+def test_draws_from_a_generator_that_the_function_imports(draws, monkeypatch):
+    """``numpy.random`` is imported by whoever first asks for it: its state before is not known."""
+    module, state = np.random, np.random.get_state()  # noqa: NPY002
+    new = np.random.RandomState().get_state()
+    monkeypatch.delitem(sys.modules, "numpy.random")
+
+    def f(x):
+        monkeypatch.setitem(sys.modules, "numpy.random", module)
+        module.set_state(new)
+        if draws:
+            module.bytes(4 * draws)
+        return x * 2.0
+
+    try:
+        with pytest.raises(nt.UnsupportedOperationError, match="random") if draws else nullcontext():
+            assert nt.grad(f)(1.0) == 2.0
+    finally:
+        module.set_state(state)
 
 
 def test_captured_and_given_generators_raise_when_drawn_from():

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,6 +155,8 @@ def turn(name: str, key: str) -> Iterator[None]:
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
+    import tempfile  # only where something is stored: it takes 5 ms
+
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -304,7 +304,8 @@ class TapeBuilder:
         """Return the ops that make arrays: the longest tapes, of loops over scalars, have hardly any."""
         made = code[code["op"] != GUARD]
         layouts = np.array([layout for _, _, layout in self.values] or [0])
-        return {self.names[k] for k in np.unique(made["op"][layouts[made["out"]] != SCALAR_LAYOUT] >> 1)}
+        rows = made["op"][layouts[made["out"]] != SCALAR_LAYOUT] >> 1
+        return {self.names[k] for k in set(rows.tolist())}  # np.unique imports numpy.ma
 
     def _drop_dead(self, outputs):
         """Drop instructions that no output and no guard needs, and that cannot fail.

@@ -14,7 +14,6 @@ import contextlib
 import functools
 import io
 import os
-import random
 import sys
 import threading
 import types
@@ -24,10 +23,10 @@ import numpy as np
 from . import ownership, watching
 from .captured import NUMBERS, Captured
 from .code import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
+from .randomness import generators
 from .trace import Outside
 
 _ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum))
-_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _SEQUENCES = (list, tuple, collections.deque)
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)  # methods of objects that are not the user's
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
@@ -133,7 +132,7 @@ class Environment(Captured):
         if isinstance(value, (set, frozenset)):
             self._sets.append((value, value.copy()))
             return tuple(value)
-        if isinstance(value, _GENERATORS) or module_of(value) == "scipy.stats._qmc":
+        if isinstance(value, generators()) or module_of(value) == "scipy.stats._qmc":
             self._generators.append(value)
             return ()
         if isinstance(value, io.IOBase):
@@ -341,7 +340,7 @@ class Environment(Captured):
         if isinstance(fields, dict):
             # Of distributions and our own objects not what is behind their attributes.
             shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
-            kinds = (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *_GENERATORS)
+            kinds = (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *generators())
             for name, part in list(fields.items()):
                 self._bindings.append((fields, name, part))
                 if not shallow or isinstance(part, kinds):

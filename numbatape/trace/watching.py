@@ -192,9 +192,8 @@ def state_of(generator) -> str:
     """Return what tells whether a random generator has been drawn from."""
     if isinstance(generator, random.Random):
         return str(hash(generator.getstate()))
-    if isinstance(generator, np.random.RandomState):
+    if hasattr(generator, "get_state"):  # np.random.RandomState
         return repr(generator.get_state(legacy=False))
     if hasattr(generator, "num_generated"):  # one of scipy.stats.qmc
         return repr(generator.num_generated)
-    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
-    return repr(bits.state)
+    return repr(getattr(generator, "bit_generator", generator).state)
