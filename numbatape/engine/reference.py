@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DebugError
 from ..ops import OPS, ArrayOp, oracle
-from ..ops.oracles import SHAPED
+from ..ops.oracles import needs_shape
 from ..tape import Tape
 from ..tape.tape import FAMILY_DTYPE
 from . import calls
@@ -76,7 +76,7 @@ class Reference:
                 if op.name == "call":
                     result = calls.expected(self.tape, operands, target.shape)
                 else:
-                    result = oracle(op)(*operands, *([target.shape] if op.name in SHAPED else []))
+                    result = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))
             if isinstance(op, ArrayOp) or op.name == "cast":
                 result = np.asarray(result)
             if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:

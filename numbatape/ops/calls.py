@@ -6,6 +6,7 @@ words, and calls what `numbatape.engine.calls` has put into the frame for this n
 compiled by Numba (`numbatape.jit.rules`), which takes no interpreter lock.
 """
 
+from .dependencies import dense, everything
 from .table import array_op
 
 ENTRIES = 4  # of the table behind CALLS, a call: forward, reverse, reverse where b takes an adjoint, state
@@ -27,6 +28,8 @@ def place(call_q, o, m, a, n, sa0, b, p, sb0, number):
 @array_op("call", "(n),(p),()->(m)", index="c", fallible=True)
 class Call:
     """Result m of arguments n and p; c is the number of the call on its tape."""
+
+    depends, interacts = dense, everything
 
     def forward(w, d, o, a, b, c, n, p, m, sa0, sb0):
         number = int(d[c])

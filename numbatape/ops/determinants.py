@@ -1,10 +1,12 @@
 """Determinants: with sign, in logarithms, and of singular matrices."""
 
 import math
+import warnings
 
 import numpy as np
 
 from ..jit.language import getrf, getrs, lu_sign, trsm
+from .dependencies import dense, everything
 from .linalg import SQUARES, add_matrix, copy_matrix, put_identity, well_conditioned
 from .status import DONE
 from .table import array_op
@@ -17,6 +19,11 @@ DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint takes the rank-rev
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
 class Logabsdet:
     """``log(abs(det(A)))``; ``Abar += zbar A^-T``. Of a singular matrix: -inf and NaN."""
+
+    depends, interacts = dense, everything
+
+    def oracle(a):
+        return np.linalg.slogdet(a)[1]
 
     def forward(v, o, a, n, sa0, sa1, s):
         copy_matrix(v, s, v, a, sa0, sa1, n, n)
@@ -45,6 +52,9 @@ class Logabsdet:
 @array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
 class Detsign:
     """Sign of the determinant; 0 of a singular matrix."""
+
+    def oracle(a):
+        return np.linalg.slogdet(a)[0]
 
     def forward(v, o, a, n, sa0, sa1, s):
         copy_matrix(v, s, v, a, sa0, sa1, n, n)
@@ -148,6 +158,16 @@ def pivots_are_small(v, a, n):
 class NearSingular:
     """1 where `Det` takes the rank-revealing way, 0 elsewhere."""
 
+    def oracle(a):
+        if not a.size:
+            return 0.0
+        import scipy.linalg
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+            pivots = np.abs(np.diag(scipy.linalg.lu_factor(a, check_finite=False)[0]))
+        return float(pivots.min() == 0.0 or not pivots.min() >= DEFICIENT * pivots.max())
+
     def forward(v, o, a, n, sa0, sa1, s):
         copy_matrix(v, s, v, a, sa0, sa1, n, n)
         v[o] = 0.0
@@ -165,6 +185,8 @@ class Det:
     U are well conditioned, so that ``U^-1 adj(D) L^-1`` is accurate at any rank (Stewart 1998, "On
     the adjugate matrix"). Scratch: factor, n*n to work in, pivots, column order, which way.
     """
+
+    depends, interacts = dense, everything
 
     def forward(v, o, a, n, sa0, sa1, s):
         p = s + 2 * n * n

@@ -62,7 +62,7 @@ binary("remainder",    "x % y",                 np.remainder,                dx=
 binary("fmod",         "math.copysign(math.fabs(x) % math.fabs(y), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
 binary("floor_divide", "x // y",                np.floor_divide)
 binary("copysign",     "math.copysign(x, y)",   np.copysign,                 dx="sign(x)*math.copysign(1.0, y)")
-binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)))
+binary("ldexp",        "ldexp(x, y)",           np.ldexp, (REAL, BOOLEAN),   dx="ldexp(1.0, y)", edges=((1e-300, 1100.0), (-1.0, -3.0)), oracle=lambda x, y: np.ldexp(x, np.asarray(y).astype(int)))
 unary ("deg2rad",      "0.017453292519943295*x", (np.deg2rad, np.radians),   dx="0.017453292519943295")
 unary ("rad2deg",      "57.29577951308232*x",   (np.rad2deg, np.degrees),    dx="57.29577951308232")
 

@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 
+from .dependencies import dense
 from .status import DONE, INDEX
 from .table import array_op
 
@@ -314,6 +315,8 @@ class Fft:
 
     With the parts exchanged, before and behind, it is the inverse times n, which is the adjoint.
     """
+
+    depends = dense
 
     def forward(v, d, o, a, b, c, n, t, sa0, sb0, sc0, s):
         if n == 0:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .dependencies import added_rows, dense
 from .status import DONE, INDEX
 from .table import array_op
 
@@ -16,6 +17,13 @@ def entries_and_positions(rng, shapes):
     """Random cells, entries to add to them, and where."""
     cells, places = positions(rng, (shapes[0], shapes[2]))
     return cells, rng.normal(size=shapes[1]), places
+
+
+def add_entries(x, position, shape):
+    """Add up entries (or rows) at their positions in zeros."""
+    result = np.zeros(shape)
+    np.add.at(result, position.astype(int), x)
+    return result
 
 
 @array_op(
@@ -36,6 +44,16 @@ def entries_and_positions(rng, shapes):
 )
 class Take:
     """``x[positions]``, row by row; the transpose adds rows up where positions repeat."""
+
+    def depends(sets, operands, positions, core):
+        x, _ = operands
+        if positions is None:
+            of_column = sets.along_last(x.swapaxes(1, 2))
+            return np.broadcast_to(of_column[:, None, :], (len(x), *core))
+        return np.take_along_axis(x, (positions % max(x.shape[1], 1))[:, :, None], axis=1)
+
+    def oracle(x, position):
+        return x[position.astype(int)]
 
     def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
         for i in range(n):
@@ -81,6 +99,15 @@ class Take:
 class Take1:
     """`take` of single cells, without the inner loop."""
 
+    def depends(sets, operands, positions, core):
+        x, _ = operands
+        if positions is None:
+            return dense(sets, operands, None, core)
+        return np.take_along_axis(x, positions % max(x.shape[1], 1), axis=1)
+
+    def oracle(x, position):
+        return x[position.astype(int)]
+
     def forward(v, d, o, a, b, m, n, sa0, sb0):
         for i in range(n):
             p = d[b + i * sb0]
@@ -109,6 +136,8 @@ class Take1:
 )
 class Scatter:
     """The transpose of `take`: rows added up at their positions in a matrix of zeros."""
+
+    depends, oracle = added_rows, add_entries
 
     def forward(v, d, o, a, b, m, n, k, sa0, sa1, sb0):
         for i in range(m * k):
@@ -142,6 +171,13 @@ class Scatter:
 )
 class Scatter1:
     """The transpose of `take1`."""
+
+    oracle = add_entries
+
+    def depends(sets, operands, positions, core):
+        if positions is None:
+            return dense(sets, operands, None, core)
+        return added_rows(sets, [operands[0][:, :, None]], positions, (*core, 1))
 
     def forward(v, d, o, a, b, m, n, sa0, sb0):
         for i in range(m):
@@ -184,6 +220,20 @@ class AddAt:
 
     Totals that are added up first would round otherwise, and a total of zero would turn -0.0 into 0.0.
     """
+
+    def depends(sets, operands, positions, core):
+        x, entries, _ = operands
+        if entries is None:
+            return x
+        if positions is None:
+            return sets.together(x.shape, x, dense(sets, [entries], None, core))
+        added = added_rows(sets, [entries[:, :, None]], positions, (*core, 1)).reshape(-1, *core)
+        return sets.together(added.shape, x, added)
+
+    def oracle(x, entries, position):
+        result = np.array(x)
+        np.add.at(result, position.astype(int), entries)
+        return result
 
     def forward(v, d, o, a, b, c, m, n, sa0, sb0, sc0):
         for i in range(m):

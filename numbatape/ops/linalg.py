@@ -10,6 +10,7 @@ would do.
 import numpy as np
 
 from ..jit.language import gemm, getrf, getrs, potrf, trsm
+from .dependencies import dense, everything, systems
 from .status import DONE, FACTOR
 from .table import array_op
 
@@ -93,6 +94,14 @@ class Cholesky:
     Within a block, with ``K`` the symmetric matrix whose lower triangle is that of ``L^T Lbar``,
     the adjoint is ``L^-T K L^-1`` below and half of it on the diagonal.
     """
+
+    def depends(sets, operands, positions, core):
+        """Cell (i, j) of the factor: from rows 0 to j of the lower triangle, and row i up to j."""
+        lower = np.tril(operands[0])
+        leading = sets.running(sets.along_last(lower))[:, None, :]
+        return np.tril(sets.together(lower.shape, leading, sets.running(lower)))
+
+    interacts = everything
 
     def forward(v, o, a, n, sa0, sa1):
         for i in range(n):
@@ -181,6 +190,14 @@ class Cholesky:
 class Solve:
     """``X = A^-1 B``; ``T = A^-T Xbar``, ``Bbar += T``, ``Abar -= T X^T`` (Giles 2008, 2.3.1)."""
 
+    def depends(sets, operands, positions, core):
+        x, y = operands
+        matrix = None if x is None else sets.whole(x)[:, None, None]
+        cols = None if y is None else sets.along_last(y.swapaxes(1, 2))[:, None, :]
+        return sets.together((len(x if x is not None else y), *core), matrix, cols)
+
+    interacts = systems
+
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         copy_matrix(v, s, v, a, sa0, sa1, n, n)
         if n > 0 and getrf(v, s, n, s + n * n) != 0:
@@ -214,6 +231,8 @@ class Solve:
 )
 class Inv:
     """``Z = A^-1``; ``Abar -= Z^T Zbar Z^T`` (Giles 2008, section 2.2.3)."""
+
+    depends, interacts = dense, everything
 
     def forward(v, o, a, n, sa0, sa1, s):
         copy_matrix(v, s, v, a, sa0, sa1, n, n)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..jit.language import gemm, lane_dot
+from .dependencies import pairs
 from .status import DONE
 from .table import array_op
 
@@ -117,6 +118,19 @@ def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, 
 @array_op("matmul", "(m,k),(k,n)->(m,n)", np.matmul, bilinear=True, cases=PRODUCTS)
 class Matmul:
     """``Z = A B``; ``Abar += Zbar B^T``, ``Bbar += A^T Zbar`` (Giles 2008, section 2.2.1)."""
+
+    def depends(sets, operands, positions, core):
+        x, y = operands
+        rows = None if x is None else sets.along_last(x)[:, :, None]
+        cols = None if y is None else sets.along_last(y.swapaxes(1, 2))[:, None, :]
+        return sets.together((len(x if x is not None else y), *core), rows, cols)
+
+    def interacts(sets, operands):
+        """Column k of the one with row k of the other."""
+        x, y = operands
+        if x is None or y is None:
+            return []
+        return [pairs(sets.along_last(x.swapaxes(1, 2)), sets.along_last(y))]
 
     def forward(v, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1):
         multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)

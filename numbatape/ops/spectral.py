@@ -8,6 +8,7 @@ difference are left out.
 import numpy as np
 
 from ..jit.language import geqrf, gesdd, orgqr, syevd, trsm
+from .dependencies import dense, everything
 from .linalg import copy_matrix
 from .products import multiply
 from .status import DONE, FACTOR
@@ -64,6 +65,8 @@ class Eigh:
     ``Abar = V (Wbar + F o (V^T Vbar)) V^T``, F the inverse gaps (Giles 2008, section 3.1).
     """
 
+    depends, interacts = dense, everything
+
     def forward(v, o, a, n, sa0, sa1, s):
         for i in range(n):
             for j in range(i + 1):
@@ -111,6 +114,8 @@ class Svd:
     With the inverse gaps F of the squares and ``W = Sbar + (F o (P - P^T)) S + S (F o (Q - Q^T))``,
     ``P = U^T Ubar``, ``Q = V^T Vbar``: ``Abar = (U W + (Ubar - U P)/S) V^T + U ((Vbar - V Q)/S)^T``.
     """
+
+    depends, interacts = dense, everything
 
     def forward(v, o, a, m, n, sa0, sa1, s):
         k = min(m, n)
@@ -172,6 +177,8 @@ class Svd:
 class Qr:
     """``A = Q R`` for m >= n; ``Abar = (Qbar + Q L) R^-T`` (Walter and Lehmann 2010), where L is
     symmetric with the lower triangle of ``R Rbar^T - Qbar^T Q``."""
+
+    depends, interacts = dense, everything
 
     def forward(v, o, a, m, n, sa0, sa1, s):
         copy_matrix(v, o, v, a, sa1, sa0, n, m)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .dependencies import triangle
 from .status import DONE
 from .table import array_op
 
@@ -16,6 +17,12 @@ TRIANGLES = tuple((shape, ()) for shape in ((3, 3), (2, 5), (5, 2), (1, 1), (0, 
 @array_op("fill", "()->(n)", linear=True)
 class Fill:
     """One cell, n times; the only op here whose result may be a view."""
+
+    def depends(sets, operands, positions, core):
+        return np.broadcast_to(operands[0][:, None], (len(operands[0]), *core))
+
+    def oracle(x, shape):
+        return np.broadcast_to(x, shape)
 
     def forward(v, o, a, n, so0):
         x = v[a]
@@ -41,6 +48,12 @@ class Fill:
 )
 class Tril:
     """Zero above the diagonal that b names."""
+
+    def depends(sets, operands, positions, core):
+        return triangle(operands[0], positions, core, 1)
+
+    def oracle(x, k):
+        return np.tril(x, int(k))
 
     def forward(v, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]
@@ -71,6 +84,12 @@ class Tril:
 )
 class Triu:
     """Zero below the diagonal that b names."""
+
+    def depends(sets, operands, positions, core):
+        return triangle(operands[0], positions, core, -1)
+
+    def oracle(x, k):
+        return np.triu(x, int(k))
 
     def forward(v, d, o, a, b, m, n, sa0, sa1):
         diagonal = d[b]

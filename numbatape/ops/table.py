@@ -81,6 +81,8 @@ class Elementwise:
     steps
         Operands whose partial is a number in a case of its formula, in truth or by convention, so that its
         derivative there is zero. A partial that has such a case and is not named here is a mistake.
+    oracle
+        The op by NumPy and SciPy, where the first of ``numpy`` does not take the same operands.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Elementwise:
     opaque: str = ""
     smooth: dict[str, str] = field(default_factory=dict, hash=False)
     steps: str = ""
+    oracle: Callable | None = field(default=None, hash=False)
 
     def differentiable_partial(self, operand: int) -> str | None:
         """Return the formula of a partial from which higher derivatives are made."""
@@ -170,6 +173,11 @@ class ArrayOp:
     extents
         What must hold between the letters, as a condition in them, where the signature does not say how
         long the result is: kernels write that many cells.
+    depends, interacts
+        What sparsity patterns need to know, see `numbatape.ops.dependencies`.
+    oracle
+        The op by NumPy and SciPy, for one batch element, where the first of ``numpy`` is not that. With a
+        parameter ``shape`` it gets the core dimensions of the result.
     """
 
     name: str
@@ -187,6 +195,9 @@ class ArrayOp:
     reach: int = 0
     fallible: bool = False
     extents: str = "True"
+    depends: Callable | None = None
+    interacts: Callable | None = None
+    oracle: Callable | None = None
 
     @cached_property
     def operands(self) -> tuple[tuple[str, ...], ...]:
@@ -254,7 +265,7 @@ def ternary(name, value, numpy, domains, dx=None, dy=None, dw=None, second=None,
 
 
 def array_op(name, signature, numpy=(), **options):
-    """Register the class that follows, with its ``forward`` and ``reverse``, as an `ArrayOp`."""
+    """Register the class that follows as an `ArrayOp`, with the functions in it that `ArrayOp` names."""
 
     def register(block):
         _rows.append(
@@ -264,6 +275,9 @@ def array_op(name, signature, numpy=(), **options):
                 _functions(numpy),
                 block.forward,
                 getattr(block, "reverse", None),
+                depends=getattr(block, "depends", None),
+                interacts=getattr(block, "interacts", None),
+                oracle=getattr(block, "oracle", None),
                 across=(block.forward_across, block.reverse_across) if "reach" in options else None,
                 **options,
             )

@@ -1,6 +1,9 @@
 """Triangular systems, solved and differentiated: four ops that read one triangle each."""
 
+import numpy as np
+
 from ..jit.language import gemm, lane_dot, trsm
+from .dependencies import lower_solution, systems, upper_solution
 from .linalg import SYSTEMS, add_matrix, copy_matrix, well_conditioned
 from .status import DONE, FACTOR
 from .table import array_op
@@ -95,6 +98,19 @@ def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_
                     g[row + j * sa1] -= v[s + i * n + j]
 
 
+def by_scipy(lower: bool, unit: bool):
+    """Return a function that solves triangular systems by SciPy."""
+
+    def solve(a, b):
+        import scipy.linalg
+
+        if not (a.size and b.size):
+            return np.zeros(b.shape)
+        return scipy.linalg.solve_triangular(a, b, lower=lower, unit_diagonal=unit)
+
+    return solve
+
+
 def triangle_op(name):
     return array_op(
         name,
@@ -110,6 +126,9 @@ def triangle_op(name):
 class SolveLower:
     """``X = A^-1 B`` of A's lower triangle, which alone is read and gets an adjoint."""
 
+    depends, interacts = lower_solution, systems
+    oracle = by_scipy(lower=True, unit=False)
+
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 0)
 
@@ -120,6 +139,9 @@ class SolveLower:
 @triangle_op("solve_upper")
 class SolveUpper:
     """``X = A^-1 B`` of A's upper triangle."""
+
+    depends, interacts = upper_solution, systems
+    oracle = by_scipy(lower=False, unit=False)
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 0)
@@ -132,6 +154,9 @@ class SolveUpper:
 class SolveLowerUnit:
     """`solve_lower` with A's diagonal taken as ones."""
 
+    depends, interacts = lower_solution, systems
+    oracle = by_scipy(lower=True, unit=True)
+
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 1)
 
@@ -142,6 +167,9 @@ class SolveLowerUnit:
 @triangle_op("solve_upper_unit")
 class SolveUpperUnit:
     """`solve_upper` with A's diagonal taken as ones."""
+
+    depends, interacts = upper_solution, systems
+    oracle = by_scipy(lower=False, unit=True)
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 1)

@@ -9,11 +9,14 @@ that the outputs need.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .bits import BitRows, segments
 
 SMALL = 64  # sets of more members are kept as unions, unless they equal one of their parts
+ONE_BY_ONE = 16  # batches up to this size take a running union cell by cell
 FEW = 32  # up to so many sets are united one by one: 0.3 us each, arrays cost 0.3 ms
 WEIGHT = 1 << 22  # members handled at once, and at most in one union
 
@@ -182,6 +185,38 @@ class IndexSets:
             return first
         columns = np.stack([array.reshape(-1) for array in operands], axis=1)
         return self.unite_rows(columns).reshape(first.shape)
+
+    # ---- along axes: what array ops say about their operands (`numbatape.ops.dependencies`)
+
+    def whole(self, *operands) -> np.ndarray:
+        """Return one set a batch element: of all cells of all operands that there are."""
+        present = [x.reshape(len(x), -1) for x in operands if x is not None]
+        return self.unite_rows(np.concatenate(present, axis=1))
+
+    def along_last(self, x: np.ndarray) -> np.ndarray:
+        """Return the unions along the last axis."""
+        return self.unite_rows(x.reshape(math.prod(x.shape[:-1]), x.shape[-1])).reshape(x.shape[:-1])
+
+    def running(self, x: np.ndarray) -> np.ndarray:
+        """Return, at each place of the last axis, the union of what stands there and before."""
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        result = np.zeros_like(rows)
+        if len(rows) <= ONE_BY_ONE:
+            for row, line in enumerate(rows.tolist()):
+                so_far = 0
+                for k, number in enumerate(line):
+                    line[k] = so_far = self.pair(so_far, number)
+                result[row] = line
+        else:
+            totals = np.zeros(len(rows), np.int64)
+            for k in range(rows.shape[1]):
+                result[:, k] = totals = self.unite_cells(totals, rows[:, k])
+        return result.reshape(x.shape)
+
+    def together(self, shape, *operands) -> np.ndarray:
+        """Return the unions cell by cell of those operands that there are, broadcast to a shape."""
+        present = [np.broadcast_to(x, shape) for x in operands if x is not None]
+        return self.unite_cells(*present) if present else np.zeros(shape, np.int64)
 
     def _make(self, sizes, parts) -> np.ndarray:
         """Return the numbers of unions of two or more distinct sets, ``sizes`` parts each."""
