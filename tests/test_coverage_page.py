@@ -26,10 +26,10 @@ import scipy.stats
 
 import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
 from numbatape.ops import Elementwise, find
+from numbatape.trace.contents import load_all
 from numbatape.trace.functions.distributions import LAWS
-from numbatape.trace.functions.registry import HANDLED, WRITERS
+from numbatape.trace.functions.registry import MAKERS, REAL, WRITERS
 from numbatape.trace.functions.special import UFUNCS
-from numbatape.trace.functions.stand_ins import PENDING, load_all
 from numbatape.trace.matrix import refusals
 from numbatape.trace.ufuncs import COMPOSED
 
@@ -108,7 +108,7 @@ def functions(module):
         if name.startswith("_") or value is None or inspect.ismodule(value) or inspect.isclass(value):
             continue
         if module is scipy.stats:
-            statistic = name in PENDING["scipy.stats"]
+            statistic = name in MAKERS["scipy.stats"]
             if statistic or hasattr(value, "logpdf") or hasattr(value, "logpmf"):
                 yield name, value
         elif callable(value):
@@ -117,7 +117,7 @@ def functions(module):
 
 def status(module: str, name: str, function) -> str:
     try:
-        handled = HANDLED.get(function) or WRITERS.get(function)
+        handled = REAL.find(function) or WRITERS.find(function)
     except TypeError:
         handled = None
     op = find(function) if isinstance(function, np.ufunc) else None
@@ -126,11 +126,11 @@ def status(module: str, name: str, function) -> str:
     refused = module == "scipy.linalg" and name in refusals.INSTEAD
     if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING
-    if function in WRITERS:
+    if WRITERS.find(function) is not None:
         return COMPOSED_OF
     if module == "scipy.special" and (name in UFUNCS or f"eval_{name}" in UFUNCS or name == "assoc_laguerre"):
         return COMPOSED_OF
-    if handled is not None or op is not None or function in COMPOSED or name in PENDING.get(module, {}):
+    if handled is not None or op is not None or function in COMPOSED or name in MAKERS.get(module, {}):
         return FLAT if name in FLAT_NAMES else COMPOSED_OF
     if name in NOTHING_NAMES or re.search("^roots_|_roots$|_zeros$", name):
         return NOTHING

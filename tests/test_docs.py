@@ -22,9 +22,9 @@ import scipy.special
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
 from numbatape.ops import OPS, Elementwise, resolve
-from numbatape.trace.functions.registry import HANDLED, WRITERS, full_name
+from numbatape.trace.contents import load_all
+from numbatape.trace.functions.registry import MAKERS, REAL, WRITERS, full_name
 from numbatape.trace.functions.special import UFUNCS
-from numbatape.trace.functions.stand_ins import PENDING, load_all
 
 load_all()
 
@@ -65,14 +65,14 @@ def supported() -> str:
     """Return the functions that have a rule, one list a kind, from the op table and the tracer's."""
     rows = [(resolve(f), op) for op in OPS if isinstance(op, Elementwise) for f in op.numpy]
     names = {f: name for f, _ in rows if (name := public_name(f))}
-    handled = [f for f, rule in HANDLED.items() if f not in names]
+    handled = [f for f, rule in REAL.registered.items() if f not in names]
     kinds = {
         "Elementwise, with a derivative": [names[f] for f, op in rows if op.differentiable and f in names],
         "Elementwise, without": [names[f] for f, op in rows if not op.differentiable and f in names],
         "NumPy's other functions": [full_name(f) for f in handled if f.__name__ != "trapz"],
         "SciPy's ufuncs by composition": [f"scipy.special.{name}" for name in UFUNCS],
-        "In place": [full_name(f) for f in WRITERS],
-        "Through stand-ins": [f"{module}.{name}" for module, entries in PENDING.items() for name in entries],
+        "In place": [full_name(f) for f in WRITERS.registered],
+        "Through stand-ins": [f"{module}.{name}" for module, entries in MAKERS.items() for name in entries],
     }
     seen: set[str] = set()
     text = ""

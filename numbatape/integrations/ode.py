@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..trace.functions.common import find_trace, lift
-from ..trace.functions.stand_ins import PENDING
+from ..trace.functions.registry import MAKERS
 from ..trace.primitives import stop_gradient
 from ..trace.trace import failing, where_in_user_code
 from ..trace.users_line import UsersLine
@@ -140,4 +140,4 @@ def solve_ivp(original, fun, t_span, y0, method="RK45", t_eval=None, dense_outpu
 
 
 for _name, _function in (("odeint", odeint), ("solve_ivp", solve_ivp)):
-    PENDING.setdefault("scipy.integrate", {})[_name] = guarded(_function)
+    MAKERS.setdefault("scipy.integrate", {})[_name] = guarded(_function)

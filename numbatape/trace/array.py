@@ -15,12 +15,14 @@ import numpy as np
 from ..ops import OPCODE
 from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE
 from ..tape.tape import ACTIVE, CONSTANT, F64
+from . import operations
 from .complex.array import combine as complex_combine
 from .complex.array import meets
 from .kinds import PYTHON, check_attribute, check_subscriptable, missing
 from .memory import root_of
 from .methods import Methods
 from .reads import Reads
+from .sparse_kinds import is_sparse
 from .trace import failing, where_in_user_code
 
 float64, ndarray = np.float64, np.ndarray
@@ -162,13 +164,13 @@ def _general(ufunc, left, right):
         # NumPy would only ask `__array_ufunc__`, which would look at the operands again: 5 µs.
         traced = left if type(left) is TracedArray else right
         try:
-            return ufuncs.dispatch(ufunc, "__call__", (left, right), {})
+            return operations.call_ufunc(ufunc, "__call__", (left, right), {})
         except Exception:
             traced._trace.failed = True
             raise
-    if sparse_operands.is_sparse(left) or sparse_operands.is_sparse(right):
+    if is_sparse(left) or is_sparse(right):
         return _sparse(ufunc, left, right)
-    if not _acceptable(left) or not _acceptable(right) or type(right) is integers.TracedInteger:
+    if not _acceptable(left) or not _acceptable(right) or type(right) is operations.TracedInteger:
         return NotImplemented
     if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
         _require_divisor(ufunc, left, right)
@@ -196,10 +198,8 @@ def _require_divisor(ufunc, left, right) -> None:
 def _power(left, right):
     trace = (left if isinstance(left, TracedArray) else right)._trace  # of a plain array too
     if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
-        from .functions import math_bits
-
         with failing(trace):
-            result = math_bits.power(left, right)
+            result = operations.power_of_scalars(left, right)
         if result is not None:
             if _is_weak(left) and _is_weak(right):
                 result._value = float(result._value)
@@ -210,7 +210,7 @@ def _power(left, right):
 def _sparse(ufunc, left, right):
     traced = left if type(left) is TracedArray else right
     with failing(traced._trace):
-        return sparse_operands.operate(ufunc, left, right)
+        return operations.operate_on_sparse(ufunc, left, right)
 
 
 def _acceptable(arg) -> bool:
@@ -236,7 +236,7 @@ def _is_weak(arg) -> bool:
 
 def _comparison(ufunc):
     def compare(self, other):
-        if not _acceptable(other) or type(other) is integers.TracedInteger:
+        if not _acceptable(other) or type(other) is operations.TracedInteger:
             return NotImplemented
         result = ufunc(self, other)
         if self._value.__class__ is not float64 and _is_weak(self) and _is_weak(other):
@@ -356,8 +356,8 @@ class TracedArray(Methods, Reads):
     def __getitem__(self, key):
         try:  # as `failing` does; x[k] in a loop has no 0.2 us to spare
             if type(key) is int and self._value.ndim == 1:
-                return indexing.item(self, key)
-            return indexing.getitem(self, key)
+                return operations.item(self, key)
+            return operations.getitem(self, key)
         except Exception:
             self._trace.failed = True
             check_subscriptable(self)
@@ -365,9 +365,9 @@ class TracedArray(Methods, Reads):
 
     def __setitem__(self, key, value):
         with failing(self._trace):
-            if type(key) is int and boxes.put_entry(self, key, value):
+            if type(key) is int and operations.put_entry(self, key, value):
                 return
-            writes.assign(self, key, value)
+            operations.assign(self, key, value)
 
     # As NumPy writes it: the program may read it.
     def __repr__(self):
@@ -393,10 +393,10 @@ class TracedArray(Methods, Reads):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         try:
             if self._trace.integers:
-                inputs, kwargs = integers.operands(ufunc, inputs, method), integers.settled(kwargs)
+                inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
-                return complex_ufuncs.dispatch(ufunc, method, inputs, kwargs)
-            return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+                return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
+            return operations.call_ufunc(ufunc, method, inputs, kwargs)
         except Exception:
             self._trace.failed = True
             raise
@@ -404,10 +404,10 @@ class TracedArray(Methods, Reads):
     def __array_function__(self, function, types, args, kwargs):
         try:
             if self._trace.integers:
-                args, kwargs = integers.settled(args), integers.settled(kwargs)
+                args, kwargs = operations.settled(args), operations.settled(kwargs)
             if meets(args) or (kwargs and meets(kwargs.values())):
-                return complex_functions.dispatch(function, args, kwargs)
-            return functions.dispatch(function, args, kwargs)
+                return operations.call_complex_function(function, args, kwargs)
+            return operations.call_function(function, args, kwargs)
         except Exception:
             self._trace.failed = True
             raise
@@ -420,7 +420,7 @@ class TracedArray(Methods, Reads):
         if not isinstance(self._value, ndarray):
             check_attribute(self, "shape")
             return ()
-        if boxes.box_of(self) is not None:
+        if operations.box_of(self) is not None:
             return self._value.shape
         layout = self._trace.tape.layouts[self._trace.tape.values[self._id][2]]
         sizes = self._trace.tape.sizes
@@ -437,8 +437,8 @@ class TracedArray(Methods, Reads):
         """The array that owns the memory, or None."""
         if self._value.base is None:
             return None
-        known = boxes.array_of(self, self._value.base)
-        return boxes.seen(self, lambda value: value.base) if known is None else known
+        known = operations.array_of(self, self._value.base)
+        return operations.seen(self, lambda value: value.base) if known is None else known
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -456,7 +456,7 @@ class TracedArray(Methods, Reads):
     @property
     def T(self):
         check_attribute(self, "T")
-        return primitives.transpose(self)
+        return operations.transpose(self)
 
     @property
     def mT(self):
@@ -485,7 +485,7 @@ class TracedArray(Methods, Reads):
 
     def __getattr__(self, name):
         if name in ("_id", "_level"):
-            boxes.settle(self)
+            operations.settle(self)
             return object.__getattribute__(self, name)
         if name == "is_integer" and not isinstance(self._value, np.ndarray):  # a method of numbers alone
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
@@ -499,9 +499,3 @@ for _name, _ufunc in {
     **{"lshift": np.left_shift, "rshift": np.right_shift},
 }.items():
     setattr(TracedArray, f"__i{_name}__", _in_place(_ufunc))
-
-from . import boxes, functions, indexing, integers, primitives, sparse_operands, ufuncs, writes  # noqa: E402  (they need TracedArray)
-from . import matrix as _matrix  # noqa: E402, F401  (it registers itself)
-from .complex import functions as complex_functions  # noqa: E402
-from .complex import pairs as _pairs  # noqa: E402, F401  (complex leaves of pytrees)
-from .complex import ufuncs as complex_ufuncs  # noqa: E402

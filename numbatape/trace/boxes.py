@@ -15,8 +15,9 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
+from . import operations
 from .array import TracedArray, new_traced, revalue
-from .complex.array import TracedComplex, arrays
+from .complex.array import TracedComplex
 from .memory import part, root_of, rooted
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 from .trace import where_in_user_code
@@ -137,7 +138,7 @@ def aliases(x) -> list[TracedArray]:
     whole = [array for array in found if type(array) is TracedComplex]
     if whole:
         for z in whole:
-            arrays.complete(z)
+            operations.complete(z)
         found = sharers(x)
     assert any(array is x for array in found)
     return [array for array in found if type(array) is not TracedComplex]
@@ -181,7 +182,7 @@ def seen(x, view):
             raise UnsupportedOperationError(
                 f"a view of a complex traced array at {where_in_user_code()} begins between two numbers"
             )
-        arrays.complete(x)
+        operations.complete(x)
         box = open_box(x._re)
     else:
         box = open_box(x)
@@ -195,7 +196,7 @@ def seen(x, view):
             f"a view of a traced array at {where_in_user_code()} reaches beyond the memory of the array"
         )
     if type(x) is TracedComplex:
-        return arrays.in_box(x._trace, value)
+        return operations.in_box(x._trace, value)
     return lazy(x._trace, value, x._family)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from . import writes
 from .functions.common import find_trace, plain
 from .plain import Iterator, is_plain, strip, unflattened, wrap
-from .scatters import fixed
+from .positions import fixed
 from .trace import failing
 
 

@@ -17,12 +17,14 @@ import types
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
+from .functions.registry import REAL
+from .functions.stand_ins import STAND_INS
 from .ownership import PACKAGE, is_core_file, is_users_file
 from .references import MARK
+from .scipy_bridge import table
+from .solvers import RULES, SOLVERS, implicit, public_name, solver_above
 from .trace import user_frame, where_in_user_code
 
-RULES = "docs/rules.md"
-SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
 CONVERSIONS = (float, int, complex, bool, hash)
 
 
@@ -85,24 +87,6 @@ def _cause(x, what: str, hint: str) -> str:
     return f"{what} at {place} would drop the derivative of a traced value; {hint}"
 
 
-def solver_above() -> str:
-    """Return the name of the solver of SciPy's that is running, or nothing: functions that iterate."""
-    frame, found = sys._getframe(1), ""
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(SOLVERS) and frame.f_code.co_name != "<lambda>":
-            found = _public(frame)
-        frame = frame.f_back
-    return found
-
-
-def implicit(solver: str) -> str:
-    """Return how to differentiate what a solver finds."""
-    return (
-        f"differentiate what {solver.rpartition('.')[2]} finds as a whole, by the equation that it solves: "
-        f"implicit differentiation, a rule of six lines ({RULES}, 'Implicit functions')"
-    )
-
-
 def explained(trace, error):
     """Return the error for a trace that an exception ended: the leak behind it, if there was one.
 
@@ -115,7 +99,7 @@ def explained(trace, error):
     step, solver = error.__traceback__, ""
     while step is not None and not solver:
         if step.tb_frame.f_globals.get("__name__", "").startswith(SOLVERS):
-            solver = _public(step.tb_frame)
+            solver = public_name(step.tb_frame)
         step = step.tb_next
     if solver and isinstance(error, UnsupportedOperationError) and "Implicit functions" not in str(error):
         error.add_note(f"this is inside of {solver}; {implicit(solver)}")
@@ -127,16 +111,9 @@ def _library_below(user) -> str:
     frame, found = sys._getframe(1), ""
     while frame is not None and frame is not user:
         if not frame.f_code.co_filename.startswith(PACKAGE):
-            found = _public(frame)
+            found = public_name(frame)
         frame = frame.f_back
     return found
-
-
-def _public(frame) -> str:
-    """Return the name of a frame's function as users write it, without private modules."""
-    parts = frame.f_globals.get("__name__", "").split(".")
-    public = ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts))
-    return f"{public}.{frame.f_code.co_qualname}"
 
 
 def _call_at(frame) -> tuple[str, object]:
@@ -174,8 +151,6 @@ def _value_of(node, frame):
 
 
 def _has_stand_in(function) -> bool:
-    from .scipy_bridge import table  # it needs traced arrays
-
     return function is not None and table(writes=True).stand_in(function) is not None
 
 
@@ -192,7 +167,7 @@ def _way_to(frame) -> str:
     if caller is None:
         return ""
     if not is_users_file(caller.f_code.co_filename, caller.f_globals.get("__name__")):
-        return f" through {_public(caller)}"
+        return f" through {public_name(caller)}"
     text, _ = _call_at(caller)
     place = f"{caller.f_code.co_filename}:{caller.f_lineno} in {caller.f_code.co_qualname}"
     return f" through {text or 'what'} at {place}"
@@ -200,10 +175,7 @@ def _way_to(frame) -> str:
 
 def _close_to(name: str) -> str:
     """Return the supported functions whose names are like another one's."""
-    from .functions.registry import HANDLED, full_name  # they need traced arrays
-    from .functions.stand_ins import PENDING
-
-    known = {f"{module}.{each}" for module, names in PENDING.items() for each in names}
-    known |= {full_name(function).replace("np.", "numpy.", 1) for function in HANDLED}
+    known = {f"{module}.{each}" for module, names in STAND_INS.items() for each in names}
+    known |= {f"numpy.{each}" for each in REAL.files}
     near = [each for each in difflib.get_close_matches(name, sorted(known), 3, 0.75) if each != name]
     return f"; supported and close: {', '.join(near)}" if near else ""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
+from . import operations
 from .kinds import PYTHON, Kinds, check_attribute
 from .trace import standing, where_in_user_code
 
@@ -88,11 +89,9 @@ class Methods(Kinds):
         return value.dtype
 
     def __array_namespace__(self, *, api_version=None):
-        from .scipy_bridge import table  # it needs traced arrays
-
         self._value.__array_namespace__(api_version=api_version)  # NumPy's own errors
         found = standing(np)
-        return table(writes=True).modules[id(np)][1] if found is np else found
+        return operations.module_in_traces(np) if found is np else found
 
     @property
     def itemsize(self) -> int:
@@ -132,9 +131,7 @@ class Methods(Kinds):
 
     @property
     def flat(self):
-        from .flat import Flat  # it needs all that arrays do
-
-        return Flat(self)
+        return operations.Flat(self)
 
     @flat.setter
     def flat(self, value):

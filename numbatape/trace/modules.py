@@ -6,15 +6,31 @@ import functools
 import types
 
 
-def copy_module(module: types.ModuleType, replaced: dict) -> types.ModuleType:
+def copy_module(module: types.ModuleType, replaced: dict, late: dict) -> types.ModuleType:
     """Return a module with the same attributes but for the replaced ones.
 
     A real module, so that looking up an attribute costs what it always does.
+
+    Parameters
+    ----------
+    replaced
+        Attributes in the place of the module's own.
+    late
+        What makes others, when they are first asked for.
     """
     proxy = types.ModuleType(module.__name__, module.__doc__)
-    proxy.__dict__.update(vars(module))
-    proxy.__dict__.update(replaced)
-    proxy.__dict__["__getattr__"] = functools.partial(getattr, module)  # what is loaded later
+    scope = proxy.__dict__
+    scope.update({name: value for name, value in vars(module).items() if name not in late})
+    scope.update(replaced)
+
+    def missing(name):
+        if name not in late:
+            return getattr(module, name)  # what was loaded later
+        made = scope[name] = late[name]()
+        return made
+
+    scope["__getattr__"] = missing
+    scope["__dir__"] = functools.partial(dir, module)
     return proxy
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..tape.tape import CONSTANT, family_of_dtype
-from . import array, boxes
+from . import boxes, operations
 from .array import TracedArray, new_traced, note
-from .complex.array import TracedComplex, arrays
+from .complex.array import TracedComplex
 from .kinds import missing
 from .memory import lend, root_of, rooted
+from .positions import fixed
 from .trace import CURRENT, failing
 
 _CLASS = object.__dict__["__class__"]
@@ -110,7 +111,7 @@ class Plain:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
-            return array.ufuncs.dispatch_plain(ufunc, method, inputs, kwargs)
+            return operations.call_plain_ufunc(ufunc, method, inputs, kwargs)
 
     @property
     def shape(self):
@@ -161,11 +162,9 @@ class PlainComplex(Plain, TracedComplex):
     _level = CONSTANT
 
     def _as_traced(self):
-        return arrays.constant(self._trace, self._value.copy())
+        return operations.constant(self._trace, self._value.copy())
 
     def _at(self, key, keys):
-        from .scatters import fixed  # it needs plain arrays
-
         numbers = tuple([k._value if type(k) is TracedArray else k for k in keys])
         if np.may_share_memory(self._value[numbers], self._value):  # a row, which may be written to
             return wrap(self._trace, self._value[tuple(map(fixed, keys))])

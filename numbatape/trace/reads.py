@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
+from . import operations
 from .trace import LOGS, asked_by, failing, is_stored, unreachable
 
 
@@ -74,14 +75,10 @@ class Reads:
         raise self._leak("complex(x)", "build arrays with np.stack or np.array; x + 0j is complex")
 
     def _leak(self, what: str, hint: str) -> LeakError:
-        from .leaks import leak  # it needs the tables of stand-ins
-
-        return leak(self, what, hint)
+        return operations.leak(self, what, hint)
 
     def __array__(self, dtype=None, copy=None):
-        from .sparse_operands import answer_to_sparse_product  # it needs TracedArray
-
-        answer = answer_to_sparse_product(sys._getframe(1), self._value)
+        answer = operations.answer_to_sparse_product(sys._getframe(1), self._value)
         if answer is not None:
             return answer
         if self._level == CONSTANT:

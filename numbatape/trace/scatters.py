@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from .array import TracedArray
-from .boxes import CONSTANT
 from .functions.common import find_trace, lift, merge, unmerge
 from .indexing import mask_positions
 from .memory import has_twice, offsets
+from .positions import fixed
 from .primitives import array_instruction, broadcast_to, contiguous, dims_of, elementwise, reshape, value_of
+from .writes import assign, converted, overlap, setitem
 
 
 def write_at(x: TracedArray, keys: tuple, item) -> None:
     """Do ``x[keys] = item`` where a mask or positions are traced."""
-    from .writes import converted, overlap, setitem
-
     trace = x._trace
     item = lift(trace, converted(trace, item, x))
     x._value.copy()[tuple(map(value_of, keys))] = item._value  # NumPy's errors
@@ -79,8 +78,6 @@ def _totals(x, entries, places):
 
 def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     """Do ``np.add.at`` or ``np.subtract.at``."""
-    from .writes import converted, setitem
-
     trace = x._trace
     operand = converted(trace, operand, x)
     if ufunc is np.subtract:
@@ -126,8 +123,6 @@ def _flat(trace, operand, shape):
 
 def one_by_one(ufunc, x, indices, operands) -> None:
     """Do ``ufunc.at`` in rounds, in each of which no position is there twice."""
-    from .writes import assign
-
     keys = indices if isinstance(indices, tuple) else (indices,)
     places = _memory_places(x)[tuple(fixed(k) for k in keys)]
     flat = np.reshape(places, -1)
@@ -144,17 +139,3 @@ def one_by_one(ufunc, x, indices, operands) -> None:
     for chosen in map(np.array, rounds):
         where = np.unravel_index(flat[chosen], x._value.shape)
         assign(x, where, ufunc(x[where], *(part[chosen] for part in parts)))
-
-
-def fixed(k):
-    """Return an index with its traced positions as numbers: the tape holds for these."""
-    if type(k) is not TracedArray:
-        return k
-    trace = k._trace
-    if k._level == CONSTANT:
-        trace.pin_constants()
-        return k._value
-    flat = k.reshape(-1)
-    for n in range(flat.size):
-        trace.guard(flat[n], "bool" if k.dtype.kind == "b" else "int", flat._value[n].item())
-    return k._value

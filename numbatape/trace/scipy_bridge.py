@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 from . import pytrees
@@ -28,7 +29,8 @@ from .functions.array_functions import JOINERS
 from .functions.creation import creators
 from .functions.iteration import ITERATORS
 from .functions.outside import OUTSIDE
-from .functions.stand_ins import TOPICS, complete
+from .functions.registry import STAND_INS
+from .functions.stand_ins import made
 from .functions.vectorize import CLASSES
 from .modules import copy_module
 from .ownership import adopt
@@ -41,36 +43,33 @@ PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")
 
 
 class Table:
-    """The stand-ins for the modules imported so far.
+    """The stand-ins for the modules imported so far, each made when it is first asked for.
 
     Attributes
     ----------
-    functions
-        Stand-in by the id of the original.
     modules
         ``(names, proxy)`` by the id of a module: what of it is replaced, and its copy.
+    builtins
+        Stand-in by the name of a builtin function.
     """
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
-        self._distributions: dict[str, tuple] = {}
-        self._originals: list = []  # kept, so that an id stays its object's
-        self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
-        proxies = {}
         self.builtins = outside.BUILTINS | type_tests.BUILTINS
-        self.functions = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
+        self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
+        self._ready = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
+        self._makers: dict[int, Callable] = {}  # what makes a stand-in, by the id of the original
+        self._originals: list = []  # kept, so that an id stays its object's
+        self._distributions: dict[str, tuple] = {}
+        proxies = {}
         for name in loaded:
-            found = complete(name) if name in TOPICS else {}
-            for key, make in OUTSIDE.get(name, {}).items():
-                original = getattr(sys.modules[name], key, None)
-                if original is not None:
-                    found[key] = original, make(original)
-            if name == "numpy":
-                found |= JOINERS | CLASSES | ITERATORS | (creators(found) if writes else {})
-            self.functions |= {id(original): its for original, its in found.values()}
+            found = _replaced_in(name)
+            if name == "numpy" and writes:
+                found |= creators(found)
+            self._makers |= {id(original): make for original, make in found.values()}
             self._originals += [original for original, _ in found.values()]
             if name == "scipy.stats":
                 self._distributions = found
-            proxies[name] = self._add(name, {key: its for key, (_, its) in found.items()})
+            proxies[name] = self._add(name, {}, {key: make for key, (_, make) in found.items()})
         proxies["numpy.lib"] = self._add("numpy.lib", {})
         for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
             package, _, leaf = name.rpartition(".")
@@ -87,20 +86,49 @@ class Table:
 
     def stand_in(self, value):
         """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
-        found = self.functions.get(id(value))
+        key = id(value)
+        found = self._ready.get(key)
+        if found is None and key in self._makers:
+            found = self._ready[key] = self._makers[key]()
         if found is None and module_of(value).startswith("scipy.stats."):
-            from .functions.distributions import thaw
+            from .functions.distributions import thaw  # a function of NumPy alone does not wait for it
 
-            found = thaw(value, self._distributions)
+            found = thaw(value, self._distribution)
         if found is None and isinstance(value, Path):
             found = outside.noting_path(value)
         return found
 
-    def _add(self, name: str, replaced: dict):
+    def _distribution(self, name):
+        """Return ``(original, stand-in)`` of a distribution, or None."""
+        found = self._distributions.get(name)
+        return None if found is None else (found[0], found[1]())
+
+    def _add(self, name: str, replaced: dict, late: dict | None = None):
         module = sys.modules[name]
-        proxy = copy_module(module, replaced)
-        self.modules[id(module)] = frozenset(replaced), proxy
+        proxy = copy_module(module, replaced, late or {})
+        self.modules[id(module)] = frozenset((*replaced, *(late or ()))), proxy
         return proxy
+
+
+def _replaced_in(name: str) -> dict[str, tuple]:
+    """Return ``{name: (original, what makes the stand-in)}`` of a module."""
+    module, found = sys.modules[name], {}
+    for key in STAND_INS.get(name, ()):
+        original = getattr(module, key, None)  # older versions lack some
+        if original is not None:
+            found[key] = original, functools.cache(functools.partial(made, name, key, original))
+    for key, make in OUTSIDE.get(name, {}).items():
+        original = getattr(module, key, None)
+        if original is not None:
+            found[key] = original, functools.cache(functools.partial(make, original))
+    if name == "numpy":
+        for key, (original, its) in (JOINERS | CLASSES | ITERATORS).items():
+            found[key] = original, functools.partial(_itself, its)
+    return found
+
+
+def _itself(value):
+    return value
 
 
 @functools.cache
@@ -110,7 +138,12 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
-    return _table(tuple(name for name in {**TOPICS, **OUTSIDE} if name in sys.modules), writes)
+    return _table(tuple(name for name in {**STAND_INS, **OUTSIDE} if name in sys.modules), writes)
+
+
+def module_in_traces(module: types.ModuleType) -> types.ModuleType:
+    """Return what stands for a module of NumPy's, as a function that writes to arrays sees it."""
+    return table(writes=True).modules[id(module)][1]
 
 
 def nodes_in(tree):

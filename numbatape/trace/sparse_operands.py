@@ -19,6 +19,7 @@ from ..errors import UnsupportedOperationError
 from .array import TracedArray
 from .complex.array import TracedComplex
 from .primitives import array_instruction, value_of
+from .sparse_kinds import Sparse, is_sparse
 from .trace import where_in_user_code
 
 PRODUCTS = ("_matmul_dispatch", "_mul_dispatch", "_divide")  # SciPy's; the second before 1.13
@@ -46,14 +47,6 @@ def _of_operator(frame) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def is_sparse(x) -> bool:
-    """Whether something is sparse: SciPy's, or with traced entries."""
-    if type(x) is TracedSparse:
-        return True
-    module = sys.modules.get("scipy.sparse")
-    return module is not None and module.issparse(x)
 
 
 def refuse(what: str, hint: str) -> UnsupportedOperationError:
@@ -137,7 +130,7 @@ def _complex(matrix, x, left: bool):
 # ---- operators
 
 
-def operate(ufunc, left, right):
+def operate_on_sparse(ufunc, left, right):
     """Apply a binary operator of which one operand is sparse."""
     name = ufunc.__name__
     if ufunc is np.matmul or (ufunc is np.multiply and _is_product(left, right)):
@@ -168,7 +161,7 @@ def _is_matrix(matrix) -> bool:
     return isinstance(matrix, sys.modules["scipy.sparse"].spmatrix)
 
 
-class TracedSparse:
+class TracedSparse(Sparse):
     """A sparse matrix with traced entries at plain positions. Not made by users.
 
     Entries at the same position count as their sum.
@@ -196,7 +189,7 @@ class TracedSparse:
 
     def _plus(self, other, sign: float):
         if not is_sparse(other):
-            return operate(np.add if sign > 0 else np.subtract, self, other)
+            return operate_on_sparse(np.add if sign > 0 else np.subtract, self, other)
         data, rows, cols, shape = entries(other)
         if shape != self.shape:
             raise ValueError(f"inconsistent shapes {self.shape} and {shape}")
@@ -222,13 +215,13 @@ class TracedSparse:
         return self._with(-self.data)
 
     def __mul__(self, other):
-        return operate(np.multiply, self, other)
+        return operate_on_sparse(np.multiply, self, other)
 
     def __rmul__(self, other):
-        return operate(np.multiply, other, self)
+        return operate_on_sparse(np.multiply, other, self)
 
     def __truediv__(self, other):
-        return operate(np.true_divide, self, other)
+        return operate_on_sparse(np.true_divide, self, other)
 
     def __matmul__(self, other):
         return product(self, other)

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
-from . import functions, writes
+from . import operations, writes
 from .array import TracedArray
 from .complex.array import TracedComplex
-from .functions.common import adopt, plain
+from .functions.common import adopt, find_trace, lift, lift_all, plain
+from .functions.dispatch import along, call_function, constant_only, on_constants, unsupported
 from .memory import duplicates, root_of
 from .plain import strip, trace_of_plain, wrap
 from .primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
@@ -65,7 +66,7 @@ def _name(ufunc) -> str:
     return f"the ufunc {ufunc.__name__}"
 
 
-def dispatch(ufunc, method, inputs, kwargs):
+def call_ufunc(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
     if not kwargs and method == "__call__":
         op = elementwise_row(ufunc)
@@ -77,8 +78,8 @@ def dispatch(ufunc, method, inputs, kwargs):
         return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
     if any([type(x) in SEQUENCES for x in inputs]):
-        trace = functions.find_trace(*inputs)
-        inputs = tuple(functions.lift(trace, x) if functions.find_trace(x) is not None else x for x in inputs)
+        trace = find_trace(*inputs)
+        inputs = tuple(lift(trace, x) if find_trace(x) is not None else x for x in inputs)
     handler = METHODS.get(method)
     if handler is None:
         raise _unsupported(f"{_name(ufunc)}.{method}")
@@ -104,10 +105,10 @@ def apart(result, inputs):
     return result
 
 
-def dispatch_plain(ufunc, method, inputs, kwargs):
+def call_plain_ufunc(ufunc, method, inputs, kwargs):
     """Do what NumPy was asked to do with plain arrays, and perhaps traced ones, among the inputs."""
     if method == "at" or kwargs.get("out") is not None:
-        return dispatch(ufunc, method, inputs, kwargs)
+        return call_ufunc(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
     inputs, kwargs = strip(inputs), strip(kwargs)
     if any(type(x) is TracedArray or type(x) is TracedComplex for x in inputs):
@@ -153,16 +154,14 @@ def call(ufunc, inputs, kwargs):
         return function(*inputs)
     op = find(ufunc)
     if op is None:
-        from .functions.special import composition  # SciPy's, which few functions need
-
-        composed_of = composition(ufunc, inputs, kwargs)
+        composed_of = operations.composed_special(ufunc, inputs, kwargs)
         if composed_of is not None:
             return composed_of
-        if functions.constant_only(inputs):
-            return functions.on_constants(ufunc, inputs, kwargs)
-        raise functions.unsupported(_name(ufunc))
+        if constant_only(inputs):
+            return on_constants(ufunc, inputs, kwargs)
+        raise unsupported(_name(ufunc))
     if isinstance(op, ArrayOp):
-        return functions.dispatch(getattr(np, ufunc.__name__), inputs, {})
+        return call_function(getattr(np, ufunc.__name__), inputs, {})
     return record_row(ufunc, op, inputs, kwargs)
 
 
@@ -177,8 +176,8 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
         op = find(BOOLEAN[ufunc])
     elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
         # Cells are floats: they have no bits, and small integers would not wrap around in them.
-        if functions.constant_only(inputs):
-            return functions.on_constants(ufunc, inputs, kwargs)
+        if constant_only(inputs):
+            return on_constants(ufunc, inputs, kwargs)
         raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
     if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
         op, inputs = SQUARE, inputs[:1]
@@ -205,9 +204,9 @@ def reduce(ufunc, inputs, kwargs):
     (x,) = inputs
     axis = kwargs.pop("axis", 0)
     keepdims = kwargs.pop("keepdims", False)
-    trace = functions.find_trace(kwargs.get("where"), kwargs.get("initial"))
+    trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
     if trace is not None:  # NumPy's function of an array that is not traced would come back here
-        x = functions.lift(trace, x)
+        x = lift(trace, x)
     function = REDUCTIONS.get(ufunc)
     if function is not None:
         if function not in (np.sum, np.prod):  # these have no `dtype`, which an array's own methods hand on
@@ -218,7 +217,7 @@ def reduce(ufunc, inputs, kwargs):
     where, initial = kwargs.pop("where", True), kwargs.pop("initial", np._NoValue)
     _refuse_options(ufunc, "reduce", kwargs)
     if ufunc is np.logaddexp and where is True and initial is np._NoValue:
-        return functions.logsumexp(x, axis=axis, keepdims=keepdims)
+        return operations.logsumexp(x, axis=axis, keepdims=keepdims)
     if axis is None:
         axis = tuple(range(x.ndim))
     axes = tuple(k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)) if x.ndim else ()
@@ -230,7 +229,7 @@ def reduce(ufunc, inputs, kwargs):
         raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy passes over entries then
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
-        parts = [piece for part in parts for piece in functions.along(part, k)]
+        parts = [piece for part in parts for piece in along(part, k)]
         masks = [piece for mask in masks for piece in ([None] if mask is None else np.moveaxis(mask, k, 0))]
     return _folded(ufunc, x, axes, parts, masks if where is not True else None, initial, keepdims)
 
@@ -270,7 +269,7 @@ def accumulate(ufunc, inputs, kwargs):
     if function is not None:
         return function(x, axis=axis, **kwargs)
     _refuse_options(ufunc, "accumulate", kwargs)
-    parts = functions.along(x, axis)
+    parts = along(x, axis)
     results = parts[:1]
     for part in parts[1:]:
         results.append(ufunc(results[-1], part))
@@ -339,7 +338,7 @@ def power(x, y):
 
 @composed(np._core.umath.clip)
 def clip(x, low, high):
-    return np.clip(*functions.lift_all(x, low, high))
+    return np.clip(*lift_all(x, low, high))
 
 
 @composed(np.divmod)
@@ -350,9 +349,7 @@ def divmod_(x, y):
 @composed(np.nextafter)
 def nextafter(x, y):
     """The next number towards y: that of x for the derivative, and y is a direction only."""
-    from .matrix.rules import MatrixRule, call
-
-    return call(MatrixRule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None)), x, y)[0]
+    return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
 
 
 @composed(np.modf)
@@ -387,3 +384,18 @@ def positive(x):
 @composed(np.isnat)
 def isnat(x):
     raise TypeError("ufunc 'isnat' is only defined for np.datetime64 and np.timedelta64.")
+
+
+def _matvec(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(a, expand(b, (-1,)))[..., 0]
+
+
+def _vecmat(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(expand(a, (-2,)), b)[..., 0, :]
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+    composed(np.matvec)(_matvec)
+    composed(np.vecmat)(_vecmat)

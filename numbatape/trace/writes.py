@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from . import boxes, integers
+from . import boxes, integers, operations
 from .array import TracedArray
 from .complex import arrays as complex_arrays
 from .complex.array import TracedComplex
@@ -16,6 +16,7 @@ from .functions.common import find_trace, lift, plain
 from .indexing import _is_basic, _plain
 from .memory import has_twice, is_lent, is_same, order_of_writes, root_of
 from .plain import PlainArray, PlainComplex, is_plain, strip
+from .positions import fixed
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .sharing import is_shared, mirror
 from .trace import unreachable, where_in_user_code
@@ -85,11 +86,9 @@ def setitem(x: TracedArray, key, item) -> None:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
-        from .scatters import write_at  # it is made of assignments
-
         key = keys = tuple(map(_plain, keys))
         if find_trace(keys) is not None:
-            write_at(x, keys, item)
+            operations.write_at(x, keys, item)
             return
     if type(item) is list or type(item) is tuple:
         x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
@@ -135,8 +134,6 @@ def write_where(x, item, mask, what: str) -> None:
         if not overlap(x, item):
             assign(x, Ellipsis, masked(mask, strip(item), strip(x)), what)
             return
-        from .scatters import fixed
-
         mask = fixed(mask)
 
     def write(target, source):
@@ -351,8 +348,6 @@ def store(out, result, what: str, again):
 
 def at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``: repeated positions count as often as they are there."""
-    from .scatters import add_at, one_by_one
-
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         ufunc.at(x._value, strip(indices), *strip(operands))
@@ -367,11 +362,11 @@ def at(ufunc, x, indices, *operands) -> None:
     if type(x) is TracedComplex and ufunc in (np.add, np.subtract):
         for part, its in zip((x.real, x.imag), complex_arrays.halves(operands[0]), strict=True):
             if its is not None:
-                add_at(ufunc, part, indices, its)
+                operations.add_at(ufunc, part, indices, its)
     elif ufunc in (np.add, np.subtract) and x._value.dtype.kind == "f":
-        add_at(ufunc, x, indices, *operands)
+        operations.add_at(ufunc, x, indices, *operands)
     else:
-        one_by_one(ufunc, x, indices, operands)
+        operations.one_by_one(ufunc, x, indices, operands)
 
 
 def masked(condition, result, old):

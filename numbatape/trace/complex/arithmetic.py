@@ -1,10 +1,10 @@
-"""Sums, products, quotients, powers, comparisons of complex numbers, by real and imaginary part."""
+"""Sums, products, quotients, comparisons of complex numbers, by real and imaginary part."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .ufuncs import rule
+from ..functions.registry import rule
 
 # ---- parts that may be None (zero everywhere)
 
@@ -99,66 +99,6 @@ def divide(a, b):
 @rule(np.reciprocal)
 def reciprocal(a):
     return divide((1.0, None), a)
-
-
-# ---- powers
-
-LARGEST = 100  # whole exponents up to here are products
-
-
-def _whole(y) -> int | None:
-    """Return a plain exponent that is a small integer."""
-    x, im = y
-    if im is not None or isinstance(x, np.ndarray) or not isinstance(x, (int, float, np.number)):
-        return None
-    return int(x) if float(x).is_integer() and abs(x) <= LARGEST else None
-
-
-@rule(np.power, np.float_power)
-def power(a, b):
-    n = _whole(b)
-    if n is not None:
-        return _product(a, n)
-    if b[1] is None:
-        return _real_power(a, b[0])
-    return _complex_power(a, b)
-
-
-def _product(a, n: int):
-    """Return ``a**n`` by squaring."""
-    if n == 0:
-        x, y = full(a)
-        return np.where(True, 1.0, x + y), None  # of their shape, whatever they are
-    base, result = a, None
-    k = abs(n)
-    while k:
-        if k & 1:
-            result = base if result is None else multiply(result, base)
-        k >>= 1
-        if k:
-            base = square(base)
-    return result if n > 0 else reciprocal(result)
-
-
-def _real_power(a, p):
-    """``|a|^p`` at p times the angle; zero at zero."""
-    x, y = full(a)
-    size, turn = np.power(np.hypot(x, y), p), p * np.arctan2(y, x)
-    return size * np.cos(turn), size * np.sin(turn)
-
-
-def _complex_power(a, b):
-    """``exp(b log(a))``; of zero: 1 for the exponent 0, 0 where the exponent's real part is positive."""
-    from .elementary import exp, log
-
-    x, y = full(a)
-    c, d = full(b)
-    at_zero = np.logical_and(np.equal(x, 0.0), np.equal(y, 0.0))
-    safe = np.where(at_zero, 1.0, x), y
-    re, im = exp(multiply(b, log(safe)))
-    none = np.logical_and(np.equal(c, 0.0), np.equal(d, 0.0))
-    of_zero = np.where(none, 1.0, np.where(np.greater(c, 0.0), 0.0, np.nan))
-    return np.where(at_zero, of_zero, re), np.where(at_zero, np.where(np.isnan(of_zero), np.nan, 0.0), im)
 
 
 # ---- comparisons, predicates

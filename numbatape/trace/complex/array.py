@@ -6,23 +6,27 @@ import sys
 from operator import index
 
 import numpy as np
+import optree
 
 from ...errors import LeakError
 from ...tape.tape import ACTIVE, CONSTANT
+from .. import operations
 from ..kinds import check_attribute, missing
 from ..methods import Methods
+from ..pytrees import NAMESPACE
+from ..sparse_kinds import is_sparse
 from ..trace import failing, is_stored, unreachable
 
 
 def _operator(ufunc):
     def forward(self, other):
-        if sparse_operands.is_sparse(other):
-            return sparse_operands.operate(ufunc, self, other)
+        if is_sparse(other):
+            return operations.operate_on_sparse(ufunc, self, other)
         return combine(ufunc, self, other) if _acceptable(other) else NotImplemented
 
     def reflected(self, other):
-        if sparse_operands.is_sparse(other):
-            return sparse_operands.operate(ufunc, other, self)
+        if is_sparse(other):
+            return operations.operate_on_sparse(ufunc, other, self)
         return combine(ufunc, other, self) if _acceptable(other) else NotImplemented
 
     return forward, reflected
@@ -33,7 +37,7 @@ def combine(ufunc, *operands):
     result = ufunc(*operands)
     if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
         if type(result) is TracedComplex:
-            return arrays.adopted(result, result._value.item())
+            return operations.adopted(result, result._value.item())
         if ufunc in COMPARISONS and hasattr(result, "_value"):
             result._value = bool(result._value)
     return result
@@ -98,7 +102,7 @@ class TracedComplex(Methods):
 
     @property
     def real(self):
-        return arrays.part(self, "_re")
+        return operations.part(self, "_re")
 
     @real.setter
     def real(self, value):
@@ -106,7 +110,7 @@ class TracedComplex(Methods):
 
     @property
     def imag(self):
-        return arrays.part(self, "_im")
+        return operations.part(self, "_im")
 
     @imag.setter
     def imag(self, value):
@@ -122,14 +126,11 @@ class TracedComplex(Methods):
     # ---- containers
 
     def __getitem__(self, key):
-        from ..plain import strip  # it needs this class
-
-        key = strip(integers.settled(key))
-        return arrays.each(self, lambda part: part[key], self._value[arrays.plain(key)])
+        return operations.complex_entries(self, key)
 
     def __setitem__(self, key, value):
         with failing(self._trace):
-            writes.assign(self, key, value)
+            operations.assign(self, key, value)
 
     def __repr__(self):
         self._trace.note_text()
@@ -154,14 +155,14 @@ class TracedComplex(Methods):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
             if self._trace.integers:
-                inputs, kwargs = integers.settled(inputs), integers.settled(kwargs)
-            return ufuncs.dispatch(ufunc, method, inputs, kwargs)
+                inputs, kwargs = operations.settled(inputs), operations.settled(kwargs)
+            return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         with failing(self._trace):
             if self._trace.integers:
-                args, kwargs = integers.settled(args), integers.settled(kwargs)
-            return functions.dispatch(function, args, kwargs)
+                args, kwargs = operations.settled(args), operations.settled(kwargs)
+            return operations.call_complex_function(function, args, kwargs)
 
     # ---- what Python asks of a number
 
@@ -202,7 +203,7 @@ class TracedComplex(Methods):
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):
-        answer = sparse_operands.answer_to_sparse_product(sys._getframe(1), self._value)
+        answer = operations.answer_to_sparse_product(sys._getframe(1), self._value)
         if answer is not None:
             return answer
         if self._level == CONSTANT:
@@ -221,9 +222,7 @@ class TracedComplex(Methods):
         raise self._leak("pickling z", "return it instead of storing it")
 
     def _leak(self, what: str, hint: str) -> LeakError:
-        from ..leaks import leak  # it needs the tables of stand-ins
-
-        return leak(self, what, hint)
+        return operations.leak(self, what, hint)
 
     def item(self, *args):
         return complex(self[args] if args else self.reshape(()))
@@ -295,21 +294,10 @@ def meets(args) -> bool:
     return False
 
 
-class _Late:
-    """A module that needs this one: imported when first used."""
-
-    def __init__(self, name: str, package: str = __package__):
-        self._name, self._package = name, package
-
-    def __getattr__(self, name):
-        import importlib
-
-        module = importlib.import_module(f"{self._package}.{self._name}")
-        globals()[self._name] = module
-        return getattr(module, name)
+def _apart(z: TracedComplex):
+    return (z.real, z.imag), None, None
 
 
-arrays, ufuncs, functions = _Late("arrays"), _Late("ufuncs"), _Late("functions")
-writes = _Late("writes", __package__.rpartition(".")[0])
-sparse_operands = _Late("sparse_operands", __package__.rpartition(".")[0])
-integers = _Late("integers", __package__.rpartition(".")[0])
+optree.register_pytree_node(
+    TracedComplex, _apart, lambda _, parts: operations.join(*parts), namespace=NAMESPACE
+)

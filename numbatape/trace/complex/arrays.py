@@ -10,7 +10,9 @@ from .. import boxes, primitives
 from ..array import TracedArray, new_traced, note
 from ..functions.common import adopt, lift
 from ..functions.common import plain as plain  # others take it from here
+from ..integers import settled
 from ..memory import root_of
+from ..plain import strip
 from ..primitives import dims_of
 from ..trace import Trace
 from .array import REAL, TracedComplex
@@ -116,6 +118,12 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
     done = [None if x is None else function(x) for x in (z._re, z._im)]
     done = [None if type(x) is not TracedArray and not x else x for x in done]  # a zero in a box
     return make(*done, value) if any(type(x) is TracedArray for x in done) else value
+
+
+def complex_entries(z: TracedComplex, key) -> TracedComplex:
+    """Return ``z[key]``."""
+    key = strip(settled(key))
+    return each(z, lambda part: part[key], z._value[plain(key)])
 
 
 def halves(x, trace: Trace | None = None) -> tuple:

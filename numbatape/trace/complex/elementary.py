@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ..functions.registry import rule
 from .arithmetic import full, negated
-from .ufuncs import rule
 
 
 @rule(np.exp)

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...ops.fft import plan_of
 from ..functions.common import lift, plain, records
-from ..functions.registry import HANDLED as REAL
+from ..functions.registry import HOLDS, implements
 from ..primitives import array_instruction
 from . import arrays
-from .functions import HANDLED
 
 AXES = (-2, -1)
 
@@ -101,8 +100,7 @@ def _axes(x, s, axes) -> tuple:
 
 
 def _register(function, implementation):
-    records(function)(implementation)
-    HANDLED[function] = REAL[function]
+    records(function, complex=HOLDS)(implementation)
 
 
 for _name in ("fft", "fft2", "fftn"):
@@ -199,7 +197,7 @@ def _shifts(name: str, extra: int):
         axes = tuple(range(ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
         return np.roll(x, [(x.shape[k] + extra) // 2 for k in axes], axes)
 
-    REAL[function] = HANDLED[function] = shift
+    implements(function, complex=HOLDS)(shift)
 
 
 _shifts("fftshift", 0)

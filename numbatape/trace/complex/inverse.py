@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..functions.registry import rule
 from .arithmetic import full
 from .elementary import sqrt
-from .ufuncs import rule
 
 
 def _roots(a):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..functions.common import plain
+from ..functions.registry import implements_complex
 from . import arrays
-from .functions import implements
 
 
 def _block(a):
@@ -29,7 +29,7 @@ def _parts(stacked, n: int, value):
 BLOCKS = 100  # rows from which on SciPy's value and a pullback in NumPy take less time than twice the rows
 
 
-@implements(np.linalg.solve)
+@implements_complex(np.linalg.solve)
 def solve(a, b):
     value = np.linalg.solve(*plain((a, b)))
     n = np.shape(plain(a))[-1]
@@ -45,7 +45,7 @@ def solve(a, b):
     ]
 
 
-@implements(np.linalg.inv)
+@implements_complex(np.linalg.inv)
 def inv(a):
     value = np.linalg.inv(plain(a))
     n = np.shape(value)[-1]
@@ -66,7 +66,7 @@ def _euclidean(z, axes, keepdims):
     return result[0] if keepdims else result
 
 
-@implements(np.linalg.norm)
+@implements_complex(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
     np.linalg.norm(plain(x), ord, axis, keepdims)  # NumPy's own error
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
@@ -79,7 +79,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)
 
 
-@implements(np.linalg.vector_norm)
+@implements_complex(np.linalg.vector_norm)
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord == 2:
@@ -87,7 +87,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return np.linalg.vector_norm(np.abs(x), axis=axis, keepdims=keepdims, ord=ord)
 
 
-@implements(np.linalg.matrix_norm)
+@implements_complex(np.linalg.matrix_norm)
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord == "fro":
         return _euclidean(x, (-2, -1), keepdims)

@@ -70,11 +70,6 @@ def _complex(re, im):
     return result
 
 
-def _apart(z: TracedComplex):
-    return (z.real, z.imag), None, None
-
-
-optree.register_pytree_node(TracedComplex, _apart, lambda _, parts: join(*parts), namespace=NAMESPACE)
 optree.register_pytree_node(
     Pair, lambda pair: ((pair.re, pair.im), None, None), lambda _, parts: join(*parts), namespace=NAMESPACE
 )

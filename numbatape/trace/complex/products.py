@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 
 from ..functions.common import plain
+from ..functions.registry import RULES, form, implements_complex
 from . import arrays
-from .functions import HANDLED, implements
-from .ufuncs import RULES
 
 
 def multilinear(product, operands) -> list:
@@ -42,11 +41,8 @@ def _conjugated(pairs, place: int | None) -> list:
     return pairs
 
 
-def bilinear(function, conjugate: int | None = None):
-    """Register a product of two arrays, one of which may be conjugated."""
-    if isinstance(function, np.ufunc):
-        RULES[function] = lambda a, b: tuple(multilinear(function, _conjugated((a, b), conjugate)))
-        return
+def _bilinear(function, conjugate: int | None):
+    """Return the implementation of a product of two arrays, one of which may be conjugated."""
 
     def call(a, b, *args, **kwargs):
         value = function(*plain((a, b, *args)), **kwargs)
@@ -54,23 +50,40 @@ def bilinear(function, conjugate: int | None = None):
         pairs = _conjugated([arrays.halves(x, trace) for x in (a, b)], conjugate)
         return arrays.make(*multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs), value)
 
-    HANDLED[function] = call
+    return call
 
 
-for _function in (
-    *(np.dot, np.inner, np.outer, np.linalg.outer, np.matmul, np.linalg.matmul, np.tensordot),
-    *(np.linalg.tensordot, np.kron, np.cross, np.linalg.cross, np.convolve),
-):
-    bilinear(_function)
-for _function in (np.vdot, np.vecdot, np.linalg.vecdot):
-    bilinear(_function, conjugate=0)
-bilinear(np.correlate, conjugate=1)
+@form
+def bilinear(function):
+    """Return the implementation of a product of two arrays."""
+    return _bilinear(function, None)
+
+
+@form
+def conjugating_first(function):
+    """Return the implementation of a product whose first operand is conjugated."""
+    return _bilinear(function, 0)
+
+
+@form
+def conjugating_second(function):
+    """Return the implementation of a product whose second operand is conjugated."""
+    return _bilinear(function, 1)
+
+
+def _product_rule(ufunc, conjugate: int | None = None) -> None:
+    """Register the rule of a ufunc that is a product of two arrays."""
+    RULES.register((ufunc,), lambda a, b: tuple(multilinear(ufunc, _conjugated((a, b), conjugate))))
+
+
+_product_rule(np.matmul)
+_product_rule(np.vecdot, conjugate=0)
 if hasattr(np, "matvec"):  # NumPy 2.2
-    bilinear(np.matvec)
-    bilinear(np.vecmat, conjugate=0)
+    _product_rule(np.matvec)
+    _product_rule(np.vecmat, conjugate=0)
 
 
-@implements(np.einsum)
+@implements_complex(np.einsum)
 def einsum(*operands, **kwargs):
     """An operand has one part or two: at most ``2**k`` real products of k operands."""
     value = np.einsum(*plain(operands), **plain(kwargs))
@@ -89,7 +102,7 @@ def einsum(*operands, **kwargs):
     return arrays.make(*multilinear(product, [arrays.halves(operands[k], trace) for k in places]), value)
 
 
-@implements(np.linalg.multi_dot)
+@implements_complex(np.linalg.multi_dot)
 def multi_dot(arrays, *, out=None):
     """From left to right: NumPy's best order is a matter of speed alone."""
     result = arrays[0]

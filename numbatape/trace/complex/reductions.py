@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions import registry
 from ..functions.common import plain
+from ..functions.dispatch import along
+from ..functions.registry import HOLDS, implements, implements_complex
 from . import arrays
-from .functions import implements
 from .ufuncs import unsupported
 
 
-@implements(np.prod)
+@implements_complex(np.prod)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
     """The products of halves, so that no logarithm is taken and no long chain forms."""
     value = np.prod(plain(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
@@ -31,11 +31,11 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
     return np.reshape(last, np.shape(value)) if arrays.is_traced(last) else value
 
 
-@implements(np.cumprod)
+@implements_complex(np.cumprod)
 def cumprod(a, axis=None, dtype=None, out=None):
     if axis is None:
         a, axis = np.ravel(a), 0
-    parts = registry.along(a, axis)
+    parts = along(a, axis)
     for k in range(1, len(parts)):
         parts[k] = parts[k - 1] * parts[k]
     return np.stack(parts, axis) if parts else a
@@ -44,7 +44,7 @@ def cumprod(a, axis=None, dtype=None, out=None):
 # ---- variances
 
 
-@implements(np.var)
+@implements_complex(np.var)
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     off = a - np.mean(a, axis, keepdims=True)
     count = a.size if axis is None else np.prod([a.shape[k] for k in np.atleast_1d(axis)])
@@ -52,7 +52,7 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     return total / max(int(count) - ddof, 0)
 
 
-@implements(np.std)
+@implements_complex(np.std)
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
     return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims))
 
@@ -60,7 +60,7 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
 # ---- polynomials, grids
 
 
-@implements(np.polyval)
+@implements_complex(np.polyval)
 def polyval(p, x):
     result = np.zeros_like(plain(x))
     for k in range(np.shape(plain(p))[0]):
@@ -68,7 +68,7 @@ def polyval(p, x):
     return result
 
 
-@implements(np.vander)
+@implements_complex(np.vander)
 def vander(x, N=None, increasing=False):
     n = x.shape[0] if N is None else int(N)
     columns = [np.ones_like(x)]
@@ -78,7 +78,7 @@ def vander(x, N=None, increasing=False):
     return np.stack([columns[0] + 0.0 * x, *columns[1:]] if len(columns) == 1 else columns, 1)
 
 
-@implements(np.linspace)
+@implements_complex(np.linspace)
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     value = np.linspace(plain(start), plain(stop), num, endpoint, axis=axis)
     count = num - 1 if endpoint else num
@@ -102,8 +102,7 @@ def _extended(name: str, inside):
             return ufunc(x)
         return ufunc(x) if bool(np.all(inside(x))) else ufunc(x + 0j)
 
-    registry.implements(function)(extended)
-    implements(function)(extended)
+    implements(function, complex=HOLDS)(extended)
 
 
 for _name in ("sqrt", "log", "log2", "log10"):

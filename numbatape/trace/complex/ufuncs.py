@@ -8,27 +8,14 @@ from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
 from .. import writes
 from ..functions.common import adopt
+from ..functions.registry import RULES
 from ..plain import strip
 from ..trace import where_in_user_code
 from ..ufuncs import into_out
 from . import arrays
 
-# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
-# pair, or one array where the result is real.
-RULES: dict[np.ufunc, object] = {}
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
-
-
-def rule(*ufuncs):
-    """Register a rule."""
-
-    def register(function):
-        for ufunc in ufuncs:
-            RULES[ufunc] = function
-        return function
-
-    return register
 
 
 def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
@@ -38,7 +25,7 @@ def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
     )
 
 
-def dispatch(ufunc, method, inputs, kwargs):
+def call_complex_ufunc(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with complex inputs."""
     if method == "at":
         return writes.at(ufunc, *inputs)
@@ -69,7 +56,7 @@ def call(ufunc, inputs, kwargs):
     trace = arrays.trace_of(*inputs)
     values = [arrays.plain(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
-    function = RULES.get(ufunc)
+    function = RULES.find(ufunc)
     if function is None:
         if all(x._level == CONSTANT for x in inputs if arrays.is_traced(x)):
             trace.pin_constants()
@@ -78,6 +65,3 @@ def call(ufunc, inputs, kwargs):
     operands = [arrays.halves(x, trace) for x in inputs]
     result = function(*operands)
     return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
-
-
-from . import arithmetic, elementary, inverse  # noqa: E402, F401  (they register themselves)

@@ -16,10 +16,10 @@ from ..primitives import (
     rounded,
 )
 from .common import adopt, composes, find_trace, lift_all, pinned, plain, unsupported_argument
-from .registry import implements
+from .registry import HOLDS, implements
 
 
-@composes(np.diag)
+@composes(np.diag, complex="by_parts")
 def diag(v, k=0):
     if v.ndim == 2:
         return np.diagonal(v, k)
@@ -30,7 +30,7 @@ def diag(v, k=0):
     return np.where(mask, row[None, :], 0.0)
 
 
-@composes(np.diagflat)
+@composes(np.diagflat, complex="by_parts")
 def diagflat(v, k=0):
     return np.diag(np.ravel(v), k)
 
@@ -43,14 +43,14 @@ def _triangle(name: str, function):
             m = broadcast_to(m, (n, n))
         return array_instruction(name, (m, np.float64(k)), function(m._value, k))
 
-    composes(function)(triangle)
+    composes(function, complex="by_parts")(triangle)
 
 
 _triangle("tril", np.tril)
 _triangle("triu", np.triu)
 
 
-def _plain_result(function):
+def _plain_result(function, complex=None):
     """Let NumPy make an array that takes only shape and dtype from traced ones.
 
     A plain array of the trace: traced values may be written into it.
@@ -63,11 +63,12 @@ def _plain_result(function):
                 arg.shape  # noqa: B018  (a guard)
         return wrap(trace, function(*plain(args), **plain(kwargs)))
 
-    implements(function)(make)
+    implements(function, complex=complex)(make)
 
 
+for _function in (np.zeros_like, np.ones_like, np.empty_like):
+    _plain_result(_function, "of_shapes")
 for _function in (
-    *(np.zeros_like, np.ones_like, np.empty_like),
     *(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from),
     *(np.iscomplex, np.isreal),
 ):
@@ -170,3 +171,9 @@ def ix_(*args):
     count = len(args)
     vectors = [np.nonzero(v)[0] if v.dtype == np.bool_ else v for v in lift_all(*args)]
     return tuple(expand(v, tuple(j for j in range(count) if j != k)) for k, v in enumerate(vectors))
+
+
+@implements(np.angle, complex=HOLDS)
+def angle(z, deg=False):
+    turn = np.arctan2(z.imag, z.real)
+    return turn * (180.0 / np.pi) if deg else turn

@@ -12,8 +12,9 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...emitter import addresses
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT, F32, family_of_dtype
+from .. import operations
 from ..array import TracedArray, new_traced
-from ..complex.array import TracedComplex, arrays
+from ..complex.array import TracedComplex
 from ..primitives import (
     array_instruction,
     contiguous,
@@ -27,7 +28,7 @@ from ..primitives import (
 )
 from ..trace import CURRENT, Trace, where_in_user_code
 from ..users_line import UsersLine
-from .registry import HANDLED, full_name
+from .registry import REAL, full_name, register_form
 
 
 def plain(tree):
@@ -50,7 +51,7 @@ def find_trace(*trees) -> Trace | None:
         if type(tree) is TracedArray:
             return trace_of((tree,))
         if type(tree) is TracedComplex:
-            return arrays.trace_of(tree)
+            return trace_of([part for part in (tree._re, tree._im) if part is not None])
         if isinstance(tree, (list, tuple)):
             found = find_trace(*tree)
             if found is not None:
@@ -70,18 +71,23 @@ def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOper
 # ---- registration
 
 
-def composes(*functions: Callable):
+def composes(*functions: Callable, complex: str | None = None):
     """Register a composition of other functions.
 
     NumPy is called first: its errors are the user's, and its result is the value that the
     composition's result stands for (they may differ in the last bits).
+
+    Parameters
+    ----------
+    complex
+        What complex arguments take, see `registry.implements`.
     """
-    return _registrar(functions, run_composition)
+    return _registrar(functions, run_composition, complex)
 
 
-def records(*functions: Callable):
+def records(*functions: Callable, complex: str | None = None):
     """Register an implementation whose first argument is NumPy's own result."""
-    return _registrar(functions, run_record)
+    return _registrar(functions, run_record, complex)
 
 
 def run_composition(implementation, value, args, kwargs):
@@ -109,10 +115,11 @@ def run_record(implementation, value, args, kwargs):
     return implementation(value, *args, **kwargs)
 
 
-def _registrar(functions, run):
+def _registrar(functions, run, complex):
     def decorate(implementation):
         for function in functions:
-            HANDLED[function] = evaluated(function, implementation, run)
+            REAL.register((function,), evaluated(function, implementation, run))
+        register_form(functions, complex)
         return implementation
 
     return decorate
@@ -168,7 +175,7 @@ def adopt(result, value):
             number = result._trace.cast(result, family)
         return new_traced(result._trace, value, number, result._level, family)
     if type(result) is TracedComplex:
-        return arrays.adopted(result, value)
+        return operations.adopted(result, value)
     if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
         return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
     return result
@@ -185,7 +192,7 @@ def lift(trace: Trace, x) -> TracedArray:
         return np.stack([lift(trace, item) for item in x])
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
     if value.dtype.kind == "c":
-        return arrays.constant(trace, value)
+        return operations.constant(trace, value)
     family = family_of_dtype(value.dtype)
     number = trace.literal(value, family)
     return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)

@@ -5,6 +5,8 @@ They make ordinary arrays that a traced value may be written into later: see `nu
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..memory import root_of
@@ -85,8 +87,14 @@ def _arrays_in(tree):
 
 
 def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:
-    """Return ``{name: (original, stand-in)}``, given what stands in for functions as it is."""
-    return {
-        name: (getattr(np, name), creating(getattr(np, name), stand_ins.get(name, (None, None))[1]))
-        for name in NAMES
-    }
+    """Return ``{name: (original, what makes the stand-in)}``, given the same of functions as they are."""
+    found = {}
+    for name in NAMES:
+        original = getattr(np, name)
+        _, make = stand_ins.get(name, (None, None))
+        found[name] = original, functools.cache(functools.partial(_made, original, make))
+    return found
+
+
+def _made(original, make):
+    return creating(original, make and make())

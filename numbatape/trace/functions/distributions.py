@@ -18,7 +18,8 @@ from ...errors import UnsupportedOperationError
 from ..array import TracedArray
 from ..trace import where_in_user_code
 from .common import adopt, find_trace, lift, plain, run_composition, unsupported_argument
-from .stand_ins import PENDING, stand_in
+from .registry import MAKERS
+from .stand_ins import stand_in
 
 
 class _Special:
@@ -427,7 +428,7 @@ def register(name: str, law: Law) -> None:
         evaluate = methods.get(method)
         return None if evaluate is None else _method(distribution, method, law, evaluate)
 
-    PENDING.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
+    MAKERS.setdefault("scipy.stats", {})[name] = lambda original: StandIn(original, make)
 
 
 def extend(name: str, **functions) -> None:
@@ -435,26 +436,26 @@ def extend(name: str, **functions) -> None:
     register(name, replace(LAWS[name], **functions))
 
 
-def thaw(value, distributions):
+def thaw(value, distribution):
     """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``.
 
     Parameters
     ----------
-    distributions
-        Stand-ins by name.
+    distribution
+        Returns ``(original, stand-in)`` by the name of a distribution, None where there is none.
     """
     kept = getattr(value, "dist", None)
     if kept is None:
-        return _thaw_vectors(value, distributions)
-    stands = distributions.get(getattr(kept, "name", None))
+        return _thaw_vectors(value, distribution)
+    stands = distribution(getattr(kept, "name", None))
     if stands is None or type(kept) is not type(stands[0]):
         return None
     return Frozen(stands[1], value.args, value.kwds)
 
 
-def _thaw_vectors(value, distributions):
+def _thaw_vectors(value, distribution):
     """Thaw a distribution of vectors or matrices, which keeps its parameters as attributes."""
-    stands = distributions.get(type(value).__name__.removesuffix("_frozen"))
+    stands = distribution(type(value).__name__.removesuffix("_frozen"))
     if stands is None or type(getattr(value, "_dist", None)) is not type(stands[0]):
         return None
     parameters = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..plain import strip
+from ..positions import fixed
 from ..primitives import value_of
-from ..scatters import fixed
 from ..writes import assign, masked, overlap, write_by, write_where
 from .common import find_trace, lift, plain
 from .registry import in_place

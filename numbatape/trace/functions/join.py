@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..array import TracedArray
+from ..positions import fixed
 from ..primitives import assemble, broadcast_to, expand, layout_of
-from ..scatters import fixed
 from .common import (
     adopt,
     composes,
@@ -21,7 +21,7 @@ from .common import (
     unmerge,
     unsupported_argument,
 )
-from .registry import HANDLED
+from .registry import implements
 
 
 def join(arrays, axis: int, value) -> TracedArray:
@@ -44,7 +44,7 @@ def join(arrays, axis: int, value) -> TracedArray:
     return adopt(assemble(trace, value.shape, value.dtype, pieces, dims), value)
 
 
-@records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []))
+@records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []), complex="by_parts")
 def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(arrays)
     arrays = [lift(trace, x) for x in arrays]
@@ -53,7 +53,7 @@ def concatenate(value, arrays, /, axis=0, out=None, *, dtype=None, casting="same
     return join(arrays, one_axis(arrays[0], axis), value)
 
 
-@records(np.stack)
+@records(np.stack, complex="by_parts")
 def stack(value, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     trace = find_trace(*arrays)
     axis = axis + value.ndim if axis < 0 else axis
@@ -66,7 +66,7 @@ def _stacker(function, shaped, axis_of):
         arrays = [shaped(lift(trace, x)) for x in tup]
         return join(arrays, axis_of(arrays), value)
 
-    records(function)(stack)
+    records(function, complex="by_parts")(stack)
 
 
 def _column(x):
@@ -76,16 +76,20 @@ def _column(x):
 _stacker(np.vstack, np.atleast_2d, lambda arrays: 0)
 _stacker(np.hstack, np.atleast_1d, lambda arrays: 0 if arrays[0].ndim == 1 else 1)
 _stacker(np.dstack, np.atleast_3d, lambda arrays: 2)
-HANDLED[np.column_stack] = lambda tup: np.concatenate([_column(lift_first(x, *tup)) for x in tup], 1)
 
 
-@composes(np.append)
+@implements(np.column_stack, complex="by_parts")
+def column_stack(tup):
+    return np.concatenate([_column(lift_first(x, *tup)) for x in tup], 1)
+
+
+@composes(np.append, complex="by_parts_of_two")
 def append(arr, values, axis=None):
     arr, values = lift_first(arr, values), lift_first(values, arr)
     return np.concatenate([arr, values], axis)
 
 
-@composes(np.block)
+@composes(np.block, complex="by_parts")
 def block(arrays):
     depth, ndim = _depth(arrays), np.ndim(np.block(plain(arrays)))
     trace = find_trace(arrays)
@@ -106,7 +110,7 @@ def _depth(arrays) -> int:
 # ---- repetitions
 
 
-@composes(np.tile)
+@composes(np.tile, complex="by_parts")
 def tile(A, reps):
     reps = (reps,) if np.ndim(reps) == 0 else tuple(reps)
     x = lift_first(A)
@@ -126,7 +130,7 @@ def _repeat_blocks(x, reps, first: bool):
     return merge(seen, [2] * len(reps))
 
 
-@composes(np.repeat)
+@composes(np.repeat, complex="by_parts")
 def repeat(a, repeats, axis=None):
     x = lift_first(a, repeats)
     if axis is None:
@@ -143,7 +147,7 @@ def repeat(a, repeats, axis=None):
     return np.take(x, positions, axis)
 
 
-@composes(np.roll)
+@composes(np.roll, complex="by_parts")
 def roll(a, shift, axis=None):
     if axis is None:
         flat = merge(a, [a.ndim])
@@ -168,7 +172,7 @@ def _rolled(x, shift: int, axis: int):
     return np.concatenate([x[(*lead, slice(-shift, None))], x[(*lead, slice(None, -shift))]], axis)
 
 
-@composes(np.resize)
+@composes(np.resize, complex="by_parts")
 def resize(a, new_shape):
     x = lift_first(a)
     shape = (new_shape,) if np.ndim(new_shape) == 0 else tuple(new_shape)

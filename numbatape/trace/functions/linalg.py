@@ -18,6 +18,7 @@ from .common import (
     over_axes,
     records,
 )
+from .registry import HOLDS
 from .spectral import spectral_norm
 
 
@@ -62,7 +63,7 @@ def slogdet(value, a):
     return type(value)(sign, array_instruction("logabsdet", (a,), value.logabsdet))
 
 
-@composes(np.linalg.matrix_power)
+@composes(np.linalg.matrix_power, complex=HOLDS)
 def matrix_power(a, n):
     n = index(n)
     if n == 0:

@@ -126,7 +126,7 @@ def _remainder(ybar, y, a, b):
     return ybar[0], -ybar[0] * np.rint((a - y[0]) / b)
 
 
-def power(x, y):
+def power_of_scalars(x, y):
     """``x**y`` of scalars, for which both Python and NumPy call the C library's pow; None for others."""
     values = [value_of(part) for part in (x, y)]
     scalars = all(isinstance(value, (int, float, np.integer)) for value in values)

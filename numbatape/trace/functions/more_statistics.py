@@ -89,11 +89,6 @@ composes(np.nanargmax)(_nan_position(np.argmax, -np.inf))
 composes(np.nanargmin)(_nan_position(np.argmin, np.inf))
 
 
-@composes(np.angle)
-def angle(z, deg=False):
-    return np.where(np.signbit(z), 180.0 if deg else np.pi, 0.0)
-
-
 @composes(np.apply_over_axes)
 def apply_over_axes(func, a, axes):
     for axis in axes_of(a, axes if np.ndim(axes) else (axes,)):

@@ -25,7 +25,7 @@ def sliced(x, axis: int, *span):
     return x[(*(slice(None),) * axis, slice(*span))]
 
 
-@composes(np.diff)
+@composes(np.diff, complex="by_parts")
 def diff(a, n=1, axis=-1, prepend=NO, append=NO):
     x = lift_first(a, prepend, append)
     axis = one_axis(x, axis)
@@ -49,7 +49,7 @@ def _block(part, x, axis):
     return np.broadcast_to(part, shape)
 
 
-@composes(np.ediff1d)
+@composes(np.ediff1d, complex="by_parts")
 def ediff1d(ary, to_end=None, to_begin=None):
     x = lift_first(ary, to_end, to_begin)
     steps = np.diff(merge(x, [x.ndim]))
@@ -57,7 +57,7 @@ def ediff1d(ary, to_end=None, to_begin=None):
     return np.concatenate(parts) if len(parts) > 1 else steps
 
 
-@composes(np.gradient)
+@composes(np.gradient, complex="by_parts")
 def gradient(f, *varargs, axis=None, edge_order=1):
     trace = find_trace(f, *varargs)
     x = lift(trace, f)
@@ -95,7 +95,7 @@ def _bend(slopes, steps, at, k):
     return (at(slopes, k + 1, k + 2) - at(slopes, k, k + 1)) / wide
 
 
-@composes(np.trapezoid)
+@composes(np.trapezoid, complex="by_parts")
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     y = lift_first(y, x, dx)
     place = one_axis(y, axis)
@@ -132,7 +132,7 @@ def _correlated(long, short, mode: str):
 MODES = {0: "valid", 1: "same", 2: "full"}
 
 
-@composes(np.convolve)
+@composes(np.convolve, complex="bilinear")
 def convolve(a, v, mode="full"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
     if np.shape(v._value)[0] > np.shape(a._value)[0]:
@@ -141,7 +141,7 @@ def convolve(a, v, mode="full"):
     return _correlated(a, v[::-1], MODES.get(mode, mode))
 
 
-@composes(np.correlate)
+@composes(np.correlate, complex="conjugating_second")
 def correlate(a, v, mode="valid"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
     if np.shape(v._value)[0] > np.shape(a._value)[0]:

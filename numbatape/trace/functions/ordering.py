@@ -26,7 +26,7 @@ def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
     return along_axis("argsort", lift_first(a), axis, _stable_argsort)
 
 
-@records(np.nonzero)
+@records(np.nonzero, complex="of_truth")
 def nonzero(value, a):
     x = lift_first(a)
     return tuple(mask_positions(x if x.dtype.kind == "b" else np.not_equal(x, 0)))

@@ -6,42 +6,40 @@ import numpy as np
 
 from ..primitives import elementwise
 from .common import axes_of, composes, count_of, lift_all, lift_first, plain
-from .registry import implements
+from .registry import HOLDS, implements
 
 
-@implements(np.shape)
+@implements(np.shape, complex="of_values")
 def shape(a):
     return lift_first(a).shape
 
 
-@implements(np.ndim)
+@implements(np.ndim, complex=HOLDS)
 def ndim(a):
     return np.ndim(plain(a))
 
 
-@implements(np.size)
+@implements(np.size, complex="of_values")
 def size(a, axis=None):
     x = lift_first(a)
     return count_of(x, axes_of(x, axis))
 
 
-def _of_dtypes(function):
+def _of_dtypes(function, complex=None):
     """Let NumPy answer what depends on dtypes and dimensions alone."""
 
     def answer(*args, **kwargs):
         return function(*plain(args), **plain(kwargs))
 
-    implements(function)(answer)
+    implements(function, complex=complex)(answer)
 
 
-for _function in (
-    *(np.result_type, np.can_cast, np.common_type, np.min_scalar_type),
-    *(np.isrealobj, np.iscomplexobj),
-):
-    _of_dtypes(_function)
+for _function in (np.result_type, np.can_cast, np.common_type, np.isrealobj, np.iscomplexobj):
+    _of_dtypes(_function, "of_values")
+_of_dtypes(np.min_scalar_type)
 
 
-@composes(np.isclose)
+@composes(np.isclose, complex=HOLDS)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     a, b = lift_all(a, b)
     near = np.less_equal(np.abs(a - b), atol + rtol * np.abs(b))
@@ -51,18 +49,18 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return result
 
 
-@implements(np.allclose)
+@implements(np.allclose, complex=HOLDS)
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
-@implements(np.array_equal)
+@implements(np.array_equal, complex=HOLDS)
 def array_equal(a1, a2, equal_nan=False):
     a1, a2 = lift_all(a1, a2)
     return a1.shape == a2.shape and _all_equal(a1, a2, equal_nan)
 
 
-@implements(np.array_equiv)
+@implements(np.array_equiv, complex=HOLDS)
 def array_equiv(a1, a2):
     a1, a2 = lift_all(a1, a2)
     try:
@@ -106,7 +104,7 @@ _infinite(np.isposinf, 1.0)
 _infinite(np.isneginf, -1.0)
 
 
-@composes(np.round, np.around)
+@composes(np.round, np.around, complex="by_parts")
 def round_(a, decimals=0, out=None):
     if a.dtype.kind in "iu" and decimals >= 0:
         return a[...]

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..array import revalue
 from ..primitives import array_instruction, elementwise, expand, layout_of, transpose
-from ..ufuncs import composed
 from .common import (
     axes_of,
     axis_to_end,
@@ -19,7 +18,7 @@ from .common import (
     records,
     unmerge,
 )
-from .registry import HANDLED
+from .registry import implements
 
 
 def multiply_matrices(a, b, value=None):
@@ -72,7 +71,9 @@ def matmul(value, x1, x2):
     return result
 
 
-HANDLED[np.linalg.matmul] = lambda x1, x2, /: np.matmul(x1, x2)
+@implements(np.linalg.matmul, complex="bilinear")
+def linalg_matmul(x1, x2, /):
+    return np.matmul(x1, x2)
 
 
 def contract(a, b, axes_a, axes_b):
@@ -88,7 +89,7 @@ def contract(a, b, axes_a, axes_b):
     return unmerge(multiply_matrices(left, right), dims)
 
 
-@composes(np.dot)
+@composes(np.dot, complex="bilinear")
 def dot(a, b, out=None):
     a, b = lift_all(a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -98,7 +99,7 @@ def dot(a, b, out=None):
     return contract(a, b, [a.ndim - 1], [b.ndim - 2])
 
 
-@composes(np.inner)
+@composes(np.inner, complex="bilinear")
 def inner(a, b, /):
     a, b = lift_all(a, b)
     if a.ndim == 0 or b.ndim == 0:
@@ -106,7 +107,7 @@ def inner(a, b, /):
     return contract(a, b, [a.ndim - 1], [b.ndim - 1])
 
 
-@composes(np.vdot)
+@composes(np.vdot, complex="conjugating_first")
 def vdot(a, b, /):
     a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
     return multiply_matrices(a, b)
@@ -117,40 +118,25 @@ def vecdot(value, x1, x2, /):
     return array_instruction("dot", tuple(lift_all(x1, x2)), value)
 
 
-@composes(np.linalg.vecdot)
+@composes(np.linalg.vecdot, complex="conjugating_first")
 def linalg_vecdot(x1, x2, /, *, axis=-1):
     a, b = lift_all(x1, x2)
     moved = [axis_to_end(x, axes_of(x, axis)[0]) for x in (a, b)]
     return np.vecdot(*moved)
 
 
-def _matvec(x1, x2):
-    a, b = lift_all(x1, x2)
-    return np.matmul(a, expand(b, (-1,)))[..., 0]
-
-
-def _vecmat(x1, x2):
-    a, b = lift_all(x1, x2)
-    return np.matmul(expand(a, (-2,)), b)[..., 0, :]
-
-
-for _name, _function in (("matvec", _matvec), ("vecmat", _vecmat)):
-    if hasattr(np, _name):  # NumPy 2.2
-        composed(getattr(np, _name))(_function)
-
-
-@composes(np.outer)
+@composes(np.outer, complex="bilinear")
 def outer(a, b, out=None):
     a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
     return elementwise("mul", expand(a, (1,)), expand(b, (0,)))
 
 
-@composes(np.linalg.outer)
+@composes(np.linalg.outer, complex="bilinear")
 def linalg_outer(x1, x2, /):
     return np.outer(x1, x2)
 
 
-@composes(np.tensordot)
+@composes(np.tensordot, complex="bilinear")
 def tensordot(a, b, axes=2):
     a, b = lift_all(a, b)
     if np.ndim(axes) == 0:
@@ -162,12 +148,12 @@ def tensordot(a, b, axes=2):
     return contract(a, b, list(axes_a), list(axes_b))
 
 
-@composes(np.linalg.tensordot)
+@composes(np.linalg.tensordot, complex="bilinear")
 def linalg_tensordot(x1, x2, /, *, axes=2):
     return np.tensordot(x1, x2, axes)
 
 
-@composes(np.kron)
+@composes(np.kron, complex="bilinear")
 def kron(a, b):
     a, b = lift_all(a, b)
     ndim = max(a.ndim, b.ndim)
@@ -179,12 +165,12 @@ def kron(a, b):
     return merge(elementwise("mul", a, b), [2] * ndim)
 
 
-@composes(np.trace)
+@composes(np.trace, complex="by_parts")
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
     return np.sum(np.diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-@composes(np.linalg.trace)
+@composes(np.linalg.trace, complex="by_parts")
 def linalg_trace(x, /, *, offset=0, dtype=None):
     return np.sum(np.diagonal(x, offset, -2, -1), -1, dtype)
 
@@ -196,7 +182,7 @@ def _cross(a, b):
     return np.stack(parts, -1)
 
 
-@composes(np.cross)
+@composes(np.cross, complex="bilinear")
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     axisa, axisb, axisc = (axis,) * 3 if axis is not None else (axisa, axisb, axisc)
     a, b = lift_all(a, b)
@@ -207,9 +193,6 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return np.moveaxis(_cross(a, b), -1, axisc)
 
 
-@composes(np.linalg.cross)
+@composes(np.linalg.cross, complex="bilinear")
 def linalg_cross(x1, x2, /, *, axis=-1):
     return np.cross(x1, x2, axis=axis)
-
-
-__all__ = ["contract", "multiply_matrices"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import discrete  # noqa: F401  (some of its laws are extended here)
 from .continuous import LOG2, PI, log_normal_mass
 from .distributions import INF, extend, pick, sc
 

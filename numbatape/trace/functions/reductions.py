@@ -35,7 +35,7 @@ def flag(keepdims) -> bool:
     return keepdims is not NO and bool(keepdims)
 
 
-@composes(np.sum)
+@composes(np.sum, complex="by_parts")
 def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
     result = over_axes("sum", x, axes_of(x, axis), np.sum, flag(keepdims))
@@ -93,11 +93,11 @@ def _test(op: str, function, neutral):
     return reduce
 
 
-composes(np.any)(_test("any_nonzero", np.any, False))
-composes(np.all)(_test("all_nonzero", np.all, True))
+composes(np.any, complex="of_truth")(_test("any_nonzero", np.any, False))
+composes(np.all, complex="of_truth")(_test("all_nonzero", np.all, True))
 
 
-@composes(np.count_nonzero)
+@composes(np.count_nonzero, complex="of_truth")
 def count_nonzero(a, axis=None, *, keepdims=False):
     x = lift_first(a)
     return over_axes("count_nonzero", x, axes_of(x, axis), np.count_nonzero, keepdims)
@@ -115,7 +115,7 @@ def _cumulative(op: str, function):
 
 cumsum = _cumulative("cumsum", np.cumsum)
 cumprod = _cumulative("cumprod", np.cumprod)
-composes(np.cumsum)(cumsum)
+composes(np.cumsum, complex="by_parts")(cumsum)
 composes(np.cumprod)(cumprod)
 
 

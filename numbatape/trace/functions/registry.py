@@ -1,163 +1,165 @@
-"""The table of implemented NumPy functions, and what happens to the others."""
+"""The tables of NumPy's functions: what runs in their place where an argument is traced.
+
+A function is registered once, by the decorators of this file and of `common`; where complex numbers take
+another way, the same registration names it. Topics are imported when one of their functions is first
+called: which file has which functions, `numbatape.trace.contents` announces by name.
+"""
 
 from __future__ import annotations
 
-import difflib
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 
-import numpy as np
-import optree
-
-from ...errors import UnsupportedOperationError
-from ...tape.tape import CONSTANT
-from ..array import TracedArray
-from ..complex.array import TracedComplex
-from ..leaks import implicit, solver_above
-from ..memory import duplicates
-from ..plain import has_plain, strip, trace_of_plain, wrap
-from ..trace import where_in_user_code
-
-HANDLED: dict[Callable, Callable] = {}
-WRITERS: dict[Callable, Callable] = {}
+PARTS = ("linalg", "fft", "scimath")  # modules of NumPy whose functions are announced with the module's name
 
 
-def registering(table: dict[Callable, Callable]):
-    """Return a decorator that puts an implementation into a table, for some NumPy functions."""
-
-    def implements(*functions):
-        def register(implementation):
-            table.update(dict.fromkeys(functions, implementation))
-            return implementation
-
-        return register
-
-    return implements
-
-
-implements = registering(HANDLED)
-in_place = registering(WRITERS)  # these write into their first argument, and get plain arrays too
-
-
-def dispatch(function, args, kwargs):
-    """Call the implementation of a NumPy function that was given a traced array."""
-    return writing(_dispatch, function, args, kwargs)
-
-
-def writing(reading, function, args, kwargs):
-    """Call a function that writes into an argument, or into ``out``; the others by ``reading``."""
-    if function in WRITERS:
-        return WRITERS[function](*args, **kwargs)
-    args, kwargs, out = _apart_from_out(function, args, kwargs)
-    if out is not None:
-        from ..writes import store
-
-        def again():
-            values, options, copy = duplicates(
-                tuple(_plain_values(strip(part)) for part in (args, kwargs, out))
-            )
-            function(*values, **options, out=copy)
-            return copy
-
-        return store(out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again)
-    return reading(function, args, kwargs)
-
-
-def _dispatch(function, args, kwargs):
-    if has_plain(args) or (kwargs and has_plain(kwargs)):
-        trace = trace_of_plain(args, kwargs)
-        args, kwargs = strip(args), strip(kwargs)
-        if not _traced_leaves((args, kwargs)):
-            return wrap(trace, function(*args, **kwargs))
-    implementation = HANDLED.get(function)
-    if implementation is not None:
-        return implementation(*args, **kwargs)
-    if constant_only((args, kwargs)):
-        return on_constants(function, args, kwargs)
-    raise unsupported(full_name(function))
-
-
-def _apart_from_out(function, args, kwargs):
-    """Return a call's arguments without the array that its result goes into, and that array or None."""
-    if function is np.nan_to_num:
-        names = ("x", "copy", "nan", "posinf", "neginf")
-        kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
-        x = kwargs.pop("x")
-        copy = kwargs.pop("copy", True)
-        if not copy:
-            np.array(_plain_values(strip(x)), copy=False)  # NumPy's error for what is no array
-        return (x,), kwargs, None if copy else x
-    place = place_of_out(function)
-    if place is not None and len(args) > place and args[place] is not None:
-        return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
-    if kwargs.get("out") is None:
-        return args, kwargs, None
-    return args, {name: value for name, value in kwargs.items() if name != "out"}, kwargs["out"]
-
-
-@functools.cache
-def place_of_out(function) -> int | None:
-    """Return the position of ``out`` where it can be given without its name."""
-    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code else ()
-    return names.index("out") if "out" in names else None
+def name_of(function) -> str:
+    """Return the name under which a function of NumPy's is announced: ``sum``, ``linalg.solve``."""
+    modules = (getattr(function, "__module__", None) or "").split(".")
+    name = getattr(function, "__name__", "")
+    return next((f"{part}.{name}" for part in PARTS if part in modules), name)
 
 
 def full_name(function) -> str:
-    """Return ``np.linalg.solve`` for a function of NumPy."""
+    """Return ``np.linalg.solve`` for a function of NumPy's."""
     module = getattr(function, "__module__", "") or ""
     return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
-def _traced_leaves(tree) -> list[TracedArray]:
-    leaves = optree.tree_leaves(tree, none_is_leaf=True)
-    return [leaf for leaf in leaves if type(leaf) is TracedArray]
+class Table:
+    """Implementations of NumPy's functions, of which some are not imported yet.
 
+    What is registered is used only once the whole file that registers it has been imported, which another
+    thread may be doing.
 
-def constant_only(tree) -> bool:
-    """Whether all traced arrays in a tree depend on constants alone."""
-    return all(leaf._level == CONSTANT for leaf in _traced_leaves(tree))
-
-
-def on_constants(function, args, kwargs):
-    """Call a function that has no rule on the values of constants.
-
-    The result is a plain array, so the trace holds for these contents of the constants only.
+    Attributes
+    ----------
+    registered
+        Implementation by function, of the files imported so far.
+    files
+        The file that registers a function, by the function's name.
     """
-    leaves = _traced_leaves((args, kwargs))
-    leaves[0]._trace.pin_constants()
-    plain_args, plain_kwargs = _plain_values((tuple(args), dict(kwargs)))
-    return function(*plain_args, **plain_kwargs)
+
+    def __init__(self, others: Table | None = None):
+        self.registered: dict[Callable, Callable] = {}
+        self.files: dict[str, str] = {}
+        self._others = others  # a table whose registrations fill this one too
+        self._ready: dict[Callable, Callable] = {}
+
+    def announce(self, file: str, names: Iterable[str]) -> None:
+        """Say that a file registers the functions of these names."""
+        for name in names:
+            assert name not in self.files, f"{name} is announced twice"
+            self.files[name] = file
+
+    def register(self, functions: Iterable[Callable], implementation: Callable) -> None:
+        """Put an implementation into the table, for some functions."""
+        self.registered.update(dict.fromkeys(functions, implementation))
+
+    def registering(self, *functions: Callable):
+        """Return a decorator that registers an implementation for some functions."""
+
+        def decorate(implementation):
+            self.register(functions, implementation)
+            return implementation
+
+        return decorate
+
+    def find(self, function) -> Callable | None:
+        """Return the implementation of a function, or None if there is none."""
+        found = self._ready.get(function)
+        return self._import(function) if found is None else found
+
+    def _import(self, function) -> Callable | None:
+        name = name_of(function)
+        file = self.files.get(name)
+        if file is None and self._others is not None:
+            file = self._others.files.get(name)
+        if file is None:
+            return None
+        import_module(file)  # this waits for another thread that is importing it
+        found = self.registered.get(function)
+        if found is not None:
+            self._ready[function] = found
+        return found
 
 
-def _plain_values(tree):
-    return optree.tree_map(
-        lambda leaf: leaf._value if type(leaf) in (TracedArray, TracedComplex) else leaf,
-        tree,
-        none_is_leaf=True,
-    )
+REAL = Table()  # for real arrays
+COMPLEX = Table(REAL)  # where something among the arguments is complex
+WRITERS = Table()  # functions that write into their first argument, for real and complex arrays
+RULES = Table()  # rules of ufuncs of complex numbers
+# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
+# pair, or one array where the result is real.
+FORMS: dict[str, Callable] = {}  # name of a complex form -> what makes the implementation of a function
+
+# What a registration may say of complex arguments, and where that is defined.
+HOLDS = "holds"  # the composition for real arrays holds as it stands
+FORM_FILES: dict[str, str] = {}
 
 
-def unsupported(name: str) -> UnsupportedOperationError:
-    """Return the error for a function without a rule: its name, the user's line, what works."""
-    known = sorted(full_name(f) for f in HANDLED)
-    near = difflib.get_close_matches(name, known, 3, 0.6)
-    works = f"; supported and close: {', '.join(near)}" if near else ""
-    solver = solver_above()
-    if solver:
-        return UnsupportedOperationError(
-            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {implicit(solver)}"
-        )
-    return UnsupportedOperationError(
-        f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
-        "it works when they come as nt.Constant"
-    )
+def implements(*functions: Callable, complex: str | None = None):
+    """Register an implementation for real arrays, and say what complex ones take.
+
+    Parameters
+    ----------
+    complex
+        `HOLDS`, or the name of a form (`form`) that makes the implementation from the function; None where
+        there is none or where a file of its own registers it (`implements_complex`).
+    """
+
+    def decorate(implementation):
+        REAL.register(functions, implementation)
+        register_form(functions, complex)
+        return implementation
+
+    return decorate
 
 
-def along(x, axis: int) -> list:
-    """Return the slices of ``x`` along an axis."""
-    axis = int(axis)
-    if not -x.ndim <= axis < x.ndim:
-        raise np.exceptions.AxisError(axis, x.ndim)
-    lead = (slice(None),) * (axis % x.ndim)
-    return [x[(*lead, k)] for k in range(x.shape[axis])]
+def register_form(functions: Iterable[Callable], name: str | None) -> None:
+    """Register the complex form of functions that are registered for real arrays."""
+    if name is None:
+        return
+    assert name == HOLDS or name in FORM_FILES, name
+    for function in functions:
+        if name == HOLDS:
+            COMPLEX.registered[function] = REAL.registered[function]
+        else:
+            COMPLEX.registered[function] = _Later(function, name)
+
+
+class _Later:
+    """The complex form of a function, made when it is first called: real programs import nothing complex."""
+
+    def __init__(self, function: Callable, name: str):
+        self._function, self._name = function, name
+        self._made: Callable | None = None
+
+    def __call__(self, *args, **kwargs):
+        if self._made is None:
+            import_module(FORM_FILES[self._name])
+            self._made = FORMS[self._name](self._function)
+        return self._made(*args, **kwargs)
+
+
+def form(maker: Callable) -> Callable:
+    """Register what makes the complex implementations of functions, under its own name."""
+    FORMS[maker.__name__] = maker
+    return maker
+
+
+implements_complex = COMPLEX.registering
+in_place = WRITERS.registering
+rule = RULES.registering
+
+
+# ---- functions that never reach a protocol: while tracing, others stand for them
+
+STAND_INS: dict[str, dict[str, tuple[str, ...]]] = {}  # module -> name -> the files that define its stand-in
+MAKERS: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in from the original
+
+
+def announce(module: str, file: str, names: Iterable[str]) -> None:
+    """Say that a file defines stand-ins for names of a module; where several do, all are imported."""
+    files = STAND_INS.setdefault(module, {})
+    for name in names:
+        files[name] = (*files.get(name, ()), file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -146,10 +147,20 @@ def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, ove
                      check_finite=True):  # fmt: skip
     a, b = lift_all(a, b)
     if _complex(a, b):
-        from ..matrix.scipys import triangular
-
         return triangular(a, b, bool(lower), trans, unit_diagonal)
     return _triangle(a, b, bool(lower), trans not in (0, "N"), unit_diagonal, value)
+
+
+def triangular(a, b, lower: bool, trans=0, unit: bool = False):
+    """Return the solution of a triangular system, real or complex."""
+    trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
+    if not _complex(a, b):
+        solve_plain = sys.modules["scipy.linalg"].solve_triangular  # the user has imported it
+        return solve_triangular(solve_plain(plain(a), plain(b), trans, lower, unit), a, b, trans, lower, unit)
+    a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
+    a = a + np.eye(a.shape[-1]) if unit else a
+    turned = a if trans == 0 else np.matrix_transpose(a)
+    return np.linalg.solve(np.conj(turned) if trans == 2 and np.iscomplexobj(a) else turned, b)
 
 
 def _complex(*operands) -> bool:
@@ -195,8 +206,6 @@ def _cholesky_solve(c, lower: bool, b, value):
 
 
 def _complex_cholesky_solve(c, lower, b):
-    from ..matrix.scipys import triangular
-
     half = triangular(c, b, bool(lower), 0 if lower else 2)
     return triangular(c, half, bool(lower), 2 if lower else 0)
 

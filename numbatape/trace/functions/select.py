@@ -23,7 +23,7 @@ from .common import (
     plain,
     unsupported_argument,
 )
-from .registry import implements
+from .registry import HOLDS, implements
 
 
 @implements(np.where)
@@ -84,7 +84,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
     return np.astype(result, x.dtype) if result.dtype != x.dtype else result
 
 
-@composes(np.nan_to_num)
+@composes(np.nan_to_num, complex="by_parts")
 def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
     x = lift_first(x, nan, posinf, neginf)
     limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.finfo(float)
@@ -103,7 +103,7 @@ def wrapped(indices, n: int, mode: str):
     return np.clip(indices, 0, n - 1) if mode == "clip" else np.remainder(indices, n)
 
 
-@composes(np.take)
+@composes(np.take, complex="by_parts")
 def take(a, indices, axis=None, out=None, mode="raise"):
     x = lift_first(a, indices)
     if axis is None:
@@ -115,7 +115,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     return x[(*(slice(None),) * axis, indices)]
 
 
-@composes(np.take_along_axis)
+@composes(np.take_along_axis, complex="by_parts")
 def take_along_axis(arr, indices, axis=-1):
     x, positions = lift_first(arr, indices), indices
     if axis is None:
@@ -145,19 +145,19 @@ def _positions(condition):
     return np.flatnonzero(condition)
 
 
-@composes(np.compress)
+@composes(np.compress, complex="by_condition")
 def compress(condition, a, axis=None, out=None):
     x = lift_first(a, condition)
     return np.take(x if axis is not None else merge(x, [x.ndim]), _positions(condition), axis or 0)
 
 
-@composes(np.extract)
+@composes(np.extract, complex="by_condition")
 def extract(condition, arr):
     x = lift_first(arr, condition)
     return np.take(merge(x, [x.ndim]), _positions(condition))
 
 
-@composes(np.delete)
+@composes(np.delete, complex="by_parts")
 def delete(arr, obj, axis=None):
     x = lift_first(arr)
     if axis is None:
@@ -199,7 +199,7 @@ def insert(arr, obj, values, axis=None):
     return np.concatenate([x[(*lead, slice(None, place))], block, x[(*lead, slice(place, None))]], axis)
 
 
-@implements(np.apply_along_axis)
+@implements(np.apply_along_axis, complex=HOLDS)
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     x = axis_to_end(lift_first(arr), one_axis(arr, axis))
     count_of(x, range(x.ndim - 1))

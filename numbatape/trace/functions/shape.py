@@ -38,7 +38,7 @@ def _order(function, x, order) -> str:
     raise unsupported_argument(function, f"order={order!r}", "of a strided view; order='C' is")
 
 
-@composes(np.reshape)
+@composes(np.reshape, complex="by_parts")
 def reshape(a, /, shape, order="C", *, copy=None):
     order = _order(np.reshape, a, order)
     if order == "F":
@@ -47,19 +47,19 @@ def reshape(a, /, shape, order="C", *, copy=None):
     return primitives.reshape(a, shape)
 
 
-@composes(np.ravel)
+@composes(np.ravel, complex="by_parts")
 def ravel(a, order="C"):
     x = lift_first(a)
     order = _order(np.ravel, x, order)
     return merge(x if order == "C" else primitives.transpose(x), [x.ndim])
 
 
-@composes(np.transpose, *([np.permute_dims] if hasattr(np, "permute_dims") else []))
+@composes(np.transpose, *([np.permute_dims] if hasattr(np, "permute_dims") else []), complex="by_parts")
 def transpose(a, axes=None):
     return primitives.transpose(lift_first(a), axes)
 
 
-@composes(np.swapaxes)
+@composes(np.swapaxes, complex="by_parts")
 def swapaxes(a, axis1, axis2):
     order = list(range(a.ndim))
     axis1, axis2 = one_axis(a, axis1), one_axis(a, axis2)
@@ -67,12 +67,12 @@ def swapaxes(a, axis1, axis2):
     return primitives.transpose(a, order)
 
 
-@composes(np.matrix_transpose, np.linalg.matrix_transpose)
+@composes(np.matrix_transpose, np.linalg.matrix_transpose, complex="by_parts")
 def matrix_transpose(x, /):
     return swapaxes(x, -1, -2)
 
 
-@composes(np.moveaxis)
+@composes(np.moveaxis, complex="by_parts")
 def moveaxis(a, source, destination):
     source, destination = axes_of(a, source), axes_of(a, destination)
     order = [k for k in range(a.ndim) if k not in source]
@@ -81,7 +81,7 @@ def moveaxis(a, source, destination):
     return primitives.transpose(a, order)
 
 
-@composes(np.rollaxis)
+@composes(np.rollaxis, complex="by_parts")
 def rollaxis(a, axis, start=0):
     order = list(range(a.ndim))
     axis = one_axis(a, axis)
@@ -91,13 +91,13 @@ def rollaxis(a, axis, start=0):
     return primitives.transpose(a, order)
 
 
-@composes(np.expand_dims)
+@composes(np.expand_dims, complex="by_parts")
 def expand_dims(a, axis):
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return expand(lift_first(a), tuple(index(k) for k in axes))
 
 
-@composes(np.squeeze)
+@composes(np.squeeze, complex="by_parts")
 def squeeze(a, axis=None):
     if axis is not None:
         return drop_axes(a, axes_of(a, axis))
@@ -114,13 +114,13 @@ def squeeze(a, axis=None):
     return drop_axes(a, ones)
 
 
-@composes(np.broadcast_to)
+@composes(np.broadcast_to, complex="by_parts")
 def broadcast_to(array, shape, subok=False):
     shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
     return primitives.broadcast_to(lift_first(array), tuple(index(n) for n in shape))
 
 
-@records(np.broadcast_arrays)
+@records(np.broadcast_arrays, complex="of_all")
 def broadcast_arrays(value, *args, subok=False):
     trace = find_trace(*args)
     arrays = [lift(trace, x) for x in args]
@@ -137,7 +137,7 @@ def _atleast(function, place):
         results = [place(lift_first(x, *arys)) for x in arys]
         return results[0] if len(results) == 1 else tuple(results)
 
-    composes(function)(atleast)
+    composes(function, complex="of_all")(atleast)
     return atleast
 
 
@@ -176,22 +176,22 @@ def _split(value, ary, indices_or_sections, axis=0):
     return parts
 
 
-records(np.split, np.array_split)(_split)
+records(np.split, np.array_split, complex="by_parts")(_split)
 
 
-@implements(np.hsplit)
+@implements(np.hsplit, complex="by_parts")
 def hsplit(ary, indices_or_sections):
     return np.split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
 
 
-@implements(np.vsplit)
+@implements(np.vsplit, complex="by_parts")
 def vsplit(ary, indices_or_sections):
     if ary.ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return np.split(ary, indices_or_sections, 0)
 
 
-@implements(np.dsplit)
+@implements(np.dsplit, complex="by_parts")
 def dsplit(ary, indices_or_sections):
     if ary.ndim < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
@@ -204,29 +204,29 @@ def unstack(x, /, *, axis=0):
 
 
 if hasattr(np, "unstack"):  # NumPy 2.1
-    implements(np.unstack)(unstack)
+    implements(np.unstack, complex="by_parts")(unstack)
 
 
 # ---- other orders
 
 
-@composes(np.flip)
+@composes(np.flip, complex="by_parts")
 def flip(m, axis=None):
     axes = axes_of(m, axis)
     return m[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(m.ndim))]
 
 
-@composes(np.fliplr)
+@composes(np.fliplr, complex="by_parts")
 def fliplr(m):
     return m[:, ::-1]
 
 
-@composes(np.flipud)
+@composes(np.flipud, complex="by_parts")
 def flipud(m):
     return m[::-1]
 
 
-@composes(np.rot90)
+@composes(np.rot90, complex="by_parts")
 def rot90(m, k=1, axes=(0, 1)):
     first, second = axes_of(m, tuple(axes))
     k %= 4
@@ -237,7 +237,7 @@ def rot90(m, k=1, axes=(0, 1)):
     return np.flip(np.swapaxes(m, first, second), second) if k else m[:]
 
 
-@composes(np.diagonal)
+@composes(np.diagonal, complex="by_parts")
 def diagonal(a, offset=0, axis1=0, axis2=1):
     """The diagonal is a view; of a square matrix its size stays symbolic."""
     axis1, axis2 = one_axis(a, axis1), one_axis(a, axis2)
@@ -273,12 +273,12 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
     return view(x, value, [*dims, *(n for n, _ in added)], [*layout.strides, *(step for _, step in added)])
 
 
-@composes(np.linalg.diagonal)
+@composes(np.linalg.diagonal, complex="by_parts")
 def linalg_diagonal(x, /, *, offset=0):
     return np.diagonal(x, offset, -2, -1)
 
 
-@composes(np.meshgrid)
+@composes(np.meshgrid, complex="of_all")
 def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     count = len(xi)
     grids = []
@@ -290,6 +290,6 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     return tuple(grids if sparse else np.broadcast_arrays(*grids))
 
 
-@composes(np.copy)
+@composes(np.copy, complex="by_parts")
 def copy(a, order="K", subok=False):
     return elementwise("copy", a, value=np.asarray(a._value)[()])

@@ -30,7 +30,7 @@ def ufunc(*names):
     return register
 
 
-def composition(function, inputs, kwargs):
+def composed_special(function, inputs, kwargs):
     """Return the result of a ufunc that is composed, or None."""
     implementation = UFUNCS.get(function.__name__)
     if implementation is None or getattr(sc, function.__name__, None) is not function:

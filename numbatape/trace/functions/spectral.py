@@ -23,6 +23,7 @@ from .common import (
     run_record,
     unsupported_argument,
 )
+from .registry import HOLDS
 from .stand_ins import stands_for
 
 
@@ -193,7 +194,7 @@ def spectral_norm(x, ord, axes, keepdims):
     return np.expand_dims(result, axes_of(x, axes)) if keepdims else result
 
 
-@composes(np.linalg.tensorsolve)
+@composes(np.linalg.tensorsolve, complex=HOLDS)
 def tensorsolve(a, b, axes=None):
     a, b = lift_all(a, b)
     if axes is not None:
@@ -203,7 +204,7 @@ def tensorsolve(a, b, axes=None):
     return np.reshape(np.linalg.solve(np.reshape(a, (size, -1)), np.ravel(b)), shape)
 
 
-@composes(np.linalg.tensorinv)
+@composes(np.linalg.tensorinv, complex=HOLDS)
 def tensorinv(a, ind=2):
     shape = (*a.shape[ind:], *a.shape[:ind])
     return np.reshape(np.linalg.inv(np.reshape(a, (math.prod(a.shape[:ind]), -1))), shape)

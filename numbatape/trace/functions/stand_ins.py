@@ -1,68 +1,20 @@
 """What runs in place of functions that never reach a protocol, while tracing.
 
 `numbatape.trace.scipy_bridge` hands these out. SciPy stays unimported: implementations are
-registered by name and completed when the user's SciPy is there. The files that register them are
-imported then too, by `TOPICS`: a function of NumPy alone does not wait for a hundred distributions.
+registered by name, and a stand-in is made when the user's code first refers to the original. The file that
+registers it is imported then: a function of NumPy alone does not wait for a hundred distributions.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
 
 from .. import integers
 from ..plain import strip, trace_of_plain, unflattened, wrap
 from ..trace import failing
 from .common import as_users_call, evaluated, find_trace, run_composition
-
-PENDING: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in
-
-_TRACE = "numbatape.trace"
-_MATRIX = tuple(f"{_TRACE}.matrix.{name}" for name in ("functions", "scipys", "structured", "refusals"))
-
-
-def _functions(*names: str) -> tuple[str, ...]:
-    return tuple(f"{_TRACE}.functions.{name}" for name in names)
-
-
-# Module -> the files of this package that have stand-ins for it; packages above this one add theirs.
-TOPICS: dict[str, tuple[str, ...]] = {
-    "numpy": _functions("array_functions", "type_tests"),
-    "numpy.linalg": _functions("array_functions"),
-    "numpy.lib.stride_tricks": _functions("array_functions"),
-    "numpy.ctypeslib": _functions("array_functions"),
-    "numpy.ma": _functions("array_functions"),
-    "math": _functions("math_functions"),
-    "cmath": (f"{_TRACE}.complex.stand_ins",),
-    "scipy.fft": (f"{_TRACE}.complex.stand_ins", *_functions("spatial")),
-    "scipy.special": _functions("special", "scipy_functions"),
-    "scipy.linalg": (*_functions("scipy_functions", "spectral"), *_MATRIX),
-    "scipy.stats": _functions(
-        "continuous", "discrete", "rarer", "quantiles", "multivariate", "sample_statistics"
-    ),
-    "scipy.integrate": _functions("integrals"),
-    "scipy.signal": _functions("signals"),
-    "scipy.ndimage": _functions("signals"),
-    "scipy.spatial.distance": _functions("spatial"),
-}
-
-
-def announce(module: str, *files: str) -> None:
-    """Say that some files have stand-ins for a module: they are imported when it is."""
-    TOPICS[module] = (*TOPICS.get(module, ()), *files)
-
-
-def load(module: str) -> None:
-    """Import what has stand-ins for a module."""
-    for name in TOPICS[module]:
-        importlib.import_module(name)
-
-
-def load_all() -> None:
-    """Import all that has stand-ins: for who goes through the table."""
-    for module in list(TOPICS):
-        load(module)
+from .registry import MAKERS, STAND_INS
 
 
 def stands_for(module: str, *names: str, run=run_composition):
@@ -74,22 +26,17 @@ def stands_for(module: str, *names: str, run=run_composition):
     def register(implementation):
         for name in names:
             make = functools.partial(stand_in, implementation=implementation, run=run)
-            PENDING.setdefault(module, {})[name] = make
+            MAKERS.setdefault(module, {})[name] = make
         return implementation
 
     return register
 
 
-def complete(module: str) -> dict[str, tuple[Callable, Callable]]:
-    """Return ``{name: (original, stand-in)}`` of a module, which is imported."""
-    load(module)
-    source = importlib.import_module(module)
-    found = {}
-    for name, make in PENDING[module].items():
-        original = getattr(source, name, None)  # older versions lack some
-        if original is not None:
-            found[name] = original, make(original)
-    return found
+def made(module: str, name: str, original):
+    """Return the stand-in for a function or an object of a module's, and import what defines it."""
+    for file in STAND_INS[module][name]:
+        importlib.import_module(file)
+    return MAKERS[module][name](original)
 
 
 def stand_in(original, implementation, run=run_composition):

@@ -30,7 +30,7 @@ def _mean(x, axes, keepdims, where, dtype=None):
     return total / count
 
 
-@composes(np.mean)
+@composes(np.mean, complex="by_parts")
 def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     x = lift_first(a, where)
     return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
@@ -56,7 +56,7 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO,
     return np.sqrt(np.var(a, axis, dtype, ddof=ddof, keepdims=flag(keepdims), where=where, mean=mean))
 
 
-@composes(np.average)
+@composes(np.average, complex="by_parts")
 def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
     keepdims = flag(keepdims)
     if weights is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..complex import functions as complexes
 from ..complex.ufuncs import unsupported
-from ..functions import registry, spectral
+from ..functions import spectral
 from ..functions.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
+from ..functions.registry import HOLDS, implements, implements_complex
 from . import determinants, eigen, factors
 from .rules import adjoint, call, is_complex
 
@@ -20,38 +20,34 @@ def named(value, *parts):
 # ---- general matrices, real or complex
 
 
+@implements(np.linalg.eig, complex=HOLDS)
 def eig(a):
     value = np.linalg.eig(plain(a))
     return named(value, *eigen.eig(lift_first(a)))
 
 
+@implements(np.linalg.eigvals, complex=HOLDS)
 def eigvals(a):
     value = np.linalg.eigvals(plain(a))
     return adopt(eigen.eigvals(lift_first(a)), value)
 
 
-for _function, _implementation in ((np.linalg.eig, eig), (np.linalg.eigvals, eigvals)):
-    registry.HANDLED[_function] = complexes.HANDLED[_function] = _implementation
-
-
 # ---- complex matrices
 
-implements = complexes.implements
 
-
-@implements(np.linalg.eigh)
+@implements_complex(np.linalg.eigh)
 def eigh(a, UPLO="L"):
     value = np.linalg.eigh(plain(a), UPLO)
     return named(value, *eigen.eigh(a, UPLO.upper() == "L"))
 
 
-@implements(np.linalg.eigvalsh)
+@implements_complex(np.linalg.eigvalsh)
 def eigvalsh(a, UPLO="L"):
     value = np.linalg.eigvalsh(plain(a), UPLO)
     return adopt(eigen.eigh(a, UPLO.upper() == "L")[0], value)
 
 
-@implements(np.linalg.svd)
+@implements_complex(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     value = np.linalg.svd(plain(a), full_matrices, compute_uv, hermitian)
     if hermitian:
@@ -63,12 +59,12 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     return named(value, *factors.svd(a))
 
 
-@implements(np.linalg.svdvals)
+@implements_complex(np.linalg.svdvals)
 def svdvals(x, /):
     return adopt(factors.svd(x)[1], np.linalg.svdvals(plain(x)))
 
 
-@implements(np.linalg.qr)
+@implements_complex(np.linalg.qr)
 def qr(a, mode="reduced"):
     value = np.linalg.qr(plain(a), mode)
     if mode not in ("reduced", "r") and not (mode == "complete" and a.shape[-2] <= a.shape[-1]):
@@ -77,7 +73,7 @@ def qr(a, mode="reduced"):
     return adopt(r, value) if mode == "r" else named(value, q, r)
 
 
-@implements(np.linalg.cholesky)
+@implements_complex(np.linalg.cholesky)
 def cholesky(a, /, *, upper=False):
     value = np.linalg.cholesky(plain(a), upper=upper)
     if upper:
@@ -85,13 +81,13 @@ def cholesky(a, /, *, upper=False):
     return adopt(call(factors.CHOLESKY, a)[0], value)
 
 
-@implements(np.linalg.det)
+@implements_complex(np.linalg.det)
 def det(a):
     value = np.linalg.det(plain(a))
     return adopt(call(determinants.DET, a)[0], value)
 
 
-@implements(np.linalg.slogdet)
+@implements_complex(np.linalg.slogdet)
 def slogdet(a):
     value = np.linalg.slogdet(plain(a))
     return named(value, *call(determinants.SLOGDET, a))
@@ -110,7 +106,7 @@ def pseudo_inverse(function, a, cutoff):
     return np.linalg.solve(r, adjoint(q))
 
 
-@implements(np.linalg.pinv)
+@implements_complex(np.linalg.pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     options = {} if rtol is np._NoValue else {"rtol": rtol}
     value = np.linalg.pinv(plain(a), rcond, hermitian, **options)
@@ -126,7 +122,7 @@ def squared(x):
     return x.real * x.real + x.imag * x.imag if is_complex(x) else np.square(x)
 
 
-@implements(np.linalg.lstsq)
+@implements_complex(np.linalg.lstsq)
 def lstsq(a, b, rcond=None):
     value = np.linalg.lstsq(plain(a), plain(b), rcond)
     a, b = lift_all(a, b)
@@ -141,7 +137,7 @@ def lstsq(a, b, rcond=None):
     return adopt(solution, value[0]), residuals, value[2], values
 
 
-@implements(np.linalg.matrix_rank)
+@implements_complex(np.linalg.matrix_rank)
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if hermitian or tol is not None or A.ndim < 2:
         raise unsupported("np.linalg.matrix_rank(tol or hermitian), or of a vector")
@@ -150,11 +146,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
 
 
-for _function in (np.linalg.tensorsolve, np.linalg.tensorinv):  # compositions that hold as they stand
-    complexes.HANDLED[_function] = registry.HANDLED[_function]
-
-
-@implements(np.linalg.cond)
+@implements_complex(np.linalg.cond)
 def cond(x, p=None):
     value = np.linalg.cond(plain(x), p)
     if p in (None, 2, -2):

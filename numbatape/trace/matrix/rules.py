@@ -40,6 +40,11 @@ class MatrixRule:
         self.name, self.value, self.pullback, self.varies = name, value, pullback, varies
 
 
+def call_rule(name: str, value: Callable, pullback: Callable, *args):
+    """Return what a rule that is made for one call gives, a tuple."""
+    return call(MatrixRule(name, value, pullback), *args)
+
+
 def call(rule: MatrixRule, *args):
     """Return what a rule's value gives, a tuple; recorded if an argument is traced."""
     if not any(map(arrays.is_traced, args)):

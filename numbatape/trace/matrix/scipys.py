@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions import scipy_functions, spectral
-from ..functions.common import adopt, lift_all, lift_first, plain, run_record, unsupported_argument
+from ..functions import spectral
+from ..functions.common import adopt, lift_all, lift_first, run_record, unsupported_argument
+from ..functions.scipy_functions import triangular
 from ..functions.stand_ins import stands_for
 from ..primitives import stop_gradient
 from . import eigen, equations, factors
@@ -131,17 +132,6 @@ def lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
         return half[np.astype(np.argsort(order), int)]
     half = triangular(both, b[np.astype(order, int)], True, 0, True)
     return triangular(both, half, False)
-
-
-def triangular(a, b, lower: bool, trans=0, unit: bool = False):
-    """Return the solution of a triangular system, real or complex."""
-    trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
-    if not is_complex(a) and not is_complex(b):
-        value = linalg().solve_triangular(plain(a), plain(b), trans, lower, unit)
-        return scipy_functions.solve_triangular(value, a, b, trans, lower, unit)
-    a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
-    a = a + np.eye(a.shape[-1]) if unit else a
-    return np.linalg.solve((a, np.matrix_transpose(a), adjoint(a))[trans], b)
 
 
 @stands_for("scipy.linalg", "rq")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..functions.common import lift_all, lift_first, unsupported_argument
+from ..functions.scipy_functions import triangular
 from ..functions.stand_ins import stands_for
 from . import equations
 from .equations import linalg
 from .rules import MatrixRule, adjoint, call, conjugate
-from .scipys import refuse, triangular
+from .scipys import refuse
 
 # ---- banded
 

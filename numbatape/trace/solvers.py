@@ -1,0 +1,34 @@
+"""SciPy's solvers that call the user's function back: iterations, which are differentiated as a whole."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+RULES = "docs/rules.md"
+SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
+
+
+def solver_above() -> str:
+    """Return the name of the solver of SciPy's that is running, or nothing: functions that iterate."""
+    frame, found = sys._getframe(1), ""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(SOLVERS) and frame.f_code.co_name != "<lambda>":
+            found = public_name(frame)
+        frame = frame.f_back
+    return found
+
+
+def implicit(solver: str) -> str:
+    """Return how to differentiate what a solver finds."""
+    return (
+        f"differentiate what {solver.rpartition('.')[2]} finds as a whole, by the equation that it solves: "
+        f"implicit differentiation, a rule of six lines ({RULES}, 'Implicit functions')"
+    )
+
+
+def public_name(frame) -> str:
+    """Return the name of a frame's function as users write it, without private modules."""
+    parts = frame.f_globals.get("__name__", "").split(".")
+    public = ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts))
+    return f"{public}.{frame.f_code.co_qualname}"

@@ -1,0 +1,103 @@
+"""`numbatape.trace.contents` says which file has what by name, so that topics are imported when they are needed."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import numbatape.integrations  # noqa: F401  (it announces stand-ins of its own)
+from numbatape.trace import contents, operations
+from numbatape.trace.functions import registry
+
+contents.load_all()
+TABLES = {
+    "real": registry.REAL,
+    "complex": registry.COMPLEX,
+    "writers": registry.WRITERS,
+    "ufuncs of complex numbers": registry.RULES,
+}
+RECENT = {
+    "matvec",
+    "vecmat",
+    "unstack",
+    "cumulative_sum",
+    "cumulative_prod",
+}  # older versions of NumPy lack them
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_registered_is_announced_for_its_file(name):
+    table = TABLES[name]
+    announced = dict(table.files)
+    if table is registry.COMPLEX:  # what follows from the real function is registered with it
+        announced = registry.REAL.files | announced
+    for function in table.registered:
+        assert registry.name_of(function) in announced, f"{function} is missing in contents.py"
+        assert table.find(function) is table.registered[function]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_announced_is_registered(name):
+    registered = {registry.name_of(function) for function in TABLES[name].registered}
+    assert set(TABLES[name].files) - registered <= RECENT
+
+
+@pytest.mark.parametrize("name", ["real", "complex"])
+def test_functions_are_announced_for_the_file_that_implements_them(name):
+    for function, implementation in TABLES[name].registered.items():
+        file = TABLES[name].files.get(registry.name_of(function))
+        if file is not None:
+            implementation = inspect.unwrap(implementation)
+            assert implementation.__module__ == file, f"{function}: {implementation.__module__}"
+
+
+def test_operations_are_in_the_files_that_are_announced_for_them():
+    for name, file in operations.announced().items():
+        assert hasattr(importlib.import_module(file), name)
+        assert callable(getattr(operations, name))
+
+
+def test_forms_are_in_the_files_that_are_announced_for_them():
+    assert set(registry.FORMS) == set(registry.FORM_FILES)
+    for name, maker in registry.FORMS.items():
+        assert maker.__module__ == registry.FORM_FILES[name]
+
+
+def test_stand_ins_are_announced():
+    for module, names in registry.MAKERS.items():
+        assert set(names) == set(registry.STAND_INS[module])
+    assert set(registry.MAKERS) == set(registry.STAND_INS)
+
+
+TOPICS = (
+    "linalg",
+    "fft",
+    "distributions",
+    "special",
+    "scipy_functions",
+    "matrix",
+    "sparse_operands",
+    "einsum",
+)
+FIRST_GRADIENT = """
+import sys
+import numpy as np
+{also}
+import numbatape as nt
+assert nt.grad(lambda x: np.sum(np.exp(x)))(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
+print(*(name for name in sys.modules if name.startswith("numbatape.trace.")))
+"""
+
+
+@pytest.mark.parametrize(
+    "also", ["", "import scipy.stats, scipy.special, scipy.linalg, scipy.signal, scipy.fft"]
+)
+def test_a_first_gradient_imports_no_topics_that_it_does_not_use(also):
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_GRADIENT.format(also=also)], capture_output=True, text=True, check=True
+    )
+    parts = {part for name in ran.stdout.split() for part in name.split(".")}
+    assert parts.isdisjoint(TOPICS)
+    assert "reductions" in parts
