@@ -1,4 +1,4 @@
-"""`numbatape.trace.contents` says which file has what by name, so that topics are imported when they are needed."""
+"""`numbatape.trace.contents` says which file has what, so that topics are imported when they are needed."""
 
 import importlib
 import inspect
