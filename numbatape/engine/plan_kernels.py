@@ -1,42 +1,90 @@
 """The kernel that derives a plan from a tape and sizes. Kernel language.
 
-Read as text and compiled like every other kernel (`numbatape.engine.plan`); ``*_t`` are arrays of
-32-bit integers, ``*_q`` of 64-bit ones. The words of ``w`` are named below.
+This file is read as text and compiled like every other kernel (`numbatape.engine.verify_plan`). An argument
+``w`` is an array of 64-bit words, whose numbers are named below; most of them are addresses. By their names
+``*_t`` are arrays of 32-bit integers, ``*_q`` of 64-bit ones.
 """
 
 from __future__ import annotations
 
-# Inputs of derive(); the tape's arrays are described in numbatape.tape.tape.
-TAPE = 0  # instructions, six words each
+# The words of ``w``: what derive() and verify() read and write. numbatape.tape.tape describes the tape's
+# arrays.
+TAPE = 0  # the tape's instructions
 ROWS = 1  # number of instructions
-VALUES = 2  # storage, offset, layout
-LAYOUTS = 3  # start, dimensions: where a layout's codes stand
+VALUES = 2
+LAYOUTS = 3  # where each layout's dimensions and strides begin in the next two arrays, and how many there are
 LAYOUT_DIMS = 4
 LAYOUT_STRIDES = 5
 SIZE_VALUES = 6  # evaluated size expressions
-STORAGES = 7  # first cell, end, family, level of each storage
-OP_INFO = 8  # per row of the op table, see INFO below
-ENGINE_CODE = 9  # out: five words an instruction
-ENGINE_AUX = 10  # out: records
-AUX_USED = 11  # out
+STORAGES = 7
+OP_INFO = 8  # the op table
+ENGINE_CODE = 9  # out: the plan's instructions
+ENGINE_AUX = 10  # out: their records
+AUX_USED = 11  # out: words of all records
 BAD = 12  # out: the instruction that failed
 OP_COUNT = 13  # kernel numbers that there are
 SPLIT_AT = 14  # instructions of the prologue
-LOW = 15  # of verify(): the hull of an operand's cells, relative to its first
+LOW = 15  # of verify(): the lowest and the highest cell of an operand, relative to its first one
 HIGH = 16
 
-# Words a row of the op table: kind, arity, letters, core ranks of o a b c, letter numbers (3 each),
-# flags: bit j, operand j may take an adjoint; bit 8 + j, operand j holds positions (float64);
-# bit 12, the result may have any strides; opcode of the first vector arm, or 0.
+# An instruction of a tape: op (and, above 16 bits, which operands are active), result, operands a b c, aux.
+TAPE_WORDS = 6
+OUT = 1  # the operands follow it, so OUT + j is operand j, the result being number 0
+AUX = 5
+
+# A value: storage, offset, layout. A layout: start, rank. A storage: first cell, end, family, level.
+VALUE_WORDS = 3
+OFFSET = 1
+LAYOUT = 2
+LAYOUT_WORDS = 2
+RANK = 1
+STORAGE_WORDS = 4
+END = 1
+FAMILY = 2
+LEVEL_OF = 3
+
+# An instruction of a plan: op (and active operands), the first cells of result, a, b, c. In place of c one
+# that is called by pointer has the place of its record, and an arm of a vector its number of cells.
+CODE_WORDS = 5
+CELL = 1  # CELL + j is the first cell of operand j
+RECORD = 4
+
+# The record of a loop: levels, then the innermost loop as n, so, sa, sb, sc, then the first cell of c.
+LOOP_COUNT = 1
+LOOP_STRIDES = 2
+LOOP_THIRD = 6
+LOOP_HEAD = 7
+# The record of an array op: levels, first cells of c and of the scratch, scratch cells of one batch
+# element, then a size for each letter of its signature, and the strides of each operand's core axes.
+CORE_THIRD = 1
+CORE_SCRATCH = 2
+CORE_CELLS = 3
+CORE_HEAD = 4
+# The further levels of either record: n, so, sa, sb, sc.
+LEVEL = 5
+
+# A row of the op table: kind, arity, number of letters, core ranks of o a b c, the numbers of their letters
+# (at most three each), flags, opcode of the first vector arm (0 if there is none). Flags: bit j, operand j
+# may take an adjoint; bit POSITIONS + j, operand j holds positions in float64 cells; bit FREE_STRIDES, the
+# result may have any strides.
 INFO = 21
+ARITY = 1
+LETTERS = 2
+CORE_RANKS = 3
+LETTER_NUMBERS = 7
+MOST_LETTERS = 3
+FLAGS = 19
 VECTOR = 20
+POSITIONS = 8
+FREE_STRIDES = 12
+# Kinds of ops.
 HOT = 0
 LOOP = 1
 CORE = 2
 CAST = 3
 GUARD = 0xFFFF
 
-# Reasons, in the order of numbatape.engine.plan.REASONS.
+# Reasons, in the order of numbatape.engine.verifier.REASONS.
 OK = 0
 SIZES_DIFFER = 1
 UNKNOWN_OP = 2
@@ -47,7 +95,7 @@ OTHER_DTYPE = 6
 
 ACTIVE = 2
 POOLS = 6
-FREE_STRIDES = 12
+MOST_LEVELS = 64
 LIMIT = 2147483647
 
 
@@ -60,15 +108,22 @@ def size_of(code, size_q):
 def cell_of(value, value_t, storage_q, size_q):
     if value < 0:
         return 0
-    return storage_q[4 * value_t[3 * value]] + size_of(value_t[3 * value + 1], size_q)
+    return storage_q[STORAGE_WORDS * value_t[VALUE_WORDS * value]] + size_of(
+        value_t[VALUE_WORDS * value + OFFSET], size_q
+    )
+
+
+def layout_of(value, value_t):
+    """Where the layout of a value is among the layouts."""
+    return LAYOUT_WORDS * value_t[VALUE_WORDS * value + LAYOUT]
 
 
 def rank_of(value, value_t, layout_t):
-    return layout_t[2 * value_t[3 * value + 2] + 1]
+    return layout_t[layout_of(value, value_t) + RANK]
 
 
 def dim_of(value, axis, value_t, layout_t, dims_t, size_q):
-    return size_of(dims_t[layout_t[2 * value_t[3 * value + 2]] + axis], size_q)
+    return size_of(dims_t[layout_t[layout_of(value, value_t)] + axis], size_q)
 
 
 def stride_of(value, axis, rank, n, value_t, layout_t, dims_t, strides_t, size_q):
@@ -80,7 +135,7 @@ def stride_of(value, axis, rank, n, value_t, layout_t, dims_t, strides_t, size_q
         return 0
     if n != 1 and dim_of(value, own, value_t, layout_t, dims_t, size_q) == 1:
         return 0
-    return size_of(strides_t[layout_t[2 * value_t[3 * value + 2]] + own], size_q)
+    return size_of(strides_t[layout_t[layout_of(value, value_t)] + own], size_q)
 
 
 def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
@@ -94,7 +149,7 @@ def broadcasts(value, axis, rank, n, value_t, layout_t, dims_t, size_q):
 
 def nearest_axis(value, rank, seen, value_t, layout_t, strides_t, size_q):
     """The axis with the smallest stride of those that are not in a set of bits; of equals the last."""
-    start = layout_t[2 * value_t[3 * value + 2]]
+    start = layout_t[layout_of(value, value_t)]
     best = -1
     least = 0
     for q in range(rank):
@@ -114,7 +169,7 @@ def vector_pattern(info_t, info, n, so, sa, sb, sc):
     """
     if info_t[info + VECTOR] == 0 or n < 1 or so != 1:
         return -1
-    arity = info_t[info + 1]
+    arity = info_t[info + ARITY]
     if arity < 2:
         sb = 1
     if arity < 3:
@@ -153,23 +208,23 @@ def derive(w, pc):
     top = 0
     for k in range(w[ROWS]):
         w[BAD] = k
-        op = tape_t[6 * k] & 0xFFFF
-        active = (tape_t[6 * k] >> 16) & 0xFF
-        out = tape_t[6 * k + 1]
-        a = tape_t[6 * k + 2]
-        b = tape_t[6 * k + 3]
-        c = tape_t[6 * k + 4]
-        aux = tape_t[6 * k + 5]
+        op = tape_t[TAPE_WORDS * k] & 0xFFFF
+        active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
+        out = tape_t[TAPE_WORDS * k + OUT]
+        a = tape_t[TAPE_WORDS * k + OUT + 1]
+        b = tape_t[TAPE_WORDS * k + OUT + 2]
+        c = tape_t[TAPE_WORDS * k + OUT + 3]
+        aux = tape_t[TAPE_WORDS * k + AUX]
         o_cell = cell_of(out, value_t, storage_q, size_q)
         a_cell = cell_of(a, value_t, storage_q, size_q)
         b_cell = cell_of(b, value_t, storage_q, size_q)
         c_cell = cell_of(c, value_t, storage_q, size_q)
-        at = 5 * k
+        at = CODE_WORDS * k
         code_t[at] = op | (active << 16)
-        code_t[at + 1] = o_cell
-        code_t[at + 2] = a_cell
-        code_t[at + 3] = b_cell
-        code_t[at + 4] = c_cell
+        code_t[at + CELL] = o_cell
+        code_t[at + CELL + 1] = a_cell
+        code_t[at + CELL + 2] = b_cell
+        code_t[at + CELL + 3] = c_cell
         if op == GUARD:
             continue
         row = op >> 1
@@ -183,20 +238,20 @@ def derive(w, pc):
             if one:
                 continue
         code_t[at] = (op + w[OP_COUNT]) | (active << 16)
-        code_t[at + 4] = top
+        code_t[at + RECORD] = top
         if info_t[info] == CORE:
-            letters = info_t[info + 2]
-            r_t[top + 1] = c_cell
-            r_t[top + 2] = cell_of(aux, value_t, storage_q, size_q)
-            r_t[top + 3] = 0
+            letters = info_t[info + LETTERS]
+            r_t[top + CORE_THIRD] = c_cell
+            r_t[top + CORE_SCRATCH] = cell_of(aux, value_t, storage_q, size_q)
+            r_t[top + CORE_CELLS] = 0
             if aux >= 0:
                 last = rank_of(aux, value_t, layout_t) - 1
-                r_t[top + 3] = dim_of(aux, last, value_t, layout_t, dims_t, size_q)
-            place = top + 4
+                r_t[top + CORE_CELLS] = dim_of(aux, last, value_t, layout_t, dims_t, size_q)
+            place = top + CORE_HEAD
             for j in range(letters):
                 r_t[place + j] = -1
             strides_at = place + letters
-            for which in range(info_t[info + 1] + 1):
+            for which in range(info_t[info + ARITY] + 1):
                 value = out
                 if which == 1:
                     value = a
@@ -204,23 +259,24 @@ def derive(w, pc):
                     value = b
                 elif which == 3:
                     value = c
-                core = info_t[info + 3 + which]
+                core = info_t[info + CORE_RANKS + which]
                 own = rank_of(value, value_t, layout_t)
                 for axis in range(core):
-                    letter = info_t[info + 7 + 3 * which + axis]
+                    letter = info_t[info + LETTER_NUMBERS + MOST_LETTERS * which + axis]
                     n = dim_of(value, own - core + axis, value_t, layout_t, dims_t, size_q)
                     if r_t[place + letter] >= 0 and r_t[place + letter] != n:
                         return SIZES_DIFFER
                     r_t[place + letter] = n
-                    start = layout_t[2 * value_t[3 * value + 2]]
+                    start = layout_t[layout_of(value, value_t)]
                     r_t[strides_at] = size_of(strides_t[start + own - core + axis], size_q)
                     strides_at += 1
             levels_at = strides_at
-            rank = rank - info_t[info + 3]
+            rank = rank - info_t[info + CORE_RANKS]
         else:
-            r_t[top + 6] = c_cell
-            levels_at = top + 7
-        # Collapse the loop from the inside out; axes of size one vanish.
+            r_t[top + LOOP_THIRD] = c_cell
+            levels_at = top + LOOP_HEAD
+        # Axes are joined from the inside out to one level where their strides allow it; those of size one
+        # vanish.
         levels = 0
         empty = False
         m = 1
@@ -232,14 +288,15 @@ def derive(w, pc):
         core_b = 0
         core_c = 0
         if info_t[info] == CORE:
-            core_a = info_t[info + 4]
-            core_b = info_t[info + 5]
-            core_c = info_t[info + 6]
+            core_a = info_t[info + CORE_RANKS + 1]
+            core_b = info_t[info + CORE_RANKS + 2]
+            core_c = info_t[info + CORE_RANKS + 3]
         seen = 0
         for q in range(rank):
             axis = rank - 1 - q
             if info_t[info] != CORE:
-                # The result's closest cells innermost: a transposed one is written as it lies.
+                # The axis of the result's closest cells is innermost, so that a transposed one is written
+                # in order.
                 axis = nearest_axis(out, rank, seen, value_t, layout_t, strides_t, size_q)
                 seen |= 1 << axis
             n = dim_of(out, axis, value_t, layout_t, dims_t, size_q)
@@ -253,7 +310,7 @@ def derive(w, pc):
                 empty = True
             if n == 1:
                 continue
-            so = size_of(strides_t[layout_t[2 * value_t[3 * out + 2]] + axis], size_q)
+            so = size_of(strides_t[layout_t[layout_of(out, value_t)] + axis], size_q)
             sa = stride_of(a, axis, rank + core_a, n, value_t, layout_t, dims_t, strides_t, size_q)
             sb = stride_of(b, axis, rank + core_b, n, value_t, layout_t, dims_t, strides_t, size_q)
             sc = stride_of(c, axis, rank + core_c, n, value_t, layout_t, dims_t, strides_t, size_q)
@@ -261,7 +318,7 @@ def derive(w, pc):
                 m = m * n
                 continue
             if m > 1:
-                put_level(r_t, levels_at + 5 * levels, m, mo, ma, mb, mc)
+                put_level(r_t, levels_at + LEVEL * levels, m, mo, ma, mb, mc)
                 levels += 1
             m = n
             mo = so
@@ -269,43 +326,43 @@ def derive(w, pc):
             mb = sb
             mc = sc
         if m > 1:
-            put_level(r_t, levels_at + 5 * levels, m, mo, ma, mb, mc)
+            put_level(r_t, levels_at + LEVEL * levels, m, mo, ma, mb, mc)
             levels += 1
         if info_t[info] == CORE:
             if empty:
                 r_t[levels_at] = 0
                 levels = 1
-                for j in range(4):
+                for j in range(LEVEL - 1):
                     r_t[levels_at + 1 + j] = 0
             r_t[top] = levels
-            top = levels_at + 5 * levels
+            top = levels_at + LEVEL * levels
         else:
             # The innermost level moves into the head.
-            r_t[top + 1] = 1
-            for j in range(4):
-                r_t[top + 2 + j] = 0
+            r_t[top + LOOP_COUNT] = 1
+            for j in range(LEVEL - 1):
+                r_t[top + LOOP_STRIDES + j] = 0
             if levels > 0:
-                for j in range(5):
-                    r_t[top + 1 + j] = r_t[levels_at + j]
-                for j in range(5 * (levels - 1)):
-                    r_t[levels_at + j] = r_t[levels_at + 5 + j]
+                for j in range(LEVEL):
+                    r_t[top + LOOP_COUNT + j] = r_t[levels_at + j]
+                for j in range(LEVEL * (levels - 1)):
+                    r_t[levels_at + j] = r_t[levels_at + LEVEL + j]
                 levels -= 1
             if empty:  # strides of zero, so that no loop loads its invariant operands
                 levels = 0
-                for j in range(5):
-                    r_t[top + 1 + j] = 0
+                for j in range(LEVEL):
+                    r_t[top + LOOP_COUNT + j] = 0
             r_t[top] = levels
             pattern = -1
-            if levels == 0 and (op & 1) == 0 and (info_t[info + 1] < 3 or active == 0):
-                head = top + 1
+            if levels == 0 and (op & 1) == 0 and (info_t[info + ARITY] < 3 or active == 0):
+                head = top + LOOP_COUNT
                 pattern = vector_pattern(
                     info_t, info, r_t[head], r_t[head + 1], r_t[head + 2], r_t[head + 3], r_t[head + 4]
                 )
             if pattern >= 0:
                 code_t[at] = (info_t[info + VECTOR] + pattern) | (active << 16)
-            if pattern >= 0 and info_t[info + 1] < 3:
-                code_t[at + 4] = r_t[head]  # nothing else is to be said: no record
+            if pattern >= 0 and info_t[info + ARITY] < 3:
+                code_t[at + RECORD] = r_t[head]  # the number of cells is all there is to say: no record
             else:
-                top = levels_at + 5 * levels
+                top = levels_at + LEVEL * levels
     w[AUX_USED] = top
     return OK

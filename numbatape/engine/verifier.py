@@ -42,32 +42,33 @@ MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 @functools.cache
 def op_info(values: str) -> np.ndarray:
-    """Return the op table for ``Config(values=...)`` as integers, one row of `plan_kernels.INFO` words an op.
+    """Return the op table for ``Config(values=...)`` as integers: a row of `plan_kernels.INFO` words per op.
 
-    What `check_tape` reads of it is the same for all values.
+    The words that `check_tape` reads are the same for all ``values``.
     """
     vectors = first_opcodes()
     table = np.zeros((len(OPS), names.INFO), np.int32)
     for k, op in enumerate(OPS):
         row = table[k]
-        row[1] = op.arity
+        row[names.ARITY] = op.arity
         if isinstance(op, ArrayOp):
-            row[0], row[2] = names.CORE, len(op.letters)
+            row[0], row[names.LETTERS] = names.CORE, len(op.letters)
             for which, group in enumerate(op.operands):
-                row[3 + which] = len(group)
+                row[names.CORE_RANKS + which] = len(group)
                 for axis, letter in enumerate(group):
-                    row[7 + 3 * which + axis] = op.letters.index(letter)
+                    at = names.LETTER_NUMBERS + names.MOST_LETTERS * which + axis
+                    row[at] = op.letters.index(letter)
             for j, name in enumerate("abc"[: op.arity]):
                 if name in op.index:
-                    row[19] |= 1 << (8 + j)  # float64 positions
+                    row[names.FLAGS] |= 1 << (names.POSITIONS + j)
                 elif op.reverse is not None:
-                    row[19] |= 1 << j  # may take an adjoint
+                    row[names.FLAGS] |= 1 << j  # it may take an adjoint
             if "so0" in parameters(op.forward):
-                row[19] |= 1 << names.FREE_STRIDES
+                row[names.FLAGS] |= 1 << names.FREE_STRIDES
         else:
             row[0] = names.CAST if op.name == "cast" else names.HOT if op.is_hot(values) else names.LOOP
             row[names.VECTOR] = vectors.get(k, 0)
-            row[19] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
+            row[names.FLAGS] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
 
 

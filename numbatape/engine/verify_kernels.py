@@ -9,33 +9,61 @@ from __future__ import annotations
 
 from .plan_kernels import (
     ACTIVE,
+    ARITY,
+    AUX,
     AUX_USED,
     BAD,
     BAD_RECORD,
     CAST,
+    CELL,
+    CODE_WORDS,
     CORE,
+    CORE_CELLS,
+    CORE_HEAD,
+    CORE_RANKS,
+    CORE_SCRATCH,
+    CORE_THIRD,
+    END,
     ENGINE_AUX,
     ENGINE_CODE,
+    FAMILY,
+    FLAGS,
     FREE_STRIDES,
     GUARD,
     HIGH,
     HOT,
     INFO,
+    LETTER_NUMBERS,
+    LETTERS,
+    LEVEL,
+    LEVEL_OF,
     LIMIT,
+    LOOP_COUNT,
+    LOOP_HEAD,
+    LOOP_STRIDES,
+    LOOP_THIRD,
     LOW,
+    MOST_LETTERS,
+    MOST_LEVELS,
     NO_ADJOINT,
     OK,
     OP_COUNT,
     OP_INFO,
     OTHER_DTYPE,
+    OUT,
     OUT_OF_RANGE,
     POOLS,
+    POSITIONS,
+    RECORD,
     ROWS,
     SIZE_VALUES,
     SPLIT_AT,
+    STORAGE_WORDS,
     STORAGES,
     TAPE,
+    TAPE_WORDS,
     UNKNOWN_OP,
+    VALUE_WORDS,
     VALUES,
     VECTOR,
     cell_of,
@@ -53,19 +81,19 @@ def operand_fault(w, value, first, cells, takes):
     """Why an operand with the hull (w[LOW], w[HIGH]) is not what the tape says, or OK."""
     value_t = w[VALUES]
     storage_q = w[STORAGES]
-    storage = value_t[3 * value]
-    start = storage_q[4 * storage]
+    storage = value_t[VALUE_WORDS * value]
+    start = storage_q[STORAGE_WORDS * storage]
     low = first + w[LOW]
     high = first + w[HIGH]
-    if storage_q[4 * storage + 2] != cells:
+    if storage_q[STORAGE_WORDS * storage + FAMILY] != cells:
         return OTHER_DTYPE
     if first != cell_of(value, value_t, storage_q, w[SIZE_VALUES]):
         return OUT_OF_RANGE
-    if low < start or high >= storage_q[4 * storage + 1]:
+    if low < start or high >= storage_q[STORAGE_WORDS * storage + END]:
         return OUT_OF_RANGE
-    if storage < POOLS and low != high:  # a pool's cells are scalars, each on its own
+    if storage < POOLS and low != high:  # each cell of a pool is a value of its own
         return OUT_OF_RANGE
-    if takes and storage_q[4 * storage + 3] != ACTIVE:
+    if takes and storage_q[STORAGE_WORDS * storage + LEVEL_OF] != ACTIVE:
         return NO_ADJOINT
     return OK
 
@@ -75,8 +103,9 @@ def guard_fault(w, k):
     code_t = w[ENGINE_CODE]
     w[LOW] = 0
     w[HIGH] = 0
-    for j in range(2):
-        fault = operand_fault(w, tape_t[6 * k + 2 + j], code_t[5 * k + 2 + j], 0, False)
+    for j in range(1, 3):
+        first = code_t[CODE_WORDS * k + CELL + j]
+        fault = operand_fault(w, tape_t[TAPE_WORDS * k + OUT + j], first, 0, False)
         if fault != OK:
             return fault
     return OK
@@ -91,13 +120,13 @@ def vector_fault(w, k, pattern, active):
     code_t = w[ENGINE_CODE]
     info_t = w[OP_INFO]
     r_t = w[ENGINE_AUX]
-    arity = info_t[INFO * ((tape_t[6 * k] & 0xFFFF) >> 1) + 1]
-    n = code_t[5 * k + 4]
+    arity = info_t[INFO * ((tape_t[TAPE_WORDS * k] & 0xFFFF) >> 1) + ARITY]
+    n = code_t[CODE_WORDS * k + RECORD]
     record = n
     if arity == 3:
-        if record < 0 or record + 7 > w[AUX_USED]:
+        if record < 0 or record + LOOP_HEAD > w[AUX_USED]:
             return BAD_RECORD
-        n = r_t[record + 1]
+        n = r_t[record + LOOP_COUNT]
     if n < 1:
         return BAD_RECORD
     for which in range(arity + 1):
@@ -106,10 +135,10 @@ def vector_fault(w, k, pattern, active):
         if which == 0 or which != pattern:  # the pattern's number is that of the one-cell operand
             widen(w, n, 1)
         takes = active != 0 if which == 0 else ((active >> (which - 1)) & 1) != 0
-        first = code_t[5 * k + 1 + which]
+        first = code_t[CODE_WORDS * k + CELL + which]
         if which == 3:
-            first = r_t[record + 6]
-        fault = operand_fault(w, tape_t[6 * k + 1 + which], first, 0, takes)
+            first = r_t[record + LOOP_THIRD]
+        fault = operand_fault(w, tape_t[TAPE_WORDS * k + OUT + which], first, 0, takes)
         if fault != OK:
             return fault
     return OK
@@ -117,11 +146,11 @@ def vector_fault(w, k, pattern, active):
 
 def scattered(r_t, sizes_at, strides_at, info_t, info):
     """Whether the result's core is anything but row-major and contiguous, as most kernels write it."""
-    rank = info_t[info + 3]
+    rank = info_t[info + CORE_RANKS]
     expected = 1
     for q in range(rank):
         axis = rank - 1 - q
-        n = r_t[sizes_at + info_t[info + 7 + axis]]
+        n = r_t[sizes_at + info_t[info + LETTER_NUMBERS + axis]]
         if n == 0:
             return False
         if n > 1 and r_t[strides_at + axis] != expected:
@@ -139,10 +168,10 @@ def verify(w, pc):
     kernels = w[OP_COUNT]
     for k in range(w[ROWS]):
         w[BAD] = k
-        at = 5 * k
-        op = tape_t[6 * k] & 0xFFFF
-        active = (tape_t[6 * k] >> 16) & 0xFF
-        word = code_t[at] & 0x7FFFF  # without the register flags, which address no cell
+        at = CODE_WORDS * k
+        op = tape_t[TAPE_WORDS * k] & 0xFFFF
+        active = (tape_t[TAPE_WORDS * k] >> 16) & 0xFF
+        word = code_t[at] & 0x7FFFF  # without the register flags, which `verify_plan` checks
         arm = word == (op | (active << 16))
         if op == GUARD:
             if not arm or active != 0:
@@ -154,7 +183,7 @@ def verify(w, pc):
         family = op & 1
         info = INFO * (op >> 1)
         kind = info_t[info]
-        arity = info_t[info + 1]
+        arity = info_t[info + ARITY]
         pattern = (word & 0xFFFF) - info_t[info + VECTOR]
         vector = info_t[info + VECTOR] > 0 and family == 0 and pattern >= 0
         if pattern > arity or (arity == 1 and pattern > 0):
@@ -163,11 +192,11 @@ def verify(w, pc):
             arm = False
             if word >> 16 != active:
                 return UNKNOWN_OP
-            if arity == 3 and active != 0:  # there is no reverse arm
+            if arity == 3 and active != 0:  # these vectors have no reverse arm
                 return NO_ADJOINT
         elif not arm and word != ((op + kernels) | (active << 16)):
             return UNKNOWN_OP
-        flags = info_t[info + 19]
+        flags = info_t[info + FLAGS]
         if arm and (kind != HOT or family != 0):
             return UNKNOWN_OP
         if (active >> arity) != 0 or (active & flags) != active:
@@ -179,25 +208,25 @@ def verify(w, pc):
             if fault != OK:
                 return fault
             continue
-        record = code_t[at + 4]
+        record = code_t[at + RECORD]
         levels = 0
         levels_at = 0
         if not arm:
-            head = 7
+            head = LOOP_HEAD
             if kind == CORE:
-                head = 4 + info_t[info + 2]
+                head = CORE_HEAD + info_t[info + LETTERS]
                 for which in range(arity + 1):
-                    head += info_t[info + 3 + which]
+                    head += info_t[info + CORE_RANKS + which]
             if record < 0 or record + head > used:
                 return BAD_RECORD
             levels = r_t[record]
             levels_at = record + head
-            if levels < 0 or levels > 64 or levels_at + 5 * levels > used:
+            if levels < 0 or levels > MOST_LEVELS or levels_at + LEVEL * levels > used:
                 return BAD_RECORD
         count = 1
         empty = False
         for j in range(levels):
-            n = r_t[levels_at + 5 * j]
+            n = r_t[levels_at + LEVEL * j]
             if n < 0:
                 return BAD_RECORD
             if n == 0:
@@ -206,64 +235,66 @@ def verify(w, pc):
             if count > LIMIT:
                 return BAD_RECORD
         if not arm and kind != CORE:
-            if r_t[record + 1] < 0:
+            if r_t[record + LOOP_COUNT] < 0:
                 return BAD_RECORD
-            if r_t[record + 1] == 0:
-                if r_t[record + 2] != 0:
+            if r_t[record + LOOP_COUNT] == 0:
+                if r_t[record + LOOP_STRIDES] != 0:
                     return BAD_RECORD
                 empty = True
         strides_at = 0
         if not arm and kind == CORE:
-            for j in range(info_t[info + 2]):
-                if r_t[record + 4 + j] < 0:
+            for j in range(info_t[info + LETTERS]):
+                if r_t[record + CORE_HEAD + j] < 0:
                     return BAD_RECORD
-            strides_at = record + 4 + info_t[info + 2]
+            strides_at = record + CORE_HEAD + info_t[info + LETTERS]
             fixed = ((flags >> FREE_STRIDES) & 1) == 0
-            if fixed and scattered(r_t, record + 4, strides_at, info_t, info):
+            if fixed and scattered(r_t, record + CORE_HEAD, strides_at, info_t, info):
                 return BAD_RECORD
-            cells = r_t[record + 3]
+            cells = r_t[record + CORE_CELLS]
             if cells < 0:
                 return BAD_RECORD
             if cells > 0 and count > 0:
-                if tape_t[6 * k + 5] < 0:
+                if tape_t[TAPE_WORDS * k + AUX] < 0:
                     return BAD_RECORD
                 w[LOW] = 0
                 w[HIGH] = 0
                 widen(w, cells * count, 1)
-                fault = operand_fault(w, tape_t[6 * k + 5], r_t[record + 2], family, False)
+                fault = operand_fault(
+                    w, tape_t[TAPE_WORDS * k + AUX], r_t[record + CORE_SCRATCH], family, False
+                )
                 if fault != OK:
                     return fault
         if empty:
             continue
         for which in range(arity + 1):
-            first = code_t[at + 1 + which]
+            first = code_t[at + CELL + which]
             if which == 3 and not arm:
-                first = r_t[record + 1]
+                first = r_t[record + CORE_THIRD]
                 if kind != CORE:
-                    first = r_t[record + 6]
+                    first = r_t[record + LOOP_THIRD]
             w[LOW] = 0
             w[HIGH] = 0
             nothing = False
             for j in range(levels):
-                widen(w, r_t[levels_at + 5 * j], r_t[levels_at + 5 * j + 1 + which])
+                widen(w, r_t[levels_at + LEVEL * j], r_t[levels_at + LEVEL * j + 1 + which])
             if not arm and kind == CORE:
-                for axis in range(info_t[info + 3 + which]):
-                    n = r_t[record + 4 + info_t[info + 7 + 3 * which + axis]]
+                for axis in range(info_t[info + CORE_RANKS + which]):
+                    n = r_t[record + CORE_HEAD + info_t[info + LETTER_NUMBERS + MOST_LETTERS * which + axis]]
                     if n == 0:
                         nothing = True
                     widen(w, n, r_t[strides_at])
                     strides_at += 1
             elif not arm:
-                widen(w, r_t[record + 1], r_t[record + 2 + which])
+                widen(w, r_t[record + LOOP_COUNT], r_t[record + LOOP_STRIDES + which])
             if nothing:
                 continue
             cells = family
             if kind == CAST and which == 1:
                 cells = 1 - family
-            if which > 0 and (flags >> (7 + which)) & 1:
+            if which > 0 and (flags >> (POSITIONS + which - 1)) & 1:
                 cells = 0
             takes = active != 0 if which == 0 else ((active >> (which - 1)) & 1) != 0
-            fault = operand_fault(w, tape_t[6 * k + 1 + which], first, cells, takes)
+            fault = operand_fault(w, tape_t[TAPE_WORDS * k + OUT + which], first, cells, takes)
             if fault != OK:
                 return fault
     return OK

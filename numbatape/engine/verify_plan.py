@@ -86,8 +86,9 @@ def _verify_extents(plan: Plan) -> None:
             continue
         for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
             record = plan.aux[plan.code[k, 4] :]
-            sizes = dict(zip(op.letters, map(int, record[4 : 4 + len(op.letters)]), strict=True))
-            if scratch_cells(op, sizes) > record[3] or not extents_hold(op, sizes):
+            sizes_end = names.CORE_HEAD + len(op.letters)
+            sizes = dict(zip(op.letters, map(int, record[names.CORE_HEAD : sizes_end]), strict=True))
+            if scratch_cells(op, sizes) > record[names.CORE_CELLS] or not extents_hold(op, sizes):
                 raise failure(plan.tape, int(k), names.BAD_RECORD)
             if op.name == "call":
                 rule = plan.tape.calls[called[int(k)] or 0]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine import Workspace, make_plan, verify
+from numbatape.engine import Workspace, frame, make_plan, plan_kernels, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
 from numbatape.tape.instruction import GUARD, INSTRUCTION
-from numbatape.tape.tape import VALUE
+from numbatape.tape.tape import POOLS, VALUE
 from tests.engine.mutations import PROGRAMS, OutOfSteps, dimensions, other_number, traced
 
 
@@ -263,3 +263,11 @@ def test_repr_states_bytes():
     cache = nt.prepare_gradient_cache(lambda x: np.sum(x * x), np.ones(3))
     plan = cache._space.plan
     assert f"plan {plan.nbytes} bytes" in repr(cache)
+
+
+def test_the_planning_kernels_describe_instructions_and_records_as_all_others_do():
+    tape = (plan_kernels.TAPE_WORDS, plan_kernels.VALUE_WORDS)
+    assert tape == (INSTRUCTION.itemsize // 4, VALUE.itemsize // 4)
+    plan = (plan_kernels.CODE_WORDS, plan_kernels.LOOP_HEAD, plan_kernels.CORE_HEAD, plan_kernels.LEVEL)
+    assert plan == (frame.STRIDE, frame.LOOP_HEAD, frame.CORE_HEAD, frame.LEVEL)
+    assert len(POOLS) == plan_kernels.POOLS
