@@ -1,9 +1,11 @@
-"""Fixtures that any test may use."""
+"""Fixtures that any test may use, and what a run says about its slowest files."""
 
-import signal
+from collections import Counter
 
 import numpy as np
 import pytest
+
+_seconds: Counter[str] = Counter()
 
 
 @pytest.fixture
@@ -12,9 +14,15 @@ def rng():
     return np.random.default_rng(20240229)
 
 
-@pytest.fixture
-def interruptible():
-    """Handle Ctrl-C as Python does: a shell starts background processes with Ctrl-C ignored."""
-    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, kept)
+def pytest_runtest_logreport(report):
+    """Add up the seconds of a file's tests, whichever worker ran them."""
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the files that took longest, so that a slow test is noticed when it is written."""
+    if len(_seconds) > 1:
+        total = sum(_seconds.values())
+        terminalreporter.section(f"ten slowest of {len(_seconds)} files, {total:.0f} s in all workers")
+        for name, seconds in _seconds.most_common(10):
+            terminalreporter.line(f"{seconds:7.1f} s  {name}")
