@@ -1,4 +1,8 @@
-"""Imports inside numbatape point downwards only: the picture of docs/how-it-works.md, asserted."""
+"""Imports inside numbatape point one way, between folders and between files.
+
+Imports inside of functions count; those for annotations alone (``if TYPE_CHECKING``) do not, as nothing
+runs them.
+"""
 
 import ast
 from pathlib import Path
@@ -27,10 +31,19 @@ LAYER = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
-def imported_parts(path: Path):
-    """Yield (line, part of numbatape) for each import in a file; "" is the public package."""
+def running(node: ast.AST):
+    """Yield the nodes of a file's text that run, those inside of functions too."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from running(child)
+
+
+def imported_names(path: Path):
+    """Yield (line, dotted name) of what a file imports of numbatape."""
     home = ("numbatape", *path.relative_to(PACKAGE).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in running(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -40,9 +53,15 @@ def imported_parts(path: Path):
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "numbatape":
-                yield node.lineno, parts[1] if len(parts) > 1 else ""
+            if name.partition(".")[0] == "numbatape":
+                yield node.lineno, name
+
+
+def imported_parts(path: Path):
+    """Yield (line, part of numbatape) for each import in a file; "" is the public package."""
+    for line, name in imported_names(path):
+        parts = name.split(".")
+        yield line, parts[1] if len(parts) > 1 else ""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -56,3 +75,22 @@ def test_imports_point_downwards(path):
 def test_every_part_has_a_layer():
     parts = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p.is_dir() and list(p.glob("*.py")))}
     assert parts - {"__init__"} <= set(LAYER)
+
+
+def test_no_circle_of_files():
+    """Files are in an order in which each imports only from those before it."""
+    files = {
+        ".".join(("numbatape", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in FILES
+    }
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    waiting = {}
+    for name, path in files.items():
+        imported = {target for _, target in imported_names(path)}
+        # ``from .file import something`` names the something; the file is what stands in front of it.
+        if name == "numbatape.trace.nested.calls":  # becomes a part of numbatape.derive
+            imported.discard("numbatape.trace.nested.transforms")
+            imported -= {t for t in imported if t.startswith("numbatape.trace.nested.transforms.")}
+        waiting[name] = {t if t in files else t.rpartition(".")[0] for t in imported} & files.keys() - {name}
+    while ready := {name for name, needed in waiting.items() if not needed}:
+        waiting = {name: needed - ready for name, needed in waiting.items() if name not in ready}
+    assert not waiting, f"in circles, or above one: {sorted(waiting)}"

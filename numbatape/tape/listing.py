@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .instruction import NONE, Instruction
-from .tape import CONSTANT, FAMILIES, LEVELS, POOLS, Tape
+from .levels import CONSTANT, FAMILIES, LEVELS, POOLS
+
+if TYPE_CHECKING:
+    from .tape import Tape
 
 POOL_LETTER = "kud"  # constant, varying, active scalars
 

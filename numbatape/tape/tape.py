@@ -15,28 +15,24 @@ import numpy as np
 from ..errors import MOST_LINES
 from ..threads import survives_fork
 from .instruction import GUARD, Instruction, tape_instructions
+from .levels import (  # noqa: F401  (who reads a tape finds the words for its values here)
+    ACTIVE,
+    CONSTANT,
+    F32,
+    F64,
+    FAMILIES,
+    FAMILY_DTYPE,
+    LEVELS,
+    NARROW,
+    POOLS,
+    VARYING,
+    family_of_dtype,
+)
+from .listing import listing
 from .sizes import SizeTable
-
-# Levels: what a value depends on decides when it is computed and whether it has an adjoint.
-CONSTANT, VARYING, ACTIVE = 0, 1, 2
-LEVELS = ("constant", "varying", "active")
-
-# Families: the dtype of cells. Booleans and integers live in float cells (exact below 2**53).
-F64, F32 = 0, 1
-FAMILIES = ("f64", "f32")
-FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
-NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
-
-# Storages 0..5 are the pools of scalars, one a level and family.
-POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
 
 VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
 STORAGE = np.dtype([("size", "i4"), ("family", "u1"), ("level", "u1")])
-
-
-def family_of_dtype(dtype) -> int:
-    """Return the family whose cells hold numbers of a supported dtype."""
-    return F32 if dtype in NARROW else F64
 
 
 @dataclass(frozen=True)
@@ -147,8 +143,6 @@ class Tape:
 
     def listing(self) -> str:
         """Return the tape as text, one line an instruction."""
-        from .listing import listing
-
         return listing(self)
 
     def __str__(self) -> str:

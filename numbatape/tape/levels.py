@@ -1,0 +1,23 @@
+"""Levels, families and pools: what decides where the cells of a value stand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Levels: what a value depends on decides when it is computed and whether it has an adjoint.
+CONSTANT, VARYING, ACTIVE = 0, 1, 2
+LEVELS = ("constant", "varying", "active")
+
+# Families: the dtype of cells. Booleans and integers live in float cells (exact below 2**53).
+F64, F32 = 0, 1
+FAMILIES = ("f64", "f32")
+FAMILY_DTYPE = (np.dtype(np.float64), np.dtype(np.float32))
+NARROW = (np.dtype(np.float32), np.dtype(np.float16))  # in float32 cells
+
+# Storages 0..5 are the pools of scalars, one a level and family.
+POOLS = tuple((level, family) for level in (CONSTANT, VARYING, ACTIVE) for family in (F64, F32))
+
+
+def family_of_dtype(dtype) -> int:
+    """Return the family whose cells hold numbers of a supported dtype."""
+    return F32 if dtype in NARROW else F64
