@@ -16,7 +16,7 @@ import scipy.linalg
 import numbatape as nt
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.reference import Reference
-from numbatape.ops import FALLIBLE, OPS, ArrayOp, status
+from numbatape.ops import OPS, ArrayOp, status
 
 GOOD = np.array([2.0, 0.5, 1.0])
 BAD = {
@@ -256,7 +256,6 @@ def test_ops_say_whether_they_may_fail(op):
                 seen.add(name)
                 texts.append(inspect.getsource(getattr(module, name)))
     assert not op.fallible
-    assert OPS.index(op) not in FALLIBLE
 
 
 # ---- what Python's math raises, and what becomes an exception only if the function asks for it

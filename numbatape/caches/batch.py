@@ -16,8 +16,8 @@ import numpy as np
 
 from ..engine.lanes import Lanes
 from ..errors import UnsupportedOperationError
-from ..ops import OPCODE, status
-from ..tape.tape import F64
+from ..ops import OPS, status
+from ..tape.instruction import GUARD
 from .arguments import Flattened
 from .failures import failure
 from .program import Evaluator, Program, Stop
@@ -28,7 +28,6 @@ NARROWEST, WIDEST = 8, 1024
 # dispatched for fewer lanes (garch11: 2.4 µs per point; with a quarter of the cells 3.1, with an eighth
 # 4.1, with four times as many 2.4).
 CELLS = 1 << 18
-AGREE = OPCODE["agree"]
 
 
 class Batch:
@@ -118,8 +117,8 @@ class Batch:
     def _parted(self, space: VariantWorkspace, count: int) -> tuple[np.ndarray, Stop]:
         """Return which points the guard that stopped a sweep holds for, and the stop of the others."""
         stop, plan, at = Stop.of(space), space.plan, space.stopped
-        before = int(plan.tape.code["op"][at - 1]) if at else -1
-        if before != 2 * AGREE + F64:
+        before = int(plan.tape.code["op"][at - 1]) if at else GUARD
+        if before == GUARD or not OPS[before >> 1].agrees:
             return np.zeros(count, bool), stop  # the guard is on what all points share
         seen = space.value_view(int(plan.tape.code["a"][at - 1])).reshape(-1)[:count]
         wanted = space.value_view(int(plan.tape.code["b"][at]))[()]

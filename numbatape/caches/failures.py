@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ops import status
+from ..ops import OPS, ArrayOp, status
 
 if TYPE_CHECKING:
     from .variant import VariantWorkspace
@@ -19,9 +19,6 @@ def failure(space: VariantWorkspace, outcome: int) -> Exception:
     where = f" (at {line})" if line else ""
     if outcome == status.INDEX:
         return IndexError(f"an index is out of bounds{where}")
-    op = tape.name_of(space.stopped).split(".")[0]
-    if op in ("eigh", "svd", "qr"):
-        return np.linalg.LinAlgError(f"{op} did not converge{where}")
-    if op == "cholesky":
-        return np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
-    return np.linalg.LinAlgError(f"Singular matrix{where}")
+    op = OPS[int(tape.code["op"][space.stopped]) >> 1]
+    assert isinstance(op, ArrayOp)
+    return np.linalg.LinAlgError(f"{op.failure}{where}")

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
-from ..ops import OPCODE, status
+from ..ops import ROWS, status
 from ..tape.instruction import GUARD
 from ..tape.tape import FAMILY_DTYPE
 from .frame import WORD
@@ -98,7 +98,7 @@ class Calls:
         """
         code = plan.tape.code
         found: dict[int, list[int]] = {}
-        calls = (code["op"] != GUARD) & (code["op"] >> 1 == OPCODE["call"])
+        calls = (code["op"] != GUARD) & np.isin(code["op"] >> 1, list(ROWS.with_trait("calls")))
         for k in np.flatnonzero(calls).tolist():
             family, cell = plan.cell(int(code["c"][k]))
             found.setdefault(int(v[family][cell]), []).append(k)

@@ -13,14 +13,13 @@ import textwrap
 
 import numpy as np
 
-from ..ops import OPCODE, OPS, Elementwise, scalars, status
+from ..ops import OPS, Elementwise, scalars, status
 from ..ops.table import OPERANDS
-from ..tape.instruction import GUARD
+from ..tape.instruction import GUARD, opcode
+from ..tape.tape import F64
 from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
 from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
 from .vectors import forward_vector, reverse_vector, vector_arms
-
-REGISTER_OPS = ("add", "sub", "mul", "div", "addmul", "addweigh")
 
 
 def hot_ops() -> list[tuple[int, Elementwise]]:
@@ -54,7 +53,7 @@ def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
 
 def forward_arm(op: Elementwise) -> list[str]:
     """Return the lines that compute a one-cell result."""
-    if op.name in REGISTER_OPS:
+    if op.in_register:
         load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]"]
         load += ["y = v[b]", "w = v[code[at + 4]]"][: op.arity - 1]
         body = [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
@@ -64,7 +63,7 @@ def forward_arm(op: Elementwise) -> list[str]:
 
 def reverse_arm(op: Elementwise) -> list[str]:
     """Return the lines that add to the operands' adjoints; a zero cotangent adds nothing."""
-    register = op.name in REGISTER_OPS
+    register = op.in_register
     lines = _loads(op.partials, op.arity)
     if any(uses(p, "z") for p in op.partials):
         lines.append("z = v[o]")
@@ -93,8 +92,8 @@ def reverse_arm(op: Elementwise) -> list[str]:
 
 def _chain(arms) -> str:
     text = ""
-    for k, (opcode, name, lines) in enumerate(arms):
-        text += f"{'if' if k == 0 else 'elif'} op == {opcode}:  # {name}\n"
+    for k, (number, name, lines) in enumerate(arms):
+        text += f"{'if' if k == 0 else 'elif'} op == {number}:  # {name}\n"
         text += textwrap.indent("\n".join(lines) or "pass", "    ") + "\n"
     return textwrap.indent(text, " " * 8)
 
@@ -270,7 +269,8 @@ def bound_value(w, pc):
 def _in_register() -> np.ndarray:
     """Return, for every opcode, whether its arm keeps the result in the register."""
     table = np.zeros(1 << 16, bool)
-    table[[2 * OPCODE[name] for name in REGISTER_OPS]] = True
+    rows = (k for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.in_register)
+    table[[opcode(k, F64) for k in rows]] = True
     return table
 
 

@@ -242,7 +242,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
     passed = ", ".join(["v", "g", "n", "o", "so", *(f"{x}, s{x}" for x in letters)])
     shifted = ", ".join(["v", "g", "n", "o_q", "so", *(f"{x}_q, s{x}" for x in letters)])
     source, adjoint, other = "v", "g", ""
-    if op.name == "cast":  # the operand's cells are of the other family
+    if op.casts:  # the operand's cells are of the other family
         source, adjoint = ("e", "eg") if cells == "f64" else ("d", "dg")
         v, g = ("V32", "G32") if cells == "f64" else ("V64", "G64")
         other = f"    {source} = w[{v}]\n    {adjoint} = w[{g}]\n"

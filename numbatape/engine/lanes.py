@@ -23,8 +23,9 @@ from ..tape.sizes import Sizes
 from ..tape.tape import ACTIVE, CONSTANT, F64, POOLS, STORAGE, VALUE, VARYING, Layout, Literal
 from ..tape.uses import cell_of, dependents, keys_of
 
-ADD, AGREE, COPY, FILL = (OPCODE[name] for name in ("add", "agree", "copy", "fill"))
-PARTS = {OPCODE["addmul"]: OPCODE["mul"], OPCODE["addweigh"]: OPCODE["weigh"]}
+ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
+# The product in a fused product and sum.
+PARTS = {OPCODE[op.added]: k for k, op in enumerate(OPS) if op.added and op.factors == "xy"}
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class _Widened:
             for n in (row.out, *row.operands):
                 key, cells = self._of(n), self.layouts[self.values[n][2]].dims
                 single[key] = single.get(key, 0) + (1 if not cells else -1)
-            if isinstance(OPS[row.row], ArrayOp) and row.row != FILL:
+            if isinstance(OPS[row.row], ArrayOp) and not OPS[row.row].repeats:
                 kept_whole.update(map(self._of, row.results))
         self.interleaved = {
             key for key in self.laned if key >= 0 and key not in kept_whole and single.get(key, 0) > 0
@@ -238,7 +239,7 @@ class _Widened:
 
     def _folded(self, row: Instruction, rule, batch: int) -> Instruction:
         """Return a product of matrices in lanes as one product, where only one operand has lanes."""
-        if rule.name != "matmul" or batch or not self.folded:
+        if not rule.product or batch or not self.folded:
             return row
         left, right, result = (self.layouts[self.values[n][2]] for n in (row.a, row.b, row.out))
         if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:

@@ -73,11 +73,11 @@ class Reference:
             op = OPS[row.row]
             target = self.view(row.out)
             with np.errstate(all="ignore"):
-                if op.name == "call":
+                if op.calls:
                     result = calls.expected(self.tape, operands, target.shape)
                 else:
                     result = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))
-            if isinstance(op, ArrayOp) or op.name == "cast":
+            if isinstance(op, ArrayOp) or op.casts:
                 result = np.asarray(result)
             if np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
                 raise DebugError(

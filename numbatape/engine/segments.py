@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ops import OPCODE, OPS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.instruction import GUARD
 from .codegen import FIRST_KERNEL
@@ -72,7 +72,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     row = np.where(guards, 0, code["op"] >> 1)
     weight, power, counts = _weights()
     work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
-    product = row == OPCODE["matmul"]
+    product = np.isin(row, list(ROWS.with_trait("product")))
     work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product]
     return INSTRUCTION + np.where(guards, 0.0, work)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from ..ops import OPCODE, OPS, Elementwise
 from .codegen import FIRST_KERNEL, product
 
-VECTOR_OPS = ("add", "sub", "mul", "weigh", "div", "neg", "copy", "square", "addmul", "addweigh")
 # By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
 FIRST_VECTOR = 2 * FIRST_KERNEL
@@ -21,7 +20,8 @@ FIRST_VECTOR = 2 * FIRST_KERNEL
 
 def vector_arms() -> list[tuple[int, Elementwise, str]]:
     """Return (opcode, row, pattern) of every vector arm."""
-    rows = [OPS[OPCODE[name]] for name in VECTOR_OPS]
+    rows = [op for op in OPS if isinstance(op, Elementwise) and op.vector_arm is not None]
+    rows.sort(key=lambda op: op.vector_arm)
     arms = [(op, pattern) for op in rows for pattern in PATTERNS[op.arity]]
     return [(FIRST_VECTOR + k, op, pattern) for k, (op, pattern) in enumerate(arms)]
 

@@ -18,7 +18,7 @@ import itertools
 import numpy as np
 
 from ..errors import VerificationError
-from ..ops import OPCODE, OPS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp
 from ..ops.table import parameters
 from ..tape import Tape
 from ..tape.instruction import GUARD, INSTRUCTION, NONE
@@ -66,7 +66,7 @@ def op_info(values: str) -> np.ndarray:
             if "so0" in parameters(op.forward):
                 row[names.FLAGS] |= 1 << names.FREE_STRIDES
         else:
-            row[0] = names.CAST if op.name == "cast" else names.HOT if op.is_hot(values) else names.LOOP
+            row[0] = names.CAST if op.casts else names.HOT if op.is_hot(values) else names.LOOP
             row[names.VECTOR] = vectors.get(k, 0)
             row[names.FLAGS] = sum(1 << j for j, partial in enumerate(op.partials) if partial is not None)
     return table
@@ -222,7 +222,7 @@ def _check_ownership(tape: Tape) -> None:
 def call_numbers(tape: Tape) -> dict[int, int | None]:
     """Return the number of the rule that each ``call`` calls; None if it is not a literal that stays."""
     code = tape.code
-    places = np.flatnonzero((code["op"] != GUARD) & (code["op"] >> 1 == OPCODE["call"]))
+    places = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, list(ROWS.with_trait("calls"))))
     if not len(places):
         return {}
     operands = tape.values[code["c"][places]]

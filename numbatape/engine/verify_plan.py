@@ -82,7 +82,7 @@ def _verify_extents(plan: Plan) -> None:
     called = call_numbers(plan.tape)
     for number in plan.kernels:
         op = OPS[number >> 1]
-        if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and op.name != "call"):
+        if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and not op.calls):
             continue
         for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
             record = plan.aux[plan.code[k, 4] :]
@@ -90,7 +90,7 @@ def _verify_extents(plan: Plan) -> None:
             sizes = dict(zip(op.letters, map(int, record[names.CORE_HEAD : sizes_end]), strict=True))
             if scratch_cells(op, sizes) > record[names.CORE_CELLS] or not extents_hold(op, sizes):
                 raise failure(plan.tape, int(k), names.BAD_RECORD)
-            if op.name == "call":
+            if op.calls:
                 rule = plan.tape.calls[called[int(k)] or 0]
                 if any(sizes[letter] < cells for letter, cells in zip("mnp", rule.cells, strict=True)):
                     raise failure(plan.tape, int(k), "the rule needs longer operands")

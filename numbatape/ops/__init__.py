@@ -2,17 +2,18 @@
 
 import sys  # noqa: I001  (fixed order below: opcodes)
 
+from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, results, logic  # noqa: F401
 from . import reduce, products, linalg, determinants, triangular, spectral  # noqa: F401
 from . import indexing, structural, cast, fft, calls, libm  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 
-__all__ = ["BY_FUNCTION", "FALLIBLE", "OPCODE", "OPS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
+__all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ROWS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
 
 OPS = freeze()
 OPCODE = {op.name: k for k, op in enumerate(OPS)}
-FALLIBLE = frozenset(k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and op.fallible)
+ROWS = Rows(OPS)
 BY_FUNCTION = {f: op for op in reversed(OPS) for f in op.numpy}
 
 

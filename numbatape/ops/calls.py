@@ -25,7 +25,7 @@ def place(call_q, o, m, a, n, sa0, b, p, sb0, number):
     call_q[8] = number
 
 
-@array_op("call", "(n),(p),()->(m)", index="c", fallible=True)
+@array_op("call", "(n),(p),()->(m)", index="c", fallible=True, calls=True)
 class Call:
     """Result m of arguments n and p; c is the number of the call on its tape."""
 

@@ -4,4 +4,4 @@ import numpy as np
 
 from .table import unary
 
-unary("cast", "x", (np.float64, np.float32), dx="1.0")
+unary("cast", "x", (np.float64, np.float32), dx="1.0", casts=True)

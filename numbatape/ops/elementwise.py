@@ -44,20 +44,20 @@ def addweigh(x, y, w):
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
 # Arithmetic
-unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True)
-unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True)
-binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True)
-binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True)
-binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True)
-binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)))
+unary ("copy",         "x",                     (np.positive, np.conjugate), dx="1.0", hot=True, exact=True, signs=(1,), moves=True, narrows=True, vector_arm=6)
+unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5)
+binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0)
+binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register=True, vector_arm=1)
+binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2)
+binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)), factors="xy", zero_wins="x", added="addweigh", narrows=True, vector_arm=3)
 binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx="y if y != 0.0 else 0.0", dy="x if x != 0.0 else 0.0", dxy="1.0", edges=((0.0, np.inf), (np.nan, 0.0), (2.0, np.inf)))
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
-ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True)
-ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)))
-binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True)
-unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True)
-unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True)
-unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True)
+ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register=True, vector_arm=8)
+ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)), in_register=True, vector_arm=9)
+binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
+unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
+unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7)
+unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True)
 binary("remainder",    "x % y",                 np.remainder,                dx="1.0", dy="rint((z - x)/y)")
 binary("fmod",         "math.copysign(math.fabs(x) % math.fabs(y), x)", np.fmod, dx="1.0", dy="rint((z - x)/y)")
 binary("floor_divide", "x // y",                np.floor_divide)
@@ -79,7 +79,7 @@ binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, 
 binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
 binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
-ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True)
+ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True)
 
 # Powers and roots. For x, never a special case at y = 0, where the derivative's own derivative for y is 1/x; at
 # x = 0 the logarithm stands only where the second derivative is infinite with it (y = 1 for x, y <= 1 for y).
@@ -93,7 +93,7 @@ binary("power", "math.pow(x, y)", (np.power, np.float_power), (POSITIVE, REAL), 
        dxy="0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else math.pow(x, y - 1.0)*(1.0 + y*math.log(x))",
        dyy="0.0 if x == 0.0 and y >= 0.0 else dy*math.log(x)", smooth={"x": POWER_FOR_X, "y": POWER_FOR_Y}, steps="xy",
        edges=((0.0, 0.0), (0.0, 2.0), (0.0, -1.0), (-2.0, 3.0), (-2.0, 0.5), (1.0, np.nan), (np.nan, 0.0)))
-unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True)
+unary ("sqrt",         "math.sqrt(x)",          np.sqrt, POSITIVE,    dx="0.5/(z + 0.0)", dxx="-2.0*dx*dx*dx", hot=True, exact=True)
 unary ("cbrt",         "sc.cbrt(x)",            (np.cbrt, "sc.cbrt"), dx="1.0/(3.0*z*z)", dxx="-2.0*dx/(3.0*x)", loop="sc.cbrt")
 binary("hypot",        "hypot(x, y)",           np.hypot, dx="x/z if z != 0.0 else 0.0", dy="y/z if z != 0.0 else 0.0",
        dxx="dy*dy/z if z != 0.0 else 0.0", dxy="-dx*dy/z if z != 0.0 else 0.0", dyy="dx*dx/z if z != 0.0 else 0.0", steps="xy",

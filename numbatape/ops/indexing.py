@@ -32,6 +32,7 @@ def add_entries(x, position, shape):
     index="b",
     linear=True,
     fallible=True,
+    moves=True,
     cases=(
         ((5, 3), (4,)),
         ((1, 2), (3,)),
@@ -93,6 +94,7 @@ class Take:
     index="b",
     linear=True,
     fallible=True,
+    moves=True,
     cases=(((5,), (4,)), ((1,), (3,)), ((5,), (1,)), ((3,), (0,)), ((0,), (0,))),
     make=positions,
 )

@@ -86,6 +86,7 @@ def subtract_product(v, c, stride, a, sa0, sa1, b, m, n, k):
     cases=SQUARES,
     make=positive_definite,
     fallible=True,
+    failure="Matrix is not positive definite",
 )
 class Cholesky:
     """``A = L L^T`` of A's lower triangle, which alone gets an adjoint.

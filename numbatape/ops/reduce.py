@@ -104,7 +104,16 @@ def add_shared(v, g, o, a, n, sa0):
             g[a + i * sa0] += share
 
 
-@array_op("sum", "(n)->()", np.sum, linear=True, cases=LENGTHS, reach=4 * BLOCK)
+@array_op(
+    "sum",
+    "(n)->()",
+    np.sum,
+    linear=True,
+    cases=LENGTHS,
+    reach=4 * BLOCK,
+    totals=True,
+    reads_narrow=True,
+)
 class Sum:
     """Blocks in SIMD lanes, their totals with Knuth's two-sum: no worse than pairwise summation.
 
@@ -185,7 +194,7 @@ class Prod:
             behind *= x
 
 
-@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY)
+@array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY, nonempty=True, moves=True)
 class Max:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -204,7 +213,7 @@ class Max:
         add_shared(v, g, o, a, n, sa0)
 
 
-@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY)
+@array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY, nonempty=True, moves=True)
 class Min:
     """NaN propagates; ties share the adjoint equally."""
 
@@ -328,7 +337,7 @@ class Logsumexp:
                 g[a + i * sa0] += scale * v[s + i]
 
 
-@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS)
+@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True)
 class Dot:
     """``sum(x*y)``, which becomes this: as accurate as a sum, and a zero cotangent adds nothing."""
 
@@ -387,7 +396,7 @@ class Norm2:
                     g[a + i * sa0] += scale * v[a + i * sa0]
 
 
-@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY)
+@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)
 class Argmax:
     """Position of the first NaN, or else of the first maximum."""
 
@@ -403,7 +412,7 @@ class Argmax:
         return DONE
 
 
-@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY)
+@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True)
 class Argmin:
     """Position of the first NaN, or else of the first minimum."""
 
@@ -419,7 +428,7 @@ class Argmin:
         return DONE
 
 
-@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS)
+@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS, moves=True)
 class Sort:
     """Ascending, NaN last; the permutation taken is kept and carries the adjoints back."""
 
@@ -448,7 +457,7 @@ class Argsort:
         return DONE
 
 
-@array_op("agree", "(n),()->()")
+@array_op("agree", "(n),()->()", agrees=True)
 class Agree:
     """The second operand if every entry equals it, else the first entry that does not."""
 

@@ -58,6 +58,7 @@ def all_zero(g, a, n):
     cases=SYMMETRIC,
     extents="q == n + n*n",
     fallible=True,
+    failure="eigh did not converge",
 )
 class Eigh:
     """``A = V W V^T`` of A's lower triangle, which alone gets an adjoint.
@@ -107,6 +108,7 @@ class Eigh:
     cases=ANY,
     extents="q == min(m, n)*(1 + m + n)",
     fallible=True,
+    failure="svd did not converge",
 )
 class Svd:
     """``A = U S V^T`` with ``k = min(m, n)`` vectors (Townsend 2016, "Differentiating the SVD").
@@ -173,6 +175,7 @@ class Svd:
     cases=TALL,
     extents="q == m*n + n*n and m >= n",
     fallible=True,
+    failure="qr did not converge",
 )
 class Qr:
     """``A = Q R`` for m >= n; ``Abar = (Qbar + Q L) R^-T`` (Walter and Lehmann 2010), where L is

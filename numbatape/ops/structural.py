@@ -14,7 +14,7 @@ def matrix_and_diagonal(rng, shapes):
 TRIANGLES = tuple((shape, ()) for shape in ((3, 3), (2, 5), (5, 2), (1, 1), (0, 3), (3, 0)))
 
 
-@array_op("fill", "()->(n)", linear=True)
+@array_op("fill", "()->(n)", linear=True, repeats=True, moves=True)
 class Fill:
     """One cell, n times; the only op here whose result may be a view."""
 

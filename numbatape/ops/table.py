@@ -24,6 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..tape.rows import Traits
+
 OPERANDS = "xyw"
 
 Interval = tuple[float, float]
@@ -36,17 +38,14 @@ BOOLEAN: Interval = (0.0, 1.0)  # tests draw from {0, 1}
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-# IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
-EXACT = frozenset(["copy", "neg", "add", "sub", "mul", "div", "reciprocal", "square", "abs", "sqrt"])
-
 UNKNOWN = "math.nan"  # as a partial: the tracer refuses to go on from there (numbatape.trace.unknown)
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """One elementwise op.
+class Elementwise(Traits):
+    """One elementwise op. What passes decide by is in `numbatape.tape.rows.Traits`.
 
     Parameters
     ----------
@@ -83,6 +82,16 @@ class Elementwise:
         derivative there is zero. A partial that has such a case and is not named here is a mistake.
     oracle
         The op by NumPy and SciPy, where the first of ``numpy`` does not take the same operands.
+    exact
+        Whether IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
+    commutes
+        Whether the operands may change places.
+    twice
+        The op that it is of an operand and itself.
+    in_register
+        Whether its arm in the dispatch chain keeps the result in a register for the next instruction.
+    vector_arm
+        Its place among the ops that have arms for contiguous vectors (`numbatape.engine.vectors`), or None.
     """
 
     name: str
@@ -98,6 +107,11 @@ class Elementwise:
     smooth: dict[str, str] = field(default_factory=dict, hash=False)
     steps: str = ""
     oracle: Callable | None = field(default=None, hash=False)
+    exact: bool = False
+    commutes: bool = False
+    twice: str = ""
+    in_register: bool = False
+    vector_arm: int | None = None
 
     def differentiable_partial(self, operand: int) -> str | None:
         """Return the formula of a partial from which higher derivatives are made."""
@@ -117,7 +131,7 @@ class Elementwise:
         With ``Config(values="numpy")`` that is the first of ``numpy`` where its bits are a matter of
         choice: not for exact ops, nor for predicates, whose loops give booleans.
         """
-        if values == "fast" or self.name in EXACT or not self.numpy:
+        if values == "fast" or self.exact or not self.numpy:
             return self.loop
         first = self.numpy[0]
         if isinstance(first, str):
@@ -136,8 +150,8 @@ class Elementwise:
 
 
 @dataclass(frozen=True)
-class ArrayOp:
-    """One array op: a gufunc signature and its kernels.
+class ArrayOp(Traits):
+    """One array op: a gufunc signature and its kernels. Passes decide by `numbatape.tape.rows.Traits`.
 
     Kernels are plain functions whose parameters are found by name: ``v`` (value cells), ``g``
     (adjoint cells), ``d`` (float64 value cells, where index operands live), ``o a b c`` (first
@@ -168,11 +182,14 @@ class ArrayOp:
     reach
         The largest core size n for which ``across`` serves.
     fallible
-        Whether ``forward`` may return another status than done. Such an instruction stays on a tape where
-        nothing reads its result: whether it fails decides what the function does.
+        Whether ``forward`` may return another status than done.
     extents
         What must hold between the letters, as a condition in them, where the signature does not say how
         long the result is: kernels write that many cells.
+    failure
+        What NumPy says of a factorisation that fails.
+    nonempty
+        Whether an operand must have entries.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -193,8 +210,9 @@ class ArrayOp:
     make: Callable | None = None
     across: tuple[Callable, Callable] | None = None
     reach: int = 0
-    fallible: bool = False
     extents: str = "True"
+    failure: str = "Singular matrix"
+    nonempty: bool = False
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

@@ -16,21 +16,18 @@ from __future__ import annotations
 from .instruction import NONE, Instruction, rewritten
 from .uses import Uses, array_rows, axes_of, covers, layout_of
 
-NARROWED = ("copy", "neg", "add", "sub", "mul", "div", "weigh")
-READ_BY = (*NARROWED, "sum", "dot", "where")
-
 
 def narrow_broadcasts(builder, outputs) -> None:
     """Compute what does not change along an axis without that axis."""
-    names, code = builder.names, builder.instructions()
-    uses = Uses(builder, outputs)
-    for k in array_rows(builder, NARROWED):
+    ops, code = builder.ops, builder.instructions()
+    uses, readers = Uses(builder, outputs), ops.with_trait("narrows") | ops.with_trait("reads_narrow")
+    for k in array_rows(builder, ops.with_trait("narrows")):
         row = code[k]
         out = row.out
         use = uses.of[uses.key(out)]
         if len(use.writers) > 1 or uses.key(out) in uses.fixed or not covers(builder, out):
             continue
-        if any(code[r].is_guard or names[code[r].row] not in READ_BY for r in use.readers):
+        if any(code[r].is_guard or code[r].row not in readers for r in use.readers):
             continue
         steady = _steady_axes(builder, out, row.operands)
         if not steady:
@@ -96,7 +93,7 @@ def sum_first(builder, outputs) -> bool:
     uses, code = Uses(builder, outputs), builder.instructions()
     factored = {}
     for k, row in enumerate(code):
-        if not row.is_guard and builder.names[row.row] == "sum":
+        if not row.is_guard and builder.ops[row.row].totals:
             found = _factored(builder, uses, code, row)
             if found:
                 factored[k] = found
@@ -114,7 +111,8 @@ def _factored(builder, uses, code, total) -> tuple[Instruction, Instruction] | N
     its = code[at]
     if its.is_guard or its.stage != total.stage or its.family != total.family or not covers(builder, its.out):
         return None
-    if builder.names[its.row] not in ("neg", "weigh"):
+    op = builder.ops[its.row]
+    if op.signs != (-1,) and not op.zero_wins:
         return None
     if any(code[r].row != total.row for r in use.readers):
         return None  # it is needed as it is

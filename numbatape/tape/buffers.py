@@ -9,26 +9,28 @@ from __future__ import annotations
 from .instruction import NONE, opcode, rewritten
 from .uses import Uses, array_rows, covers
 
-# (first, second) of what is done to a buffer: the op on the two operands, and whether they change places
+PLUS, MINUS = (1, 1), (1, -1)  # the signs of what adds to a buffer, and of what subtracts from it
+# What the first two of them are together: an op of both operands, and whether these change places.
 BOTH = {
-    ("add", "add"): ("add", False),
-    ("add", "sub"): ("sub", False),
-    ("sub", "add"): ("sub", True),
+    (PLUS, PLUS): ("add", False),
+    (PLUS, MINUS): ("sub", False),
+    (MINUS, PLUS): ("sub", True),
 }
-ALONE = {"add": "copy", "sub": "neg"}
+ALONE = {PLUS: "copy", MINUS: "neg"}
 
 
 def start_buffers(builder, outputs) -> None:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
-    number = {name: k for k, name in enumerate(builder.names)}
+    ops, number = builder.ops, builder.ops.number
     code, values = builder.instructions(), builder.values
     zeros = {
         (item.storage, item.offset) for item in builder.literals if item.data.size and item.data[0] == 0.0
     }
-    added = {values[code[k].out][0] for k in array_rows(builder, ALONE)}
+    adding = (k for k in ops.with_trait("signs") if ops[k].signs in ALONE)
+    added = {values[code[k].out][0] for k in array_rows(builder, adding)}
     fills = [
         k
-        for k in array_rows(builder, ("fill",))
+        for k in array_rows(builder, ops.with_trait("repeats"))
         if values[code[k].out][0] in added and values[code[k].a][:2] in zeros
     ]
     if not fills:
@@ -36,14 +38,14 @@ def start_buffers(builder, outputs) -> None:
     uses = Uses(builder, outputs)
     dropped: set[int] = set()
 
-    def addition(k: int, at: int) -> str | None:
-        """Return how row ``at`` adds to all of the buffer that row ``k`` fills, if it does no more."""
+    def addition(k: int, at: int) -> tuple[int, int] | None:
+        """Return the signs with which row ``at`` adds to all of row ``k``'s buffer, if it does no more."""
         fill, row = code[k], code[at]
         if row.is_guard or row.family != fill.family or row.stage != fill.stage or row.out != row.a:
             return None
-        name = builder.names[row.row]
+        signs = ops[row.row].signs
         mine = values[row.out][0] == values[fill.out][0] != values[row.b][0]
-        return name if name in ALONE and mine and covers(builder, row.out) else None
+        return signs if signs in ALONE and mine and covers(builder, row.out) else None
 
     for k in fills:
         use = uses.of[uses.key(code[k].out)]
@@ -51,12 +53,12 @@ def start_buffers(builder, outputs) -> None:
         if min(use.writers + use.readers) < k or not touched:
             continue
         first, *rest = touched
-        name = addition(k, first)
-        if name is None:
+        signs = addition(k, first)
+        if signs is None:
             continue
         row = code[first]
         second = addition(k, rest[0]) if rest else None
-        becomes = BOTH.get((name, second)) if second else None
+        becomes = BOTH.get((signs, second)) if second else None
         same = becomes and values[code[rest[0]].out] == values[row.out]
         if same and uses.settled(row.b, first):
             later = code[rest[0]]
@@ -67,7 +69,7 @@ def start_buffers(builder, outputs) -> None:
             code[rest[0]] = later.replace(op=made, active=takes_x | takes_y << 1, out=row.out, a=x, b=y)
             dropped |= {k, first}
         else:
-            made = opcode(number[ALONE[name]], row.family)
+            made = opcode(number[ALONE[signs]], row.family)
             code[first] = row.replace(op=made, active=int(row.takes(1)), a=row.b, b=NONE)
             dropped.add(k)
     builder.code = rewritten(code, {k: () for k in dropped})

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .broadcasts import NARROWED, narrow_broadcasts, sum_first
+from .broadcasts import narrow_broadcasts, sum_first
 from .buffers import start_buffers
 from .fuse import Fusion
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, frozen, instruction, instructions
 from .linear import contract
 from .merge import merge_common
+from .rows import Rows
 from .sizes import Sizes
 from .tape import CONSTANT, FAMILY_DTYPE, POOLS, STORAGE, VALUE, Guard, InputSlot, Layout, Line, Literal, Tape
 
@@ -25,11 +26,8 @@ class TapeBuilder:
 
     Parameters
     ----------
-    names
-        Op names by row.
-    fallible
-        Rows of the ops that may fail. Their instructions stay though nothing reads their results: that they
-        succeeded is why the function went on as it did.
+    ops
+        The op table.
 
     Attributes
     ----------
@@ -38,9 +36,9 @@ class TapeBuilder:
         what they are the derivative of has failed before.
     """
 
-    def __init__(self, names: tuple[str, ...], fallible: frozenset[int] = frozenset()):
-        self.names = names
-        self.fallible = fallible
+    def __init__(self, ops: Rows):
+        self.ops = ops
+        self.names = ops.names
         self.spare: set[int] = set()
         self.sizes = Sizes()
         self.code: list[tuple] = []  # to be read by `instructions` and `columns`
@@ -177,7 +175,7 @@ class TapeBuilder:
 
     def note_spare(self, start: int) -> None:
         """Let instructions from a place on go when nothing reads their results, though they may fail."""
-        self.spare.update(row.out for row in self.instructions(start) if row.row in self.fallible)
+        self.spare.update(row.out for row in self.instructions(start) if row.row in self.ops.fallible)
 
     def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
         """Record that Python saw ``outcome`` in a one-cell float64 value."""
@@ -232,11 +230,11 @@ class TapeBuilder:
         """
         code, values, group, live = self._drop_dead(outputs)
         arrays = self._array_ops(code)
-        if fuse and "fill" in arrays:
+        if fuse and arrays & self.ops.with_trait("repeats"):
             start_buffers(self, outputs)
             code = self.columns()
         if merge:
-            if not arrays.isdisjoint(NARROWED):
+            if arrays & self.ops.with_trait("narrows"):
                 narrow_broadcasts(self, outputs)
                 while sum_first(self, outputs):
                     self._drop_dead(outputs)
@@ -283,7 +281,7 @@ class TapeBuilder:
             positions=positions,
             lines=self.line_table(),
             sizes=self.sizes.freeze(),
-            names=self.names,
+            names=self.ops.names,
             calls=tuple(self.calls),
             forward=forward,
         )
@@ -300,12 +298,12 @@ class TapeBuilder:
         groups = int(bases[-1]) + len(self.storages)
         return np.append(group, groups), groups  # group[-1]: operand NONE
 
-    def _array_ops(self, code) -> set[str]:
-        """Return the ops that make arrays: the longest tapes, of loops over scalars, have hardly any."""
+    def _array_ops(self, code) -> set[int]:
+        """Return the ops that make arrays, by row: the longest tapes, loops over scalars, have hardly any."""
         made = code[code["op"] != GUARD]
         layouts = np.array([layout for _, _, layout in self.values] or [0])
         rows = made["op"][layouts[made["out"]] != SCALAR_LAYOUT] >> 1
-        return {self.names[k] for k in set(rows.tolist())}  # np.unique imports numpy.ma
+        return set(rows.tolist())  # np.unique imports numpy.ma
 
     def _drop_dead(self, outputs):
         """Drop instructions that no output and no guard needs, and that cannot fail.
@@ -352,7 +350,7 @@ class TapeBuilder:
             there is an instruction that may fail among those that no result needs.
         """
         guards = code["op"] == GUARD
-        fails = ~guards & np.isin(code["op"] >> 1, list(self.fallible))
+        fails = ~guards & np.isin(code["op"] >> 1, list(self.ops.fallible))
         fails &= ~np.isin(code["out"], list(self.spare))
         groups = [group[code[name]].tolist() for name in ("out", "a", "b", "c")]
         groups.append(group[np.where(guards, NONE, code["aux"])].tolist())

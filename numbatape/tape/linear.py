@@ -17,7 +17,7 @@ from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from .tape import CONSTANT, F64
 from .uses import Uses, covers, dependents, layout_of
 
-LINEAR = ("copy", "neg", "add", "sub", "mul", "weigh")
+PLAIN, ZERO_VALUE, ZERO_COEFFICIENT = "plain", "zero value", "zero coefficient"
 READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
 TERMS = 4  # of a sum that is carried on
 FACTORS = 8  # of a coefficient, before it is computed
@@ -32,8 +32,8 @@ class Term:
     base
         The value.
     factors
-        Coefficients in the order in which they are applied, with the op that applies each: "mul", "weigh"
-        (zero where what it is applied to is zero), or "weighed" (zero where it is zero itself).
+        Coefficients in the order in which they are applied, and how each is: PLAIN, ZERO_VALUE (the product
+        is zero where the value is), or ZERO_COEFFICIENT (it is zero where the coefficient is).
     sign
         1 or -1.
     more
@@ -54,7 +54,6 @@ def contract(builder, outputs, directions) -> None:
 class _Contraction:
     def __init__(self, builder, outputs, directions):
         self.builder, self.code = builder, builder.instructions()
-        self.number = {name: k for k, name in enumerate(builder.names)}
         self.uses = Uses(builder, outputs)
         sources = {self.uses.key(value) for value in directions}
         self.laned = dependents(builder.columns(), self.uses.keys, sources)
@@ -79,44 +78,41 @@ class _Contraction:
     def _is_linear(self, k: int) -> bool:
         """Whether a row makes an array of what has lanes, by sums and by products with the rest."""
         row = self.code[k]
-        if row.is_guard or self._name(row) not in LINEAR or row.family != F64 or row.stage != MAIN:
+        if row.is_guard or row.family != F64 or row.stage != MAIN:
+            return False
+        op = self.builder.ops[row.row]
+        if not op.signs and op.factors != "xy":
             return False
         key = self.uses.key(row.out)
         alone = len(self.uses.of[key].writers) == 1
         if key not in self.laned or not alone or not self._shape(row.out):
             return False
         with_lanes = sum(self.uses.key(x) in self.laned for x in row.operands)
-        product = self._name(row) in ("mul", "weigh")
         return (
-            with_lanes == (1 if product else len(row.operands))
+            with_lanes == (1 if op.factors else len(row.operands))
             and covers(self.builder, row.out)
             and all(self.uses.settled(x, k) for x in row.operands)
         )
-
-    def _name(self, row: Instruction) -> str:
-        return self.builder.names[row.row]
 
     # ---- forms
 
     def _form(self, k: int) -> list[Term]:
         """Return a row's result as a sum of products."""
         row = self.code[k]
-        name, a, b, line = self._name(row), row.a, row.b, row.line
-        if name == "copy":
-            return self._terms(a)
-        if name == "neg":
-            return [_negated(term) for term in self._terms(a)]
-        if name == "add":
-            return self._merged(self._terms(a) + self._terms(b))
-        if name == "sub":
-            return self._merged(self._terms(a) + [_negated(term) for term in self._terms(b)])
-        first = self.uses.key(a) in self.laned
-        value, coefficient = (a, b) if first else (b, a)
-        applied = name if name == "mul" or first else "weighed"
+        op, a, b = self.builder.ops[row.row], row.a, row.b
+        if op.signs:
+            terms = []
+            for operand, sign in zip(row.operands, op.signs, strict=True):
+                its = self._terms(operand)
+                terms += its if sign > 0 else map(_negated, its)
+            return terms if len(op.signs) == 1 else self._merged(terms)
+        value, coefficient = (a, b) if self.uses.key(a) in self.laned else (b, a)
+        wins = {"": None, "x": a, "y": b}[op.zero_wins]
+        applied = PLAIN if wins is None else ZERO_VALUE if wins == value else ZERO_COEFFICIENT
         terms = self._terms(value)
         # A product that grows with every row of a long loop would take memory by the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
-            terms = [self._settled(term, line) for term in terms]
+            terms = [self._settled(term, row.line) for term in terms]
         return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
 
     def _terms(self, value: int) -> list[Term]:
@@ -170,8 +166,8 @@ class _Contraction:
         out = self._like(like) if into is None else into
         if term.factors:
             ((coefficient, applied),) = term.factors
-            operands = (coefficient, term.base) if applied == "weighed" else (term.base, coefficient)
-            self._emit("mul" if applied == "mul" else "weigh", out, *operands, line)
+            operands = (coefficient, term.base) if applied == ZERO_COEFFICIENT else (term.base, coefficient)
+            self._emit("mul" if applied == PLAIN else "weigh", out, *operands, line)
         else:
             self._emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
         return out
@@ -191,8 +187,8 @@ class _Contraction:
         """Emit a product of coefficients; return it and how it is applied to what has lanes."""
         (total, how), *rest = factors
         for factor, applied in rest:
-            operands = (factor, total) if applied == "weighed" else (total, factor)
-            total = self._joined("mul" if applied == "mul" else "weigh", *operands, line)
+            operands = (factor, total) if applied == ZERO_COEFFICIENT else (total, factor)
+            total = self._joined("mul" if applied == PLAIN else "weigh", *operands, line)
             how = _strictest(how, applied)
         return (total if sign > 0 else self._joined("neg", total, NONE, line)), how
 
@@ -208,7 +204,8 @@ class _Contraction:
         return out
 
     def _emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
-        self.rows.append(Instruction(opcode(self.number[name], F64), 0, stage, out, a, b, line=line))
+        op = opcode(self.builder.ops.number[name], F64)
+        self.rows.append(Instruction(op, 0, stage, out, a, b, line=line))
 
     def _like(self, value: int) -> int:
         return self.builder.array(self._shape(value), F64, self._level(value))
@@ -222,7 +219,7 @@ class _Contraction:
 
 def _strictest(*applied: str) -> str:
     """Return how a sum or a product of coefficients is applied: zeros stay zeros if they do for one."""
-    return min(applied, key=("weigh", "weighed", "mul").index)
+    return min(applied, key=(ZERO_VALUE, ZERO_COEFFICIENT, PLAIN).index)
 
 
 def _negated(term: Term) -> Term:

@@ -12,9 +12,9 @@ from .tape import POOLS
 NO_KEY = np.iinfo(np.int64).min  # of an operand that is not there
 
 
-def array_rows(builder, names) -> list[int]:
-    """Return the numbers of the rows that make arrays by one of some ops."""
-    wanted = [k for k, name in enumerate(builder.names) if name in names]
+def array_rows(builder, ops) -> list[int]:
+    """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
+    wanted = list(ops)
     code, values = builder.columns(), builder.values
     found = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, wanted))
     return [k for k in found.tolist() if values[code["out"][k]][2]]

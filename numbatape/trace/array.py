@@ -12,8 +12,8 @@ from weakref import ref
 
 import numpy as np
 
-from ..ops import OPCODE
-from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE
+from ..ops import OPCODE, OPS, Elementwise
+from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64
 from . import operations
 from .complex.array import combine as complex_combine
@@ -28,7 +28,7 @@ from .trace import failing, where_in_user_code
 float64, ndarray = np.float64, np.ndarray
 OTHER, WEAK, STRONG = 0, 1, 2  # what `_kind` says of an operand
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
-NEG, SQUARE = 2 * OPCODE["neg"], 2 * OPCODE["square"]
+NEG = opcode(OPCODE["neg"], F64)
 
 
 def note(trace, array, value) -> None:
@@ -104,8 +104,10 @@ def _operator(name: str, ufunc):
 
     Float64 scalars take the short way; everything else goes through the ufunc and its protocol.
     """
-    code = 2 * OPCODE[name]
-    squares, commutes = name == "mul", name in ("add", "mul")
+    row = OPS[OPCODE[name]]
+    assert isinstance(row, Elementwise)
+    code, commutes = opcode(OPCODE[name], F64), row.commutes
+    twice = opcode(OPCODE[row.twice], F64) if row.twice else None
 
     def forward(self, other):
         left = self._value
@@ -125,8 +127,8 @@ def _operator(name: str, ufunc):
                     elif other._level > level:
                         level = other._level
                     value = ufunc(left, right)
-                    if squares and other._id == self._id:
-                        return _scalar(trace, value, SQUARE, active & 1, level, self._id, NONE)
+                    if twice is not None and other._id == self._id:
+                        return _scalar(trace, value, twice, active & 1, level, self._id, NONE)
                     if commutes and trace.tape.code and trace.tape.code[-1][OUT] == other._id:
                         # The last result first: the engine takes operand a from a register.
                         active = (active >> 1) | (active & 1) << 1

@@ -103,7 +103,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     numbers = [operand(trace, arg, family) for arg in args]
     out = instructions.elementwise(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, trace.tape.level_of(out), family)
-    return rounded(result, value) if half and op.name != "copy" else result
+    return rounded(result, value) if half and not op.moves else result
 
 
 def _is_weak(arg) -> bool:
@@ -136,7 +136,7 @@ def array_instruction(
     out = instructions.array_op(trace.tape, op, family, numbers, trace.line(), sizes, differentiable)
     result = new_traced(trace, value if value.ndim else value[()], out, trace.tape.level_of(out), family)
     half = family == F32 and value.dtype == FLOAT16
-    return rounded(result, result._value) if half and op.name not in MOVING else result
+    return rounded(result, result._value) if half and not op.moves else result
 
 
 def _has_dtype(arg, dtypes) -> bool:
@@ -144,8 +144,6 @@ def _has_dtype(arg, dtypes) -> bool:
 
 
 # ---- float16
-
-MOVING = ("gather", "fill")  # what they give is rounded already
 
 
 def rounded(x: TracedArray, value) -> TracedArray:

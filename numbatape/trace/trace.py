@@ -15,14 +15,13 @@ import numpy as np
 
 from ..emitter import instructions
 from ..errors import LeakError, UnsupportedOperationError
-from ..ops import FALLIBLE, OPS
+from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
 from . import ownership
 from .memory import root_of
 from .ownership import is_core_file
 
-OP_NAMES = tuple(op.name for op in OPS)
 EXACT_INTEGER = 2**53
 float64 = np.float64
 
@@ -140,7 +139,7 @@ class Trace:
     """
 
     def __init__(self):
-        self.tape = TapeBuilder(OP_NAMES, FALLIBLE)
+        self.tape = TapeBuilder(ROWS)
         self.pinned = False
         self.failed = False
         self.float_errors = np.geterr()

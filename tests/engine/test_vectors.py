@@ -11,7 +11,7 @@ import pytest
 import numbatape as nt
 from numbatape.engine import Workspace, make_plan, verify
 from numbatape.engine.checked import CheckedWorkspace
-from numbatape.engine.vectors import FIRST_VECTOR, PATTERNS, VECTOR_OPS, vector_arms
+from numbatape.engine.vectors import FIRST_VECTOR, PATTERNS, vector_arms
 from numbatape.errors import VerificationError
 from numbatape.ops import OPCODE, OPS, oracle
 from numbatape.ops.status import DONE
@@ -19,7 +19,7 @@ from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import elementwise
 from numbatape.trace.record import InputLeaf, record
 
-ARMS = [(name, pattern) for name in VECTOR_OPS for pattern in PATTERNS[OPS[OPCODE[name]].arity]]
+ARMS = [(op.name, pattern) for _, op, pattern in vector_arms()]
 LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16, 17, 30, 55]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...emitter import addresses
+from ...emitter.instructions import row
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT, F32, family_of_dtype
 from .. import operations
@@ -287,8 +288,6 @@ def axis_from_end(x: TracedArray, axis: int) -> TracedArray:
 
 # ---- array ops over axes
 
-NEED_ENTRIES = frozenset({"max", "min", "argmax", "argmin"})  # of none NumPy raises
-
 
 def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=False) -> TracedArray:
     """Record a reduction ``(n)->()`` over several axes as one instruction.
@@ -302,7 +301,7 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
     """
     kept = [k for k in range(x.ndim) if k not in axes]
     layout, sizes = layout_of(x), x._trace.tape.sizes
-    if op in NEED_ENTRIES:
+    if row(op).nonempty:  # of none NumPy raises
         for k in axes:
             sizes.guard(layout.dims[k], ">=", 1)
     if ordered:

@@ -107,7 +107,7 @@ def factorial(n, exact=False, extend="zero"):
     return np.where(n < 0, 0.0, elementwise("gamma", n + 1))
 
 
-def _bessel_derivative(row: str, sign: float):
+def _bessel_derivative(row: str, sign: float, base: float):
     """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
 
     def derivative(v, z, n=1):
@@ -116,14 +116,14 @@ def _bessel_derivative(row: str, sign: float):
         for i in range(1, n + 1):
             factor *= sign * (n - i + 1) / i
             total = total + factor * elementwise(row, v - n + 2 * i, z)
-        return total * ((-1.0 if row == "kv" else 1.0) * 0.5) ** n
+        return total * (base * 0.5) ** n
 
     return derivative
 
 
 _DERIVATIVES = {
-    f"{row}p": _bessel_derivative(row, sign)
-    for row, sign in (("jv", -1.0), ("yv", -1.0), ("iv", 1.0), ("kv", 1.0))
+    f"{row}p": _bessel_derivative(row, sign, base)
+    for row, sign, base in (("jv", -1.0, 1.0), ("yv", -1.0, 1.0), ("iv", 1.0, 1.0), ("kv", 1.0, -1.0))
 }
 for _name, _its in _DERIVATIVES.items():
     stands_for("scipy.special", _name)(_its)

@@ -1,0 +1,98 @@
+"""What a tape knows of ops: `Traits` of a row of the op table, and `Rows`, the table that a builder is given.
+
+Passes rewrite instructions by what their ops are (a sum of operands, a product), never by what they are
+called. The op table is made above this layer (`numbatape.ops`); its rows have these traits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What passes and sweeps decide by. In formulas, ``x, y, w`` are the operands and ``z`` is the result.
+
+    Attributes
+    ----------
+    signs
+        ``z`` is the sum of the operands with these signs: ``(1, -1)`` of a subtraction.
+    factors
+        ``z`` is the product of these operands: "xy", or "xx" of a square.
+    zero_wins
+        Operands of a product that make it zero when they are, whatever the other factor is.
+    added, summed
+        Of a product: the ops that add it to an addend, and that sum such products along an axis.
+    totals
+        ``z`` is the sum of the operand along its core axis.
+    repeats
+        ``z`` is the one cell of the operand, many times.
+    product
+        ``z`` is the product of two matrices: lanes of one factor may become rows of it, and its work is that
+        of the three sizes.
+    agrees
+        It compares the lanes of its first operand with the second, for the guard that follows.
+    calls
+        It calls a rule of the user's, whose number is the last operand.
+    casts
+        The operand is in the other family's cells.
+    moves
+        Each cell of ``z`` is a cell of an operand, as it is.
+    narrows
+        An instruction of a derivative whose operands do not change along an axis is computed without it.
+    reads_narrow
+        An operand that does not change along an axis may be broadcast along it, which costs no time and
+        changes no bit. So it is with ops that are narrowed.
+    fallible
+        Whether it may fail. Such an instruction stays on a tape where nothing reads its result: whether it
+        fails decides what the function does.
+    """
+
+    signs: tuple[int, ...] = ()
+    factors: str = ""
+    zero_wins: str = ""
+    added: str = ""
+    summed: str = ""
+    totals: bool = False
+    repeats: bool = False
+    product: bool = False
+    agrees: bool = False
+    calls: bool = False
+    casts: bool = False
+    moves: bool = False
+    narrows: bool = False
+    reads_narrow: bool = False
+    fallible: bool = False
+
+
+class Rows(Sequence):
+    """The op table: rows by number, which have a ``name`` and `Traits`.
+
+    Attributes
+    ----------
+    names
+        Names by row.
+    number
+        Rows by name, for passes that emit instructions.
+    fallible
+        The rows that may fail.
+    """
+
+    def __init__(self, rows):
+        self._rows = tuple(rows)
+        self.names = tuple(row.name for row in self._rows)
+        self.number = {name: k for k, name in enumerate(self.names)}
+        self.with_trait = cache(self._with_trait)
+        self.fallible = self.with_trait("fallible")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row) -> Any:
+        return self._rows[row]
+
+    def _with_trait(self, trait: str) -> frozenset[int]:
+        return frozenset(k for k, row in enumerate(self._rows) if getattr(row, trait))
