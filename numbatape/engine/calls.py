@@ -1,17 +1,18 @@
 """Rules written by the user, as sweeps call them.
 
-A ``call`` instruction's kernel calls a function pointer: no sweep stops for it, so that every way of running
-one (steady closures, bound callables, lanes) serves tapes with rules too. The table behind ``CALLS`` has a
-row for each call on the tape:
+The kernel of a ``call`` instruction calls a function pointer. No sweep stops for it, so that every way of
+running a sweep (steady calls, bound callables, lanes) works for tapes with rules, too. The table behind
+``CALLS`` has a row for each call on the tape:
 
-* a rule compiled by Numba is called as it is, without interpreter and lock; its row has the address of the
+* a rule compiled by Numba is called directly, without interpreter and lock; its row has the address of the
   C function and of the call's ``state`` (`numbatape.jit.rules`);
-* any other is called by ctypes. What the kernel tells, `Calls` turns into views of cells, once for each place
+* any other rule is called by ctypes. `Calls` turns what the kernel writes into views of cells, once for
+each place
   on the plan: a call site, and in lanes each lane, has an instance of its rule with memory of its own.
 
-An exception cannot pass through compiled code. It is kept, the sweep returns ``status.CALL`` (a
-reverse sweep goes on, but calls no more rules), and `Workspace` raises it. Of a compiled rule only the fact
-is known: the call is made again in Python, where it raises.
+An exception cannot pass through compiled code. So it is kept, the sweep returns ``status.CALL`` (a reverse
+sweep goes on, but calls no more rules), and `Workspace` raises it. A compiled rule only reports that it
+failed: the call is made again in Python, where it raises.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Call(Protocol):
         """
 
     def native(self, reverse: bool) -> Native | None:
-        """Return how to call the rule without Python, with ``reverse`` also back; None: not so."""
+        """Return how to call the rule without Python (its pullback, too, with ``reverse``), or None."""
 
     def explain(self, error: BaseException) -> None:
         """Say whose error it is."""
@@ -71,7 +72,7 @@ class Calls:
     v, g
         Value and adjoint cells by family.
     native
-        Whether compiled rules are called as they are; else by Python.
+        Whether compiled rules are called directly; else Python calls them.
     """
 
     def __init__(self, plan, v, g, native: bool = True):
@@ -82,7 +83,7 @@ class Calls:
         self.words = np.zeros(WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
-        # These refer to this object, and it to them: the garbage collector's.
+        # The pointers refer to this object and it refers to them: a cycle, which the garbage collector frees.
         self._pointers = POINTER(self.forward), POINTER(self.reverse), POINTER(self.reverse_all)
         addresses = [ctypes.cast(pointer, ctypes.c_void_p).value for pointer in self._pointers]
         self._table = np.array([[*addresses, k] for k in range(len(self._calls))], np.int64)
@@ -94,7 +95,7 @@ class Calls:
     def _instructions(self, plan, v) -> Iterator[tuple[int, int]]:
         """Yield (number of a call, its instruction) of calls that one instruction makes.
 
-        The verifier has seen that numbers are literals, which are in the cells by now.
+        The verifier has proved that the numbers are literals, which are in the cells by now.
         """
         code = plan.tape.code
         found: dict[int, list[int]] = {}
@@ -114,7 +115,7 @@ class Calls:
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
             return
         *batch, m = plan.shape(int(row["out"]))
-        if not _is_dense(plan, int(row["out"])):  # a lane's memory is found by its place in the result
+        if not _is_dense(plan, int(row["out"])):  # its place in the result tells a lane's memory
             return
         family, first = plan.cell(int(row["out"]))
         itemsize = FAMILY_DTYPE[family].itemsize
@@ -150,7 +151,7 @@ class Calls:
         return self
 
     def begin(self) -> None:
-        """Forget what an earlier sweep raised, but no interrupt that a steady call swallowed."""
+        """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
         error, self.error = self.error, None
         self.raised[0], self.words[FAILED] = status.DONE, 0
         if error is not None and not isinstance(error, Exception):
@@ -173,7 +174,7 @@ class Calls:
         number = int(self.words[NUMBER])
         try:
             instance = self._place(number, int(self.words[0]))
-            instance.forward()  # for what it leaves in its memory
+            instance.forward()  # the pullback reads what the value leaves in the rule's memory
             if back:
                 instance.reverse(False)
         except BaseException as error:
@@ -202,7 +203,7 @@ class Calls:
         return status.DONE
 
     def reverse_all(self, _words=0, _state=0) -> int:
-        """Do the same where the arguments that a rule's pullback is not for take an adjoint too."""
+        """Do what `reverse` does where arguments that the pullback is not for take an adjoint, too."""
         return self.reverse(rest_needed=True)
 
     def _instance(self) -> Instance:
@@ -218,7 +219,7 @@ class Calls:
         return status.CALL
 
     def _place(self, number: int, out: int) -> Instance:
-        """Make the instance of a call whose kernel has just said where its operands are."""
+        """Make the instance of a call whose kernel has just written where its operands are."""
         call = self._calls[number]
         _, m, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
         instance = self._instances[number, out] = call.place(
@@ -231,7 +232,7 @@ class Calls:
         return instance
 
     def _view(self, family: int, first: int, size: int, step: int, adjoint: bool = False):
-        """Return cells as a one-dimensional array; None for adjoints that are not there."""
+        """Return cells as a one-dimensional array; None for adjoints that do not exist."""
         dtype = FAMILY_DTYPE[family]
         cells = self._cells[adjoint][family]
         if size == 0:

@@ -39,7 +39,7 @@ def _loads(formulas, arity: int) -> list[str]:
 def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
     """Return the body in a loop over the instructions of one kind that follow one another.
 
-    Such a run stays in its arm: dispatching each turn anew costs a third of the time of a sum.
+    Such a run stays in its arm: dispatching each iteration again would cost a third of the time of a sum.
     """
     onward = [
         f"if not ({more}) or code[at {'+' if step > 0 else '-'} {STRIDE}] != word:",
@@ -81,7 +81,9 @@ def reverse_arm(op: Elementwise) -> list[str]:
     load = ["gz = g[o]"]
     if register:
         load = [f"if flags & {TO_NEXT}:", "    gz = last", "else:", "    gz = g[o]"]
-        if not op.linear:  # a skipped instruction must leave its operand's adjoint in the register
+        if (
+            not op.linear
+        ):  # an instruction that is skipped must also leave its operand's adjoint in the register
             skip = ["elif flags & 1:", "    last = g[a]"]
             lines = ["if gz != 0.0:", *("    " + line for line in lines), *skip]
         return _while_repeated([*load, *lines], -1, "pc > start")
@@ -284,9 +286,9 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
         return flags
     follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, 2] == code[:-1, 1])
     if 0 < prologue < len(code):
-        follows[prologue - 1] = False  # the two parts are swept one at a time
+        follows[prologue - 1] = False  # prologue and main part are separate sweeps
     flags[1:][follows] |= FROM_LAST
     back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
-    back &= (code[1:, 3] != code[1:, 2]) & (code[1:, 4] != code[1:, 2])  # its adjoint has one part
+    back &= (code[1:, 3] != code[1:, 2]) & (code[1:, 4] != code[1:, 2])  # else its adjoint is a sum
     flags[:-1][back] |= TO_NEXT
     return flags << ACTIVE_SHIFT

@@ -1,7 +1,7 @@
 """The checked form: the generated kernels, interpreted by Python over bounds-checked cells.
 
 The same text that is compiled into raw loads and stores runs here with arrays that refuse any
-index outside of them. Slow, and the seat belt of the tests and of ``debug_mode``.
+index outside of them. This is slow; the tests and ``debug_mode`` use it to find accesses out of bounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From the op table to kernels as text: a kernel each for vectors and array ops.
+"""From the op table to kernels as text: one kernel per op for vectors, and per array op.
 
-The dispatch chain of scalars stands in `numbatape.engine.chain`. ``python -m numbatape.engine [OP ...]``
+The dispatch chain of scalars is in `numbatape.engine.chain`. ``python -m numbatape.engine [OP ...]``
 prints what is generated.
 """
 
@@ -31,7 +31,7 @@ def product(partial: str) -> str:
     unit = UNIT.fullmatch(partial)
     if unit:
         return unit[1] + "gz"
-    # A side that is not taken adds nothing, whatever the cotangent: inf * 0.0 would be NaN.
+    # Where a condition picks no derivative, nothing is added, whatever the cotangent: inf * 0.0 would be NaN.
     side = SIDE.fullmatch(partial)
     if side:
         return f"({'gz' if side[1] == '1.0' else f'gz * {side[1]}'} if {side[2]} else 0.0)"
@@ -53,7 +53,7 @@ def helpers(text: str, module) -> str:
             if name in found or thing is None:
                 continue
             if isinstance(thing, FunctionType) and thing.__module__.startswith("numbatape.ops"):
-                found[name] = ""  # against recursion
+                found[name] = ""  # ends the recursion
                 source = without_docstring(source_of(thing))
                 collect(source.split("\n", 1)[1], thing.__globals__)
                 found[name] = found.pop(name) or source
@@ -71,8 +71,9 @@ def helpers(text: str, module) -> str:
 def source_of(function) -> str:
     """Return the text of a function of this package, without indentation.
 
-    It ends where the next line stands as far to the left as its ``def``. `inspect.getsource` finds the end
-    by cutting the file into tokens, which takes 2 ms a function when a process loads its first kernels.
+    The text ends before the next line that is indented no further than the ``def``. `inspect.getsource`
+    would find the end by splitting the file into tokens, 2 ms per function when a process loads its first
+    kernels.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
@@ -99,9 +100,10 @@ def _outer_loop(operands: str, base: str, call: str, across: tuple[str, str] | N
     """Return the loops around a kernel's body; ``across`` is a condition, and the call that does all turns.
 
     The body is called at one place, so that it is compiled once: a second call for records without levels,
-    the usual ones, doubled the time of a compilation. They leave after the first turn. The innermost outer
-    level is a loop that steps its cells; ``q`` counts the turns of the levels around it, whose digits take a
-    division each: 20 ns a turn, too much around every short row.
+    which are the usual ones, would double the time of compilation. Such records leave after the first
+    iteration. The innermost of the outer levels is a loop that steps its cells. ``q`` counts the iterations
+    of the levels around it; finding the position in them takes a division per level, 20 ns, which is too
+    much around every short row.
     """
     names = "o" + operands
 
@@ -157,7 +159,7 @@ def _head(cells: str) -> str:
 
 
 def _patterns(arity: int):
-    """Yield the stride patterns that get a loop of their own, as one of "1", "0" an operand."""
+    """Yield the stride patterns that get a loop of their own, as text: "1" or "0" per operand."""
     if arity == 1:
         return ["1"]
     if arity == 2:
@@ -253,7 +255,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
     if direction == "forward":
         loop = op.loop_for(values)
         if cells == "f32" and values == "fast" and loop and loop.startswith("sc."):
-            loop = None  # SciPy's loops in float32 err by up to 1e-5; ours compute in float64
+            loop = None  # SciPy's loops for float32 err by up to 1e-5; the formula is computed in float64
         body = _forward_body(op, source, loop)
         text = f"def forward_inner({passed}):\n" + textwrap.indent(body, "    ")
         text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
@@ -327,8 +329,8 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
 def kernel_source(row: int, family: int, direction: str = "forward", values: str = "fast") -> str:
     """Return the module of the kernel of a row of the op table; values as in `Config`.
 
-    A module a direction: tapes that are swept forward alone (derivatives, batches of gradients) need no
-    reverse kernel, which takes twice as long to compile as the forward one.
+    There is one module per direction: tapes that are swept forward only (derivatives, batches of gradients)
+    need no reverse kernel, which takes twice as long to compile as the forward one.
 
     Parameters
     ----------

@@ -21,17 +21,17 @@ WORDS = (
     "CELLS64",
     "FIRST32",
     "CELLS32",
-    "SEEDS",  # address of (family, first cell, cells) an output
+    "SEEDS",  # address of (family, first cell, cells) per output
     "SEED_COUNT",
     "SEED_DATA",  # address of the cotangents, float64
-    "WATCH",  # address of (left, right, bytes) a watched constant
+    "WATCH",  # address of (left, right, bytes) per watched constant
     "WATCH_COUNT",
     "COPY_IN",  # address of (target, source, bytes), bound inputs
     "COPY_IN_COUNT",
     "COPY_OUT",  # the same, bound gradients
     "COPY_OUT_COUNT",
     "CALLS",  # address of the addresses of three functions that call rules, forward and back
-    "CALL",  # address of what they are told: first cell, size (and stride) of result and operands
+    "CALL",  # address of what kernels tell them: first cell, size (and stride) of result and operands
     "RAISED",  # out: the status of a rule that raised in a sweep
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
@@ -42,7 +42,7 @@ ACTIVE_SHIFT = 16
 OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
 FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
 TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
-# Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) a level.
+# Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) per level.
 LOOP_HEAD, LEVEL = 7, 5
 # Records of core instructions: levels, c, s, scratch cells; sizes; strides; then the levels.
 CORE_HEAD = 4

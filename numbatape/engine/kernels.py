@@ -84,7 +84,7 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
 
 
 def _segmented(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn):
-    """Return what `call_of` does where sweeps are cut; the interpreter's 2 µs are nothing beside them."""
+    """Return what `call_of` does, for sweeps in segments: the interpreter's 2 µs do not matter there."""
 
     def call():
         outcome = space.enter(name)
@@ -121,7 +121,7 @@ def steady_call(
     hits: np.ndarray,
     alive: list,
 ):
-    """Return the builtin of a workspace's steady calls, which hands the rest to ``fallback``.
+    """Return the builtin of a workspace's steady calls, which hands all other calls to ``fallback``.
 
     `numbatape.jit.steady` says what it does.
 
@@ -130,7 +130,7 @@ def steady_call(
     sweep
         Name of the sweeps' entry point.
     rows, outs
-        One dictionary of words a row and an out; a word that is missing is 0.
+        One dictionary of words per row and per out; a word that is missing is 0.
     rebound
         Called before each sweep; if it returns a true value the fallback serves the call. May be None.
     turn, hits
@@ -202,6 +202,6 @@ def warmup(dtypes=("f64",)) -> list[str]:
     sweeps()
     plan_functions()
     families = [("f64", "f32").index(dtype) for dtype in dtypes]
-    rows = [row for row, op in enumerate(OPS) if not op.name.startswith(LIBM)]  # for one option alone
+    rows = [row for row, op in enumerate(OPS) if not op.name.startswith(LIBM)]  # for "numpy" alone
     ensure(2 * row + family for row in rows for family in families)
     return jit.kernel_info()["kernels"]

@@ -1,13 +1,13 @@
 """Lanes: a tape that computes many points, or many directions, at once.
 
-`with_lanes` turns a tape into one in which some inputs have a leading dimension more. What depends on
-them has it too, everything else comes first and can be computed once. The result is an ordinary tape,
+`with_lanes` turns a tape into one in which some inputs have one more, leading dimension. What depends on
+them has it, too; everything else comes first and can be computed once. The result is an ordinary tape,
 planned, verified and swept like any other; a one-cell instruction becomes a vector instruction over the
 lanes, an array op gets a batch dimension.
 
-A one-cell value keeps its lanes side by side. An array is kept a lane after the other, so that array
-ops find each lane contiguous, unless it is read and written cell by cell: then every cell has its
-lanes side by side.
+The lanes of a one-cell value are adjacent. An array is stored one lane after the other, so that array ops
+find each lane contiguous; but if it is only read and written cell by cell, the lanes of each cell are
+adjacent.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Lanes:
         Whether what does not depend on lanes comes first, so that it need not run again for other
         lanes.
     fixed
-        Whether what is in the lanes stays: what depends on it and on constants alone is then part of the
-        prologue (of ``W @ x`` along all unit directions, everything).
+        Whether the contents of the lanes never change: what depends on them and on constants only is then
+        part of the prologue (all of ``W @ x`` along unit directions, say).
     folded
-        Whether products of matrices in lanes may become one product: faster, but a lane's last bits
-        then depend on where it stands.
+        Whether products of matrices in lanes may become one product. That is faster, but the last bits of a
+        lane then depend on its number.
     """
 
     slots: frozenset[int]
@@ -102,14 +102,14 @@ class _Widened:
     # ---- what has lanes
 
     def _of(self, value: int) -> int:
-        """Name what carries a value: its storage, or (negative) its cell of a pool."""
+        """Return the key of what holds a value: its storage, or (negative) its cell of a pool."""
         return self.keys[value]
 
     def _find_laned(self) -> None:
         inputs = list(enumerate(self.old.inputs))
         sources = {self.keys[slot.value] for number, slot in inputs if number in self.slots}
         self.laned = dependents(self.old.code, self.keys, sources)
-        self.steady: frozenset[int] = frozenset()  # what depends on constants and on lanes that stay alone
+        self.steady: frozenset[int] = frozenset()  # keys of what depends on constants and fixed lanes only
         if self.fixed:
             others = (s for number, s in inputs if number not in self.slots and s.level != CONSTANT)
             moving = dependents(self.old.code, self.keys, {self.keys[slot.value] for slot in others})
@@ -190,7 +190,7 @@ class _Widened:
     def _rewritten(self):
         """Yield (instruction, whether it depends on lanes) of the new tape."""
         for literal in self.old.literals:
-            if literal.storage in self.laned:  # contents of a storage that lanes write to later
+            if literal.storage in self.laned:  # first contents, to which instructions with lanes add
                 yield self._spread(literal), True
         for row in self.code:
             if row.is_guard:
@@ -243,13 +243,13 @@ class _Widened:
             return row
         left, right, result = (self.layouts[self.values[n][2]] for n in (row.a, row.b, row.out))
         if len(left.dims) == 2 and len(right.dims) == 3 and right.dims[2] == 1:
-            # A @ x, x in lanes: (lanes, k) @ A^T, and operands change places
+            # A @ x with x in lanes is (lanes, k) @ A^T, so the operands change places
             vectors = self._as(row.b, right.dims[:2], right.strides[:2])
             matrix = self._as(row.a, left.dims[::-1], left.strides[::-1])
             rows = self._as(row.out, result.dims[:2], result.strides[:2])
             return row.replace(active=row.takes(1) | row.takes(0) << 1, out=rows, a=vectors, b=matrix)
         if len(left.dims) == 3 and len(right.dims) == 2:
-            # X @ B, X in lanes: the rows of all lanes at once, if they follow one another
+            # X @ B with X in lanes multiplies the rows of all lanes at once, if these are contiguous
             lanes, m, k = left.dims
             if left.strides == (self.sizes.mul(m, k), k, 1):
                 dims = self.sizes.mul(lanes, m)
@@ -271,7 +271,7 @@ class _Widened:
         return len(self.values) - 1
 
     def _spread(self, literal: Literal) -> Instruction:
-        """Return the instruction that copies a literal into every lane, from cells of its own."""
+        """Return the instruction that copies a literal from its own cells into every lane."""
         family = self.storages[literal.storage][1]
         count = int(literal.data.size)
         self.literals = [item for item in self.literals if item is not literal]
@@ -293,7 +293,7 @@ class _Widened:
             else slot
             for number, slot in enumerate(old.inputs)
         )
-        # The prologue stays in front; with lanes nothing is part of it.
+        # The prologue stays first; no instruction with lanes is part of it (but for fixed lanes).
         rows = sorted(self._rewritten(), key=self._position)  # stable
         copies = [self._dense(value) for value in old.outputs]
         rows += [row for _, row in copies if row is not None]
@@ -321,7 +321,7 @@ class _Widened:
         return new
 
     def _dense(self, value: int):
-        """Return (output with lanes, the copy that makes its cells stand together or None)."""
+        """Return (output with lanes, the copy that makes its cells contiguous, or None)."""
         key = self._of(value)
         _, offset, layout = self.values[value]
         if key not in self.laned or key < 0:

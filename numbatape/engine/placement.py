@@ -1,9 +1,9 @@
 """Which cells each storage of a tape gets.
 
-A tape that is swept back needs all of its values then. One that is swept forward alone (a derivative
-that is a tape of its own) needs a value until it was read for the last time, and the cells serve again:
+The reverse sweep of a tape needs all of its values. A tape that is only swept forward (a derivative
+that is a tape of its own) needs a value until it is read for the last time; then its cells are reused:
 the lanes of a Hessian of 30 columns through 40 arrays of 2 000 cells take 2 MB instead of 17, which is the
-difference between two levels of caches.
+difference between two levels of the processor's caches.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
 def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
     """Give each storage its first cell: constants first, then varying, then active ones.
 
-    Active cells stand together at the end, so that adjoints exist for them alone while one offset
-    serves values and adjoints.
+    Active cells come last, so that adjoints exist only for them, and one offset serves values and adjoints.
 
     Returns
     -------
@@ -61,7 +60,7 @@ def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tu
     bases = np.empty(len(room), np.int64)
     bases[order] = ends - room[order]
     bases = bases[lender]
-    # Where each kind ends; a family's cells start at its own zero.
+    # Where the cells of each kind end; each family counts its cells from 0.
     last = np.append(0, ends)[np.searchsorted(kind[order], np.arange(len(FAMILIES) * len(LEVELS)), "right")]
     last = last.reshape(len(FAMILIES), len(LEVELS)).tolist()
     starts = (0, last[0][-1])
@@ -96,7 +95,7 @@ def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray) -> np.ndarray:
             free.setdefault(size[dead], []).append(of[dead])
             next_end += 1
         waiting = free.get(size[storage])
-        if waiting:  # the one that was freed last is the likeliest to be in a cache
+        if waiting:  # those freed last are likely to be in a cache
             of[storage] = waiting.pop()
     lender[:] = of
     return lender
@@ -117,11 +116,13 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
         np.maximum.at(last, storage[code[name][given]], numbers[given])
         if name != "out":
             positions = given & written & _holds_positions(name)[np.where(written, code["op"] >> 1, 0)]
-            stays[storage[code[name][positions]]] = True  # the verifier wants them to stay as they are
+            stays[storage[code[name][positions]]] = (
+                True  # the verifier demands that nothing writes to them again
+            )
     stays[storage[code["aux"][written & (code["aux"] != NONE)]]] = True
     stays[[int(storage[value]) for value in (*tape.outputs, *(slot.value for slot in tape.inputs))]] = True
     stays[[item.storage for item in tape.literals]] = True
-    # What the prologue or the part before the lanes leaves behind is read in later sweeps too.
+    # Later sweeps read what the prologue, and the part before the lanes, have computed.
     stays |= first < tape.prologue
     last[(first < tape.uniform) & (last >= tape.uniform)] = len(code)
     first[stays] = -1

@@ -86,12 +86,12 @@ class Plan:
         return tuple(map(self.size, self.tape.layouts[self.tape.values["layout"][value]].strides))
 
     def require_reverse(self) -> None:
-        """Raise if a sweep back would find other values in the cells than those of its instructions.
+        """Raise if a reverse sweep would find cells that hold the values of other instructions.
 
         Raises
         ------
         VerificationError
-            On a tape that is swept forward alone. No call of a user's leads here.
+            On a tape that is only swept forward. This is an internal check: no call of a user leads here.
         """
         if self.tape.forward:
             raise VerificationError(
@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def is_brief(self) -> bool:
-        """Whether a sweep takes so few microseconds that letting go of the interpreter's lock does not pay.
+        """Whether a sweep takes so few microseconds that releasing the interpreter's lock does not pay.
 
         Releasing it and taking it back costs 40 ns of some 500 of a whole call. A sweep that calls rules
         releases it: a rule may wait for another thread.
@@ -165,7 +165,7 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
 
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
-    used[tape.values["layout"]] = True  # layouts of dead code may be anything
+    used[tape.values["layout"]] = True  # the layouts of dead code are not checked
     used = np.repeat(used[:-1], index[:, 1])
     extents, strides = dims[: len(used)][used], strides[: len(used)][used]
     codes = np.concatenate([extents, tape.storages["size"], strides, tape.values["offset"]])

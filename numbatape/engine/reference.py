@@ -1,7 +1,7 @@
 """The reference interpreter: a tape instruction by instruction with NumPy's own functions.
 
 It shares no code with the kernels: values are ndarrays that alias as the tape's addresses do, each
-result comes from the op's NumPy function. The tests' oracle, and ``debug_mode``'s forward sweep.
+result comes from the op's NumPy function. It is the tests' oracle, and the forward sweep of ``debug_mode``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reference:
         Parameters
         ----------
         inputs
-            One array an input slot.
+            One array per input slot.
         check
             Called as ``check(instruction, result)`` after each instruction.
 

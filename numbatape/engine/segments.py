@@ -1,14 +1,14 @@
 """Long sweeps in segments, between which Python looks for signals: Ctrl-C stops a sweep of any length.
 
-A kernel runs without the interpreter, which alone handles signals. So the plan of a long sweep says where to
-cut it, into segments of some milliseconds; one elementwise instruction over very many cells, or an array op
-over many batch elements, is taken in parts. The sweeps themselves are as they are: which instructions they
-run is said by words of the frame. A short plan has no cuts, and its steady calls enter one kernel.
+Only the interpreter handles signals, and a kernel runs without it. So the plan of a long sweep says where
+to cut it into segments of some milliseconds. An elementwise instruction over very many cells, or an array
+op over many batch elements, is split into parts. The sweeps themselves need not know: words of the frame
+say which instructions they run. A short plan has no cuts, and a steady call of it enters one kernel once.
 
 Clearing and seeding adjoints, comparing captured arrays and copying bound ones are cut too.
 
-What is not cut: an array op over one large operand (a matrix product, a factorisation, a sum), and the copies
-of arguments and results that NumPy makes, 1.7 ms a million cells; and a rule compiled by Numba.
+These are not cut: an array op over one large operand (a matrix product, a factorisation, a sum), a rule
+compiled by Numba, and the copies of arguments and results that NumPy makes (1.7 ms per million cells).
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
 CELL = 8  # bytes
 MOST = 1 << 21  # work in a segment, in simple operations on a cell: 2 to 20 ms
-# Work of an instruction besides its cells, and of a cell: of arithmetic, of libm's and of SciPy's functions.
+# Work of an instruction besides its cells; work per cell of arithmetic, of functions of libm, of those of
+# SciPy.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 64
 
 
 @functools.cache
 def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, by op: the work of a cell, the power of the number of cells, and which operands count."""
+    """Return for each op: the work per cell, the power of the number of cells, and which operands count."""
     weight, power = np.ones(len(OPS)), np.ones(len(OPS))
     counts = np.ones((4, len(OPS)), bool)
     for k, op in enumerate(OPS):
         if isinstance(op, ArrayOp):
             weight[k] = ELEMENTARY
-            if op.index:  # a table's size does not matter
+            if op.index:  # the size of the table that is read from does not matter
                 counts[:, k] = [True, *(name in op.index for name in "abc")]
             elif any(len(group) == 2 for group in op.operands[1:]):
                 power[k] = 1.5
@@ -65,7 +66,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     of_layout = np.ones(len(tape.layouts))
     axes = np.repeat(np.arange(len(tape.layouts)), index[:, 1])
     np.multiply.at(of_layout, axes, sizes_of(dims[: len(axes)]))
-    of_value = np.append(of_layout[tape.values["layout"]], 0.0)  # the last for operands that are not there
+    of_value = np.append(of_layout[tape.values["layout"]], 0.0)  # the last entry is for missing operands
     code = tape.code
     cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
     guards = code["op"] == GUARD
@@ -84,9 +85,9 @@ class Cuts:
     Attributes
     ----------
     stops
-        Numbers of instructions that segments begin with, and the number of all.
+        Numbers of the instructions that segments begin with, and the number of all instructions.
     parts
-        By instruction that is taken in parts: these as ``(code, aux)`` of a small plan.
+        The parts of each instruction that is split, by its number: ``(code, aux)`` of a small plan.
     """
 
     stops: list[int]
@@ -112,14 +113,14 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
 
 @dataclass
 class _Loop:
-    """An instruction as the axes it runs over: rows of (turns, steps of o a b c), the innermost first."""
+    """An instruction as the axes of its loop: rows of (iterations, steps of o a b c), the innermost first."""
 
     cells: list[int]  # first cells of o a b c
     axes: list[list[int]]
     scratch: int
 
     def halves(self) -> tuple[_Loop, _Loop] | None:
-        """Return two loops that do the same one after the other; None if it turns once."""
+        """Return two loops that together do the same; None for a loop of one iteration."""
         while self.axes and self.axes[-1][0] == 1:
             self.axes.pop()
         if not self.axes:
@@ -134,7 +135,7 @@ class _Loop:
         )
 
     def split(self, count: int) -> list[_Loop]:
-        """Return some ``count`` loops, in order."""
+        """Return about ``count`` loops that together do the same, in order."""
         both = self.halves() if count > 1 else None
         if both is None:
             return [self]
@@ -142,7 +143,7 @@ class _Loop:
 
 
 def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
-    """Return an instruction as several; None if it cannot be."""
+    """Return an instruction as several ones; None if it cannot be split."""
     op = int(instruction[0]) & 0xFFFF
     word, o, a, b, last = instruction.tolist()
     if op >= FIRST_VECTOR:
@@ -172,12 +173,12 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
             innermost, *outer = loop.axes or [[1, 0, 0, 0, 0]]
             start = [len(outer), *innermost, c]
         records += start + [number for axis in outer for number in axis]
-    # An operand without cells may be said to begin anywhere: cut to a word, as in the plan itself.
+    # An operand without cells may have any first cell: it is truncated to 32 bits, as in the plan itself.
     return tuple(np.array(words, np.int64).astype(np.int32) for words in (code, records))
 
 
 def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
-    """Return an arm of a vector as several."""
+    """Return an instruction that is an arm for vectors as several ones."""
     word, o, a, b, last = instruction.tolist()
     _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
     assert pattern in PATTERNS[op.arity]
@@ -199,7 +200,7 @@ class Segments:
     Parameters
     ----------
     frame
-        Its words say what the kernels run; they are put back after each sweep.
+        Its words say what the kernels run; they are restored after each sweep.
     sweeps
         The entry points, by name.
     """
@@ -209,7 +210,7 @@ class Segments:
         self._address = frame.ctypes.data
 
     def run(self, name: str, start: int = 0) -> int:
-        """Do what the entry point of this name does; return its status."""
+        """Do in segments what the entry point of this name does; return its status."""
         frame = self._frame
         kept = frame.copy()
         try:
@@ -255,7 +256,7 @@ class Segments:
                 ctypes.memmove(target + start, source + start, part)
 
     def _watched(self) -> int:
-        """Compare what is watched, in pieces where there is much of it."""
+        """Compare the watched arrays, large ones in pieces."""
         frame = self._frame
         rows = self._table("WATCH", int(frame[WORD["WATCH_COUNT"]]))
         if sum(size for _, _, size in rows) <= CELL * MOST:
@@ -321,7 +322,7 @@ class Segments:
         return outcome
 
     def _clear_and_seed(self) -> int:
-        """Do what a sweep back begins with, once, in pieces; leave a frame that does no more of it."""
+        """Clear and seed adjoints in pieces; then the frame tells the sweep to do no more of it."""
         frame = self._frame
         seeds, active = int(frame[WORD["SEED_COUNT"]]), []
         for first, cells in (("FIRST64", "CELLS64"), ("FIRST32", "CELLS32")):
@@ -350,6 +351,6 @@ class Segments:
 
 
 def pieces(count: int, unit: int = 1) -> list[tuple[int, int]]:
-    """Return (start, length) of the pieces in which so many units of memory are gone through."""
+    """Return (start, length) of the pieces in which that many units of memory are handled."""
     most = unit * MOST
     return [(start, min(most, count - start)) for start in range(0, count, most)]

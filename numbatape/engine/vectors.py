@@ -1,11 +1,11 @@
 """Arms of the dispatch chain for arithmetic on vectors: contiguous ones, and scalars beside them.
 
-A kernel by pointer takes 13 ns to decode its record and to find the loop for its strides, and twice
-that in reverse; eight multiplications take 2. So the commonest vectors have opcodes of their own,
-one an op and pattern, that say all there is to know: the result and an operand ``v`` are
-contiguous float64 cells, an operand ``s`` is one cell, word 4 is their number. There is no record, but
-for the third operand of a fused product and sum. Those have no reverse arm: vectors of them come of
-lanes, which are swept forward alone, or else fall apart again (`numbatape.engine.lanes`).
+A kernel that is called by pointer takes 13 ns to decode its record and to find the loop for its strides,
+and twice that in reverse; eight multiplications take 2. So the most frequent kinds of vectors have opcodes
+of their own, one per op and pattern: the result and an operand ``v`` are contiguous float64 cells, an
+operand ``s`` is one cell, word 4 is the number of cells. There is no record, except for the third operand
+of a fused product and sum. Fused ops have no reverse arm: vectors of them only arise from lanes, which are
+swept forward only, or else are split into two instructions again (`numbatape.engine.lanes`).
 """
 
 from __future__ import annotations

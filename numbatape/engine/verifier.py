@@ -1,13 +1,14 @@
-"""What must hold of a tape before anything is made of it; of its plan, `verify_plan` proves the rest.
+"""What must hold for a tape before anything is derived from it; `verify_plan` proves the rest for its plan.
 
 A tape that passes `check_tape` keeps these rules, on which the proof is built:
 
 * every number refers to something, and operands have the dimensions that their op wants;
 * the scratch of an array op is a storage that nothing else touches: LU pivots and permutations are
   kept there between the sweeps, and kernels follow them unchecked;
-* positions (the index operand of a gather, the table of a Fourier transform) are not written after they
-  were checked by the kernel: the reverse sweep reads them again;
-* the number of a call is a literal that nothing writes to, of a rule that is there and of that dtype.
+* positions (the index operand of a gather, the table of a Fourier transform) are not written to after the
+  kernel has checked them, because the reverse sweep reads them again;
+* the number of a call is a literal that nothing writes to, and the number of a rule of the tape with that
+dtype.
 """
 
 from __future__ import annotations
@@ -133,10 +134,10 @@ def _check_tables(tape: Tape) -> None:
 
 
 def _check_numbers(tape: Tape) -> None:
-    """Check that what the tables are made of fits their words: all that follows computes with these.
+    """Check that the numbers in the tables fit their words, in which all later checks compute.
 
-    What is a number in Python has no bounds of its own, so that an array of 32-bit words made of it would
-    raise an `OverflowError`, and a sum in 64 bits come out negative.
+    Python's integers have no bounds: an array of 32-bit words made from too large ones would raise an
+    `OverflowError`, and a sum in 64 bits could become negative.
     """
     for name, dtype in (("code", INSTRUCTION), ("values", VALUE), ("storages", STORAGE)):
         array = getattr(tape, name)
@@ -163,7 +164,7 @@ def _check_instructions(tape: Tape) -> None:
     aux = code["aux"]
 
     def fail(bad, reason):
-        """Raise for the first bad instruction; a row an operand names the operand too."""
+        """Raise for the first bad instruction; where ``bad`` has a row per operand, name the operand, too."""
         if bad.any():
             which, k = np.argwhere(np.atleast_2d(bad))[0]
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
@@ -189,7 +190,7 @@ def _check_instructions(tape: Tape) -> None:
 
 
 def _check_ownership(tape: Tape) -> None:
-    """Check that nothing touches scratch but its owner, nor writes positions that were checked."""
+    """Check that only its owner touches scratch, and that nothing writes to positions that were checked."""
     code, storage = tape.code, tape.values["storage"]
     calls = code["op"] != GUARD
     scratch = np.flatnonzero(calls & (code["aux"] >= 0))
@@ -220,7 +221,7 @@ def _check_ownership(tape: Tape) -> None:
 
 
 def call_numbers(tape: Tape) -> dict[int, int | None]:
-    """Return the number of the rule that each ``call`` calls; None if it is not a literal that stays."""
+    """Return the number of the rule that each ``call`` calls; None if it is no literal, or is written to."""
     code = tape.code
     places = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, list(ROWS.with_trait("calls"))))
     if not len(places):
@@ -261,7 +262,7 @@ def _check_calls(tape: Tape) -> None:
 
 
 def _groups(tape: Tape) -> np.ndarray:
-    """Number what is written apart: each scalar of the pools, each other storage."""
+    """Number what is written separately: each scalar of the pools, each other storage."""
     storage, offset = tape.values["storage"].astype(np.int64), tape.values["offset"]
     return np.unique(
         np.where(storage < len(POOLS), storage << 32 | offset, storage << 32), return_inverse=True

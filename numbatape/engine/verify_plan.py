@@ -1,7 +1,7 @@
 """The proof that a plan is safe to run: by a kernel for its instructions, with NumPy for the rest.
 
-It relies on the rules that `check_tape` has found the tape to keep, and adds that inputs and outputs are
-contiguous: they are copied and seeded as one run of cells.
+It relies on the rules that `check_tape` has checked, and adds that inputs and outputs are contiguous: they
+are copied and seeded as one run of cells.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
 
 
 def _verify_extents(plan: Plan) -> None:
-    """Check core sizes against what array ops, and the rules that are called, make of them."""
+    """Check that core sizes are as array ops, and the rules that are called, need them."""
     called = call_numbers(plan.tape)
     for number in plan.kernels:
         op = OPS[number >> 1]
@@ -97,7 +97,7 @@ def _verify_extents(plan: Plan) -> None:
 
 
 def extents_hold(op: ArrayOp, sizes: dict[str, int]) -> bool:
-    """Whether core sizes are as the op's kernels rely on."""
+    """Whether core sizes keep the condition on which the op's kernels rely."""
     return bool(eval(_condition(op.extents), {"min": min}, dict(sizes)))
 
 
@@ -124,7 +124,8 @@ def _verify_ends(plan: Plan, storages) -> None:
         for number, value in enumerate(values):
             storage = int(tape.values["storage"][value])
             first, end = storages[storage, :2]
-            # Dense, in whatever order of axes: what a seed or a copy runs over is the value's own.
+            # The axes may be in any order, if the cells are dense: then seeds and copies touch only this
+            # value.
             expected = 0 if 0 in plan.shape(value) else 1
             axes = [(s, n) for n, s in zip(plan.shape(value), plan.strides(value), strict=True) if n > 1]
             for stride, n in sorted(axes) if expected else []:

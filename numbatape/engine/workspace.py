@@ -33,7 +33,7 @@ def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
         level = int(plan.tape.storages["level"][plan.tape.values["storage"][value]])
         # An output without a derivative has no adjoint cells to seed.
         cells = math.prod(plan.shape(value)) if level == ACTIVE else 0
-        # Where a value without cells begins is nobody's concern, and may be no 32-bit number.
+        # The first cell of a value without cells is never used, and may not fit into 32 bits.
         rows.append((family, first if cells else 0, cells))
     return np.array(rows or [(0, 0, 0)], np.int32), sum(cells for _, _, cells in rows)
 
@@ -161,13 +161,13 @@ class Workspace:
         self._sweep("lanes")
 
     def accept_guard(self) -> int:
-        """Go on behind a guard that stopped the sweep, taking the traced side; return the status.
+        """Go on after a guard that stopped the sweep, with the traced outcome; return the status.
 
-        For the call that was just traced: NumPy's own value decided there, and a kernel's value that
+        This is for the call that was just traced: there NumPy's own value decided, and a kernel's value that
         differs in the last bit must not overrule it.
         """
         at = self.stopped
-        self.prologue_done = at >= self.plan.prologue  # else it runs again, and stops, next time
+        self.prologue_done = at >= self.plan.prologue  # if not, the prologue runs again in the next sweep
         return self._sweep("resume", at + 1)
 
     def reverse(self) -> None:
