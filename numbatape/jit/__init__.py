@@ -1,8 +1,8 @@
 """Kernels as object files: compiled once per machine, loaded ever after.
 
-The only package that names LLVM, Numba, cache paths and external symbols. Where `elf` knows the system, a
-stored kernel is loaded in a millisecond and needs neither. LLVM (50 ms to import) compiles kernels that are
-not stored, a tenth of a second each; Numba is there for users' rules alone (`rules`).
+This is the only package that names LLVM, Numba, cache paths and external symbols. On systems that `elf`
+supports, a stored kernel is loaded in a millisecond without LLVM or Numba. LLVM (50 ms to import) compiles
+kernels that are not stored, in a tenth of a second each; Numba only compiles users' rules (`rules`).
 """
 
 from . import steady

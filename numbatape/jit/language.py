@@ -6,12 +6,12 @@ Kernels are written once, as Python over cell arrays (``v[o + i] = x``). They ru
 * checked: interpreted by Python over bounds-checked cells, calling the functions of this file;
 * as text: ``python -m numbatape.engine`` prints them.
 
-Here stands what the checked form calls; the raw form's twins, of the same names and arguments,
-stand in `numbatape.jit.lowering` and `numbatape.jit.linalg`. An operand of these functions is a pair (cells,
-first cell).
+This file has the functions that the checked form calls. Those of the raw form, with the same names and
+arguments, are in `numbatape.jit.lowering` and `numbatape.jit.linalg`. An operand of these functions is a
+pair (cells, first cell).
 
-Cells are read and written one by one, so that a cell class can check each access; LAPACK sees
-row-major memory as its transpose here too, so that both forms pivot alike.
+Cells are read and written one by one, so that a cell class can check each access. LAPACK gets row-major
+memory as a transposed matrix here, too, so that both forms pivot alike.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def lane_dot(av, a, bv, b, n):
 
 
 def _strip_names(pattern, v, o, operands, i):
-    """Return the operands of a strip at its cell i: "v" steps along, "s" is one cell."""
+    """Return the operands of a strip at its cell i: an operand "v" is a vector, "s" is one cell."""
     names = {"z": v[o + i]} if o is not None else {}
     for name, first, kind in zip("xyw", operands, pattern, strict=False):
         names[name] = v[first + i] if kind == "v" else v[first]
@@ -67,7 +67,7 @@ def strip_adjoint(term, pattern, operand, v, g, o, a, b, c, n):
 
 
 def _load(cells, first, stride0, stride1, m, n):
-    """Copy an m*n view into an array whose transpose is what LAPACK sees."""
+    """Copy an m*n view into an array, whose memory LAPACK sees as the transposed matrix."""
     matrix = np.empty((m, n))
     for i in range(m):
         for j in range(n):
@@ -95,7 +95,7 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
 def potrf(v, a, n):
     """Put the Cholesky factor L of the matrix at a in its place, lower triangles only.
 
-    The matrix is n*n, row-major and contiguous. Returns 0, or else it is not positive definite.
+    The matrix is n*n, row-major and contiguous. The result is 0 unless it is not positive definite.
     """
     from scipy.linalg import lapack
 
@@ -108,8 +108,8 @@ def potrf(v, a, n):
 def getrf(v, a, n, p):
     """Factor the contiguous row-major n*n matrix at a in place, with n pivots kept from p on.
 
-    The content is opaque but for `getrs`, `lu_sign` and the diagonal, whose product is the
-    determinant up to `lu_sign`. Returns 0, or else the matrix is exactly singular.
+    Only `getrs` and `lu_sign` understand the result, except for its diagonal, whose product is the
+    determinant up to `lu_sign`. The status is 0 unless the matrix is exactly singular.
     """
     from scipy.linalg import lapack
 
@@ -159,10 +159,10 @@ def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
 
 
 def syevd(v, a, n, w, s):
-    """Put the eigenvectors of the symmetric n*n matrix at a in its place, a row each.
+    """Put the eigenvectors of the symmetric n*n matrix at a in its place, one per row.
 
-    The eigenvalues, ascending, go to w; s has room for ``2*n*n + 11*n + 4`` cells. Returns 0, or
-    else the iteration did not converge.
+    The eigenvalues, ascending, go to w; s has room for ``2*n*n + 11*n + 4`` cells. The result is 0
+    unless the iteration did not converge.
     """
     from scipy.linalg import lapack
 

@@ -1,7 +1,7 @@
 """BLAS and LAPACK for kernels: wrappers as text in the kernel language, and the routines that they call.
 
-What LAPACK sees is column-major: a row-major n*n block here holds the transpose. The checked twins stand in
-`numbatape.jit.language`.
+LAPACK's matrices are column-major, so it sees a row-major n*n block as the transposed matrix. The same
+functions in checked form are in `numbatape.jit.language`.
 """
 
 from __future__ import annotations

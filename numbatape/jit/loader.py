@@ -12,7 +12,7 @@ from .. import threads
 from . import elf, linalg, store, symbols
 from .machine import target
 
-lock = threading.RLock()  # one engine, one compiler
+lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
 _announced = False
 _origins: dict[str, str] = {}
@@ -42,7 +42,8 @@ def _engine():
 
     machine = target().create_target_machine(jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    # An audit hook is called to the very end of the process: its code must outlive Python's objects.
+    # CPython calls audit hooks until the very end of the process, so their code must outlive Python's
+    # objects.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
     return engine
 
@@ -62,7 +63,7 @@ def _place_by_llvm(compiled: store.ObjectFile, names: list[str]) -> dict[str, in
 def link(compiled: store.ObjectFile, key: str) -> Kernels:
     """Load an object file into the process."""
     for symbol in compiled.externals:
-        # An unresolved symbol ends the process without a word, so look before loading.
+        # LLVM ends the process at an unresolved symbol, so all are looked up before loading.
         if symbols.address_of(symbol) is None:
             raise ImportError(f"kernel needs the symbol {symbol!r}, which this process has not")
     names = {entry: f"nt_{key}_{entry}" for entry in compiled.entries}
@@ -84,7 +85,7 @@ def _load(name: str, source: str) -> Kernels:
         return kernels
     _announce()
     with store.turn(name, key):
-        kernels = _stored(name, key)  # by another process, meanwhile
+        kernels = _stored(name, key)  # another process may have compiled it meanwhile
         if kernels is not None:
             return kernels
         from . import compiler
@@ -96,13 +97,13 @@ def _load(name: str, source: str) -> Kernels:
 
 
 def _stored(name: str, key: str) -> Kernels | None:
-    """Return the kernels in the cache directory; None where they are not, or do not fit this process."""
+    """Return stored kernels; None where they are not in the cache directory, or do not fit this process."""
     found = store.read(name, key)
     if found is None:
         return None
     try:
         kernels = link(found, key)
-    except ImportError:  # a symbol of another SciPy: what is compiled now says which, if it needs it too
+    except ImportError:  # made with another SciPy: compiling again names the missing symbol, if it is needed
         return None
     _origins[name] = "cache"
     return kernels

@@ -1,6 +1,6 @@
-"""Who compiles a kernel that several processes want at once: one does, the others wait for its file.
+"""One process compiles a kernel that several processes need at once; the others wait for its file.
 
-The lock is the operating system's on an open file, which ends with the process however that ends.
+The lock is one of the operating system on an open file, which is released however its process ends.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _give(handle: int) -> None:
-        """Unlock an open file: to close it would not do, where a child of a fork has it too."""
+        """Unlock an open file: closing it would not be enough if the child of a fork has it, too."""
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Hold the lock of a file in the context, or nothing where it cannot be had.
+    """Hold the lock of a file in the context, if it can be acquired.
 
-    Without it (a directory that cannot be written, a file system without locks, another process that has kept
-    it for longer than anything takes) the context is entered all the same: two processes then do the same
-    work.
+    Otherwise (a directory that cannot be written to, a file system without locks, another process that has
+    held it for longer than any kernel takes) the context is entered without it: two processes may then do
+    the same work.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -57,7 +57,7 @@ def only_one(path: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             if held:
-                path.unlink()  # whoever waits has the same file open; a later comer makes another
+                path.unlink()  # processes that wait have this file open; later ones create another
                 _give(handle)
         os.close(handle)
 

@@ -1,7 +1,7 @@
-"""What the text of `numbatape.jit.rules` calls. Imports Numba: loaded where a rule is compiled by it.
+"""Functions that the generated text of `numbatape.jit.rules` calls. Importing this imports Numba.
 
-Intrinsics, not functions: Numba types, lowers and optimises each function apart, which for a dozen of
-them took thrice the time of the rule itself.
+They are intrinsics, because Numba types, lowers and optimises each function separately, which for a dozen of
+them took three times as long as the rule itself.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Rules compiled by Numba, as function pointers that a sweep calls: no interpreter, no lock.
 
-A rule's function is called by a C function ``int64 call(int64 words, int64 state)``. ``words`` is what a
-``call`` instruction's kernel says (`numbatape.ops.calls`): where its operands are. ``state`` is what
-stays, an array of the words that `Signature.fields` names: base addresses of the cells, starts and sizes of
-arguments and results, addresses of memory. Sizes are data, so one C function serves all sizes; it is
-compiled once for a rule and a signature, and kept on disk where Numba keeps the rule's own functions.
+A rule's function is called by a C function ``int64 call(int64 words, int64 state)``. The kernel of a
+``call`` instruction writes ``words`` (`numbatape.ops.calls`): where its operands are. ``state`` is the same
+in all calls, an array of the words that `Signature.fields` names: base addresses of the cells, starts and
+sizes of arguments and results, addresses of memory. Sizes are data, so one C function serves all sizes; it
+is compiled once for a rule and a signature, and stored on disk where Numba stores the rule's own functions.
 
-An exception cannot pass. The C function notes which call failed, and `numbatape.engine.calls` makes that call
-again in Python, where it raises.
+An exception cannot pass through compiled code. The C function notes which call failed, and
+`numbatape.engine.calls` makes that call again in Python, where it raises.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ import numpy as np
 
 from . import store, trust
 
-# Of the words: what a kernel writes, the number of the call last; then the address of the frame's word about
-# failures, what to write there, and (out) the direction and the words of a call that failed.
+# Places in ``words``: first come the words that a kernel writes, the call's number last; then the address
+# of the frame's word about failures, the status to write there, and (out) the direction and the words of a
+# failed call.
 NUMBER, RAISED, STATUS, FAILED, COPY, WORDS = 8, 9, 10, 15, 16, 32
-HEAD = ("v", "g", "first", "size", "lane", "memory")  # of the state
+HEAD = ("v", "g", "first", "size", "lane", "memory")  # the first words of the state
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array or a number, but for its sizes.
+    """What is fixed about an array or a number, all but its sizes.
 
     Attributes
     ----------
     name
-        In the generated text.
+        Its name in the generated text.
     place
         Where it stands: "first" or "rest" among the operands, "result", "constant" or "memory".
     ndim
         None for a number.
     dtype
-        NumPy's name of it.
+        NumPy's name of the dtype.
     """
 
     name: str
@@ -79,10 +80,10 @@ class Signature:
     leaves
         All arguments, results and arrays of a workspace.
     arguments
-        Of the functions that are called one after the other: names, and tuples of names.
+        The arguments of each of the functions that are called in turn: names, and tuples of names.
     produced
-        What each part of the last one's result is: the name of a result (forward), of an argument that it is
-        a cotangent of (reverse), or None for a part that nobody wants.
+        What each part of the last function's result is: the name of a result (forward), of the argument
+        that it is a cotangent of (reverse), or None for a part that is not used.
     single
         Whether that is one part, not a tuple.
     reverse
@@ -117,17 +118,17 @@ class Native:
     Attributes
     ----------
     forward, reverse
-        Addresses; 0 where Python is called.
+        Addresses of the C functions; 0 where Python is called.
     names
-        Of the words of the state, in order.
+        Names of the words of the state, in order.
     fields
-        Words of the state by name, but for those that the engine knows.
+        Values of the words of the state by name, except for those that the engine fills in.
     memory
         ``(name, shape, dtype)`` of arrays that each lane has.
     buffers
         ``(name, bytes)`` of memory that the call needs.
     alive
-        What must live as long.
+        Objects that must live as long as this one.
     """
 
     forward: int
@@ -146,14 +147,14 @@ def is_dispatcher(function) -> bool:
 
 
 def compiled(signature: Signature, functions: tuple, workspace: type | None = None):
-    """Return (address, what keeps it alive); None where Numba cannot type it, as Python will say.
+    """Return (address, what keeps it alive); None where Numba cannot type it: then Python calls the rule.
 
     Parameters
     ----------
     signature
         How to call it.
     functions
-        What Numba made; called one after the other.
+        Functions that Numba has compiled; they are called one after the other.
     workspace
         The named tuple of the arrays in memory, which is their last argument.
     """
@@ -188,7 +189,7 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
             linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
         scope = {**rule_helpers.NAMES, "Workspace": workspace}
         scope |= {f"function{k}": function for k, function in enumerate(functions)}
-        scope["__name__"] = rule_helpers.__name__  # what Numba keeps must name a module that can be imported
+        scope["__name__"] = rule_helpers.__name__  # for Numba's files, which name a module
         exec(compile(text, filename, "exec"), scope)
         kind = numba.types.int64(numba.types.int64, numba.types.int64)
         entry = numba.cfunc(kind, cache=path is not None)(scope["call"])
@@ -198,10 +199,10 @@ def compiled(signature: Signature, functions: tuple, workspace: type | None = No
 
 
 def _file(text: str, functions) -> Path | None:
-    """Return a file for a text, beside which Numba keeps what it compiles; None where it should not.
+    """Return a file for a text, beside which Numba stores what it compiles; None where it should not.
 
-    It does where the rule's functions are kept (``cache=True``), by Numba's own criterion: the file that they
-    stand in is as it was.
+    It should where the rule's own functions are stored (``cache=True``), by Numba's own criterion: the file
+    that defines them has not changed.
     """
     try:
         parts = [text, (Path(__file__).parent / "rule_helpers.py").read_text()]
@@ -229,7 +230,7 @@ def _file(text: str, functions) -> Path | None:
 
 
 def _suspect(path: Path) -> bool:
-    """Whether others may have written what Numba would load for a file: the pickles beside it."""
+    """Whether other users may have written the pickles beside a file, which Numba would load."""
     import numba
 
     kept = Path(numba.config.CACHE_DIR or path.parent / "__pycache__")
@@ -291,7 +292,7 @@ def _load(signature: Signature, leaf: Leaf, wanted: set[str]) -> list[str]:
 
 
 def _read(signature: Signature, leaf: Leaf, name: str, cells: str, half: int) -> list[str]:
-    """Return the lines that make a number or an array of what stands in cells."""
+    """Return the lines that make a number or an array from cells."""
     load = "load_f64" if signature.cells == "float64" else "load_f32"
     number = f"{leaf.numpy}({load}({cells}, {{}}))"
     if leaf.ndim is None:
@@ -309,7 +310,7 @@ def _read(signature: Signature, leaf: Leaf, name: str, cells: str, half: int) ->
 
 
 def _stores(signature: Signature, result) -> list[str] | None:
-    """Return the lines that call the function, look at what it returned and store it; None for a surprise."""
+    """Return the lines that call the function and store its result; None for an unexpected type of result."""
     from numba import types
 
     failed = _FAILED.format(direction=1 + signature.reverse).split("\n")
@@ -332,7 +333,7 @@ def _stores(signature: Signature, result) -> list[str] | None:
         if name is None:
             continue
         leaf = signature.leaf(name)
-        if isinstance(kind, types.NoneType):  # a cotangent that is zero
+        if isinstance(kind, types.NoneType):  # None is a zero cotangent
             stores += [] if signature.reverse else _zeros(signature, leaf)
             continue
         ndim = kind.ndim if isinstance(kind, types.Array) else None

@@ -1,7 +1,7 @@
 """Object files on disk: where they are, how they are named, written and read back.
 
 A file is a JSON header line (its key, the symbols it defines and needs, SHA-256 of all that) and the object.
-Written to a temporary name and renamed, so that a reader sees all of it or nothing; a truncated or
+It is written to a temporary name and renamed, so that a reader sees all of it or nothing; a truncated or
 foreign file fails its checksum and is compiled again. A directory that others may write to is not used.
 """
 
@@ -22,9 +22,9 @@ import llvmlite
 
 from . import locks, machine, trust
 
-HEADER = 1 << 16  # bytes of a header at most: hundreds of symbols
+HEADER = 1 << 16  # bytes that a header has at most, enough for hundreds of symbols
 DAY = 86400.0
-# Kernels of other versions are not found any more, and nobody asks for them.
+# Kernels of other versions have other names and are never used again, so they are deleted some time.
 UNUSED_DAYS = 60
 LARGEST = 200 << 20  # bytes of all files; the whole library of kernels takes some 10 MB
 
@@ -38,7 +38,7 @@ class ObjectFile:
     code: bytes
 
     def checksum(self, key: str) -> str:
-        """SHA-256 of the object, its key and its symbols: one that is not looked up kills the process."""
+        """SHA-256 of the object, its key and its symbols: a symbol that is missing would kill the process."""
         head = json.dumps([key, self.entries, self.externals]).encode()
         return hashlib.sha256(head + self.code).hexdigest()
 
@@ -58,7 +58,7 @@ def cache_directory() -> Path:
 
 
 def usable_directory() -> Path | None:
-    """Return the cache directory; None where others may write to it, which is said once."""
+    """Return the cache directory; None where others may write to it, which stderr says once."""
     directory = cache_directory()
     reason = trust.refusal(directory)
     if reason is None:
@@ -114,7 +114,7 @@ def read(name: str, key: str) -> ObjectFile | None:
 
 
 def _note_use(path: Path) -> None:
-    """Set a file's time to now, once a day: `prune` goes by it."""
+    """Set a file's time to now, at most once a day: `prune` deletes by it."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > DAY:
             os.utime(path)
@@ -174,9 +174,9 @@ def _prune_once(directory: Path) -> None:
 
 
 def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> None:
-    """Delete what no kernel of these days has used, and beyond a size what was used longest ago.
+    """Delete kernels that were not used for some days and, beyond a total size, those used longest ago.
 
-    A leftover of a process that was killed (``.tmp-*``, a lock) goes after a day.
+    Leftovers of a process that was killed (``.tmp-*``, a lock) are deleted after a day.
     """
     now, found = time.time(), []
     for path in directory.glob("*"):

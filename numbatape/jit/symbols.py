@@ -1,4 +1,4 @@
-"""Addresses of what kernels call: NumPy's and SciPy's ufunc inner loops, BLAS and LAPACK.
+"""Addresses of functions that kernels call: NumPy's and SciPy's ufunc inner loops, BLAS and LAPACK.
 
 External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_d-d`` is the
 inner loop of ``scipy.special.psi`` for float64, ``nt_data_...`` its data pointer, ``nt_blas_dgemm``
@@ -43,7 +43,7 @@ def ufunc(name: str) -> np.ufunc:
     if name.startswith("sc."):
         import scipy.special
 
-        # those that SciPy's own functions in Python call have an underscore, and stand apart
+        # ufuncs that only SciPy's own functions call begin with an underscore, and are in another module
         return getattr(scipy.special if name[3] != "_" else scipy.special._ufuncs, name[3:])
     return getattr(np, name)
 
@@ -91,7 +91,7 @@ def _loop(name: str, signature: str) -> tuple[int, int]:
     if head.name != function.__name__.encode() or head.nargs != function.nargs:
         raise ImportError(f"this NumPy lays out ufunc objects in a way that is not known ({name})")
     types = signature.replace("-", "->")
-    # a C long of 64 bits is q where l has 32
+    # where a C long has 32 bits, NumPy's letter for 64-bit integers is q
     index = function.types.index(types if types in function.types else types.replace("l", "q"))
     data = head.data[index] if head.data else None
     # A symbol at address 0 counts as unresolved; loops without data do not read it.

@@ -1,7 +1,7 @@
-"""Whose files are loaded as machine code: the user's own and root's, where nobody else can write.
+"""Which files may be loaded as machine code: the user's own and root's, where nobody else can write.
 
 The check is of POSIX owners and permission bits; access control lists are not looked at. Elsewhere (Windows)
-the cache directory stands in the user's profile, which others cannot write to, and nothing is checked.
+the cache directory is in the user's profile, which others cannot write to, and nothing is checked.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def refusal(directory: Path) -> str | None:
-    """Return why files in a directory are not to be trusted, or None where they may be.
+    """Return why files in a directory cannot be trusted; None where they can.
 
-    Whoever can write to a directory above can put another one in its place, but not where the sticky bit
-    keeps each user's entries apart, as in ``/tmp``. A symbolic link on the way must be the user's or root's
-    too.
+    Whoever can write to a directory above it can replace it, except where the sticky bit protects each user's
+    entries, as in ``/tmp``. A symbolic link on the way must be the user's or root's, too.
     """
     if os.name != "posix":
         return None
@@ -35,7 +34,7 @@ def _reason(path: Path, place: Path) -> str | None:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        return None  # it is made by us, for us alone
+        return None  # we create it, for us only
     except OSError as error:
         return f"{path} cannot be looked at ({error.strerror})"
     if not _own(found):

@@ -1,6 +1,6 @@
 """The op table, frozen: import `OPS`, `OPCODE`, `BY_FUNCTION` and `find` from here."""
 
-import sys  # noqa: I001  (fixed order below: opcodes)
+import sys  # noqa: I001  (opcodes depend on the order below)
 
 from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, results, logic  # noqa: F401
@@ -21,7 +21,7 @@ def find(function) -> Op | None:
     """Return the row that serves a NumPy or SciPy function, or None. Never imports SciPy."""
     op = BY_FUNCTION.get(function)
     if op is None and "scipy.special" in sys.modules:
-        # SciPy's ufuncs name no module: the name proposes a row, identity decides.
+        # SciPy's ufuncs have no ``__module__``: a row is found by the name, and accepted by identity.
         key = f"sc.{getattr(function, '__name__', '')}"
         if key in BY_FUNCTION and resolve(key) is function:
             op = BY_FUNCTION[key]

@@ -1,7 +1,9 @@
-"""Bessel functions and their relatives: a row an op, operands x, y and result z.
+"""Bessel functions and their relatives: one row per op, operands x, y and result z.
 
-``smooth`` partials are those without a division by x, which cancels near 0 more with each derivative. Derivatives by the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and 16.3. That for an order or another
-parameter has no closed form: such an operand is opaque, and the tracer refuses its derivative.
+Partials in ``smooth`` avoid a division by x, in which more digits cancel near 0 with each derivative.
+Derivatives follow from the recurrences of DLMF 10.6, 10.29, 10.46, 10.51, 10.63, 11.4, 13.3, 14.10 and
+16.3. The derivative with respect to an order or another parameter has no closed form: such an operand is
+opaque, and the tracer refuses it.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
@@ -38,7 +40,7 @@ unary ("k1",        "sc.k1(x)",        "sc.k1",       POSITIVE, dx="-sc.k0(x) - 
 unary ("k0e",       "sc.k0e(x)",       "sc.k0e",      POSITIVE, dx="z - sc.k1e(x)", dxx="2.0*dx + sc.k1e(x)/x", loop="sc.k0e")
 unary ("k1e",       "sc.k1e(x)",       "sc.k1e",      POSITIVE, dx="z - sc.k0e(x) - z/x", dxx="2.0*dx + 2.0*z/(x*x) + sc.k0e(x)/x", loop="sc.k1e")
 
-# Of any order x, in y
+# Of any order x; derivatives are with respect to y
 binary("jv",        "sc.jv(x, y)",     ("sc.jv", "sc.jve"),     POSITIVES, opaque="x", loop="sc.jv",
        dy="0.5*(sc.jv(x - 1.0, y) - sc.jv(x + 1.0, y))", dyy="0.25*(sc.jv(x - 2.0, y) - 2.0*z + sc.jv(x + 2.0, y))")
 binary("yv",        "sc.yv(x, y)",     ("sc.yv", "sc.yve"),     POSITIVES, opaque="x", loop="sc.yv",
@@ -65,7 +67,7 @@ binary("modstruve", "sc.modstruve(x, y)", "sc.modstruve", POSITIVES, opaque="x",
        dy="sc.modstruve(x - 1.0, y) - x/y*z",
        dyy="math.pow(0.5*y, x - 1.0)/(1.772453850905516*sc.gamma(x + 0.5)) - dy/y + (1.0 + x*x/(y*y))*z")
 
-# Spherical, of whole order x >= 0, in y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
+# Spherical, of whole order x >= 0; derivatives are with respect to y: DLMF 10.51.2, 10.51.5, 10.47.1, 10.47.2
 binary("spherical_jn", "sc._spherical_jn__ld_d(x, y)", _spherical("spherical_jn"), (BOOLEAN, POSITIVE), opaque="x",
        dy="x/y*z - sc._spherical_jn__ld_d(x + 1.0, y) if y != 0.0 else 1/3 if x == 1.0 else 0.0",
        dyy="(x*(x + 1.0)/(y*y) - 1.0)*z - 2.0/y*dy if y != 0.0 else -1/3 if x == 0.0 else 2/15 if x == 2.0 else 0.0",

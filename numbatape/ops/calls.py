@@ -1,15 +1,15 @@
 """The call of a rule that the user has written, by function pointer.
 
-Operands are the rule's arguments, flattened one after the other: those that its pullback is for, and
-those that it is not for. The kernel writes where they are, and the call's number, into the ``CALL``
+The two operands are the rule's arguments, flattened one after the other: those that its pullback has
+cotangents for, and all others. The kernel writes their places, and the call's number, into the ``CALL``
 words, and calls what `numbatape.engine.calls` has put into the frame for this number: Python, or a rule
-compiled by Numba (`numbatape.jit.rules`), which takes no interpreter lock.
+compiled by Numba (`numbatape.jit.rules`), which needs no interpreter lock.
 """
 
 from .dependencies import dense, everything
 from .table import array_op
 
-ENTRIES = 4  # of the table behind CALLS, a call: forward, reverse, reverse where b takes an adjoint, state
+ENTRIES = 4  # per call, of the table behind CALLS: forward, reverse, reverse where b takes an adjoint, state
 
 
 def place(call_q, o, m, a, n, sa0, b, p, sb0, number):

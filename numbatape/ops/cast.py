@@ -1,4 +1,4 @@
-"""``cast``: a copy between float64 and float32 cells. The only op whose operand has other cells."""
+"""``cast``: a copy between float64 and float32 cells. Only its operand has other cells."""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ them with one batch axis in front of its core axes; None where it has no derivat
 ``interacts(sets, operands)``
     Arrays of two columns: pairs of sets between which the Hessian may have an entry.
 
-What an op says may be too much, and must never be too little: `dense` and `everything` are always right.
+A rule may overestimate, and must never miss anything: `dense` and `everything` are always right.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def running_totals(sets, operands, positions, core):
 
 
 def added_rows(sets, operands, positions, core):
-    """Row ``positions[i]`` of the result depends on row i of the operand; rows may meet."""
+    """Row ``positions[i]`` of the result depends on row i of the operand; positions may repeat."""
     x = operands[0]
     (batch, _, k), m = x.shape, core[0]
     if positions is None:
@@ -81,12 +81,12 @@ def everything(sets, operands):
 
 
 def nothing(sets, operands):
-    """The op is linear, or linear in pieces."""
+    """No cells interact: the op is linear, or piecewise linear."""
     return []
 
 
 def systems(sets, operands):
-    """The matrix with itself and with each right-hand side; right-hand sides enter linearly."""
+    """The matrix interacts with itself and with each right-hand side; right-hand sides enter linearly."""
     x, y = operands
     if x is None:
         return []

@@ -13,12 +13,12 @@ from .table import array_op
 
 BIG = 2.0**256
 SMALL = 2.0**-256
-DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint takes the rank-revealing way
+DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint is computed by a rank-revealing factorisation
 
 
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
 class Logabsdet:
-    """``log(abs(det(A)))``; ``Abar += zbar A^-T``. Of a singular matrix: -inf and NaN."""
+    """``log(abs(det(A)))``; ``Abar += zbar A^-T``. For a singular matrix: -inf, with NaN adjoints."""
 
     depends, interacts = dense, everything
 
@@ -51,7 +51,7 @@ class Logabsdet:
 
 @array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
 class Detsign:
-    """Sign of the determinant; 0 of a singular matrix."""
+    """Sign of the determinant; 0 for a singular matrix."""
 
     def oracle(a):
         return np.linalg.slogdet(a)[0]
@@ -156,7 +156,7 @@ def pivots_are_small(v, a, n):
 
 @array_op("near_singular", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
 class NearSingular:
-    """1 where `Det` takes the rank-revealing way, 0 elsewhere."""
+    """1 where `Det` uses the rank-revealing factorisation, 0 elsewhere."""
 
     def oracle(a):
         if not a.size:
@@ -181,9 +181,10 @@ class NearSingular:
 class Det:
     """``Abar += zbar * cofactors(A)``, singular or not.
 
-    Usually det(A) A^-T. Where pivots are small: ``P A Q = L D U`` by complete pivoting, whose L and
-    U are well conditioned, so that ``U^-1 adj(D) L^-1`` is accurate at any rank (Stewart 1998, "On
-    the adjugate matrix"). Scratch: factor, n*n to work in, pivots, column order, which way.
+    The cofactors usually are det(A) A^-T. Where pivots are small: ``P A Q = L D U`` by complete pivoting,
+    whose L and U are well conditioned, so that ``U^-1 adj(D) L^-1`` is accurate at any rank (Stewart 1998,
+    "On the adjugate matrix"). The scratch has the factor, n*n cells to work in, the pivots, the column
+    order, and which of the two ways was taken.
     """
 
     depends, interacts = dense, everything

@@ -1,11 +1,11 @@
-"""Elementwise arithmetic: a row an op, operands x, y, w and result z.
+"""Elementwise arithmetic: one row per op, operands x, y, w and result z.
 
 Partials are written so that they keep their relative accuracy over the whole domain. The
 conventions at points without a unique derivative are listed in docs/conventions.md.
 
-``loop=`` stands where NumPy has SIMD code for some CPU and is no slower than libm without it
-(measured on AVX2 at 1e5 cells, ns a cell, NumPy against a kernel's loop: tanh 14.8/18.7, sinh 19.7/25.2,
-exp 9.6/9.7). Where the kernel's loop won it stays the formula: sqrt 1.3/0.7, remainder 21/7,
+A row has ``loop=`` where NumPy has SIMD code for some CPUs and is no slower than libm on others
+(measured on AVX2 at 1e5 cells, ns per cell, NumPy against a kernel's loop: tanh 14.8/18.7, sinh 19.7/25.2,
+exp 9.6/9.7). Where the kernel's loop was faster, the formula is used: sqrt 1.3/0.7, remainder 21/7,
 logaddexp 20/16, hypot 20/18. NumPy's cbrt errs by 2 ulp, SciPy's by 0.5.
 """
 
@@ -74,15 +74,17 @@ unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0
 unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 
-# Choices: the operand chosen gets the adjoint, ties share it; NaN is chosen by max and min, refused by fmax and fmin
+# Choices: the chosen operand gets the adjoint, ties share it; max and min choose a NaN, fmax and fmin the
+# other operand
 binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
 binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
 ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True)
 
-# Powers and roots. For x, never a special case at y = 0, where the derivative's own derivative for y is 1/x; at
-# x = 0 the logarithm stands only where the second derivative is infinite with it (y = 1 for x, y <= 1 for y).
+# Powers and roots. The partial for x has no special case at y = 0, because its derivative with respect to y
+# is 1/x there. At x = 0 it has the logarithm only where the second derivative is infinite (y = 1 for x, y
+# <= 1 for y).
 POWER_FOR_X = ("0.0 if x == 0.0 and y == 0.0 else 1.0 + strong_mul(y - 1.0, math.log(x)) if x == 0.0 and y == 1.0 else "
                "y*(z/x if x != 0.0 and 1e-290 < math.fabs(z) < 1e290 else math.pow(x, y - 1.0))")
 POWER_FOR_Y = "0.0 if x == 0.0 and (y > 1.0 or y == 0.0) else strong_mul(x, math.log(x)) if x == 0.0 and y > 0.0 else z*math.log(x)"

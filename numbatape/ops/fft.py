@@ -1,6 +1,6 @@
 """The discrete Fourier transform: mixed radix 2, 3, 4, 5, and Bluestein's algorithm for other lengths.
 
-Stockham's form, which needs no reordering: each stage reads one buffer and writes another. The third
+It has Stockham's form, which needs no reordering: each stage reads one buffer and writes another. The third
 operand is a table that `plan_of` makes for a length: factors, roots of unity, Bluestein's chirp.
 """
 
@@ -14,7 +14,7 @@ from .table import array_op
 
 RADICES = (4, 2, 3, 5)
 HALF_ROOT3 = 0.8660254037844386
-COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # of 1/5 and 2/5 of a turn
+COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # cosines of 1/5 and 2/5 of a turn
 SIN1, SIN2 = 0.9510565162951535, 0.5877852522924731
 
 
@@ -311,9 +311,9 @@ SIZES = (1, 6, 7, 20)
     fallible=True,
 )
 class Fft:
-    """The transform of ``a + ib``: a row of real and one of imaginary parts.
+    """The transform of ``a + ib``: a row of real parts and one of imaginary parts.
 
-    With the parts exchanged, before and behind, it is the inverse times n, which is the adjoint.
+    With the parts exchanged in operands and result it is the inverse times n, which is the adjoint.
     """
 
     depends = dense

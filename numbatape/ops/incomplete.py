@@ -1,8 +1,8 @@
-"""Incomplete integrals, distribution functions and their inverses: a row an op.
+"""Incomplete integrals, distribution functions and their inverses: one row per op.
 
-The derivative for the end of the integral is the integrand (DLMF 8.8, 8.17, 19.4); those for
-parameters of gamma, beta and Student's t have series (`parameters`), those for others no closed form:
-such an operand is opaque, and the tracer refuses its derivative.
+The derivative with respect to the end of the integral is the integrand (DLMF 8.8, 8.17, 19.4). Derivatives
+with respect to parameters of gamma, beta and Student's t have series (`parameters`). For other parameters
+there is no closed form: such an operand is opaque, and the tracer refuses its derivative.
 """
 
 # ruff: noqa: E501  (a row is read as a line)

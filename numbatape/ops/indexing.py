@@ -99,7 +99,7 @@ class Take:
     make=positions,
 )
 class Take1:
-    """`take` of single cells, without the inner loop."""
+    """`take` of single cells, which needs no inner loop."""
 
     def depends(sets, operands, positions, core):
         x, _ = operands
@@ -220,7 +220,7 @@ class Scatter1:
 class AddAt:
     """Entries added at their positions one after the other, as ``np.add.at`` does.
 
-    Totals that are added up first would round otherwise, and a total of zero would turn -0.0 into 0.0.
+    Adding up the entries for each position first would round differently, and turn -0.0 + 0 into 0.0.
     """
 
     def depends(sets, operands, positions, core):

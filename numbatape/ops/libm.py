@@ -1,7 +1,7 @@
 """Rows whose bits are those of Python's ``math``, which calls the C library: for ``Config(values="numpy")``.
 
-NumPy's loops differ from the C library in last bits, and so do rows that take NumPy's. Each row here is
-another one of the table with the library's function as its value; derivatives are the same.
+NumPy's loops, and the rows that use them, differ from the C library in the last bits. Each row here is
+another row of the table with the library's function as its value; derivatives are the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from .table import Elementwise, register_row, registered
 
 PREFIX = "libm_"
-# math's name -> the row's
+# name in ``math`` -> name of the row
 FUNCTIONS = {
     **{name: name for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "erf", "erfc")},
     **{name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},

@@ -3,8 +3,8 @@
 Operands may be any views (transposed, reversed, broadcast, overlapping); what LAPACK must see
 contiguous is copied to scratch. Reverse kernels leave intact what a second sweep needs.
 
-LLVM copies a helper for calls with literal integers among their arguments: hence so0, so1 where n, 1
-would do.
+LLVM makes a copy of a helper for each call with literal integers among its arguments. To avoid that, calls
+pass so0, so1 where n, 1 would do.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ SYSTEMS = (
     ((7, 7), (7, 6)),
 )
 
-COLUMNS = 32  # in a block of the Cholesky adjoint
+COLUMNS = 32  # per block of the Cholesky adjoint
 
 
 def well_conditioned(rng, shapes):
@@ -97,7 +97,7 @@ class Cholesky:
     """
 
     def depends(sets, operands, positions, core):
-        """Cell (i, j) of the factor: from rows 0 to j of the lower triangle, and row i up to j."""
+        """Cell (i, j) of the factor depends on rows 0 to j of the triangle, and on row i up to column j."""
         lower = np.tril(operands[0])
         leading = sets.running(sets.along_last(lower))[:, None, :]
         return np.tril(sets.together(lower.shape, leading, sets.running(lower)))

@@ -1,6 +1,6 @@
 """Comparisons and logical functions: 1.0 for true, 0.0 for false, no adjoint.
 
-The bitwise functions are served for Boolean operands only, which the tracer makes sure of.
+The bitwise functions are supported for Boolean operands only, which the tracer checks.
 """
 
 # fmt: off

@@ -1,8 +1,9 @@
 """Derivatives of regularised gamma and beta functions for their parameters: helpers, rows, texts.
 
-There is no closed form; series and continued fractions are differentiated term by term, to about
-1e-13 (relative) wherever the derivative itself does not cancel. Nothing has third derivatives
-for parameters alone: they are refused where they are asked for, and not where a second one is computed.
+There is no closed form: series and continued fractions are differentiated term by term, to a relative error
+of about 1e-13 wherever the derivative itself does not cancel. There are no third derivatives with respect
+to parameters only: the tracer refuses them where they are needed, not already where a second one is
+computed.
 """
 
 # ruff: noqa: E501  (a row is read as a line)

@@ -19,7 +19,7 @@ PRODUCTS = (
     ((3, 2), (2, 0)),
 )
 
-TINY_PRODUCT = 200  # multiplications; below, loops beat the call of gemm (70 ns)
+TINY_PRODUCT = 200  # multiplications; for fewer, loops are faster than the call of gemm (70 ns)
 
 
 def distinct(m, n, stride0, stride1):
@@ -126,7 +126,7 @@ class Matmul:
         return sets.together((len(x if x is not None else y), *core), rows, cols)
 
     def interacts(sets, operands):
-        """Column k of the one with row k of the other."""
+        """Column k of one operand interacts with row k of the other."""
         x, y = operands
         if x is None or y is None:
             return []

@@ -115,10 +115,10 @@ def add_shared(v, g, o, a, n, sa0):
     reads_narrow=True,
 )
 class Sum:
-    """Blocks in SIMD lanes, their totals with Knuth's two-sum: no worse than pairwise summation.
+    """Blocks in SIMD lanes, their totals with Knuth's two-sum: no less accurate than pairwise summation.
 
-    Sums over an axis that others follow in memory go row by row, four at a time: a column by itself reads a
-    cache line a cell (200 rows of 10: 0.7 ns a cell, 0.25 so).
+    Sums over an axis that is not the last one in memory go row by row, four at a time, because summing a
+    column alone reads a cache line per cell (200 rows of 10: 0.7 ns per cell, 0.25 row by row).
     """
 
     depends = dense
@@ -171,7 +171,7 @@ class Sum:
 
 @array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS)
 class Prod:
-    """Products of what stands before (kept) and behind an entry: exact with zeros, no division."""
+    """Products of all entries before (kept) and behind an entry: exact with zeros, without division."""
 
     depends, interacts = dense, everything
 
@@ -234,7 +234,7 @@ class Min:
 
 @array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=LENGTHS)
 class Cumsum:
-    """In order, as NumPy does; the transpose sums the adjoints from the end."""
+    """Sums in order, as NumPy does; the adjoint sums the cotangents from the end."""
 
     depends = running_totals
 
@@ -255,7 +255,7 @@ class Cumsum:
 
 @array_op("cumprod", "(n)->(n)", np.cumprod, cases=LENGTHS)
 class Cumprod:
-    """The reverse sweep of ``z[i] = z[i-1]*x[i]``: no division, so that zeros are no exception."""
+    """The reverse sweep of ``z[i] = z[i-1]*x[i]``: without division, so that zeros need no special case."""
 
     depends, interacts = running_totals, everything
 
@@ -284,7 +284,7 @@ class Logsumexp:
     """``log(sum(exp(x)))``; ``dx = exp(x)/sum(exp(x))``.
 
     The shifted exponentials and their sum are kept: ``exp(x - z)`` would cost the reverse sweep
-    another exp and, where |z| is large, digits. Infinite maxima share the adjoint like ties.
+    another exp, and lose digits where |z| is large. Infinite maxima share the adjoint like ties.
     """
 
     depends, interacts = dense, everything
@@ -339,7 +339,7 @@ class Logsumexp:
 
 @array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True)
 class Dot:
-    """``sum(x*y)``, which becomes this: as accurate as a sum, and a zero cotangent adds nothing."""
+    """``sum(x*y)``, fused: as accurate as a sum, and a zero cotangent adds nothing."""
 
     depends = dense
 
@@ -430,7 +430,7 @@ class Argmin:
 
 @array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS, moves=True)
 class Sort:
-    """Ascending, NaN last; the permutation taken is kept and carries the adjoints back."""
+    """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
 
     depends, interacts = dense, nothing
 
@@ -447,7 +447,7 @@ class Sort:
 
 @array_op("argsort", "(n)->(n)", np.argsort, scratch="n", cases=LENGTHS)
 class Argsort:
-    """Stable, NaN last."""
+    """Positions in stable ascending order, NaN last."""
 
     def oracle(x):
         return np.argsort(x, kind="stable")

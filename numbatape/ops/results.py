@@ -1,4 +1,4 @@
-"""Functions of ``scipy.special`` that give several results, or complex ones: a row a result.
+"""Functions of ``scipy.special`` that give several results, or complex ones: one row per result.
 
 A loop is named in full (see `numbatape.jit.symbols`): ``sc.airy__d_dddd_1(x)`` is Ai'. The tracer
 puts the results together again (`numbatape.trace.functions.special_results`).

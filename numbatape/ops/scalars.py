@@ -1,7 +1,7 @@
 """Scalar functions that formulas call by name: kernel language, floats in, float out.
 
-A function stands here when the plain expression would cancel, overflow or need two statements;
-what a single expression can say is written in the op's row.
+A function is here if a plain expression would cancel, overflow or need two statements;
+what a single expression can compute is written in the op's row.
 """
 
 import math

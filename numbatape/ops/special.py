@@ -1,8 +1,8 @@
-"""The functions of ``scipy.special``: a row an op, operands x, y and result z.
+"""The functions of ``scipy.special``: one row per op, operands x, y and result z.
 
-SciPy stays unimported (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula
-takes SciPy's scalar code as ``sc.psi(x)`` where libm has none as good; where ours is more exact
-there is no ``loop=`` (erfc: 1.3 ulp against 5.1). Bessel functions stand in `bessel`, incomplete
+This does not import SciPy (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula uses
+SciPy's scalar code as ``sc.psi(x)`` where libm has nothing as accurate. Where the formula is more accurate
+than SciPy there is no ``loop=`` (erfc: 1.3 ulp against 5.1). Bessel functions are in `bessel`, incomplete
 integrals in `incomplete`.
 """
 
@@ -97,8 +97,8 @@ unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dx
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "sc.logit(x)",     "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx", loop="sc.logit")
 
-# Entropies: 0 log 0 is 0. Quotients as products, which keep their derivative for x at 0; a logarithm of the quotient
-# would have none for y there
+# Entropies: 0 log 0 is 0. The logarithm of the quotient x/y is split, because at x = 0 it would have no
+# derivative with respect to y.
 LOG_RATIO = "math.log1p((x - y)/y) if 0.5*y < x < 2.0*y else math.log(x) - math.log(y)"
 binary("xlogy",     "0.0 if x == 0.0 and y == y else x*math.log(y)",   "sc.xlogy",   (REAL, POSITIVE), dx="math.log(y)", dy="0.0 if x == 0.0 else x/y",
        dxy="1.0/y", dyy="0.0 if x == 0.0 else -dy/y", smooth={"y": "strong_mul(x, 1.0/y)"})

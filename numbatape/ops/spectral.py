@@ -1,7 +1,7 @@
-"""Eigenvalues, singular values and QR: ops whose results stand one behind the other in one vector.
+"""Eigenvalues, singular values and QR: ops whose results are packed into one vector.
 
-Matrices in them are column-major, as LAPACK leaves them. Where two eigenvalues or singular values
-coincide, the vectors have no derivative of their own: the terms that would be divided by the
+Matrices in the vector are column-major, as LAPACK leaves them. Where two eigenvalues or singular values
+coincide, single vectors have no derivative: the terms that would be divided by the
 difference are left out.
 """
 

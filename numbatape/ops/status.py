@@ -1,4 +1,4 @@
-"""What a kernel says when it stops."""
+"""The statuses that a kernel returns when it stops."""
 
 DONE = 0
 GUARD = 1  # a guard's value differs from the one that was traced

@@ -1,4 +1,4 @@
-"""Filling and triangles. Other structure (reshape, transpose, diagonals) is views and copies."""
+"""Filling and triangles. Reshapes, transposes and diagonals need no ops: they are views and copies."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ TRIANGLES = tuple((shape, ()) for shape in ((3, 3), (2, 5), (5, 2), (1, 1), (0, 
 
 @array_op("fill", "()->(n)", linear=True, repeats=True, moves=True)
 class Fill:
-    """One cell, n times; the only op here whose result may be a view."""
+    """One cell, n times; the only op here whose result may be any view."""
 
     def depends(sets, operands, positions, core):
         return np.broadcast_to(operands[0][:, None], (len(operands[0]), *core))

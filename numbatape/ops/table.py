@@ -1,6 +1,6 @@
 """The op table: what a row is, how rows are registered, how they are found.
 
-Everything the project knows about an op stands in its row: kernels, tests, docs and
+Everything that the project knows about an op is in its row: kernels, tests, docs and
 micro-benchmarks iterate over the table, so that a new op is one row in one place.
 
 Two kinds of row:
@@ -34,7 +34,7 @@ POSITIVE: Interval = (0.1, 4.0)
 UNIT: Interval = (-0.95, 0.95)
 PROBABILITY: Interval = (0.05, 0.95)
 ABOVE_ONE: Interval = (1.05, 4.0)
-BOOLEAN: Interval = (0.0, 1.0)  # tests draw from {0, 1}
+BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, nothing in between
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
@@ -57,12 +57,12 @@ class Elementwise(Traits):
         The NumPy/SciPy functions that this row serves (see `resolve`); the first is the oracle
         of the tests.
     partials
-        One formula an operand, in ``x, y, w, z``; None means zero everywhere (no adjoint).
+        One formula per operand, in ``x, y, w, z``; None means zero everywhere (no adjoint).
     second
         ``{"xx": ..., "xy": ...}`` in ``x, y, w, z`` and the first partials ``dx, dy, dw``;
         an absent entry is zero.
     domains
-        One sampling interval an operand, for tests and benchmarks.
+        One sampling interval per operand, for tests and benchmarks.
     hot
         Whether one-cell instructions get an arm in the dispatch chain. At most about 50:
         compile time grows faster than the chain.
@@ -75,11 +75,12 @@ class Elementwise(Traits):
         Operands whose derivative has no closed form (orders, degrees of freedom): the tracer refuses
         those that carry one.
     smooth
-        ``{"x": ...}``: a partial as it is differentiated again, where the formula in ``partials`` has a
-        case (``... if x != y else 0.5``) whose own derivative is not the function's. The value is the same.
+        ``{"x": ...}``: another formula of the same partial, which is used to differentiate it again, where
+        the formula in ``partials`` has a case (``... if x != y else 0.5``) whose derivative is not the
+        function's.
     steps
-        Operands whose partial is a number in a case of its formula, in truth or by convention, so that its
-        derivative there is zero. A partial that has such a case and is not named here is a mistake.
+        Operands whose partial is rightly (or by convention) a constant in a case of its formula, so that its
+        derivative is zero there. A test refuses other partials with such a case.
     oracle
         The op by NumPy and SciPy, where the first of ``numpy`` does not take the same operands.
     exact
@@ -166,12 +167,12 @@ class ArrayOp(Traits):
     signature
         NumPy's, e.g. ``"(m,k),(k,n)->(m,n)"``; one result.
     scratch
-        Cells of scratch a batch element needs, as a formula in the signature's letters; kept
-        from forward to reverse.
+        Cells of scratch that a batch element needs, as a formula in the signature's letters; they keep their
+        contents from forward to reverse.
     index
         Operands that hold positions: float64 cells whatever the op's dtype, never an adjoint.
     linear, bilinear
-        What the mathematics allows the NDual kernels to derive.
+        Whether the result is linear in the operands, or in each of them.
     cases
         Tuples of operand shapes for tests.
     make
@@ -193,8 +194,8 @@ class ArrayOp(Traits):
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
-        The op by NumPy and SciPy, for one batch element, where the first of ``numpy`` is not that. With a
-        parameter ``shape`` it gets the core dimensions of the result.
+        The op computed by NumPy and SciPy for one batch element, where the first of ``numpy`` does not do
+        that. With a parameter ``shape`` it gets the core dimensions of the result.
     """
 
     name: str

@@ -124,7 +124,7 @@ def triangle_op(name):
 
 @triangle_op("solve_lower")
 class SolveLower:
-    """``X = A^-1 B`` of A's lower triangle, which alone is read and gets an adjoint."""
+    """``X = A^-1 B`` with A's lower triangle; only this triangle is read and gets an adjoint."""
 
     depends, interacts = lower_solution, systems
     oracle = by_scipy(lower=True, unit=False)
@@ -138,7 +138,7 @@ class SolveLower:
 
 @triangle_op("solve_upper")
 class SolveUpper:
-    """``X = A^-1 B`` of A's upper triangle."""
+    """``X = A^-1 B`` with A's upper triangle."""
 
     depends, interacts = upper_solution, systems
     oracle = by_scipy(lower=False, unit=False)

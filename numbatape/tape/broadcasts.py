@@ -1,14 +1,14 @@
-"""Derivatives by broadcast arguments stay narrow, and sums are taken before factors and signs.
+"""Derivatives with respect to broadcast arguments stay narrow; sums are taken before factors and signs.
 
-A parameter that is broadcast over data has a tangent that is the same for all of them. Computed at full
-width, every rule it passes through costs a pass over the data, for each direction again. So an instruction
-whose operands do not change along an axis is computed without that axis, and
+The tangent of a parameter that is broadcast over data is the same for all of them. If it were computed at
+full width, every rule that it passes through would cost a pass over the data for each direction. So an
+instruction whose operands do not change along an axis is computed without that axis, and
 
 - ``sum(-x)`` is ``-sum(x)``,
 - ``sum(c*x)`` is ``c*sum(x)`` where ``c`` does not change along what is summed,
 
-in the products that derivatives consist of (``weigh``) alone: the last bit of a value stays NumPy's. With
-directions in lanes, sums that lose their tangent are no longer part of the lanes at all.
+but only in the products that derivatives consist of (``weigh``): the last bit of a value stays NumPy's. With
+directions in lanes, a sum that no longer contains a tangent has no lanes at all.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def _without(builder, value: int, axes: set[int], rank: int) -> int:
 
 
 def sum_first(builder, outputs) -> bool:
-    """Take sums before the negations and the products with what does not change along what is summed.
+    """Take sums before negations, and before products with factors that do not change along the summed axes.
 
     Returns
     -------
     bool
-        Whether there were any. With the dead rows dropped, there may be more behind them.
+        Whether there were any. Then another pass, after dead rows are dropped, may find more.
     """
     uses, code = Uses(builder, outputs), builder.instructions()
     factored = {}
@@ -102,7 +102,7 @@ def sum_first(builder, outputs) -> bool:
 
 
 def _factored(builder, uses, code, total) -> tuple[Instruction, Instruction] | None:
-    """Return (a sum of what stands behind a sum's operand, what makes the first sum of it), or None."""
+    """Return (the sum of the inner factor, the instruction that makes the former sum from it), or None."""
     summed = total.a
     use = uses.of[uses.key(summed)]
     if uses.key(summed) in uses.fixed or len(use.writers) != 1:
@@ -144,14 +144,14 @@ def _factored(builder, uses, code, total) -> tuple[Instruction, Instruction] | N
 
 
 def _beside(builder, operand: int, view: int) -> int:
-    """Return the cells of an operand that lie as a view of a result of the same layout does."""
+    """Return the view of an operand that corresponds to a view of a result with the same layout."""
     storage, offset, _ = builder.values[operand]
     its = layout_of(builder, view)
     return builder.view(storage, builder.sizes.add(offset, builder.values[view][1]), its.dims, its.strides)
 
 
 def _along(builder, operand: int, view: int, axes, rank: int, last: bool = True) -> int:
-    """Return the view of a product's operand that lies along the product as ``view`` does."""
+    """Return the view of a product's operand that corresponds to ``view``, a view of the product."""
     its, dims = layout_of(builder, operand), layout_of(builder, view).dims
     missing = rank - len(its.dims)
 

@@ -1,7 +1,7 @@
-"""Buffers that cotangents are added to start with the first ones instead of with zeros.
+"""Buffers to which cotangents are added start with the first of them instead of with zeros.
 
-``buffer = 0; buffer += x; buffer += y`` becomes ``buffer = x + y``, two passes over memory fewer. A copied
--0.0 is not 0.0; all else keeps its bits.
+``buffer = 0; buffer += x; buffer += y`` becomes ``buffer = x + y``, with two passes over memory less. A
+result may become -0.0 where it was 0.0; all others keep their bits.
 """
 
 from __future__ import annotations

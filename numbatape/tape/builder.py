@@ -1,7 +1,7 @@
 """`TapeBuilder`: appends values and instructions while tracing, then freezes them into a `Tape`.
 
-Lists of tuples while tracing (one append an instruction, 0.1 µs), arrays when frozen. Freezing
-drops what no output and no guard needs, and packs the scalar pools.
+While tracing, it keeps lists of tuples (one append per instruction, 0.1 µs), which become arrays when it is
+frozen. Freezing drops what no output and no guard needs, and packs the scalar pools.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class TapeBuilder:
     Attributes
     ----------
     spare
-        Results of instructions that may go in spite of that: parts of derivative rules, which fail only where
-        what they are the derivative of has failed before.
+        Results of fallible instructions that may be dropped all the same: parts of derivative rules, which
+        fail only where the instruction that they are the derivative of has failed before.
     """
 
     def __init__(self, ops: Rows):
@@ -51,7 +51,7 @@ class TapeBuilder:
         self.guards: list[Guard] = []
         self.calls: list = []  # rules by the number that call instructions have as an operand
         self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
-        self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # what `contiguous_strides` returned
+        self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self._lines: dict[tuple[int, int], int] = {}
@@ -84,7 +84,7 @@ class TapeBuilder:
         return len(self.values) - 1
 
     def move(self, value: int, storage: int, offset: int, dims, strides) -> None:
-        """Make a value another address."""
+        """Give a value another address."""
         if storage < len(POOLS):
             self._viewed.add((storage, offset))
         self.values[value] = (storage, offset, self._layout(tuple(dims), tuple(strides)))
@@ -98,9 +98,9 @@ class TapeBuilder:
         return number
 
     def rehome(self, number: int, storage: int, offset: int) -> bool:
-        """Let a scalar live in a storage's cell, which nothing writes; False where it cannot move.
+        """Move a scalar into a storage's cell to which nothing writes; return whether that was possible.
 
-        Its instruction then writes there, and whoever reads the scalar reads there: a copy is saved.
+        Its instruction then writes there, and its readers read there, which saves a copy.
         """
         pool, cell, _ = self.values[number]
         _, family, level = self.storages[storage]
@@ -190,7 +190,7 @@ class TapeBuilder:
         index = self._lines.get(key)
         if index is None:
             index = self._lines[key] = len(self._lines)
-            self._positions.append((code, number))  # keeps the code alive, and so its id its own
+            self._positions.append((code, number))  # keeps the code alive, so that no other gets its id
         return index
 
     def where(self, line: int) -> Line | str:
@@ -219,12 +219,12 @@ class TapeBuilder:
         Parameters
         ----------
         merge
-            Whether repeated instructions are dropped, and derivatives by what is broadcast taken where they
-            are narrow.
+            Whether repeated instructions are dropped, and derivatives with respect to broadcast arguments are
+            computed before they are broadcast.
         fuse
             Whether a product and a sum that reads it become one instruction.
         directions
-            Inputs that will have lanes, if all that depends on them is linear in them.
+            Inputs that will have lanes, if all values that depend on them are linear in them.
         forward
             Whether the tape will never be swept back.
         """
@@ -287,7 +287,7 @@ class TapeBuilder:
         )
 
     def _groups(self, values):
-        """Number what lives or dies together: a pool cell, or a storage with all of its views."""
+        """Number the groups of values that share cells: a pool cell, or a storage with all of its views."""
         bases = np.concatenate([[0], np.cumsum(self.pool_cells)])
         pools = len(POOLS)
         storage = values["storage"]
@@ -324,7 +324,7 @@ class TapeBuilder:
         if failing:
             read, (kept, alive, _) = set(kept), self._mark(code, group, live.tolist(), True)
             for k in kept:
-                if k not in read:  # no adjoint ever gets there
+                if k not in read:  # no adjoint ever reaches it
                     code["active"][k] = 0
                     self.code[k] = instruction(self.code[k]).replace(active=0)
         live[:] = alive
@@ -334,14 +334,14 @@ class TapeBuilder:
         return code, values, group, live
 
     def _mark(self, code, group, alive: list[bool], stay: bool) -> tuple[list[int], list[bool], bool]:
-        """Return what is needed.
+        """Return which instructions and groups are needed.
 
         Parameters
         ----------
         alive
             What is needed after the last instruction, by group; the list is overwritten.
         stay
-            Whether instructions that may fail are needed, though nothing reads their results.
+            Whether instructions that may fail are needed even if nothing reads their results.
 
         Returns
         -------

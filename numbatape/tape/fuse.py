@@ -1,9 +1,9 @@
-"""Two instructions as one: a product that only a sum reads need not be written and read again.
+"""Fusing two instructions into one: a product that only a sum reads need not be written and read again.
 
 ``sum(x*y)`` becomes one ``dot``, ``a + x*y`` one ``addmul`` (a third of the instructions of an
-autoregression), ``a + -b`` a subtraction.
-Done when the tape is frozen, when it is known what else reads the product. Every result keeps its bits
-(a dot adds up in blocks as a sum does); the reverse sweep saves the product's adjoint.
+autoregression), ``a + -b`` a subtraction. This is done when the tape is frozen, because only then it is
+known what else reads the product. Every result keeps its bits (a dot adds up in blocks as a sum does); the
+reverse sweep need not store the product's adjoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Fusion:
     code
         Instructions in order, with the builder's value numbers.
     group
-        What lives or dies together, by value number; the last entry stands for no operand.
+        The group of each value (values that share cells); the last entry is for missing operands.
     kept
         Groups that the tape's inputs and outputs are in.
     """
@@ -53,7 +53,7 @@ class Fusion:
             for name in ("neg", "add", "sub", "sum")
             if name in self.number
         }
-        # Lists: an entry of a structured array takes ten times as long to read.
+        # As lists, because reading an entry of a structured array takes ten times as long.
         self.single, self.last, self.group = single.tolist(), last.tolist(), group.tolist()
         self.columns = {name: code[name].tolist() for name in ("op", "stage", "active", "out", "a", "b", "c")}
         self.gone: list[int] = []
@@ -66,9 +66,10 @@ class Fusion:
         self.dropped = np.array(self.gone, int)
 
     def _sole(self, k: int, value: int, seen_flat: bool = False) -> tuple[int, str] | None:
-        """Return (row number, op's name) of what makes a value for row k alone, from what stays as it is.
+        """Return (number, op's name) of the row that makes a value which only row k reads, else None.
 
-        With ``seen_flat`` the value may be another view of what the row makes.
+        Its operands must not be written to in between. With ``seen_flat`` the value may be another view of
+        the result of that row.
         """
         own = self.group[value]
         at = self.last[own]
@@ -98,9 +99,10 @@ class Fusion:
         return (a, a, 3 * active) if b == NONE else (a, b, active)
 
     def _alike(self, result: int, *operands: int) -> bool:
-        """Whether values are single cells all, or of one shape with rows in one piece.
+        """Whether all values are single cells, or have one shape and contiguous rows.
 
-        A fused kernel has a loop for those alone: one over operands that broadcast is slower than two.
+        A fused kernel is fast only for these: over operands that broadcast it is slower than two
+        instructions.
         """
         layouts = [layout_of(self.builder, x) for x in (result, *operands)]
         if not layouts[0].dims:
@@ -145,7 +147,7 @@ class Fusion:
             if product == value:
                 if not all(_same_length(self.builder, x, value) for x in (a, b)):
                     continue
-            elif _is_flat(self.builder, value, product):  # np.sum of a whole matrix
+            elif _is_flat(self.builder, value, product):  # the sum of all entries of a matrix
                 if not all(_same_cells(self.builder, x, product) for x in (a, b)):
                     continue
                 a, b = (_flat(self.builder, x) for x in (a, b))
@@ -160,7 +162,7 @@ class Fusion:
             return
         columns = self.columns
         for k in self.rows_of.get("add", ()):
-            if columns["op"][k] & 1:  # float32 cells are rounded once an instruction: here once less
+            if columns["op"][k] & 1:  # float32 is rounded per instruction: here once less
                 continue
             for place, other in (("b", "a"), ("a", "b")):
                 found = self._sole(k, columns[place][k])
@@ -183,12 +185,12 @@ def _same_length(builder, factor: int, product: int) -> bool:
     """Whether the last axis of a factor is the product's, and not one that broadcasts to it."""
     mine, its = (layout_of(builder, x).dims[-1:] for x in (factor, product))
     value = builder.sizes.value
-    # Lengths that agreed do so by a size guard; one may have been broadcast.
+    # Equal lengths are equal by a size guard, unless one of them is 1 and was broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
 
 
 def _is_flat(builder, value: int, product: int) -> bool:
-    """Whether a value is all of a contiguous product, seen as one vector."""
+    """Whether a value is a vector of all cells of a contiguous product."""
     its = layout_of(builder, product)
     strides, size = builder.contiguous_strides(its.dims)
     return (

@@ -2,11 +2,12 @@
 
 What depends on a direction depends on it linearly. With directions in lanes, ``((t*a)*b + t*c)*d`` costs
 four passes over all lanes; ``t*((a*b + c)*d)`` costs one, and three over coefficients, which have no lanes.
-That is the accumulation of partials along the edges of the linearised graph (Griewank and Walther,
-Evaluating Derivatives, ch. 9: cross-country elimination), of edges alone, so that no pass is ever added: a
-result is carried on to its readers as a sum of products where it has one reader, or is one product of few.
+This is the accumulation of partials along the edges of the linearised graph (Griewank and Walther,
+Evaluating Derivatives, ch. 9: cross-country elimination). Only such edges are eliminated that no pass is
+ever added: a result is passed on to its readers as a sum of products if it has one reader, or is a single
+product with few readers.
 
-Rules of ``weigh`` hold for products of coefficients too: what is zero stays so beside an infinite partial.
+The rules of ``weigh`` hold for products of coefficients, too: a zero stays zero beside an infinite partial.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Term:
     sign
         1 or -1.
     more
-        Other coefficients of the same base, to be added up: ``(factors, sign)`` each.
+        Other coefficients of the same base, which are added up: ``(factors, sign)`` each.
     """
 
     base: int
@@ -47,7 +48,7 @@ class Term:
 
 
 def contract(builder, outputs, directions) -> None:
-    """Rewrite what depends on the given inputs linearly, in as few passes over arrays as there are."""
+    """Rewrite what depends linearly on the given inputs, with fewer passes over arrays with lanes."""
     _Contraction(builder, outputs, directions).run()
 
 
@@ -58,7 +59,7 @@ class _Contraction:
         sources = {self.uses.key(value) for value in directions}
         self.laned = dependents(builder.columns(), self.uses.keys, sources)
         self.linear = [self._is_linear(k) for k in range(len(self.code))]
-        self.forms: dict[int, list[Term]] = {}  # by the key of what is carried on
+        self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by key
         self.rows: list[Instruction] = []
 
     def run(self) -> None:
@@ -70,13 +71,13 @@ class _Contraction:
             if self._carried(k, form):
                 self.forms[self.uses.key(row.out)] = form
             elif len(form) == 1 and form[0].base in (row.a, row.b) and not form[0].more:
-                self.rows.append(row)  # as it was
+                self.rows.append(row)  # unchanged
             else:
                 self._write(row, form)
         self.builder.code = self.rows
 
     def _is_linear(self, k: int) -> bool:
-        """Whether a row makes an array of what has lanes, by sums and by products with the rest."""
+        """Whether a row makes an array with lanes by sums, or by products with values without lanes."""
         row = self.code[k]
         if row.is_guard or row.family != F64 or row.stage != MAIN:
             return False
@@ -110,7 +111,7 @@ class _Contraction:
         wins = {"": None, "x": a, "y": b}[op.zero_wins]
         applied = PLAIN if wins is None else ZERO_VALUE if wins == value else ZERO_COEFFICIENT
         terms = self._terms(value)
-        # A product that grows with every row of a long loop would take memory by the square of its length.
+        # If a product grew with every row of a long loop, memory would grow with the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
             terms = [self._settled(term, row.line) for term in terms]
         return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
@@ -119,7 +120,7 @@ class _Contraction:
         return self.forms.get(self.uses.key(value)) or [Term(value)]
 
     def _merged(self, terms: list[Term]) -> list[Term]:
-        """Return the sum with one term a base."""
+        """Return the sum with one term per base."""
         found: dict[tuple, Term] = {}
         for term in terms:
             its = self.builder.values[term.base]
@@ -129,11 +130,11 @@ class _Contraction:
             elif known.factors and term.factors:
                 found[its] = replace(known, more=(*known.more, (term.factors, term.sign), *term.more))
             else:
-                return terms  # once and once more: no coefficient that could be added to
+                return terms  # x + x has no coefficients that could be added
         return list(found.values())
 
     def _carried(self, k: int, form: list[Term]) -> bool:
-        """Whether nothing needs a result by itself."""
+        """Whether a result is only needed as part of its readers' sums of products."""
         out = self.code[k].out
         use = self.uses.of[self.uses.key(out)]
         place = self.builder.values[out]
@@ -153,14 +154,14 @@ class _Contraction:
         out, line = row.out, row.line
         first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
         total = self._product(first, line, None if rest else out, out)
-        for k, term in enumerate(rest, 1):  # what is subtracted comes last
+        for k, term in enumerate(rest, 1):  # subtracted terms come last
             part = self._product(replace(term, sign=1), line, None, out)
             made = out if k == len(rest) else self._like(out)
             self._emit("sub" if term.sign < 0 else "add", made, total, part, line)
             total = made
 
     def _product(self, term: Term, line: int, into: int | None, like: int) -> int:
-        """Emit a term; return its value, which is its base where nothing is done to that."""
+        """Emit a term; return its value, which is its base if the coefficient is 1."""
         if not term.factors and term.sign > 0 and into is None:
             return term.base
         out = self._like(like) if into is None else into
@@ -184,7 +185,7 @@ class _Contraction:
         return Term(term.base, ((total, how),))
 
     def _coefficient(self, factors, sign: int, line: int) -> tuple[int, str]:
-        """Emit a product of coefficients; return it and how it is applied to what has lanes."""
+        """Emit a product of coefficients; return it, and the op that applies it to a value with lanes."""
         (total, how), *rest = factors
         for factor, applied in rest:
             operands = (factor, total) if applied == ZERO_COEFFICIENT else (total, factor)

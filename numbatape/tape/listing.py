@@ -14,7 +14,7 @@ POOL_LETTER = "kud"  # constant, varying, active scalars
 
 
 def listing(tape: Tape) -> str:
-    """Return one line an instruction, with inputs above and outputs below."""
+    """Return one line per instruction, with inputs above and outputs below."""
     lines = [
         f"tape {tape.digest[:12]}: {len(tape)} instructions ({tape.prologue} in the prologue), "
         f"{len(tape.guards)} guards, {tape.nbytes} bytes"

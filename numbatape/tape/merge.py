@@ -1,7 +1,8 @@
-"""Common subexpressions: instructions that compute what an earlier one has computed are dropped.
+"""Common subexpressions: an instruction that repeats an earlier one is dropped.
 
-Values are numbered by instruction: two with the same op on the same cells are one, provided that nothing
-writes those cells twice (a buffer that cotangents are added to, an array filled part by part).
+This is value numbering: two instructions with the same op on the same cells have the same value, provided
+that nothing writes to those cells twice (a buffer that cotangents are added to, an array filled part by
+part).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def merge_common(builder) -> None:
     values, keys = builder.values, keys_of(builder.values)
     code = builder.instructions()
     writers = Counter(keys[row.out] for row in code if not row.is_guard)
-    alias: dict[int, int] = {}  # what is dropped -> what stands for it, named by their keys
+    alias: dict[int, int] = {}  # key of a dropped result -> key of the result that replaces it
     known: dict[tuple, int] = {}
     kept = []
     for row in code:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 INPUT, ADD, SUB, MUL, FLOORDIV = range(5)
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
 
-MOST = 2**63 - 1  # rows that square one another would grow without end
+MOST = 2**63 - 1  # larger values are refused: rows that square one another would grow without bound
 
 _APPLY = {
     ADD: lambda left, right: left + right,
@@ -82,7 +82,7 @@ class Sizes:
         self.rows: list[tuple[int, int, int]] = []
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
-        self._reach: dict[int, int] = {}  # code -> what it must at least be
+        self._reach: dict[int, int] = {}  # code -> the largest lower bound that is guarded
         self._index: dict[tuple[int, int, int], int] = {}
 
     @classmethod

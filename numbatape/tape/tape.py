@@ -101,7 +101,7 @@ class Tape:
     literals, inputs, outputs
         Where numbers come from and where results are.
     guards
-        One entry a guard instruction, in the order in which they were traced.
+        One entry per guard instruction, in the order in which they were traced.
     positions, lines
         Source position of each instruction: an index into ``lines``, or -1.
     sizes
@@ -109,9 +109,9 @@ class Tape:
     names
         Op names by row, so that a listing needs no op table.
     uniform
-        On a tape with lanes: how many instructions come first that do not depend on the lanes.
+        On a tape with lanes: the number of instructions at the beginning that do not depend on the lanes.
     forward
-        Whether it is never swept back, so that the cells of what is no longer read serve again.
+        Whether it is never swept back, so that the cells of values that are no longer read are reused.
     calls
         Rules written by the user, by the number that is an operand of ``call`` instructions; what the
         engine asks of them is in `numbatape.engine.calls`.

@@ -1,4 +1,4 @@
-"""Who writes and who reads the storages of a tape that is being built, and how their views lie."""
+"""Which rows write and read the storages of a tape that is being built, and what their views cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .instruction import GUARD, NONE, lists
 from .tape import POOLS
 
-NO_KEY = np.iinfo(np.int64).min  # of an operand that is not there
+NO_KEY = np.iinfo(np.int64).min  # the key of a missing operand
 
 
 def array_rows(builder, ops) -> list[int]:
@@ -32,16 +32,16 @@ def cell_of(key: int) -> tuple[int, int]:
 
 
 def dependents(code, keys: list[int], sources) -> set[int]:
-    """Return the keys of what depends on some, these among them; and of the scratch of what does.
+    """Return the keys of values that depend on the given ones (included), and of the scratch of their ops.
 
-    Round after round: what is written several times may be read before it is written again.
+    This iterates to a fixed point, because cells that are written several times may be read in between.
 
     Parameters
     ----------
     code
         Instructions as an array, of a builder or of a tape.
     """
-    at = np.append(np.array(keys, np.int64), NO_KEY)  # the last for operands that are not there
+    at = np.append(np.array(keys, np.int64), NO_KEY)  # the last entry is for missing operands
     made = code[code["op"] != GUARD]
     rows = list(zip(*(at[made[name]].tolist() for name in ("out", "a", "b", "c", "aux")), strict=True))
     found, grown = set(sources), -1
