@@ -1,5 +1,6 @@
 """Fixtures that any test may use, and what a run says about its slowest files."""
 
+import signal
 from collections import Counter
 
 import numpy as np
@@ -12,6 +13,14 @@ _seconds: Counter[str] = Counter()
 def rng():
     """A random generator that starts the same in every test."""
     return np.random.default_rng(20240229)
+
+
+@pytest.fixture
+def interruptible():
+    """Handle Ctrl-C as Python does: a shell starts background processes with Ctrl-C ignored."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
 
 
 def pytest_runtest_logreport(report):

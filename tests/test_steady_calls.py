@@ -293,3 +293,47 @@ def test_prepared_caches_know_several_forms(monkeypatch):
     monkeypatch.setattr(program.Evaluator, "forward", None)
     for call, expected in forms * 4:
         np.testing.assert_allclose(call()[1][0], expected, rtol=1e-14)
+
+
+def _entry_or_not(x, k):
+    try:
+        part = Y[k] * 0.9
+    except IndexError:
+        part = 7.0
+    return np.sum(x) * part if x[0] < 0 else np.sum(x**2) + part
+
+
+def _factor_or_not(x, matrix):
+    try:
+        part = np.linalg.cholesky(matrix)[0, 0]
+    except np.linalg.LinAlgError:
+        part = -1.0
+    return np.sum(x) * part if x[0] < 0 else np.sum(x**2) + part
+
+
+def _branch_of_data(x, data):
+    part = np.sum(data) if data[0] > 1.0 else 3.0
+    return np.sum(x) * part if x[0] < 0 else np.sum(x**2) + part
+
+
+# name: (function, the data of calls); the prologue, which computes with the data alone, may stop
+STOPPED_BY_DATA = {
+    "an index out of range": (_entry_or_not, [1, 2, 5]),
+    "no factorisation": (_factor_or_not, [4 * np.eye(2), 9 * np.eye(2), -np.eye(2)]),
+    "a branch": (_branch_of_data, [Y, Y + 2.0, Y - 3.0]),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", STOPPED_BY_DATA)
+def test_data_at_which_the_prologue_stops(name, seed):
+    """A steady call whose data stop the prologue leaves nothing that a later call takes for computed."""
+    function, data = STOPPED_BY_DATA[name]
+    verb = nt.value_and_grad(lambda x, d: function(x, d))
+    cache = nt.prepare_gradient_cache(function, X, nt.Constant(data[0]))
+    rng = np.random.default_rng(seed)
+    for _ in range(60):
+        x, d = (X, -X)[rng.integers(2)], data[rng.integers(len(data))]
+        expected = function(x, d)
+        assert verb(x, d)[0] == expected
+        assert nt.value_and_gradient(cache, x, nt.Constant(d))[0] == expected

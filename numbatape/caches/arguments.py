@@ -228,13 +228,17 @@ class Flattened:
 
     def traced(self) -> list[tuple[Any, LeafSpec, bool]]:
         """Return ``(value, spec, by identity)`` of the leaves that become inputs of a tape."""
+        return self._traced
+
+    @functools.cached_property
+    def _traced(self) -> list[tuple[Any, LeafSpec, bool]]:
         rows = zip(self.leaves, self.specs, self.by_identity, strict=True)
         return [row for row in rows if row[1].level != STATIC]
 
-    @property
+    @functools.cached_property
     def dimensions(self) -> tuple[int, ...]:
         """Sizes of all traced leaves, one after the other."""
-        return tuple(n for value, _, _ in self.traced() for n in np.shape(value))
+        return tuple([n for value, _, _ in self.traced() for n in np.shape(value)])
 
     def inputs(self) -> list[InputLeaf]:
         return [InputLeaf(value, spec.level) for value, spec, _ in self.traced()]

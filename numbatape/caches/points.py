@@ -11,17 +11,24 @@ from ..trace import pytrees
 from .arguments import Constant
 
 
-def common_length(trees, axes) -> int:
-    """Return the number of points; raise where the batched arguments differ in it."""
+def batched_leaves(trees, axes) -> list[tuple]:
+    """Return (leaf, axis that numbers the points) of all batched arguments."""
+    return [
+        (leaf, axis)
+        for tree, axis in zip(trees, axes, strict=True)
+        if axis is not None
+        for leaf in pytrees.leaves(tree)
+    ]
+
+
+def common_length(leaves) -> int:
+    """Return the number of points; raise where batched leaves differ in it."""
     lengths = set()
-    for tree, axis in zip(trees, axes, strict=True):
-        if axis is not None:
-            for leaf in pytrees.leaves(tree):
-                if not -np.ndim(leaf) <= axis < np.ndim(leaf):
-                    raise SpecError(
-                        f"in_axes={axis} names an axis that an array of shape {np.shape(leaf)} lacks"
-                    )
-                lengths.add(np.shape(leaf)[axis])
+    for leaf, axis in leaves:
+        shape = np.shape(leaf)
+        if not -len(shape) <= axis < len(shape):
+            raise SpecError(f"in_axes={axis} names an axis that an array of shape {shape} lacks")
+        lengths.add(shape[axis])
     if len(lengths) != 1:
         raise ValueError(f"the batched arguments have {sorted(lengths)} points; they need the same number")
     return lengths.pop()
@@ -29,7 +36,7 @@ def common_length(trees, axes) -> int:
 
 def at_point(tree, axis: int, k: int):
     """Return a batched argument at one point, in its role (a `Constant` stays one)."""
-    return _mapped(tree, lambda leaf: np.take(leaf, k, axis))
+    return _mapped(tree, lambda leaf: np.asarray(leaf).take(k, axis))
 
 
 def _mapped(tree, change: Callable):

@@ -78,6 +78,7 @@ class Entry:
         self._run, self._alive = kernels.call_of(sweep, space, dummy, _stopped, space.variant.counter)
         self._natives: list[tuple] = []  # (words, rows) of the builtins there are
         self._retired = False
+        self._stale = False  # whether the cells hold no prologue of the rows' constants
 
     @functools.cached_property
     def builtin(self):
@@ -103,6 +104,7 @@ class Entry:
             return None
         builtin, *tables = made
         self._natives.append(tables)
+        self._set_stale(self._stale)
         return builtin
 
     def serve(self, leaves: Sequence):
@@ -120,7 +122,7 @@ class Entry:
             return REFUSED
         if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
             return REFUSED
-        changed = [(row, leaves[k]) for k, row in self._data if row.changed(leaves[k])]
+        changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
         if changed and not self._reload(changed):
             return REFUSED
         for row, leaf in zip(self.rows, leaves, strict=True):
@@ -139,13 +141,24 @@ class Entry:
             return False
         space.constants = None  # the cells no longer hold what the general call loaded
         space.prologue_done = False
+        self._set_stale(True)  # it stays so where the prologue stops, at a guard or an error
         for row, leaf in changed:
             row.take(leaf)
         for _, rows in self._natives:
             for k, row in self._data:
                 if isinstance(row, KnownNumberRow):  # the builtin knows numbers by identity
                     rows[k, OBJECT] = id(row.known)
-        return space.run_prologue() == 0
+        try:
+            self._set_stale(space.run_prologue() != 0)
+        except Exception:  # of a rule: the general call comes to it as well, and lets the function catch it
+            return False
+        return not self._stale
+
+    def _set_stale(self, stale: bool) -> None:
+        """Let the builtins serve nothing while the prologue of their constants is not computed."""
+        self._stale = stale
+        for words, _ in self._natives:
+            words[ROW_COUNT] = -1 if stale else len(self.rows)
 
     def retire(self) -> None:
         """Refuse all calls from now on, because the workspace is put to another use.

@@ -29,16 +29,21 @@ from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
 CELL = 8  # bytes
-MOST = 1 << 21  # work in a segment, in simple operations on a cell: 2 to 20 ms
+# Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A cut costs 10 us, which would be
+# felt around segments of less than a millisecond.
+MOST = 1 << 23
 # Work of an instruction besides its cells; work per cell of arithmetic, of functions of libm, of those of
 # SciPy.
-INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 64
+INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
+# Calls in an op's formula that are no more than arithmetic, and those that may be series.
+CHEAP_CALLS = r"math\.(fabs|copysign)\("
+LONG_CALLS = r"\bsc\.|\b(zeta|\w+_slope|erfc_ratio)\("
 
 
 @functools.cache
 def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each op: the work per cell, the power of the number of cells, and which operands count."""
-    weight, power = np.ones(len(OPS)), np.ones(len(OPS))
+    weight, power = np.full(len(OPS), float(ARITHMETIC)), np.ones(len(OPS))
     counts = np.ones((4, len(OPS)), bool)
     for k, op in enumerate(OPS):
         if isinstance(op, ArrayOp):
@@ -47,9 +52,9 @@ def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 counts[:, k] = [True, *(name in op.index for name in "abc")]
             elif any(len(group) == 2 for group in op.operands[1:]):
                 power[k] = 1.5
-        elif re.search(r"\b(?!math\.|min\b|max\b|abs\b)[\w.]+\(", op.value):
+        elif re.search(LONG_CALLS, op.value):
             weight[k] = SPECIAL
-        elif "math." in op.value:
+        elif re.search(r"\w\(", re.sub(CHEAP_CALLS, "", op.value)):
             weight[k] = ELEMENTARY
     return weight, power, counts
 

@@ -13,7 +13,7 @@ from ..caches.base import parameter_names, python_function
 from ..caches.batch import Batch, Lookup
 from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.jacobian import samples_of
-from ..caches.points import Rows, at_point, common_length, sample_points
+from ..caches.points import Rows, at_point, batched_leaves, common_length, sample_points
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative
 from ..config import Config
@@ -21,7 +21,7 @@ from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, join, opened
+from ..trace.complex.pairs import Pair, is_complex, join, split
 from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
 from . import inner_batch
@@ -85,12 +85,15 @@ def _batch(f, in_axes, static_argnums, static_argnames):
 
     def call(*args):
         args = with_statics(f, args, static_argnums, static_argnames)
-        axes = _axes(in_axes, args)
+        axes, trees = _axes(in_axes, args), bare_arguments(args)
         return dispatch(
-            bare_arguments(args),
-            lambda: _Call(target, names, shelf, args, axes).result(),
+            trees,
+            lambda: _Call(target, names, shelf, args, trees, axes).result(),
             lambda: inner_batch.batch(
-                target, args, axes, lambda plain: _Call(target, names, shelf, plain, axes).result()
+                target,
+                args,
+                axes,
+                lambda plain: _Call(target, names, shelf, plain, bare_arguments(plain), axes).result(),
             ),
         )
 
@@ -114,11 +117,11 @@ def _axes(in_axes, args) -> tuple:
 class _Call:
     """One call of a batched function."""
 
-    def __init__(self, function, names, shelf, args, axes):
+    def __init__(self, function, names, shelf, args, trees, axes):
         self.function, self.names, self.shelf = function, names, shelf
-        self.args, self.axes = args, axes
-        trees = bare_arguments(args)
-        self.count = common_length(trees, axes)
+        self.axes = axes
+        leaves = batched_leaves(trees, axes)
+        self.count = common_length(leaves)
         self._shared = [
             a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
         ]
@@ -131,10 +134,9 @@ class _Call:
             if spec.argument >= 0 and axes[spec.argument] is not None
         )
         self.points = [
-            np.moveaxis(np.asarray(leaf), axis, 0)
-            for tree, axis in zip(trees, axes, strict=True)
-            if axis is not None
-            for leaf in pytrees.leaves(opened(tree))
+            part if axis == 0 else np.moveaxis(part, axis, 0)
+            for leaf, axis in leaves
+            for part in (split(leaf) if is_complex(leaf) else (np.asarray(leaf),))
         ]
 
     def at(self, k: int) -> Flattened:

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from ..caches.arguments import Constant
-from ..caches.points import common_length
+from ..caches.points import batched_leaves, common_length
 from ..errors import OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
@@ -28,7 +28,7 @@ def batch(function, args, axes, no_points: Callable):
         Evaluates the function over no points: called with plain arguments.
     """
     bare = strip(bare_arguments(args))
-    count = common_length([_map(value_of, arg) for arg in bare], axes)
+    count = common_length(batched_leaves([_map(value_of, arg) for arg in bare], axes))
     for arg, axis in zip(bare, axes, strict=True):
         if axis is not None:
             # ``int`` records a guard: the tape holds for this number of points.
