@@ -42,9 +42,7 @@ class Variant:
         ours, theirs = self.tape, other.tape
         if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
             return
-        places = [[(each.storage, each.offset) for each in tape.literals] for tape in (ours, theirs)]
-        if places[0] == places[1]:
-            self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
+        self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
 
     @property
     def hits(self) -> int:

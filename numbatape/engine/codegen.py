@@ -7,14 +7,13 @@ prints what is generated.
 from __future__ import annotations
 
 import functools
-import linecache
 import re
 import sys
 import textwrap
-from types import FunctionType
 
 from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
+from ..ops.text import helpers, source_of, without_docstring
 from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
@@ -41,54 +40,6 @@ def product(partial: str) -> str:
 def kernel_text(formula: str) -> str:
     """Return a formula with SciPy's functions under their kernel names."""
     return re.sub(r"\bsc\.(\w+)\(", r"sc_\1(", formula)
-
-
-def helpers(text: str, module) -> str:
-    """Return the source of the module's functions and constants that a text names, recursively."""
-    found: dict[str, str] = {}
-
-    def collect(body, scope):
-        for name in dict.fromkeys(re.findall(r"\b[A-Za-z_]\w*\b", body)):
-            thing = scope.get(name)
-            if name in found or thing is None:
-                continue
-            if isinstance(thing, FunctionType) and thing.__module__.startswith("numbatape.ops"):
-                found[name] = ""  # ends the recursion
-                source = without_docstring(source_of(thing))
-                collect(source.split("\n", 1)[1], thing.__globals__)
-                found[name] = found.pop(name) or source
-            elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
-                found[name] = (
-                    f"{name} = {thing!r}\n"
-                    if thing == thing and abs(thing) != float("inf")
-                    else (f"{name} = float({str(thing)!r})\n")
-                )
-
-    collect(text, vars(module))
-    return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
-
-
-def source_of(function) -> str:
-    """Return the text of a function of this package, without indentation.
-
-    The text ends before the next line that is indented no further than the ``def``. `inspect.getsource`
-    would find the end by splitting the file into tokens, 2 ms per function when a process loads its first
-    kernels.
-    """
-    code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
-    margin = len(lines[0]) - len(lines[0].lstrip())
-    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1  # after decorators
-    while end < len(lines):
-        text = lines[end].lstrip()
-        if text and len(lines[end]) - len(text) <= margin and not text.startswith(")"):
-            break
-        end += 1
-    return textwrap.dedent("".join(lines[:end])).rstrip("\n") + "\n"
-
-
-def without_docstring(source: str) -> str:
-    return re.sub(r'\n\s+"""(.|\n)*?"""\n', "\n", source, count=1)
 
 
 # ---- vector kernels of elementwise rows

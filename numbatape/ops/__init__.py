@@ -8,12 +8,13 @@ from . import reduce, products, linalg, determinants, triangular, spectral  # no
 from . import indexing, structural, cast, fft, calls, libm  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
+from .text import version_of
 
 __all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ROWS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
 
 OPS = freeze()
 OPCODE = {op.name: k for k, op in enumerate(OPS)}
-ROWS = Rows(OPS)
+ROWS = Rows(OPS, version_of)
 BY_FUNCTION = {f: op for op in reversed(OPS) for f in op.numpy}
 
 

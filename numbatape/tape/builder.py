@@ -281,7 +281,7 @@ class TapeBuilder:
             positions=positions,
             lines=self.line_table(),
             sizes=self.sizes.freeze(),
-            names=self.ops.names,
+            ops=self.ops,
             calls=tuple(self.calls),
             forward=forward,
         )

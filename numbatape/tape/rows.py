@@ -6,10 +6,10 @@ called. The op table is made above this layer (`numbatape.ops`); its rows have t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,33 @@ class Traits:
     fallible: bool = False
 
 
+class Signature(NamedTuple):
+    """What identifies an op in a file: its number in the table is another in another version of numbatape.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    arity
+        How many operands it has.
+    version
+        A hash of what it computes.
+    """
+
+    name: str
+    arity: int
+    version: str
+
+
 class Rows(Sequence):
-    """The op table: rows by number, which have a ``name`` and `Traits`.
+    """The op table: rows by number, which have a ``name``, an ``arity`` and `Traits`.
+
+    Parameters
+    ----------
+    rows
+        The rows in order.
+    version_of
+        Returns a hash of what an op computes.
 
     Attributes
     ----------
@@ -81,11 +106,11 @@ class Rows(Sequence):
         The rows that may fail.
     """
 
-    def __init__(self, rows):
-        self._rows = tuple(rows)
+    def __init__(self, rows, version_of: Callable):
+        self._rows, self._version_of = tuple(rows), version_of
         self.names = tuple(row.name for row in self._rows)
         self.number = {name: k for k, name in enumerate(self.names)}
-        self.with_trait = cache(self._with_trait)
+        self.with_trait, self.signature = cache(self._with_trait), cache(self._signature)
         self.fallible = self.with_trait("fallible")
 
     def __len__(self) -> int:
@@ -93,6 +118,10 @@ class Rows(Sequence):
 
     def __getitem__(self, row) -> Any:
         return self._rows[row]
+
+    def _signature(self, row: int) -> Signature:
+        op = self._rows[row]
+        return Signature(op.name, op.arity, self._version_of(op))
 
     def _with_trait(self, trait: str) -> frozenset[int]:
         return frozenset(k for k, row in enumerate(self._rows) if getattr(row, trait))

@@ -29,6 +29,7 @@ from .levels import (  # noqa: F401  (who reads a tape finds the words for its v
     family_of_dtype,
 )
 from .listing import listing
+from .rows import Rows, Signature
 from .sizes import SizeTable
 
 VALUE = np.dtype([("storage", "i4"), ("offset", "i4"), ("layout", "i4")])
@@ -106,8 +107,8 @@ class Tape:
         Source position of each instruction: an index into ``lines``, or -1.
     sizes
         Size expressions and the relations between sizes that the trace relied on.
-    names
-        Op names by row, so that a listing needs no op table.
+    ops
+        The op table.
     uniform
         On a tape with lanes: the number of instructions at the beginning that do not depend on the lanes.
     forward
@@ -129,7 +130,7 @@ class Tape:
     positions: np.ndarray
     lines: tuple[Line, ...]
     sizes: SizeTable
-    names: tuple[str, ...]
+    ops: Rows
     uniform: int = 0
     forward: bool = False
     calls: tuple = ()
@@ -173,15 +174,32 @@ class Tape:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that decides what the tape computes."""
+        """SHA-256 of everything that decides what the tape computes.
+
+        Ops are named by their signatures, not by their numbers, and guards by what Python saw; in which lines
+        of the user's code they stand does not count.
+        """
         content = hashlib.sha256()
         for array in (self.code, self.values, self.storages):
             content.update(array.tobytes())
         for literal in self.literals:
+            content.update(repr((literal.storage, literal.offset, literal.data.dtype.str)).encode())
             content.update(literal.data.tobytes())
-        fixed = (self.prologue, self.layouts, self.inputs, self.outputs, self.sizes, self.names, self.calls)
+        guards = [(guard.kind, guard.outcome) for guard in self.guards]
+        relations = [(guard.left, guard.relation, guard.right) for guard in self.sizes.guards]
+        fixed = (
+            (self.prologue, self.uniform, self.forward),
+            (self.layouts, self.inputs, self.outputs, self.calls),
+            (self.sizes.rows, relations, guards),
+            self.signatures(),
+        )
         content.update(repr(fixed).encode())
         return content.hexdigest()
+
+    def signatures(self) -> dict[int, Signature]:
+        """Return what identifies the ops of the tape, by the row that instructions name them by."""
+        used = set((self.code["op"][self.code["op"] != GUARD] >> 1).tolist())
+        return {row: self.ops.signature(row) for row in sorted(used)}
 
     def line_of(self, instruction: int) -> Line | None:
         """Return the user's source line behind an instruction."""
@@ -193,7 +211,7 @@ class Tape:
         op = int(self.code["op"][instruction])
         if op == GUARD:
             return "guard"
-        return self.names[op >> 1] + (".f32" if op & 1 else "")
+        return self.ops.names[op >> 1] + (".f32" if op & 1 else "")
 
 
 for _name in ("layout_tables", "digest"):
