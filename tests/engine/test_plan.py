@@ -12,7 +12,9 @@ from numbatape.engine import Workspace, frame, make_plan, plan_kernels, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
 from numbatape.ops.status import DONE
+from numbatape.ops.text import version_of
 from numbatape.tape.instruction import GUARD, INSTRUCTION
+from numbatape.tape.rows import Rows
 from numbatape.tape.tape import POOLS, VALUE
 from tests.engine.mutations import PROGRAMS, OutOfSteps, dimensions, other_number, traced
 
@@ -169,7 +171,7 @@ def test_positions_stay_as_checked():
 def test_other_op_table():
     tape = traced(np.sum, np.ones(3))
     with pytest.raises(VerificationError, match="another op table"):
-        make_plan(dataclasses.replace(tape, names=tape.names[::-1]), (3,))
+        make_plan(dataclasses.replace(tape, ops=Rows(tape.ops[::-1], version_of)), (3,))
 
 
 def test_broadcast_of_other_sizes():
