@@ -1,9 +1,9 @@
-"""Boxes: which cells of the tape stand where in an array that is written to.
+"""Boxes: which cells of the tape are the entries of an array that is written to.
 
-Cells are written once. A write puts other cells in the place of those that stood there: a box keeps
-one code a cell of the array's memory, and NumPy's own assignment moves the codes as it moves the
-numbers. The memory of ``_value`` says who shares a box: views on the traced side are views of
-NumPy's. Cells are gathered in a storage when the array is used as a whole (`settle`).
+Cells of the tape are written once. Assigning to an array replaces the cells of its entries by others: a box
+keeps one code (the number of a cell) for each entry of the array's memory, and NumPy's own assignment moves
+the codes as it moves the numbers. Arrays share a box if their values share memory: views of traced arrays
+are views in NumPy. Cells are copied into one storage when the array is used as a whole (`settle`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Box:
     root
         The array that owns the memory.
     first
-        Address of the first cell: not the array's own where its strides are negative.
+        Address of the first cell, which is not that of the array where its strides are negative.
     width
         Bytes of a cell's number in this memory.
     cells, levels
-        One code and one level a cell, in the order of memory; gaps between entries have cells too.
+        One code and one level per cell, in the order of memory; gaps between entries have cells, too.
     settled
         Traced arrays in this memory whose value number is up to date.
     home, used
-        A storage of the same size where scalars go as they are written, and which of its slots
-        are taken; each is written once.
+        A storage of the same size, to which scalars move when they are written to the array, and which of its
+        slots are taken; each slot is written once.
     """
 
     __slots__ = ("cells", "family", "first", "grids", "home", "levels", "root", "settled", "used", "width")
@@ -62,7 +62,7 @@ class Box:
         self.grids = self._window(self.cells, root), self._window(self.levels, root)
 
     def _window(self, memory: ndarray, value: ndarray) -> ndarray:
-        """Return the part of codes, levels or slots that an array's memory is."""
+        """Return the part of codes, levels or slots that belongs to an array's memory."""
         if not value.size:
             return np.empty(value.shape, memory.dtype)
         width, item = memory.itemsize, self.width
@@ -87,11 +87,11 @@ class Box:
         return self._window(np.arange(len(self.cells)), value)
 
     def touch(self) -> None:
-        """Note that cells changed: value numbers are looked up again when they are asked for."""
+        """Note that cells changed: value numbers are determined again when they are needed."""
         for array in self.settled:
             if array._trace.located:
                 hold(array)
-            with contextlib.suppress(AttributeError):  # it is there twice
+            with contextlib.suppress(AttributeError):  # the array is listed twice
                 del array._id, array._level
         self.settled.clear()
 
@@ -103,7 +103,7 @@ def box_of(x) -> Box | None:
 
 
 def sort_in(trace) -> None:
-    """Sort the arrays noted since the last time by their memory."""
+    """Sort the arrays that were noted since the last call by their memory."""
     for key, reference in trace.arrays:
         if reference() is not None:
             trace.sharing.setdefault(key, []).append(reference)
@@ -115,12 +115,12 @@ def sharers(x) -> list:
     root, trace = root_of(x._value), x._trace
     sort_in(trace)
     alive = [array for reference in trace.sharing[id(root)] if (array := reference()) is not None]
-    # Memory that was freed may have been given out again.
+    # The id of memory that was freed may belong to other memory now.
     return [array for array in alive if root_of(array._value) is root]
 
 
 def is_known(trace, root: ndarray) -> bool:
-    """Whether arrays of the trace may lie in some memory."""
+    """Whether arrays of the trace may be in some memory."""
     sort_in(trace)
     return any(
         root_of(array._value) is root for r in trace.sharing.get(id(root), ()) if (array := r()) is not None
@@ -152,12 +152,12 @@ def open_box(x) -> Box:
     sharing = aliases(x)
     root = root_of(x._value)
     if root.dtype != x._value.dtype and root.real.dtype != x._value.dtype:
-        # NumPy made the array as part of one of another kind, which nobody else sees.
+        # NumPy made the array as a part of an array of another kind, to which nothing else refers.
         assert len(sharing) == 1
         revalue(x, x._value.copy())
     box = Box(root_of(x._value), x._family)
     x._trace.keep_apart(box.root)
-    if box.root.dtype.kind == "c":  # a part that no array refers to
+    if box.root.dtype.kind == "c":  # the other part may have no array
         box.cells[...] = ~x._trace.tape.literal(np.float64(0.0), box.family)
     for array in sharing:
         hold(array)
@@ -188,7 +188,7 @@ def seen(x, view):
         box = open_box(x)
     value = rooted(x._trace, view(x._value))
     if not value.size:
-        # An address is no sign of who owns nothing.
+        # An array without entries may have any address.
         value = part(box.root, 0, shape=value.shape, typestr=value.dtype.str, strides=None)
     (low, high), (first, last) = map(byte_bounds, (box.root, value))
     if value.size and not (low <= first and last <= high):
@@ -204,7 +204,7 @@ def seen(x, view):
 
 
 def locate(row, x, indices) -> None:
-    """Note where a row was taken, if NumPy makes it a view of ``x``: a write needs to know the position."""
+    """Note the position of a row that NumPy makes a view of ``x``, because a write needs to know it."""
     value = row._value
     if value.__class__ is ndarray and root_of(value) is root_of(x._value):
         traced = [k for k in indices if type(k) is TracedArray]
@@ -212,9 +212,9 @@ def locate(row, x, indices) -> None:
 
 
 def locate_plain(row, x, indices) -> None:
-    """Let a row that was taken of a plain array be in its memory, if NumPy makes it a view.
+    """Note that a row of a plain array is in the array's memory, if NumPy makes it a view.
 
-    Nobody writes to it as a rule, and then it stays a gather from a literal.
+    Rows are seldom written to; without a write, the row stays a gather from a literal.
     """
     value = x._value[tuple([k._value if type(k) is TracedArray else k for k in indices])]
     if type(row) is TracedArray and value.__class__ is ndarray and root_of(value) is root_of(x._value):
@@ -224,9 +224,9 @@ def locate_plain(row, x, indices) -> None:
 
 
 def hold(x) -> None:
-    """Let the tape hold for the position of a row alone, as its memory is written to."""
+    """Restrict the tape to the present position of a row, because its memory is written to."""
     trace = x._trace
-    with contextlib.suppress(AttributeError):  # nobody asked for its value number
+    with contextlib.suppress(AttributeError):  # it had no value number yet
         number = object.__getattribute__(x, "_id")
         for k in trace.located.pop(trace.tape.values[number][0], ()):
             trace.guard(k.reshape(()), "int", int(k._value))
@@ -257,7 +257,7 @@ def code_of(x) -> int:
 
 
 def cells_of(x):
-    """Return ``(codes, levels)`` of what is written: copies, or two numbers of a scalar."""
+    """Return ``(codes, levels)`` of what is written: copies, or two numbers for a scalar."""
     if x._value.__class__ is not ndarray:
         return code_of(x), x._level
     box = box_of(x)
@@ -313,13 +313,13 @@ def settle(x) -> None:
 
 
 def _at_home(trace, box: Box, value, codes, levels) -> int | None:
-    """Complete the part of the home where an array stands, unless a slot holds something older."""
+    """Complete the part of the home that is an array's, unless a slot holds an older entry; else None."""
     if box.home is None:
         return None
     slots = box.slots(value)
     own = slots | box.home << SHIFT
     missing = codes != own
-    wanted, once = np.unique(slots[missing], return_index=True)  # a view may overlap with itself
+    wanted, once = np.unique(slots[missing], return_index=True)  # the entries of a view may share cells
     if missing.all() or box.used[wanted].any():
         return None
     move_in(trace, codes[missing][once], levels[missing][once], wanted, box.home, box.family, True)
@@ -329,7 +329,7 @@ def _at_home(trace, box: Box, value, codes, levels) -> int | None:
 
 
 def _gathered(trace, box: Box, codes, levels) -> int:
-    """Copy cells into a new storage, in which they stand from now on."""
+    """Copy cells into a new storage, whose cells the entries are from now on."""
     level = max(CONSTANT, int(levels.max()))
     number = trace.tape.array(codes.shape, box.family, level)
     storage = trace.tape.values[number][0]
@@ -345,7 +345,7 @@ def _gathered(trace, box: Box, codes, levels) -> int:
 
 
 def put_entry(x, k: int, scalar) -> bool:
-    """Do ``x[k] = scalar`` the short way, if that is all: the hot path of loops that fill a vector."""
+    """Do ``x[k] = scalar`` by a fast path, if possible: for loops that fill a vector."""
     value, trace = x._value, x._trace
     box = trace.boxes.get(id(value))
     if (
@@ -367,7 +367,7 @@ def put_entry(x, k: int, scalar) -> bool:
 
 
 def put_scalar(box: Box, x, key, scalar) -> None:
-    """Let one entry be a traced scalar's cell, at home if it can move there."""
+    """Make a traced scalar's cell one entry; the scalar moves to the home if it can."""
     codes, levels = box.windows(x._value)
     code, level = code_of(scalar), scalar._level
     if code < 0 and level >= VARYING and box.root.dtype.kind in "fc":

@@ -1,9 +1,9 @@
 """What a function reads besides its arguments: closure cells, globals, attributes, defaults.
 
-Such values are literals on a tape, so `Captured` keeps what they were. Followed are the user's own functions,
-classes and objects, wherever they lead, and the attributes of libraries' objects. What cannot be looked at (a
-connection, an open file) is *opaque*: a tape that was recorded with it serves one call.
-`numbatape.trace.watching` knows the kinds of objects.
+Such values are literals on a tape, so `Captured` keeps their former state. The walk follows the user's own
+functions, classes and objects to everything that they refer to, and the attributes of libraries' objects.
+What cannot be inspected (a connection, an open file) is *opaque*: a tape that was recorded with it serves
+one call. `numbatape.trace.watching` knows the kinds of objects.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum)
 _SEQUENCES = (list, tuple, collections.deque)
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)  # methods of objects that are not the user's
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-_SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # what they read has no name in the code
+_SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # the code does not name what these read
 _LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))
-# Packages that compute, whose constants nobody changes; what of them reads files has stand-ins.
+# Packages that compute and whose constants nobody changes; their functions that read files have stand-ins.
 _SETTLED = frozenset(
     (
         *("", "_thread", "abc", "builtins", "cmath", "collections", "contextlib", "contextvars", "copy"),
@@ -41,11 +41,11 @@ _SETTLED = frozenset(
         *("warnings", "weakref"),
     )
 )
-_MANY = 20_000  # objects, beyond which what a library's object holds is not looked at
+_MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
 
 
 def immutable(array: np.ndarray) -> bool:
-    """Whether nobody can write to an array's memory through NumPy: its bases are read-only too."""
+    """Whether nobody can write to an array's memory through NumPy: its bases are read-only, too."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return False
@@ -54,44 +54,44 @@ def immutable(array: np.ndarray) -> bool:
 
 
 def module_of(value) -> str:
-    """Return the name of the module of a value's class; with some metaclasses it is no text."""
+    """Return the name of the module of a value's class; some metaclasses make it something else than text."""
     name = type(value).__module__
     return name if isinstance(name, str) else ""
 
 
 def contents(function: types.FunctionType):
-    """Yield what stands in a function's closure."""
+    """Yield the values in a function's closure."""
     for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is filled later
+        with contextlib.suppress(ValueError):  # an empty cell, which is filled later
             yield cell.cell_contents
 
 
 class Environment(Captured):
-    """The captured values of a function, and all that it leads to.
+    """The captured values of a function, and everything that it refers to.
 
     Attributes
     ----------
     tests_identity
-        Whether the code asks ``a is b``, which nothing traced answers.
+        Whether the code compares identities, which stand-ins would change.
     foreign
-        Whether code of libraries other than NumPy and its like is within reach, which may read files.
+        Whether the function may call libraries other than NumPy and the like, which may read files.
     """
 
     def __init__(self, function):
         super().__init__()
         self.tests_identity = False
         self.foreign = False
-        self._sites: dict[int, tuple] = {}  # by id: the name by which code refers to a value, the code
-        self._seen: dict[int, object] = {}  # keeps objects alive, so that an id stays its own
+        self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
+        self._seen: dict[int, object] = {}  # kept alive, so that no other object gets the id
         ownership.adopt(function)
         self.add(function)
 
     def reached(self) -> list:
-        """Return all objects that the function leads to."""
+        """Return all objects that the function refers to, directly or indirectly."""
         return list(self._seen.values())
 
     def add(self, value) -> None:
-        """Note everything that a value leads to."""
+        """Note everything that a value refers to, directly or indirectly."""
         pending = [value]
         while pending:
             value = pending.pop()
@@ -104,9 +104,10 @@ class Environment(Captured):
                     pending.append(part)
 
     def _read(self, value):
-        """Note how a value can change; return the values behind it."""
+        """Note how a value can change; return the values that it refers to."""
         if isinstance(value, np.ndarray):
-            return self._array(value) if issubclass(type(value), np.ndarray) else ()  # of a trace around
+            # Else it is an array of an enclosing trace, whose class only claims to be ndarray.
+            return self._array(value) if issubclass(type(value), np.ndarray) else ()
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.MethodType):
@@ -118,7 +119,7 @@ class Environment(Captured):
         if isinstance(value, property):
             return value.fget, value.fset
         if module_of(value).startswith("scipy.sparse"):
-            return self._instance(value)  # dok_matrix is a dictionary by name, and iterates without end
+            return self._instance(value)  # iterating over a dok_matrix, which is a dictionary, never ends
         if isinstance(value, _BOUND):
             owner = value.__self__
             self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
@@ -138,23 +139,23 @@ class Environment(Captured):
         if isinstance(value, io.IOBase):
             return self._note_opaque(value)
         if hasattr(type(value), "__next__"):
-            self._iterates = True  # what it gives next cannot be looked at
+            self._iterates = True  # what it yields next cannot be inspected
             return ()
         if isinstance(value, types.ModuleType):
-            return ()  # only the attributes that code names are read: see _module
+            return ()  # only those attributes count that code names: see _module
         if isinstance(value, type):
             return self._class(value)
         return self._instance(value)
 
     def _array(self, array):
-        """Note an array's contents; of one of objects, which objects they are, and those."""
+        """Note an array's contents; for an array of objects, their identities and the objects."""
         if not watching.is_constant(array):
             array = watching.in_order(array)
             self.arrays.append((array, array.copy()))
         return tuple(array.reshape(-1)) if array.dtype == object else ()
 
     def _note_opaque(self, value, always=False):
-        """Note something that may give other numbers in each call, if it may."""
+        """Note a value as opaque if it may give other numbers in each call."""
         if always or watching.is_opaque(value):
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             name, code = self._sites.get(id(value), ("", None))
@@ -172,7 +173,7 @@ class Environment(Captured):
         return entries
 
     def _function(self, function: types.FunctionType):
-        yield vars(function).get("__wrapped__")  # of a verb or a library's decorator too
+        yield vars(function).get("__wrapped__")  # the function behind a verb or a decorator
         code = function.__code__
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)
@@ -183,7 +184,7 @@ class Environment(Captured):
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
-            except ValueError:  # a cell that is filled later
+            except ValueError:  # an empty cell, which is filled later
                 continue
             self._cells.append((cell, value))
             if isinstance(value, types.ModuleType):
@@ -201,7 +202,7 @@ class Environment(Captured):
             elif not name.startswith("__"):
                 self._bindings.append((attributes, name, value))
                 yield value
-        if code.co_name in (*code.co_names, *code.co_freevars):  # it may make attributes of its own
+        if code.co_name in (*code.co_names, *code.co_freevars):  # it may set attributes of itself
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
         scope = function.__globals__
         assigned = globals_assigned(code)
@@ -218,13 +219,13 @@ class Environment(Captured):
                 self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
 
     def _named(self, value, name: str, code):
-        """Note by which name code refers to a value; return the value."""
+        """Note the name under which code refers to a value; return the value."""
         if not isinstance(value, _ATOMS):
             self._sites.setdefault(id(value), (name, code))
         return value
 
     def _bound(self, scope, wanted, names, code):
-        """Note the names of a scope that code uses."""
+        """Note the bindings of a scope that code uses."""
         for name in wanted:
             if name not in scope:
                 continue
@@ -236,7 +237,7 @@ class Environment(Captured):
                 yield from self._module(value, names, code)
 
     def _module(self, module, names, code):
-        """Note the names of a module that code uses: of a library's, those that are no functions."""
+        """Note the bindings of a module that code uses; of a library's, those of functions are left out."""
         if id(module) in self._seen:
             return
         scope = vars(module)
@@ -246,7 +247,7 @@ class Environment(Captured):
                 wanted = [name for name in scope if not name.startswith("__")]
             self._seen[id(module)] = module
             yield from self._bound(scope, wanted, names, code)
-            del self._seen[id(module)]  # other code may use other names of it
+            del self._seen[id(module)]  # other code may use other names of the module
         elif self._note_foreign(module.__name__):
             for name in names:
                 value = scope.get(name)
@@ -255,7 +256,7 @@ class Environment(Captured):
                     yield self._named(value, f"{module.__name__}.{name}", code)
 
     def _note_foreign(self, module) -> bool:
-        """Note that code of a module is within reach; return whether it may do more than compute."""
+        """Note that code of a module may be called; return whether it may do more than compute."""
         found = ownership.top(module) not in _SETTLED
         self.foreign = self.foreign or found
         return found
@@ -275,14 +276,14 @@ class Environment(Captured):
                     yield value
 
     def _instance(self, value):
-        """Note how an object can change: the user's, with its class; a library's, as far as it shows."""
+        """Note how an object can change: a user's object with its class, a library's by its attributes."""
         cls = type(value)
         fields = getattr(value, "__dict__", None)
         if isinstance(value, types.SimpleNamespace):
             yield fields
-        elif isinstance(fields, dict) and "py_func" in fields:  # a Numba dispatcher
+        elif isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
             yield fields["py_func"]
-        elif isinstance(value, threading.local):  # whose attributes are those of the thread that asks
+        elif isinstance(value, threading.local):  # each thread sees attributes of its own
             yield from self._attributes_of(value, vars(value))
         elif ownership.is_users_class(cls):
             yield cls
@@ -307,7 +308,7 @@ class Environment(Captured):
             yield from self._attributes_of(value, _slots(base))
 
     def _numbers(self, value):
-        """Note the numbers that an object of a known kind holds; return whether that is all of its state."""
+        """Note the numbers in an object of a known kind; return whether they are all of its state."""
         fixed = watching.fixed_parts_of(value)
         if fixed is not None:
             yield from fixed
@@ -338,7 +339,7 @@ class Environment(Captured):
         slots = list(self._slots(value))
         yield from slots
         if isinstance(fields, dict):
-            # Of distributions and our own objects not what is behind their attributes.
+            # Attributes of distributions and of numbatape's objects are not followed further.
             shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
             kinds = (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *generators())
             for name, part in list(fields.items()):
@@ -350,7 +351,7 @@ class Environment(Captured):
 
 
 def _is_builtin(name: str, code: types.CodeType) -> bool:
-    """Whether code calls a builtin of this name, not a method that is called so."""
+    """Whether code calls a builtin of this name, and not a method with the same name."""
     return hasattr(builtins, name) and name in globals_read(code)
 
 

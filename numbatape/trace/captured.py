@@ -1,8 +1,9 @@
 """What a function captures, as it was when it was traced.
 
-Each call asks whether it is still so: bindings by identity (numbers by value), contents of containers entry
-by entry, contents of arrays by comparison (in the sweep's kernel where that is possible). A trace that is
-begun again starts from the same state. `numbatape.trace.capture` finds what there is to note.
+Each call checks that nothing has changed: bindings by identity (numbers by value), contents of containers
+entry by entry, contents of arrays by comparison (in the sweep's kernel where that is possible). When a
+trace is started again, it starts from the same state. `numbatape.trace.capture` finds what there is to
+note.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Captured:
     arrays
         ``(array, copy)`` of arrays whose contents can change.
     opaque
-        What may give other numbers in each call without a sign of it.
+        Values that may give other numbers in each call, which cannot be noticed.
     """
 
     def __init__(self):
@@ -37,20 +38,20 @@ class Captured:
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
         self._absent: list[tuple] = []  # (mapping, key that it does not have)
-        self._parts: list[tuple] = []  # (what gives an object's parts, these)
-        self._contents: list[tuple] = []  # (what gives an object's bytes, these)
+        self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts)
+        self._contents: list[tuple] = []  # (a function that gives an object's bytes, the bytes)
         self.opaque: list[Outside] = []
         self._iterates = False
         self._generators: list = []
 
     @property
     def empty(self) -> bool:
-        """Whether there is no binding that `rebound` would look at."""
+        """Whether there is nothing that `rebound` would check."""
         named = self._cells or self._bindings or self._attributes or self._absent
         return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
 
     def rebound(self) -> bool:
-        """Whether a name stands for another value than before (contents of arrays aside)."""
+        """Whether a name is bound to another value than before (contents of arrays aside)."""
         if self._iterates:
             return True
         try:
@@ -67,7 +68,7 @@ class Captured:
                 if now is not value and not _same(now, value):
                     return True
         except (ValueError, LookupError, AttributeError):
-            return True  # unbound or removed
+            return True  # the name or the attribute is gone
         for container, entries in self._sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True
@@ -77,12 +78,12 @@ class Captured:
             try:
                 if self._remade():
                     return True
-            except Exception:  # of a library: closed, released
+            except Exception:  # a library's object that is closed or released
                 return True
         return any(container != entries for container, entries in self._sets)
 
     def _remade(self) -> bool:
-        """Whether a library's object is made of other parts or numbers than before."""
+        """Whether a library's object has other parts or numbers than before."""
         for read, parts in self._parts:
             now = read()
             if len(now) == len(parts) and all(map(is_, now, parts)):
@@ -106,7 +107,7 @@ class Captured:
         return [watching.state_of(generator) for generator in self._generators]
 
     def undo(self) -> None:
-        """Put back what code has changed: a trace that is begun again starts from the same state."""
+        """Restore what code has changed, so that a trace which starts again starts from the same state."""
         for array, copy in self.arrays:
             if array.tobytes() != copy.tobytes():
                 array[...] = copy

@@ -1,9 +1,10 @@
-"""Captured arrays that take part in a trace: stand-ins for them that traced values may meet anywhere.
+"""Captured arrays in a trace: stand-ins for them, which work with traced values everywhere.
 
-``X.dot(b)``, ``table[i]`` and ``buffer[:] = x`` of an ordinary array never ask the tracer. Where a function
-needs that, it is traced again with plain arrays (`numbatape.trace.plain`) in the places of captured ones.
-These are copies, so that the caller's arrays stay as they are: what a function writes traced values to is
-scratch for the call. What it writes without them (a counter) goes to the caller's array when the trace ends.
+With an ordinary array, ``X.dot(b)``, ``table[i]`` and ``buffer[:] = x`` never reach the tracer. A function
+that needs this is traced again with plain arrays (`numbatape.trace.plain`) in place of captured ones. These
+are copies, so that the caller's arrays do not change: an array to which the function writes traced values
+is scratch for the call. What it writes without traced values (a counter) is copied to the caller's array
+when the trace ends.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from .trace import Trace
 
 
 class CapturedArrays:
-    """The stand-ins for captured arrays in one trace; arrays that share memory go on sharing it."""
+    """The stand-ins for captured arrays in one trace; they share memory where the arrays do."""
 
     def __init__(self, trace: Trace):
         self._trace = trace
-        self._made: dict[int, tuple] = {}  # by id: (array, stand-in), which keeps the array alive
-        self.tables: dict[int, WithArrays] = {}  # by the id of the table that has no arrays
-        self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by id: (who owns the memory, its copy)
+        self._made: dict[int, tuple] = {}  # by id: (array, stand-in)
+        self.tables: dict[int, WithArrays] = {}  # by the id of the table without arrays
+        self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by id: (owner, its copy)
 
     def stand_in(self, array: np.ndarray):
-        """Return what stands for an array; None for one of a dtype that no traced value has."""
+        """Return the stand-in for an array; None if no traced value can have its dtype."""
         if id(array) not in self._made:
             made = wrap(self._trace, self._copy(array))
             self._made[id(array)] = array, made if is_plain(made) else None
@@ -44,18 +45,18 @@ class CapturedArrays:
         return copy
 
     def original(self, stand_in) -> np.ndarray | None:
-        """Return the array that something stands for; None for anything else."""
+        """Return the array that a stand-in is for; None for anything else."""
         return next((array for array, made in self._made.values() if made is stand_in), None)
 
     def give_back(self) -> None:
-        """Write what was written without traced values to the arrays that were captured."""
+        """Copy to the captured arrays what was written without traced values."""
         for root, copy in self._roots.values():
             if id(root_of(copy)) not in self._trace.boxes and root.tobytes() != copy.tobytes():
                 root[...] = copy
 
 
 class WithArrays:
-    """A table of stand-ins, and those for captured arrays."""
+    """A table of stand-ins, extended by those for captured arrays."""
 
     def __init__(self, known, arrays: CapturedArrays):
         self._known, self._arrays = known, arrays
@@ -64,7 +65,7 @@ class WithArrays:
         return getattr(self._known, name)
 
     def stand_in(self, value):
-        """Return what stands for a value, or None."""
+        """Return the stand-in for a value, or None."""
         if type(value) is np.ndarray:
             return self._arrays.stand_in(value)
         return self._known.stand_in(value)

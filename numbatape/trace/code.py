@@ -1,4 +1,4 @@
-"""What a code object says: the names that it uses, where, what it imports, whether it writes to arrays."""
+"""What a code object tells: the names that it uses and where, its imports, whether it writes to arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITERS = frozenset(
 
 
 def inner(code: types.CodeType):
-    """Yield the code of the functions that code makes."""
+    """Yield the code objects of the functions that code defines."""
     return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
@@ -48,7 +48,7 @@ def globals_read(code: types.CodeType) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=10_000)
 def tests_identity(code: types.CodeType) -> bool:
-    """Whether code, or a function inside it, asks ``a is b`` of something else than None, True or False."""
+    """Whether code, or a function inside it, compares identities other than with None, True or False."""
     previous = None
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IS_OP" and previous is not None:
@@ -89,9 +89,9 @@ def line_of(code: types.CodeType, name: str) -> int:
 
 @functools.lru_cache(maxsize=10_000)
 def passed_on(code: types.CodeType) -> frozenset[str]:
-    """Return the names of globals and cells whose values code uses otherwise than for an attribute.
+    """Return the names of globals and cells that code uses for more than reading an attribute.
 
-    A module that only has attributes read, ``np.sin``, cannot get anywhere else.
+    A module of which code only reads attributes, as in ``np.sin``, is passed to nothing else.
     """
     found = set()
     name, extended = None, 0
@@ -99,7 +99,7 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
         if op == dis.EXTENDED_ARG:
             extended = (extended | arg) << 8
             continue
-        if op == 0:  # a cache of the instruction before
+        if op == 0:  # an inline cache of the instruction before
             continue
         arg, extended = arg | extended, 0
         if name is not None and op not in ATTRIBUTES:
@@ -117,7 +117,7 @@ def _loaded(code: types.CodeType, kind: str, arg: int) -> str:
 
 @functools.lru_cache(maxsize=10_000)
 def writes(code: types.CodeType) -> bool:
-    """Whether code may write to an array: stores, augmented assignments, ``out=``, known names."""
+    """Whether code may write to an array: by stores, augmented assignments, ``out=``, or known functions."""
     operations = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     binary = dis.opmap["BINARY_OP"]
     return (
@@ -144,6 +144,6 @@ def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=10_000)
 def assigns_attributes(code: types.CodeType) -> bool:
-    """Whether code may assign to attributes of itself, a function of that name."""
+    """Whether code may assign to attributes of its own function."""
     names = (*code.co_names, *code.co_freevars)
     return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))

@@ -1,8 +1,8 @@
-"""Which file of the tracer has what, by name: files are imported when one of their names is first needed.
+"""Which file of the tracer defines which names: a file is imported when one of its names is first needed.
 
 ``import numbatape`` and the gradient of ``np.sum(np.exp(x))`` import no linear algebra, no distributions
-and nothing complex. Who adds a function to a file adds its name here; `tests/test_contents.py` holds the
-two together.
+and nothing complex. When you add a function to a file, add its name here; `tests/test_contents.py` checks
+that both agree.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ WRITERS = {
     "functions.in_place": "copyto fill_diagonal place put put_along_axis putmask",
 }
 
-# NumPy's functions of complex arrays that do not follow from the real ones by a form.
+# NumPy's functions of complex arrays whose implementations are not made by a form.
 COMPLEX = {
     "complex.functions": """
         astype full_like imag iscomplex isreal pad real real_if_close select sliding_window_view where
@@ -125,7 +125,7 @@ COMPLEX = {
     """,
 }
 
-# What makes the implementations for complex arrays of all other functions (`registry.implements`).
+# The forms: what makes the implementations of all other functions of complex arrays (`registry.implements`).
 FORMS = {
     "complex.functions": "by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values",
     "complex.products": "bilinear conjugating_first conjugating_second",
@@ -144,7 +144,7 @@ COMPLEX_UFUNCS = {
     "complex.products": "matmul matvec vecdot vecmat",
 }
 
-# Functions and objects that never reach a protocol of NumPy's, by module (`numbatape.trace.scipy_bridge`).
+# Functions and objects that do not use NumPy's protocols, by module (`numbatape.trace.scipy_bridge`).
 STAND_INS = {
     "scipy.linalg": {
         "functions.spectral": "block_diag circulant pinv qr svd svdvals toeplitz",
@@ -299,7 +299,7 @@ def _announce() -> None:
 
 
 def load_all() -> None:
-    """Import every file that is announced: for who goes through the tables."""
+    """Import every file that is announced, so that the tables are complete."""
     tables = (registry.REAL, registry.WRITERS, registry.COMPLEX, registry.RULES)
     files = {file for table in tables for file in table.files.values()}
     files |= {*operations.announced().values(), *registry.FORM_FILES.values()}

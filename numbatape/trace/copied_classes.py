@@ -1,8 +1,9 @@
-"""What stands for the user's classes and objects while a function is traced.
+"""Stand-ins for the user's classes and objects while a function is traced.
 
-A class becomes a subclass whose members are copies, so that constructors, properties, static and class
-methods are reached; its objects become the class's own again when the trace ends (`restore`). A captured
-object becomes another of that subclass with the same attributes, not copies of them.
+The stand-in for a class is a subclass whose members are copies, so that constructors, properties, static
+and class methods are traced, too; objects of it become objects of the class again when the trace ends
+(`restore`). The stand-in for a captured object is an object of that subclass, with the same attributes (not
+copies of them).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class CopiedClasses:
         self._objects: dict[int, object] = {}
         self._classes: dict[type, type] = {}
         self._metaclasses: dict[type, type] = {}
-        self._own: dict[int, object] = {}  # the object that another one stands for, by the latter's id
+        self._own: dict[int, object] = {}  # the original object, by the id of its stand-in
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
 
     def _needed(self, value) -> bool:
         cls = value if isinstance(value, type) else type(value)
         if type(cls) in self._metaclasses.values():
-            return False  # it stands for another one, or is derived from one that does
+            return False  # it is a stand-in, or is derived from one
         return bool(users_classes(cls)) and Reach(value).needs(self.known)
 
     # ---- objects
@@ -50,13 +51,13 @@ class CopiedClasses:
         cls = type(original)
         if cls not in users_classes(cls) or not self._needed(original):
             return original
-        # Not of compiled classes, which cannot be made like this.
+        # Objects of compiled classes cannot be made like this.
         with contextlib.suppress(TypeError):
             made = self.subclass(cls)
             holder, result = self._like(original, made)
             if hasattr(original, "__dict__"):
                 object.__setattr__(result, "__dict__", original.__dict__)
-            self._objects[id(original)] = result  # its attributes may lead back to it
+            self._objects[id(original)] = result  # its attributes may refer to it
             self._own[id(result)] = original
             self._objects[id(result)] = result
             self._note(result, cls)
@@ -72,7 +73,7 @@ class CopiedClasses:
         return original
 
     def _like(self, original, made: type):
-        """Return an empty object of a class, and how to fill it; a tuple has its contents from the start."""
+        """Return an empty object of a class, and how to fill it; a tuple is made with its contents."""
         kind = container_of(original)
         if kind is None:
             return None, object.__new__(made)
@@ -81,7 +82,7 @@ class CopiedClasses:
         return HOLDERS[kind], kind.__new__(made)
 
     def _redirect(self, made: type, name: str, place) -> None:
-        """Let an attribute give what stands for it, whoever assigns to it."""
+        """Make an attribute return its stand-in, whatever is assigned to it."""
         if (made, name) in self._attributes:
             return
         self._attributes.add((made, name))
@@ -99,7 +100,7 @@ class CopiedClasses:
         type.__setattr__(made, name, property(get, put, delete))
 
     def adopt(self, objects) -> None:
-        """Let objects that the trace has made be of the stand-ins for their classes, until it ends."""
+        """Give objects that the trace has made the stand-ins for their classes, until the trace ends."""
         for each in objects:
             cls = type(each)
             if self._needed(cls):
@@ -108,13 +109,13 @@ class CopiedClasses:
 
     @staticmethod
     def _note(made, cls: type) -> None:
-        """Note an object that is to be of its own class again."""
+        """Note an object that gets its own class back when the trace ends."""
         trace = current()
         if trace is not None:
             trace.stand_ins.append((made, cls))
 
     def _fill(self, original, made, holder: Holder) -> None:
-        """Put what stands for the contents of a container into another, and note it for `restore`."""
+        """Fill a container with stand-ins for the contents of another, and note it for `restore`."""
         before = holder.parts(original)
         now = [self.value(part) for part in before]
         holder.changed(made, holder.made(original, now))  # type: ignore[misc]
@@ -127,7 +128,7 @@ class CopiedClasses:
             trace.containers.append((original, made, before, now, holder))
 
     def _lend(self, value) -> None:
-        """Let code of this trace reach the members of a class for which nothing can stand in."""
+        """Lend copied members to a class that can have no stand-in, for code of this trace."""
         trace = current()
         cls = value if isinstance(value, type) else type(value)
         for base in lent_classes(cls) if trace is not None else ():
@@ -149,7 +150,7 @@ class CopiedClasses:
     # ---- classes
 
     def subclass(self, cls: type) -> type:
-        """Return a subclass with copied members; ``super()`` finds copies too."""
+        """Return a subclass with copied members; ``super()`` finds copies, too."""
         found = self._classes.get(cls)
         if found is None:
             made: dict[type, type] = {}
@@ -161,7 +162,7 @@ class CopiedClasses:
                 parents = (_shield(), *parents) if quiet else parents
                 body = {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__}
                 body["__numbatape_own__"] = base
-                if users_metaclasses(cls):  # whose constructor would note a class that is none of the user's
+                if users_metaclasses(cls):  # its constructor might register the new class
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:
                     made[base] = meta(base.__name__, parents, body)
@@ -179,7 +180,7 @@ class CopiedClasses:
                     copy.__set_name__(made, name)
 
     def _metaclass(self, cls: type) -> type:
-        """Return what stands for the metaclass of a class, with copies of the user's members."""
+        """Return the stand-in for the metaclass of a class, with copies of the user's members."""
         meta = type(cls)
         found = self._metaclasses.get(meta)
         if found is None:
@@ -189,12 +190,12 @@ class CopiedClasses:
         return found
 
     def metaclass_behind(self, meta: type) -> type:
-        """Return the metaclass that another one stands for."""
+        """Return the metaclass that a stand-in is for."""
         return next((own for own, made in self._metaclasses.items() if made is meta), meta)
 
 
 class _Entry:
-    """An attribute in the dictionary of an object, behind which that of its class may stand."""
+    """An attribute in the dictionary of an object, or else of its class."""
 
     def __init__(self, name: str):
         self._name = name
@@ -223,7 +224,7 @@ class _Entry:
 
 
 def _shield() -> type:
-    """Return a base that keeps a class's ``__init_subclass__`` from hearing of what stands for the class."""
+    """Return a base that hides the stand-in for a class from the class's ``__init_subclass__``."""
 
     class Shield:
         __slots__ = ()
@@ -236,9 +237,9 @@ def _shield() -> type:
 
 
 def _standing(meta: type) -> type:
-    """Return a metaclass for what stands for a class: it counts the class's objects as its own.
+    """Return a metaclass for the stand-in of a class: objects of the class count as objects of the stand-in.
 
-    A class that the function derives from one of these is a class like any other.
+    A class that the function derives from a stand-in is an ordinary class.
     """
 
     class Standing(meta):  # type: ignore[misc, valid-type]
@@ -254,7 +255,7 @@ def _standing(meta: type) -> type:
             if own is None or name in vars(self):
                 super().__setattr__(name, value)
             if own is not None:
-                setattr(own, name, value)  # whoever looks at the class must see it
+                setattr(own, name, value)  # other code must see it at the class itself
 
         def __delattr__(self, name):
             own = _own(self)
@@ -271,7 +272,7 @@ def _standing(meta: type) -> type:
             own = _own(self)
             return super().__subclasscheck__(other) if own is None else issubclass(other, own)
 
-        def __eq__(self, other):  # tables may be keyed by class
+        def __eq__(self, other):  # classes may be keys of tables
             own = _own(self)
             return self is other or (own is not None and getattr(other, "__numbatape_own__", other) is own)
 
@@ -282,12 +283,12 @@ def _standing(meta: type) -> type:
 
 
 def _own(standing: type) -> type | None:
-    """Return the class that another one stands for."""
+    """Return the class that a stand-in is for."""
     return vars(standing).get("__numbatape_own__")
 
 
 def restore(trace) -> None:
-    """Give the objects that a trace made back to their own classes, and what was written to their owners."""
+    """Give objects that a trace made their own classes, and write changes back to the originals."""
     for original, made, before, now, holder in reversed(trace.containers):
         parts = holder.parts(made)
         if len(parts) != len(now) or any(map(is_not, parts, now)) or keys_of(original) != keys_of(made):
@@ -296,7 +297,7 @@ def restore(trace) -> None:
     trace.containers.clear()
     for made, cls in trace.stand_ins:
         standing = type(made)
-        with contextlib.suppress(TypeError):  # a class whose objects are laid out in another way
+        with contextlib.suppress(TypeError):  # the class has another memory layout
             object.__setattr__(made, "__class__", cls)
         if standing is not cls:
             pytrees.forget(standing)

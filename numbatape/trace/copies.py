@@ -1,6 +1,6 @@
 """Copies of the user's functions that refer to stand-ins.
 
-The originals stay as they are. `numbatape.trace.copied_classes` is about classes and objects.
+The originals do not change. `numbatape.trace.copied_classes` is about classes and objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Copies(CopiedClasses):
     known
         The table of stand-ins.
     again
-        Makes the table anew, for what is imported while tracing.
+        Makes the table again, after something was imported while tracing.
     """
 
     def __init__(self, known, again):
@@ -49,19 +49,19 @@ class Copies(CopiedClasses):
         self._scopes: dict[int, dict] = {}
         self._cells: dict[int, types.CellType] = {}
         self._modules: dict[int, types.ModuleType] = {}
-        self._kept: list = []  # originals, so that an id stays its own
+        self._kept: list = []  # originals, kept alive so that their ids stay theirs
 
     # ---- anything
 
     def value(self, value, names=None):
-        """Return what stands for a value in the copies.
+        """Return the stand-in for a value in the copies.
 
         Parameters
         ----------
         value
-            Anything that code of the user's refers to.
+            Anything that the user's code refers to.
         names
-            The names that this code uses, if nothing else can be asked of the value.
+            The attributes that code reads, if it uses the value (a module) for nothing else.
         """
         if is_atom(value):
             return value
@@ -77,13 +77,13 @@ class Copies(CopiedClasses):
             return self.function(helper)
         found = self._objects.get(id(value))
         if found is None:
-            self._objects[id(value)] = value  # where it leads back to itself
+            self._objects[id(value)] = value  # for objects that refer to themselves
             self._kept.append(value)
             found = self._objects[id(value)] = self._other(value)
         return found
 
     def _other(self, value):
-        """Return what stands for an object, a class, a method, a container."""
+        """Return the stand-in for an object, a class, a method or a container."""
         holder = holder_of(value)
         if holder is not None:
             parts = holder.parts(value)
@@ -104,7 +104,7 @@ class Copies(CopiedClasses):
         return self._object(value) if users_classes(type(value)) else value
 
     def _module(self, module, names):
-        """Return what stands for a module: a copy of NumPy and its like, a view of one of the user's."""
+        """Return the stand-in for a module: a copy for NumPy and the like, a view for a user's module."""
         replaced, proxy = self.known.modules.get(id(module), (frozenset(), None))
         if replaced and (names is None or not replaced.isdisjoint(names)):
             return proxy
@@ -124,7 +124,7 @@ class Copies(CopiedClasses):
             return found
         code = original.__code__
         scope = self._scope(original) if is_users_function(original) else original.__globals__
-        # Closures are copied after the function is known, which may refer to itself.
+        # The closure is copied after the function, because it may refer to the function.
         cells = original.__closure__
         closure = None
         if cells is not None:
@@ -152,7 +152,7 @@ class Copies(CopiedClasses):
                 elif name in scope:
                     value = original.__globals__[name]
                     replaced = self.value(value, asked)
-                    if replaced is not value:  # else another function's names may have replaced it
+                    if replaced is not value:  # another function may have replaced it already
                         scope[name] = replaced
         for cell in cells or ():
             new = self._cells.get(id(cell), cell)
@@ -161,7 +161,7 @@ class Copies(CopiedClasses):
         return result
 
     def _attributes_of(self, original) -> dict:
-        """Return the attributes for the copy of a function: the same dictionary where none is replaced."""
+        """Return the attributes of a function's copy: the same dictionary if none is replaced."""
         own = original.__dict__
         if not own or assigns_attributes(original.__code__):
             return own
@@ -169,7 +169,7 @@ class Copies(CopiedClasses):
         return own if all(map(is_, replaced.values(), own.values())) else replaced
 
     def _scope(self, original) -> dict:
-        """Return the copy of a function's globals, which functions of one module share."""
+        """Return the copy of a function's globals, which the copies of a module's functions share."""
         scope = self._scopes.get(id(original.__globals__))
         if scope is None:
             scope = self._scopes[id(original.__globals__)] = {**original.__globals__, MARK: True}
@@ -178,13 +178,13 @@ class Copies(CopiedClasses):
         return scope
 
     def _import(self, name, scope=None, local=None, fromlist=(), level=0):
-        """Import what code imports when it runs, and return what stands for it."""
+        """Run an import statement of the user's code, and return the stand-in for its result."""
         module = builtins.__import__(name, scope, local, fromlist, level)
         self.known = self._again()
         return self.value(module, frozenset(fromlist) if fromlist else None)
 
     def _writing_back(self, copy, original):
-        """Return a function whose assignments to globals reach the original's."""
+        """Return a function that copies its assignments to globals to the original's globals."""
         names = globals_assigned(original.__code__)
         if not names or copy.__globals__ is original.__globals__ or inspect.isgeneratorfunction(copy):
             return copy
@@ -202,7 +202,7 @@ class Copies(CopiedClasses):
         return writing_back
 
     def _new_cell(self, cell):
-        """Return the cell itself unless its content is replaced: assignments must be seen."""
+        """Return the cell itself unless its content is replaced: other functions must see assignments."""
         found = self._cells.get(id(cell))
         if found is None:
             found = cell
@@ -213,7 +213,7 @@ class Copies(CopiedClasses):
         return found
 
     def _replaces(self, value) -> bool:
-        """Whether something may stand for a value; decided without making it, as it may refer back."""
+        """Whether a value may have a stand-in; decided without making it, since it may refer back."""
         return not is_atom(value) and (
             self.known.stand_in(value) is not None
             or type(value) is types.ModuleType

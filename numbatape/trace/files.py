@@ -1,7 +1,7 @@
 """What code reads outside of the program while it is traced: files, directories, processes, connections.
 
-CPython's audit events tell, whoever reads: ``Path.read_text``, ``pandas.read_csv``, a helper that opens a
-file. The trace then serves one call.
+CPython's audit events report it whatever code reads: ``Path.read_text``, ``pandas.read_csv``, a helper that
+opens a file. The trace then serves one call only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .trace import Outside, current
 
 _READING = ("os.listdir", "os.scandir", "os.walk", "os.system", "os.posix_spawn", "os.exec", "os.spawn")
 _FAMILIES = ("subprocess.", "socket.", "sqlite3.", "urllib.", "http.", "ftplib.", "imaplib.", "pty.")
-# Who reads files that are no data: modules that are imported, lines of source for a message, kernels.
+# Code that reads files other than data: modules that are imported, lines of source for a message, kernels.
 _MACHINERY = (
     "importlib",
     "linecache",
@@ -56,7 +56,7 @@ def note(what: str) -> None:
 def _reads(name: str, args: tuple) -> bool:
     if name == "open":
         path, mode, flags = args
-        if isinstance(path, int) or os.fsdecode(path).startswith("/sys/"):  # a pipe; what the machine has
+        if isinstance(path, int) or os.fsdecode(path).startswith("/sys/"):  # a pipe, or a fact of the machine
             return False
         if mode is None:  # os.open
             return (flags & (os.O_WRONLY | os.O_RDWR)) != os.O_WRONLY
@@ -65,7 +65,7 @@ def _reads(name: str, args: tuple) -> bool:
 
 
 def _is_machinery() -> bool:
-    """Whether an import, a message or a kernel is what somebody reads a file for."""
+    """Whether the file is read by an import, for a message, or for a kernel."""
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""

@@ -1,4 +1,4 @@
-"""``x.flat``: what it selects is a copy, what is assigned to it goes into the array, entry after entry."""
+"""``x.flat``: reading copies entries, assigning writes them into the array one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trace import failing
 
 
 class Flat(Iterator):
-    """What stands for NumPy's ``flatiter`` of a traced or a plain array."""
+    """The stand-in for NumPy's ``flatiter`` of a traced or a plain array."""
 
     def __init__(self, array):
         self.base = array
@@ -44,14 +44,14 @@ class Flat(Iterator):
         x, key = self.base, strip(key)
         if is_plain(x) and find_trace(key) is None:
             return wrap(x._trace, x._value.flat[key])
-        x._value.flat[plain(key)]  # NumPy's errors
+        x._value.flat[plain(key)]  # raises NumPy's errors
         taken = np.ravel(x)[key]
         return np.copy(taken) if isinstance(plain(taken), np.ndarray) else taken
 
     def __setitem__(self, key, item):
         key = strip(key)
         if find_trace(key) is not None and writes.overlap(self.base, item):
-            key = fixed(key)  # the order of NumPy's writes decides
+            key = fixed(key)  # guarded, because the last write to an entry counts
         elif find_trace(key) is not None:
             self._write_at(key, item)
             return
@@ -70,7 +70,7 @@ class Flat(Iterator):
         self._write(write, item)
 
     def _write_at(self, key, item) -> None:
-        """Assign at traced positions, of which NumPy fills all, however many values there are."""
+        """Assign at traced positions; NumPy repeats or truncates the values to the number of positions."""
         x = self.base
         copied = np.copy(np.ravel(x))
         if key.dtype.kind == "b":
@@ -88,7 +88,7 @@ class Flat(Iterator):
         return np.copy(np.ravel(self.base))
 
     def as_array(self):
-        """Return what NumPy makes an array of it: its memory in a row where it is one, else a copy."""
+        """Return the array that NumPy makes of it: a view where the memory is contiguous, else a copy."""
         return np.ravel(self.base)
 
     def is_array(self, *args, **kwargs) -> bool:

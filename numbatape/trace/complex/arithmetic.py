@@ -79,7 +79,7 @@ def square(a):
 
 @rule(np.true_divide)
 def divide(a, b):
-    """Smith's quotient: divides by the larger part first, so that nothing overflows on the way."""
+    """Smith's algorithm divides by the larger part first, so that intermediate results do not overflow."""
     if b[1] is None:
         return tuple(None if x is None else x / b[0] for x in a)
     if b[0] is None:  # (x + iy)/(iw) = y/w - ix/w
@@ -163,7 +163,7 @@ for _ufunc in (np.logical_not, np.logical_and, np.logical_or, np.logical_xor):
 
 @rule(np.absolute)
 def absolute(a):
-    """0 at 0, with derivative 0 there."""
+    """The absolute value: 0 at 0, with derivative 0 there."""
     x, y = a
     if x is None or y is None:
         return np.abs(x if y is None else y)
@@ -173,5 +173,5 @@ def absolute(a):
 @rule(np.sign)
 def sign(a):
     size = absolute(a)
-    safe = np.where(size == 0.0, np.inf, size)  # of zero: zero, with no slope
+    safe = np.where(size == 0.0, np.inf, size)  # the sign of zero is zero, with derivative zero
     return tuple(None if x is None else x / safe for x in a)

@@ -33,7 +33,7 @@ def _operator(ufunc):
 
 
 def combine(ufunc, *operands):
-    """Return what Python's operator gives: of Python's own numbers one of these, weakly typed (NEP 50)."""
+    """Return the result of Python's operator; numbers of Python give a weakly typed number (NEP 50)."""
     result = ufunc(*operands)
     if all(getattr(x, "_value", x).__class__ in WEAK for x in operands):
         if type(result) is TracedComplex:
@@ -185,7 +185,7 @@ class TracedComplex(Methods):
             return outcome
         for part in (self._re, self._im):
             if part is not None:
-                float(part)  # a guard
+                float(part)  # records a guard
         return outcome
 
     def __float__(self):
@@ -199,7 +199,7 @@ class TracedComplex(Methods):
 
     def _as_real(self, kind):
         with failing(self._trace):
-            kind(self._value)  # Python's TypeError, or NumPy's warning that the imaginary part is dropped
+            kind(self._value)  # Python's TypeError, or NumPy's warning
         return kind(self.real)
 
     def __array__(self, dtype=None, copy=None):
@@ -272,7 +272,15 @@ for _name, _ufunc in {
     setattr(TracedComplex, f"__i{_name}__", _in_place(_ufunc))
 
 
-REAL = {float, int, bool, str, slice, type(None), np.float64}  # and `TracedArray`: known at a glance
+REAL = {
+    float,
+    int,
+    bool,
+    str,
+    slice,
+    type(None),
+    np.float64,
+}  # and `TracedArray`: classes that `meets` need not look into
 
 
 def meets(args) -> bool:

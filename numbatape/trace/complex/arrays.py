@@ -1,4 +1,4 @@
-"""Making complex traced arrays: of parts, of plain complex numbers, of NumPy's own values."""
+"""Making complex traced arrays from parts, from plain complex numbers, from NumPy's own values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...tape.tape import CONSTANT
 from .. import boxes, primitives
 from ..array import TracedArray, new_traced, note
 from ..functions.common import adopt, lift
-from ..functions.common import plain as plain  # others take it from here
+from ..functions.common import plain as plain  # re-exported
 from ..integers import settled
 from ..memory import root_of
 from ..plain import strip
@@ -44,14 +44,14 @@ def _find(tree):
 
 
 def zeros_like(x: TracedArray) -> TracedArray:
-    """Return zeros: one literal cell, seen as often as needed."""
+    """Return zeros: a view of one literal cell."""
     dtype = np.result_type(np.asarray(x._value).dtype, np.float32)
     cell = lift(x._trace, dtype.type(0.0))
     return primitives.broadcast_to(cell, np.shape(x._value), dims_of(x)) if x.ndim else cell
 
 
 def part(z: TracedComplex, name: str) -> TracedArray:
-    """Return the real or the imaginary part, where it is None as zeros; in the memory of ``z``."""
+    """Return the real or the imaginary part (zeros if it is None), in the memory of ``z``."""
     found = getattr(z, name)
     if found is not None:
         return found
@@ -64,7 +64,7 @@ def part(z: TracedComplex, name: str) -> TracedArray:
 
 
 def complete(z: TracedComplex) -> None:
-    """Give an array that is about to be written to both of its parts."""
+    """Give an array, which is about to be written to, both of its parts."""
     z._re, z._im = part(z, "_re"), part(z, "_im")
 
 
@@ -80,8 +80,8 @@ def make(re, im, value) -> TracedComplex:
     Parameters
     ----------
     re, im
-        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. The parts of
-        the result have their numbers in its memory: what NumPy made a view is one.
+        Traced or plain, of the value's shape or one that broadcasts to it; None for zeros. The numbers of the
+        result's parts are in the memory of ``value``, so that views share memory as NumPy's do.
     """
     trace = trace_of(re, im)
     is_array = value.__class__ is np.ndarray
@@ -106,17 +106,17 @@ def make(re, im, value) -> TracedComplex:
 
 
 def adopted(z: TracedComplex, value) -> TracedComplex:
-    """Return the same numbers standing for NumPy's own value of them."""
+    """Return the same numbers, carrying NumPy's own value of them."""
     return make(z._re, z._im, value)
 
 
 def each(z: TracedComplex, function, value) -> TracedComplex:
-    """Apply a function that moves entries about to both parts."""
+    """Apply a function that only moves entries to both parts."""
     trace = z._trace
     if trace.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.boxes:
         return in_box(trace, value)
     done = [None if x is None else function(x) for x in (z._re, z._im)]
-    done = [None if type(x) is not TracedArray and not x else x for x in done]  # a zero in a box
+    done = [None if type(x) is not TracedArray and not x else x for x in done]  # a part that is zero in a box
     return make(*done, value) if any(type(x) is TracedArray for x in done) else value
 
 
@@ -140,7 +140,7 @@ def halves(x, trace: Trace | None = None) -> tuple:
             return x, None
         if trace is None:
             return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
-        # The same arrays each time, so that one constant is one literal.
+        # The same part arrays are returned each time, so that a constant becomes one literal.
         kept = trace.halves.get(id(x))
         if kept is None:
             kept = trace.halves[id(x)] = x, x.real.copy(), x.imag.copy()

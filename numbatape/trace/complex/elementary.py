@@ -1,7 +1,7 @@
 """Exponentials, logarithms, roots and circular functions of complex numbers.
 
-Formulas without avoidable cancellation or overflow. Where one must choose by a sign, both sides of the
-choice are analytic, so that derivatives of all orders are those of the side that was taken.
+The formulas avoid cancellation and overflow. Where a formula is chosen by a sign, both are analytic, so that
+derivatives of all orders are right for the chosen one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def expm1(a):
 
 
 def log_size(x, y):
-    """``log(hypot(x, y))``, also near one, where the logarithm is small."""
+    """``log(hypot(x, y))``, accurate also where hypot is near one and the logarithm is small."""
     size = np.hypot(x, y)
     swap = np.abs(x) < np.abs(y)
     a, b = np.where(swap, y, x), np.where(swap, x, y)
@@ -76,10 +76,10 @@ def log1p(a):
 
 @rule(np.sqrt)
 def sqrt(a):
-    """The root with real part >= 0; of negative numbers on the side that the sign of zero names."""
+    """The root with real part >= 0; for negative numbers the sign of the imaginary zero decides."""
     x, y = full(a)
     left = np.less(x, 0.0)
-    size = np.where(left, -x, x)  # not abs(x), whose derivative at zero is zero
+    size = np.where(left, -x, x)  # |x|; np.abs would have derivative zero at zero
     root = np.sqrt(0.5 * size + 0.5 * np.hypot(x, y))
     at_zero = root == 0.0
     other = y / (2.0 * np.where(at_zero, 1.0, root))
@@ -119,7 +119,7 @@ def cosh(a):
 
 @rule(np.tanh)
 def tanh(a):
-    """Numerator and denominator over ``exp(2 |x|)``, so that neither overflows."""
+    """Numerator and denominator are divided by ``exp(2 |x|)``, so that neither overflows."""
     x, y = full(a)
     side = np.where(np.less(x, 0.0), -1.0, 1.0)
     far = -2.0 * (side * x)

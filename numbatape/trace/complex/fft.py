@@ -34,7 +34,7 @@ def _scale(n: int, norm, inverse: bool) -> float:
 
 
 def _sized(x, n: int, axis: int):
-    """Return x cut or filled up with zeros to n entries along an axis."""
+    """Return x, truncated or padded with zeros to n entries along an axis."""
     have = np.shape(plain(x))[axis]
     if n < have:
         return x[(slice(None),) * axis + (slice(None, n),)]
@@ -53,7 +53,7 @@ def _along(x, n, axis, norm, inverse: bool):
     re, im = arrays.halves(x)
     re = arrays.zeros_like(im) if re is None else re
     im = arrays.zeros_like(re) if im is None else im
-    if inverse:  # the parts exchanged, before and behind
+    if inverse:  # parts are exchanged before and after the transform
         im, re = _transform(im, re)
     else:
         re, im = _transform(re, im)
@@ -125,8 +125,8 @@ def rfft(value, a, n=None, axis=-1, norm=None, out=None):
 def _real_inverse(x, n, axis, norm):
     """Return the real sequence whose transform begins with x.
 
-    The other half is the conjugate of this one: each entry inside counts twice, and the real part of
-    what they give is taken.
+    The other half is the conjugate of this one: each inner entry counts twice, and the real part of
+    the sum is taken.
     """
     axis = axis % x.ndim
     n = 2 * (x.shape[axis] - 1) if n is None else int(n)

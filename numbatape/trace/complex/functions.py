@@ -1,7 +1,7 @@
 """``__array_function__`` of complex numbers: dispatch, and functions that move or add up entries.
 
-Most functions of complex arrays follow from the real ones: the *forms* here make their implementations, and
-the registration of the real function names one of them (`numbatape.trace.functions.registry.implements`).
+Most functions of complex arrays follow from the real ones: a *form* makes the implementation, and
+the registration of the real function names the form (`numbatape.trace.functions.registry.implements`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _traced(tree):
 
 
 def real_of(x):
-    """Return what stands for the real part in a call, lists and tuples entry by entry."""
+    """Return an argument of a call with real parts in place of complex values, also in lists and tuples."""
     if isinstance(x, (list, tuple)):
         return x.__class__([real_of(one) for one in x])
     return x.real if arrays.is_traced(x) else np.real(x) if _is_plain_complex(x) else x
@@ -101,7 +101,7 @@ def _on_parts(function, count: int):
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(full_name(function), "its other arguments must be real")
         value = function(*plain(args), **plain(kwargs))
-        kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}  # the value has it
+        kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
         re = function(*map(real_of, data), *args[count:], **kwargs)
         im = function(*map(imag_of, data), *args[count:], **kwargs)
@@ -111,7 +111,7 @@ def _on_parts(function, count: int):
 
 
 def _order(option, x):
-    """Return an order of entries by the memory of the whole array: its parts are strided."""
+    """Return "C" or "F" for an order by memory, of the whole array: its parts have strides."""
     if not isinstance(option, str) or option not in ("A", "K") or type(x) is not TracedComplex:
         return option
     flags = np.asarray(x._value).flags
@@ -125,7 +125,7 @@ def _is_dtype(x) -> bool:
 
 
 def _positional(function, count: int, args, kwargs):
-    """Return a call with the first arguments by position."""
+    """Return a call's arguments, the first ones by position."""
     if len(args) >= count:
         return args, kwargs
     names = list(inspect.signature(function).parameters)[len(args) : count]
@@ -166,7 +166,7 @@ def select(condlist, choicelist, default=0):
 
 @form
 def by_condition(function):
-    """Return the implementation of a function that takes entries where a condition holds."""
+    """Return the implementation of a function that selects entries by a condition."""
 
     def call(condition, a, *args, **kwargs):
         value = function(plain(condition), plain(a), *args, **kwargs)
@@ -190,12 +190,12 @@ def pad(array, pad_width, mode="constant", **options):
 
 @form
 def of_values(function):
-    """Let NumPy answer what depends on shapes and dtypes alone."""
+    """Return the implementation of a function of shapes and dtypes: NumPy's own."""
 
     def answer(*args, **kwargs):
         for arg in args:
             if arrays.is_traced(arg):
-                arg.shape  # noqa: B018  (a guard)
+                arg.shape  # noqa: B018  (records a guard)
         return function(*plain(args), **plain(kwargs))
 
     return answer
@@ -203,11 +203,11 @@ def of_values(function):
 
 @form
 def of_shapes(function):
-    """Let NumPy make an array that takes only shape and dtype from traced ones."""
+    """Return the implementation of a function that makes an array like another one: NumPy's own."""
 
     def make(*args, **kwargs):
         found = next(_traced((*args, *kwargs.values())))
-        found.shape  # noqa: B018  (a guard)
+        found.shape  # noqa: B018  (records a guard)
         return wrap(found._trace, function(*plain(args), **plain(kwargs)))
 
     return make

@@ -1,6 +1,6 @@
 """Inverse circular and hyperbolic functions of complex numbers.
 
-Kahan, "Branch cuts for complex elementary functions" (1987): by square roots, whose cuts are theirs.
+After Kahan, "Branch cuts for complex elementary functions" (1987), by square roots, which have the same cuts.
 """
 
 from __future__ import annotations

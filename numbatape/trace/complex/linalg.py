@@ -26,7 +26,7 @@ def _parts(stacked, n: int, value):
     return arrays.make(stacked[..., :n, :], stacked[..., n:, :], value)
 
 
-BLOCKS = 100  # rows from which on SciPy's value and a pullback in NumPy take less time than twice the rows
+BLOCKS = 100  # from so many rows on, SciPy and a pullback in NumPy are faster than twice the rows
 
 
 @implements_complex(np.linalg.solve)
@@ -60,7 +60,7 @@ def inv(a):
 
 
 def _euclidean(z, axes, keepdims):
-    """One norm over both parts, so that second derivatives hold where a part is zero."""
+    """The norm over both parts at once, so that second derivatives are right where a part is zero."""
     both = np.stack([z.real, z.imag])
     result = np.linalg.vector_norm(both, axis=(0, *(k % z.ndim + 1 for k in axes)), keepdims=keepdims)
     return result[0] if keepdims else result
@@ -68,7 +68,7 @@ def _euclidean(z, axes, keepdims):
 
 @implements_complex(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
-    np.linalg.norm(plain(x), ord, axis, keepdims)  # NumPy's own error
+    np.linalg.norm(plain(x), ord, axis, keepdims)  # raises NumPy's own error
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)

@@ -1,8 +1,8 @@
 """Complex leaves of pytrees: two real leaves, the real and the imaginary part.
 
-What is complex is an inner node to ``pytrees.flatten``, so that whoever goes through the leaves of a
-result sees real ones. Putting a tree together again makes complex numbers of whatever parts are given:
-traced arrays, arrays, numbers, whole trees of them.
+For ``pytrees.flatten`` a complex value is an inner node, so that all leaves of a result are real. Putting a
+tree together again makes complex numbers from the parts that are given: traced arrays, arrays, numbers,
+whole trees of them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Pair:
 
 
 def join(re, im):
-    """Return what two parts make: a complex array or number where they are real ones, else a `Pair`.
+    """Return the complex array or number with two real parts; a `Pair` of other parts.
 
-    A part that is None counts as zero; of two, None. Of trees of one structure, a tree.
+    A part that is None counts as zero; two of them give None. Trees of one structure give a tree.
     """
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
     if type(re) is TracedArray or type(im) is TracedArray:
         value = _complex(arrays.plain(re), arrays.plain(im))
         if isinstance(value, np.ndarray) and not getattr(arrays.plain(re), "flags", value.flags).writeable:
-            value.flags.writeable = False  # as the caller's array is
+            value.flags.writeable = False  # as the arrays of the caller are
         z = arrays.make(re, im, value)
         if type(re) is type(im):
             note_pair(z._trace, re, im, z)
@@ -59,7 +59,7 @@ def _is_number(x) -> bool:
 
 
 def _complex(re, im):
-    """Return ``re + i im``, without arithmetic: infinities stay apart."""
+    """Return ``re + i im``; arithmetic would mix infinities into the other part."""
     if re.__class__ is float and im.__class__ is float:
         return complex(re, im)
     if not isinstance(re, np.ndarray) and not isinstance(im, np.ndarray):

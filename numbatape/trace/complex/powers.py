@@ -8,7 +8,7 @@ from ..functions.registry import rule
 from .arithmetic import full, multiply, reciprocal, square
 from .elementary import exp, log
 
-LARGEST = 100  # whole exponents up to here are products
+LARGEST = 100  # powers with whole exponents up to this one are products
 
 
 def _whole(y) -> int | None:
@@ -33,7 +33,7 @@ def _product(a, n: int):
     """Return ``a**n`` by squaring."""
     if n == 0:
         x, y = full(a)
-        return np.where(True, 1.0, x + y), None  # of their shape, whatever they are
+        return np.where(True, 1.0, x + y), None  # one, in the shape of both
     base, result = a, None
     k = abs(n)
     while k:

@@ -1,4 +1,4 @@
-"""Products of complex arrays: by four products of parts, fewer where a part is zero."""
+"""Products of complex arrays by four products of parts, or fewer where a part is zero."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def einsum(*operands, **kwargs):
 
 @implements_complex(np.linalg.multi_dot)
 def multi_dot(arrays, *, out=None):
-    """From left to right: NumPy's best order is a matter of speed alone."""
+    """Multiply from left to right; NumPy's choice of another order only affects speed."""
     result = arrays[0]
     for matrix in arrays[1:]:
         result = np.dot(result, matrix)

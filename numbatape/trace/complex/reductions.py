@@ -13,7 +13,7 @@ from .ufuncs import unsupported
 
 @implements_complex(np.prod)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
-    """The products of halves, so that no logarithm is taken and no long chain forms."""
+    """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
     value = np.prod(plain(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
     if options:
         raise unsupported(f"np.prod({', '.join(options)}=...)")
@@ -94,7 +94,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 
 def _extended(name: str, inside):
-    """Let a function of ``np.emath`` be complex if an entry is outside of the real domain: a branch."""
+    """Register a function of ``np.emath``: complex if an entry is outside of the real domain (a guard)."""
     function, ufunc = getattr(np.emath, name), getattr(np, name)
 
     def extended(x):

@@ -57,7 +57,7 @@ def as_strided(x, shape=None, strides=None, subok=False, writeable=True, **optio
 @stands_for("numpy", "asarray_chkfinite")
 def asarray_chkfinite(a, dtype=None, order=None):
     x = _filled_in(a, dtype)
-    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):  # a guard
+    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):  # records a guard
         raise ValueError("array must not contain infs or NaNs")
     return x
 

@@ -53,14 +53,14 @@ _triangle("triu", np.triu)
 def _plain_result(function, complex=None):
     """Let NumPy make an array that takes only shape and dtype from traced ones.
 
-    A plain array of the trace: traced values may be written into it.
+    The result is a plain array of the trace: traced values may be written into it.
     """
 
     def make(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:
-                arg.shape  # noqa: B018  (a guard)
+                arg.shape  # noqa: B018  (records a guard)
         return wrap(trace, function(*plain(args), **plain(kwargs)))
 
     implements(function, complex=complex)(make)
@@ -91,7 +91,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
     if not copy and dtype == x.dtype:
         return x
-    value = np.asarray(x._value).astype(dtype)  # scalars too, which np.astype refuses
+    value = np.asarray(x._value).astype(dtype)  # the method, because np.astype refuses scalars
     return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
 
 
@@ -108,11 +108,11 @@ def _converted(x, dtype):
         raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
     if x._family == family_of_dtype(dtype):
         return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
-    return _same_cells(x)  # the cast comes with NumPy's value
+    return _same_cells(x)  # NumPy's value has the new dtype
 
 
 def _same_cells(x):
-    """Return another name for the numbers of an operand, which may be a float of Python's."""
+    """Return another traced value with the cells of an operand, which may be a Python float."""
     if np.ndim(x._value):
         return x[...]
     return new_traced(x._trace, np.asarray(x._value)[()], x._id, x._level, x._family)

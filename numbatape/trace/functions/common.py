@@ -33,7 +33,7 @@ from .registry import REAL, full_name, register_form
 
 
 def plain(tree):
-    """Return arguments of a call with the values of traced arrays in their place."""
+    """Return arguments of a call with traced arrays replaced by their values."""
     kind = type(tree)
     if kind is TracedArray or kind is TracedComplex:
         return tree._value
@@ -75,13 +75,13 @@ def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOper
 def composes(*functions: Callable, complex: str | None = None):
     """Register a composition of other functions.
 
-    NumPy is called first: its errors are the user's, and its result is the value that the
-    composition's result stands for (they may differ in the last bits).
+    NumPy is called first: it raises its own errors, and its result is the value that the
+    composition's result carries (they may differ in the last bits).
 
     Parameters
     ----------
     complex
-        What complex arguments take, see `registry.implements`.
+        The implementation for complex arguments, see `registry.implements`.
     """
     return _registrar(functions, run_composition, complex)
 
@@ -94,14 +94,14 @@ def records(*functions: Callable, complex: str | None = None):
 def run_composition(implementation, value, args, kwargs):
     if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
         args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
-    # What NumPy makes of float16 it computes in float32, and rounds at the end.
+    # NumPy computes functions of float16 in float32, and rounds at the end.
     args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
-    with np.errstate(all="ignore"):  # NumPy has said already what there is to say
+    with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
         return adopt(implementation(*args, **kwargs), value)
 
 
 def converted(tree, old, new):
-    """Return arguments with traced numbers of one dtype as another, in which NumPy computes the result."""
+    """Return arguments with traced numbers of one dtype cast to another, in which NumPy computes."""
     kind = type(tree)
     if kind is TracedArray:
         return np.astype(tree, new) if tree._family == F32 and tree.dtype == old else tree
@@ -127,7 +127,7 @@ def _registrar(functions, run, complex):
 
 
 def as_users_call(function):
-    """Return a library's function as the user calls it: what SciPy warns of is at the user's line."""
+    """Return a library's function that is called from the user's line, which SciPy's warnings then name."""
     if not (getattr(function, "__module__", None) or "").startswith("scipy."):
         return function
     return lambda *args, **kwargs: UsersLine().call(function, *args, **kwargs)
@@ -158,7 +158,7 @@ def _keywords(implementation) -> tuple[frozenset[str], bool]:
 
 
 def adopt(result, value):
-    """Return a traced result standing for NumPy's own value; tuples and lists entry by entry."""
+    """Return a traced result that carries NumPy's own value; tuples and lists entry by entry."""
     if type(result) is TracedArray:
         if np.shape(value) != np.shape(result._value):
             if np.shape(result._value) != (1,) or np.ndim(value):
@@ -209,7 +209,7 @@ def lift_all(*operands) -> list[TracedArray]:
 def lift_first(x, *others) -> TracedArray:
     """Return ``x`` as a traced array; the trace is that of any argument of the call.
 
-    What is traced may be none of ``others``: a position, an option, an entry of a list of functions.
+    The traced value may be none of ``x`` and ``others``: a position, an option, an entry of a list.
     """
     return lift(find_trace(x, *others) or CURRENT.get(), x)
 
@@ -226,8 +226,8 @@ def one_axis(x, axis) -> int:
 
 
 def pinned(x: TracedArray, axis: int) -> int:
-    """Return the size of one axis; the tape holds for it alone."""
-    if type(x) is not TracedArray:  # a complex one, whose halves guard it
+    """Return the size of one axis; the tape then holds for this size only."""
+    if type(x) is not TracedArray:  # a complex array, whose parts record the guard
         return x.shape[axis]
     return x._trace.tape.sizes.pin(layout_of(x).dims[axis])
 
@@ -245,7 +245,7 @@ def count_of(x: TracedArray, axes) -> int:
 def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
     """Return ``x`` with neighbouring axes merged: ``counts[k]`` of them become axis k.
 
-    A view where the strides allow it, else of a copy. A count of zero makes an axis of size one.
+    The result is a view where the strides allow it, else a copy. A count of zero makes an axis of size one.
     """
     tape = x._trace.tape
     number = addresses.merged(tape, x._id, counts)
@@ -301,7 +301,7 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
     """
     kept = [k for k in range(x.ndim) if k not in axes]
     layout, sizes = layout_of(x), x._trace.tape.sizes
-    if row(op).nonempty:  # of none NumPy raises
+    if row(op).nonempty:  # NumPy raises if there are no entries
         for k in axes:
             sizes.guard(layout.dims[k], ">=", 1)
     if ordered:
@@ -318,7 +318,7 @@ def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:
     """Record an op ``(n)->(n)`` along one axis; None means the flattened array."""
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
-    if x.ndim == 0:  # NumPy takes a number for a vector of one
+    if x.ndim == 0:  # NumPy treats a number as a vector of one entry
         return along_axis(op, expand(x, (0,)), axis, function)
     axis = one_axis(x, axis)
     moved = axis_to_end(x, axis)

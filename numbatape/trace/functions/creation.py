@@ -1,6 +1,6 @@
-"""``np.zeros`` and its kind while a function that writes to arrays is traced.
+"""``np.zeros`` and the like while a function that writes to arrays is traced.
 
-They make ordinary arrays that a traced value may be written into later: see `numbatape.trace.plain`.
+They make ordinary arrays, to which traced values may be written later: see `numbatape.trace.plain`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def creating(original, stand_in=None):
     original
         NumPy's function.
     stand_in
-        What runs in its place for traced arguments, where they do not reach it by themselves.
+        What runs in its place for traced arguments, if the function does not use NumPy's protocols.
     """
 
     def call(*args, **kwargs):
@@ -61,7 +61,7 @@ def creating(original, stand_in=None):
         if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
             return result
         if original in (np.empty, np.empty_like):
-            result = np.zeros_like(result)  # what stood in memory is nobody's number
+            result = np.zeros_like(result)  # uninitialised memory would be random numbers
         return wrap(trace, result)
 
     call.__name__ = call.__qualname__ = original.__name__
@@ -71,7 +71,7 @@ def creating(original, stand_in=None):
 
 
 def _is_fresh(result, *arguments) -> bool:
-    """Whether an array has memory that NumPy made for it: what is captured stays as it is."""
+    """Whether NumPy made new memory for an array; captured memory must not become a plain array."""
     if type(result) is not np.ndarray:
         return False
     root = root_of(result)
@@ -87,7 +87,7 @@ def _arrays_in(tree):
 
 
 def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:
-    """Return ``{name: (original, what makes the stand-in)}``, given the same of functions as they are."""
+    """Return ``{name: (original, what makes the stand-in)}``; ``stand_ins`` maps names to functions."""
     found = {}
     for name in NAMES:
         original = getattr(np, name)

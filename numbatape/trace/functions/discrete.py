@@ -1,4 +1,4 @@
-"""The discrete distributions of ``scipy.stats``: a law each, whose log-mass is elementary."""
+"""The discrete distributions of ``scipy.stats``: one law per distribution, with an elementary log-mass."""
 
 # ruff: noqa: E501  (a law is read as a line)
 # fmt: off

@@ -26,7 +26,7 @@ def call_function(function, args, kwargs):
 
 
 def writing(reading, function, args, kwargs):
-    """Call a function that writes into an argument, or into ``out``; the others by ``reading``."""
+    """Call a function that writes into an argument, or into ``out``; call others by ``reading``."""
     if REAL.find(function) is None:
         writer = WRITERS.find(function)
         if writer is not None:
@@ -62,14 +62,14 @@ def _dispatch(function, args, kwargs):
 
 
 def _apart_from_out(function, args, kwargs):
-    """Return a call's arguments without the array that its result goes into, and that array or None."""
+    """Return a call's arguments without ``out``, and the array that was given as ``out`` (or None)."""
     if function is np.nan_to_num:
         names = ("x", "copy", "nan", "posinf", "neginf")
         kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
         x = kwargs.pop("x")
         copy = kwargs.pop("copy", True)
         if not copy:
-            np.array(_plain_values(strip(x)), copy=False)  # NumPy's error for what is no array
+            np.array(_plain_values(strip(x)), copy=False)  # raises NumPy's error if it is no array
         return (x,), kwargs, None if copy else x
     place = place_of_out(function)
     if place is not None and len(args) > place and args[place] is not None:
@@ -81,7 +81,7 @@ def _apart_from_out(function, args, kwargs):
 
 @functools.cache
 def place_of_out(function) -> int | None:
-    """Return the position of ``out`` where it can be given without its name."""
+    """Return the position of ``out`` if it can be a positional argument."""
     code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     names = code.co_varnames[: code.co_argcount] if code else ()
     return names.index("out") if "out" in names else None
@@ -93,12 +93,12 @@ def _traced_leaves(tree) -> list[TracedArray]:
 
 
 def constant_only(tree) -> bool:
-    """Whether all traced arrays in a tree depend on constants alone."""
+    """Whether all traced arrays in a tree depend on constants only."""
     return all(leaf._level == CONSTANT for leaf in _traced_leaves(tree))
 
 
 def on_constants(function, args, kwargs):
-    """Call a function that has no rule on the values of constants.
+    """Call a function that has no rule with the values of constants.
 
     The result is a plain array, so the trace holds for these contents of the constants only.
     """

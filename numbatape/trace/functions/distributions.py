@@ -1,9 +1,9 @@
 """``scipy.stats``: stand-ins for its distributions, whose densities accept traced arguments.
 
-A distribution is an object, not a function: its stand-in answers the methods below for traced
-arguments, and passes everything else on to SciPy's own object. What they compute is said by a
-`Law` a distribution: its log-density (or log-mass) in standard form, its support, and its
-cumulative functions where they are elementary or functions of the op table.
+A distribution is an object, not a function: its stand-in has the methods below for traced arguments, and
+passes everything else on to SciPy's own object. A `Law` per distribution says what they compute: its
+log-density (or log-mass) in standard form, its support, and its cumulative functions where they are
+elementary or functions of the op table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def any_of(conditions):
 
 
 def pick(condition, yes: Callable, no: Callable):
-    """Return ``where(condition, yes(), no())``; what is not needed is not computed."""
+    """Return ``where(condition, yes(), no())``; a side that is not needed is not computed."""
     if type(condition) is not TracedArray:
         if np.all(condition):
             return yes()
@@ -72,19 +72,19 @@ class Law:
     low, high
         The support's ends: numbers, or functions of the shapes.
     open
-        Whether the ends themselves are outside, as SciPy has it.
+        Whether the ends themselves are outside of the support in SciPy.
     valid
-        Conditions on the shapes, where SciPy gives NaN otherwise.
+        Conditions on the shapes; SciPy gives NaN where they do not hold.
     cdf, sf, logcdf, logsf
         Cumulative functions inside of the support; derived from one another where None.
     ppf, isf
-        Quantiles, as functions of the probability below, and of that above; one follows from the other.
+        Quantiles, as functions of the lower and of the upper tail probability; one follows from the other.
     mean, var, entropy
-        Moments, as functions of the shapes; NaN or infinite where there are none.
+        Moments, as functions of the shapes; NaN or infinite where they do not exist.
     far
-        Whether infinite ends are outside: where the formula gives NaN there.
+        Whether infinite ends count as outside, because the formula gives NaN there.
     discrete
-        Whether masses stand at whole numbers; such a distribution has no scale.
+        Whether it is a distribution of whole numbers; such a distribution has no scale.
     """
 
     log: Callable
@@ -109,7 +109,7 @@ class Law:
 
 
 def _operand(trace, x):
-    """Return an argument as float64: SciPy computes densities in it whatever it is given."""
+    """Return an argument as float64, in which SciPy always computes densities."""
     if type(x) is not TracedArray and find_trace(x) is not None:
         x = lift(trace, x)
     if type(x) is TracedArray:
@@ -136,7 +136,7 @@ def _standardised(x, loc, scale):
 
 
 def _outside(law: Law, x, low, high):
-    """Return where a density vanishes; NaN is inside, and goes through the formula."""
+    """Return where a density vanishes; NaN counts as inside, so that the formula propagates it."""
     bounds = []
     for end, beyond, at in ((low, np.less, np.less_equal), (high, np.greater, np.greater_equal)):
         infinite = _is_infinite(end)
@@ -160,8 +160,8 @@ def _log_density(law, x, shapes, scale, broken):
         result = np.where(outside, -INF, result)
     shift = None
     if type(scale) is TracedArray or np.any(scale != 1.0):
-        shift = -np.log(scale)  # NaN for scales below zero, and in the end at zero too
-    if broken is not None:  # of the parameters' shape, which is often a number
+        shift = -np.log(scale)  # NaN for negative scales; zero becomes NaN below
+    if broken is not None:  # has the shape of the parameters, which often are numbers
         shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
     return result if shift is None else result + shift
 
@@ -170,7 +170,7 @@ def _density(law, x, shapes, scale, broken):
     return np.exp(_log_density(law, x, shapes, scale, broken))
 
 
-# How each cumulative function follows from the others: the first that the law has.
+# How each cumulative function follows from the others: from the first one that the law has.
 def _rest(log):
     return -np.expm1(log)
 
@@ -206,7 +206,7 @@ def _cumulative(name):
         beyond = (below, np.greater_equal)
         whole_line = (
             not law.discrete and not law.far and all(map(_is_infinite, ends))
-        )  # formulas hold at infinity too
+        )  # the formulas hold at infinity, too
         for end, outside, limit in zip(ends, beyond, LIMITS[name], strict=True):
             if not whole_line:
                 result = np.where(outside(x, end), limit, result)
@@ -319,7 +319,7 @@ NEEDS = {
 
 
 def _method(distribution, name: str, law: Law, evaluate):
-    """Return a method for traced arguments; what it needs and the law lacks raises."""
+    """Return a method for traced arguments, which raises if the law lacks a function that it needs."""
     if not any(getattr(law, source) for source in NEEDS.get(name, ("log",))):
 
         def implementation(*args, **kwargs):
@@ -331,7 +331,7 @@ def _method(distribution, name: str, law: Law, evaluate):
         return stand_in(getattr(distribution, name), implementation, run_composition)
 
     def run(*leading, args, kwargs):
-        with np.errstate(all="ignore"):  # outside of the support
+        with np.errstate(all="ignore"):  # formulas may fail outside of the support
             return evaluate(distribution, law, *leading, args, kwargs)
 
     if name in ("ppf", "isf"):
@@ -358,7 +358,7 @@ def _method(distribution, name: str, law: Law, evaluate):
 
 
 def _run_broadcast(implementation, value, args, kwargs):
-    """A moment may not depend on what its shape is that of: the variance on ``loc``."""
+    """Broadcast a moment to NumPy's shape: the variance has that of ``loc``, on which it does not depend."""
     result = implementation(*args, **kwargs)
     if isinstance(result, tuple):
         return tuple(map(_adopted, result, value))
@@ -372,14 +372,14 @@ def _adopted(result, value):
 
 
 class StandIn:
-    """What stands for an object of ``scipy.stats``: some methods are ours, the others its own.
+    """The stand-in for an object of ``scipy.stats``: some methods are replaced, the others are SciPy's.
 
     Parameters
     ----------
     original
         SciPy's object.
     make
-        ``make(original, name)`` gives a method, or None for one that is SciPy's.
+        ``make(original, name)`` returns a replaced method, or None for one of SciPy's.
     """
 
     def __init__(self, original, make):
@@ -408,7 +408,7 @@ class Frozen:
         method = getattr(distribution, name)
         given = dict(self._kwargs)
         if name == "entropy":
-            given.pop("allow_singular", None)  # of densities alone
+            given.pop("allow_singular", None)  # only densities have this option
 
         def call(*args, **kwargs):
             return method(*args, *self._args, **given, **kwargs)
@@ -420,7 +420,7 @@ LAWS: dict[str, Law] = {}
 
 
 def register(name: str, law: Law) -> None:
-    """Let a law serve the distribution of that name."""
+    """Register the law of the distribution with that name."""
     LAWS[name] = law
     methods = (DISCRETE if law.discrete else CONTINUOUS) | OF_PARAMETERS
 
@@ -464,7 +464,7 @@ def _thaw_vectors(value, distribution):
             continue
         kept = value.cov_object.covariance if name == "cov" else getattr(value, name, None)
         if kept is None:
-            return None  # one that it only keeps in another form
+            return None  # the object keeps this parameter only in another form
         if not (isinstance(kept, bool) and kept == parameter.default):
             parameters[name] = kept
     return Frozen(stands[1], (), parameters)

@@ -26,7 +26,7 @@ from .products import multiply_matrices
 
 @dataclass(frozen=True)
 class Term:
-    """An operand with one label an axis."""
+    """An operand with one label per axis."""
 
     array: TracedArray
     labels: str
@@ -140,7 +140,7 @@ def _arranged(term: Term, output: str):
 
 
 def contract_pair(a: Term, b: Term, needed) -> Term:
-    """Return the product of two terms, summed over the labels that nothing else needs."""
+    """Return the product of two terms, summed over the labels that no other term and no result needs."""
     a, b = _summed(a, {*needed, *b.labels}), _summed(b, {*needed, *a.labels})
     common = [label for label in a.labels if label in b.labels]
     batch = [label for label in common if label in needed]

@@ -19,7 +19,7 @@ def _values(*parts):
 
 @in_place(np.copyto)
 def copyto(dst, src, casting="same_kind", where=True):
-    np.copyto(_values(dst)[0].copy(), _values(src)[0], casting, _values(where)[0])  # NumPy's errors
+    np.copyto(_values(dst)[0].copy(), _values(src)[0], casting, _values(where)[0])  # raises NumPy's errors
     if where is True:
         assign(dst, Ellipsis, src, "np.copyto")
     else:
@@ -34,7 +34,7 @@ def put(a, ind, v, mode="raise"):
         ind = fixed(strip(ind))
         write_by(a, v, lambda target, source: np.put(target, ind, source, mode), "np.put")
         return
-    np.put(_values(a)[0].copy(), *_values(ind, v), mode)  # NumPy's errors
+    np.put(_values(a)[0].copy(), *_values(ind, v), mode)  # raises NumPy's errors
     if not v.size or not np.size(_values(a)[0]):
         return
     ind = np.ravel(lift(trace, strip(ind)))
@@ -53,7 +53,7 @@ def _lifted(v):
 
 
 def _in_shape_of(a, mask):
-    """Return a traced mask in the shape of an array: NumPy asks for as many entries only."""
+    """Return a traced mask in the shape of an array; NumPy only demands equal numbers of entries."""
     return np.astype(np.reshape(mask, np.shape(_values(a)[0])), bool)
 
 
@@ -65,12 +65,12 @@ def place(arr, mask, vals):
         mask = fixed(strip(mask))
         write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
         return
-    np.place(_values(arr)[0].copy(), *_values(mask, given))  # NumPy's errors, casts of lists included
+    np.place(_values(arr)[0].copy(), *_values(mask, given))  # raises NumPy's errors, also for casts of lists
     chosen, count = _in_shape_of(arr, mask), len(vals)
     if not count:
-        bool(np.any(chosen))  # a guard: NumPy raises if there is one
+        bool(np.any(chosen))  # records a guard: NumPy raises if one is chosen
         return
-    turns = np.cumsum(np.ravel(chosen)) - 1  # of the entries so far that are written to
+    turns = np.cumsum(np.ravel(chosen)) - 1  # how many entries before this one are written to
     entries = np.reshape(
         lift(trace, vals)[np.remainder(np.maximum(turns, 0), count)], np.shape(_values(arr)[0])
     )
@@ -85,7 +85,7 @@ def putmask(a, mask, values):
         write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
         return
     numbers = _values(a)[0]
-    np.putmask(numbers.copy(), *_values(mask, given))  # NumPy's errors
+    np.putmask(numbers.copy(), *_values(mask, given))  # raises NumPy's errors
     if not values.size:
         return
     if np.shape(value_of(values)) != numbers.shape and values.ndim:
@@ -103,7 +103,7 @@ def put_along_axis(arr, indices, values, axis=-1):
 
         write_by(arr, _lifted(values), write, "np.put_along_axis")
         return
-    np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)  # NumPy's errors
+    np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)  # raises NumPy's errors
     shape = _values(arr)[0].shape
     if axis is None:
         assign(arr, np.unravel_index(strip(indices), shape), values, "np.put_along_axis")

@@ -1,4 +1,4 @@
-"""``np.nditer`` of traced and plain arrays: NumPy iterates, and its entries are views of their arrays."""
+"""``np.nditer`` of traced and plain arrays: NumPy iterates, and yields views of the arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .common import find_trace, plain
 
 
 class Iterator:
-    """What stands for an ``np.nditer``.
+    """The stand-in for an ``np.nditer``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Iterator:
 
 
 def nditer(op, *args, **kwargs):
-    """Return NumPy's iterator, or what stands for it where an array of the trace is among its operands."""
+    """Return NumPy's iterator, or its stand-in where an array of the trace is among its operands."""
     (op,) = unflattened((op,))
     if find_trace(op) is None and trace_of_plain(op) is None:
         return np.nditer(op, *args, **kwargs)

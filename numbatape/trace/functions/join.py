@@ -137,7 +137,7 @@ def repeat(a, repeats, axis=None):
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
     trace = find_trace(repeats)
-    # Counts decide about a shape.
+    # Counts decide a shape, so that traced ones record guards.
     counts = np.asarray(repeats if trace is None else fixed(lift(trace, repeats)))
     if counts.size == 1:
         reps = [1] * x.ndim
@@ -192,7 +192,7 @@ COPYING = ("edge", "reflect", "symmetric", "wrap")
 @composes(np.pad)
 def pad(array, pad_width, mode="constant", **options):
     x = lift_first(array)
-    if mode == "empty":  # whatever stands there
+    if mode == "empty":  # NumPy leaves these entries undefined
         mode = "constant"
     if mode != "constant" and mode not in COPYING:
         raise unsupported_argument(np.pad, f"mode={mode!r}", f"'constant' and {COPYING} are")

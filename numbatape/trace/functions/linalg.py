@@ -28,7 +28,7 @@ def cholesky(value, a, /, *, upper=False):
 
 
 def cholesky_factor(a, upper: bool, value):
-    """Return the factor of the triangle named; the other is not read."""
+    """Return the factor of one triangle; the other one is not read."""
     if not upper:
         return array_instruction("cholesky", (a,), value)
     lower = array_instruction("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))

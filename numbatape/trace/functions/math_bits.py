@@ -1,7 +1,7 @@
-"""``math`` and Python's ``**`` with their own bits, for ``Config(values="numpy")``.
+"""``math`` and Python's ``**``, bit for bit, for ``Config(values="numpy")``.
 
-Most functions of ``math`` are the C library's, which kernels call too (`numbatape.ops.libm`). The others
-Python computes by itself: they are called by rules, as matrix functions are.
+Most functions of ``math`` are the C library's, which kernels call, too (`numbatape.ops.libm`). Python itself
+computes the others: rules call these, as they call matrix functions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..trace import CURRENT
 
 
 def wanted() -> bool:
-    """Whether the cache that this trace is for was asked for NumPy's (and math's) bits."""
+    """Whether the trace is for a cache with ``Config(values="numpy")``."""
     trace = CURRENT.get()
     return trace is not None and trace.values == "numpy"
 
 
 def exact(name: str, args):
-    """Return a function of ``math`` by its own code, None where every way gives its bits."""
+    """Return a function of ``math`` by its own code; None where all implementations give the same bits."""
     if name in FUNCTIONS:
         return elementwise(PREFIX + FUNCTIONS[name], *args)
     pullback = PULLBACKS.get(name)

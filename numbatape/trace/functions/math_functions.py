@@ -20,7 +20,7 @@ RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arcta
 ROWS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
 
 
-# These raise where NumPy gives NaN or an infinity of finite numbers.
+# These raise where NumPy returns NaN or an infinity for finite numbers.
 RAISING = {
     *("exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "fmod"),
     *("floor", "ceil", "trunc", "asin", "acos", "acosh", "atanh", "pow", "gamma", "lgamma"),
@@ -28,11 +28,11 @@ RAISING = {
 
 
 def _guarded(result, *args):
-    """Return a result, with guards that hold for no arguments for which ``math`` raises.
+    """Return a result, with guards that fail for arguments for which ``math`` raises.
 
-    A call outside then runs the function again, and it raises, or its ``except`` runs.
+    A call with such arguments then runs the function itself, which raises, or its ``except`` runs.
     """
-    if type(result) is TracedArray and not np.isfinite(result):  # math did not raise: why?
+    if type(result) is TracedArray and not np.isfinite(result):  # no error: an argument is infinite or NaN
         for x in args:
             if type(x) is TracedArray and not np.isnan(x):
                 bool(x == np.inf) or bool(x == -np.inf)
@@ -45,7 +45,7 @@ def _through_ufunc(name, ufunc):
             result = math_bits.exact(name, args)
             if result is not None:
                 return _guarded(result, *args) if name in RAISING else result
-        if len(args) > 2:  # math.hypot takes any number
+        if len(args) > 2:  # math.hypot takes any number of arguments
             return np.linalg.norm(np.stack(lift_all(*args)))
         return _guarded(ufunc(*args), *args) if name in RAISING else ufunc(*args)
 
