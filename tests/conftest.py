@@ -1,10 +1,15 @@
 """Fixtures that any test may use, and what a run says about its slowest files."""
 
+import os
 import signal
 from collections import Counter
 
 import numpy as np
 import pytest
+
+# Numba compiles the rules of some tests. What it makes of them does not depend on LLVM's effort, which at its
+# usual level takes as long again; the processes that tests start inherit this.
+os.environ.setdefault("NUMBA_OPT", "1")
 
 _seconds: Counter[str] = Counter()
 

@@ -30,6 +30,8 @@ def steady(call, calls=CALLS):
     for _ in range(20):
         call()
     stays, peaks = [], []
+    gc.collect()
+    gc.freeze()  # collections then look at what the calls make, not at all that other tests have left
     tracemalloc.start()
     try:
         for _ in range(4):
@@ -43,6 +45,7 @@ def steady(call, calls=CALLS):
             stays.append(tracemalloc.get_traced_memory()[0] - before)
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
     return min(stays) * CALLS // calls, max(peaks)
 
 

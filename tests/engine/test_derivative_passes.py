@@ -149,7 +149,7 @@ def test_infinite_partials_beside_zeros_stay_out():
 terms = st.sampled_from(["+", "-", "*", "n", "w", "t", "m"])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(terms, min_size=1, max_size=12))
 def test_random_chains(steps):
     def f(x):
@@ -174,5 +174,6 @@ def test_random_chains(steps):
     forward = nt.jacobian(f, mode="forward")(X)
     np.testing.assert_allclose(forward, nt.jacobian(f, mode="reverse")(X), rtol=1e-10, atol=1e-11)
     hessian = nt.hessian(lambda x: np.sum(f(x) ** 2))(X)
-    products = [nt.hvp(lambda x: np.sum(f(x) ** 2))(X, unit) for unit in np.eye(3)]
-    np.testing.assert_allclose(hessian, products, rtol=1e-9, atol=1e-9 * np.max(np.abs(hessian)))
+    direction = np.array([1.0, -0.7, 0.4])
+    product = nt.hvp(lambda x: np.sum(f(x) ** 2))(X, direction)
+    np.testing.assert_allclose(hessian @ direction, product, rtol=1e-9, atol=1e-9 * np.max(np.abs(hessian)))
