@@ -6,6 +6,8 @@ frozen. Freezing drops what no output and no guard needs, and packs the scalar p
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from .broadcasts import narrow_broadcasts, sum_first
@@ -13,6 +15,7 @@ from .buffers import start_buffers
 from .fuse import Fusion
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, frozen, instruction, instructions
 from .linear import contract
+from .liveness import Liveness
 from .merge import merge_common
 from .rows import Rows
 from .sizes import Sizes
@@ -229,7 +232,7 @@ class TapeBuilder:
             Whether the tape will never be swept back.
         """
         code, values, group, live = self._drop_dead(outputs)
-        arrays = self._array_ops(code)
+        arrays = self._array_ops(code, values)
         if fuse and arrays & self.ops.with_trait("repeats"):
             start_buffers(self, outputs)
             code = self.columns()
@@ -247,11 +250,11 @@ class TapeBuilder:
         ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
         dropped = np.zeros(0, int)
         if fuse:
-            fusion = Fusion(self, code, group, ends)
+            fusion = Fusion(self, code, group, values["layout"], ends)
             live[group[code["out"][fusion.dropped]]] = False
             dropped = fusion.dropped
         if len(self.values) > len(values):  # fusing has made views
-            values = np.array(self.values, VALUE).reshape(-1)
+            values = self._values()
             group, _ = self._groups(values)
         code, positions = (np.delete(array, dropped) for array in (code, positions))
         values, storages, remap, moved = self._pack(values, group, live)
@@ -298,11 +301,10 @@ class TapeBuilder:
         groups = int(bases[-1]) + len(self.storages)
         return np.append(group, groups), groups  # group[-1]: operand NONE
 
-    def _array_ops(self, code) -> set[int]:
+    def _array_ops(self, code, values) -> set[int]:
         """Return the ops that make arrays, by row: the longest tapes, loops over scalars, have hardly any."""
         made = code[code["op"] != GUARD]
-        layouts = np.array([layout for _, _, layout in self.values] or [0])
-        rows = made["op"][layouts[made["out"]] != SCALAR_LAYOUT] >> 1
+        rows = made["op"][values["layout"][made["out"]] != SCALAR_LAYOUT] >> 1
         return set(rows.tolist())  # np.unique imports numpy.ma
 
     def _drop_dead(self, outputs):
@@ -313,59 +315,35 @@ class TapeBuilder:
         code, values, group, live
             The instructions and the values as arrays, the group of each value, and which groups are needed.
         """
-        values = np.array(self.values, VALUE).reshape(-1)
+        values = self._values()
         group, groups = self._groups(values)
         live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
         live[group[list(outputs)]] = True
-        for slot in self.inputs:
-            live[group[slot.value]] = True
+        live[group[[slot.value for slot in self.inputs]]] = True
         code = self.columns()
-        kept, alive, failing = self._mark(code, group, live.tolist(), False)
-        if failing:
-            read, (kept, alive, _) = set(kept), self._mark(code, group, live.tolist(), True)
-            for k in kept:
-                if k not in read:  # no adjoint ever reaches it
-                    code["active"][k] = 0
-                    self.code[k] = instruction(self.code[k]).replace(active=0)
-        live[:] = alive
-        if len(kept) != len(code):
-            self.code = [self.code[k] for k in kept]
+        guards = code["op"] == GUARD
+        fallible = np.zeros(len(self.names) + 1, bool)
+        fallible[list(self.ops.fallible)] = True
+        fails = fallible[np.where(guards, -1, code["op"] >> 1)]
+        if self.spare:
+            fails &= ~np.isin(code["out"], list(self.spare))
+        liveness = Liveness(code, group, live)
+        dead = liveness.dead(guards)
+        if (dead & fails).any():
+            unread, dead = dead, liveness.dead(guards | fails)
+            for k in np.flatnonzero(unread & ~dead).tolist():  # no adjoint ever reaches it
+                code["active"][k] = 0
+                self.code[k] = instruction(self.code[k]).replace(active=0)
+        live = liveness.live_without(dead)
+        if dead.any():
+            kept = np.flatnonzero(~dead)
+            self.code = [self.code[k] for k in kept.tolist()]
             code = code[kept]
         return code, values, group, live
 
-    def _mark(self, code, group, alive: list[bool], stay: bool) -> tuple[list[int], list[bool], bool]:
-        """Return which instructions and groups are needed.
-
-        Parameters
-        ----------
-        alive
-            What is needed after the last instruction, by group; the list is overwritten.
-        stay
-            Whether instructions that may fail are needed even if nothing reads their results.
-
-        Returns
-        -------
-        kept, alive, failing
-            Numbers of the instructions that are needed, the groups that are needed with them, and whether
-            there is an instruction that may fail among those that no result needs.
-        """
-        guards = code["op"] == GUARD
-        fails = ~guards & np.isin(code["op"] >> 1, list(self.ops.fallible))
-        fails &= ~np.isin(code["out"], list(self.spare))
-        groups = [group[code[name]].tolist() for name in ("out", "a", "b", "c")]
-        groups.append(group[np.where(guards, NONE, code["aux"])].tolist())
-        fields = (range(len(code)), guards.tolist(), fails.tolist(), *groups)
-        kept, failing = [], False
-        for k, guard, may_fail, out, a, b, c, scratch in zip(*map(reversed, fields), strict=True):
-            if not guard and not alive[out]:
-                failing = failing or may_fail
-                if not (may_fail and stay):
-                    continue
-            kept.append(k)
-            alive[out] = alive[a] = alive[b] = alive[c] = alive[scratch] = True
-            alive[-1] = False
-        kept.reverse()
-        return kept, alive, failing
+    def _values(self) -> np.ndarray:
+        """Return the values as an array."""
+        return np.fromiter(chain.from_iterable(self.values), np.int32, 3 * len(self.values)).view(VALUE)
 
     def _literal_lives(self, item, live) -> bool:
         bases = np.concatenate([[0], np.cumsum(self.pool_cells)])

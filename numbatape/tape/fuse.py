@@ -15,6 +15,8 @@ from .tape import Layout
 from .uses import layout_of
 
 FUSED = {"mul": "addmul", "square": "addmul", "weigh": "addweigh"}
+# Op, what it becomes with what a negation stands before, and where that may be, in the order that is tried.
+NEGATED = (("add", "sub", "ba"), ("sub", "add", "b"))
 
 
 class Fusion:
@@ -31,119 +33,114 @@ class Fusion:
         Instructions in order, with the builder's value numbers.
     group
         The group of each value (values that share cells); the last entry is for missing operands.
+    layouts
+        The layout of each value.
     kept
         Groups that the tape's inputs and outputs are in.
     """
 
-    def __init__(self, builder, code, group, kept):
-        self.builder = builder
+    def __init__(self, builder, code, group, layouts, kept):
+        self.builder, self.code, self.group, self.layouts = builder, code, group, layouts
         self.number = {name: k for k, name in enumerate(builder.names)}
         groups = int(group[-1]) + 1
-        arrays = code["op"] != GUARD
-        numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][arrays]])
+        computing = code["op"] != GUARD
+        numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][computing]])
         written = group[code["out"]]
         # Groups that are written once, read once, and neither input nor output.
-        single = np.bincount(group[numbers], minlength=groups) == 1
-        single &= np.bincount(written, minlength=groups) == 1
-        single[list(kept)] = False
-        last = np.full(groups, -1)
-        last[written] = np.arange(len(code))  # the last assignment to an index wins
-        self.rows_of = {
-            name: np.flatnonzero(arrays & (code["op"] >> 1 == self.number[name])).tolist()
-            for name in ("neg", "add", "sub", "sum")
-            if name in self.number
-        }
-        # As lists, because reading an entry of a structured array takes ten times as long.
-        self.single, self.last, self.group = single.tolist(), last.tolist(), group.tolist()
-        self.columns = {name: code[name].tolist() for name in ("op", "stage", "active", "out", "a", "b", "c")}
-        self.gone: list[int] = []
+        self.single = np.bincount(group[numbers], minlength=groups) == 1
+        self.single &= np.bincount(written, minlength=groups) == 1
+        self.single[list(kept)] = False
+        self.last = np.full(groups, -1)
+        self.last[written] = np.arange(len(code))  # the last assignment to an index wins
+        self.last[-1] = -1  # an operand that is not there is not written
+        self.gone: list[np.ndarray] = []
         self._negations()
         self._sums()
         self._additions()
-        if self.gone:
-            for name in ("op", "active", "a", "b", "c"):
-                code[name] = self.columns[name]
-        self.dropped = np.array(self.gone, int)
+        self.dropped = np.concatenate([np.zeros(0, int), *self.gone])
 
-    def _sole(self, k: int, value: int, seen_flat: bool = False) -> tuple[int, str] | None:
-        """Return (number, op's name) of the row that makes a value which only row k reads, else None.
+    def _rows(self, name: str) -> np.ndarray:
+        """Return the numbers of the instructions of an op."""
+        row = self.number.get(name)
+        return np.flatnonzero(self.code["op"] >> 1 == row) if row is not None else np.zeros(0, int)
 
-        Its operands must not be written to in between. With ``seen_flat`` the value may be another view of
-        the result of that row.
+    def _makers(self, rows, values, names, seen_flat: bool = False) -> np.ndarray:
+        """Return the numbers of the rows that make values which only ``rows`` read, one each.
+
+        -1 stands for none: the row must be of an op in ``names``, and its operands must not be written to in
+        between. With ``seen_flat`` a value may be another view of the result of that row.
         """
-        own = self.group[value]
-        at = self.last[own]
-        if not self.single[own] or at < 0:
-            return None
-        columns = self.columns
-        op, reader = columns["op"][at], columns["op"][k]
-        if (columns["out"][at] != value and not seen_flat) or (op ^ reader) & 1:
-            return None
-        name = self.builder.names[op >> 1]
-        if columns["stage"][at] != columns["stage"][k] or (name != "neg" and name not in FUSED):
-            return None
+        code, own = self.code, self.group[values]
+        at = np.where(self.single[own], self.last[own], -1)
+        makers, readers = code[at], code[rows]
+        wanted = np.zeros(len(at), bool)
+        for name in names:
+            wanted |= makers["op"] >> 1 == self.number.get(name, NONE)
+        wanted &= (
+            (at >= 0) & ((makers["op"] ^ readers["op"]) & 1 == 0) & (makers["stage"] == readers["stage"])
+        )
+        if not seen_flat:
+            wanted &= makers["out"] == values
         for place in "ab":
-            operand = columns[place][at]
-            if operand != NONE and self.last[self.group[operand]] > at:
-                return None
-        return at, name
+            wanted[wanted] = self.last[self.group[makers[place][wanted]]] <= at[wanted]
+        return np.where(wanted, at, -1)
 
-    def _rewrite(self, k: int, name: str, a: int, b: int, c: int, active: int) -> None:
-        columns = self.columns
-        columns["op"][k] = 2 * self.number[name] + (columns["op"][k] & 1)
-        columns["a"][k], columns["b"][k], columns["c"][k], columns["active"][k] = a, b, c, active
+    def _rewrite(self, rows, name: str, a, b, c, active) -> None:
+        code = self.code
+        code["op"][rows] = 2 * self.number[name] + (code["op"][rows] & 1)
+        code["a"][rows], code["b"][rows], code["c"][rows], code["active"][rows] = a, b, c, active
 
-    def _factors(self, at: int) -> tuple[int, int, int]:
-        """Return the factors of a product, and which of them take an adjoint."""
-        a, b, active = (self.columns[name][at] for name in ("a", "b", "active"))
-        return (a, a, 3 * active) if b == NONE else (a, b, active)
+    def _factors(self, at):
+        """Return the factors of products, and which of them take an adjoint."""
+        a, b, active = (self.code[name][at] for name in ("a", "b", "active"))
+        square = b == NONE
+        return a, np.where(square, a, b), np.where(square, 3 * active, active)
 
-    def _alike(self, result: int, *operands: int) -> bool:
-        """Whether all values are single cells, or have one shape and contiguous rows.
+    def _alike(self, *values) -> np.ndarray:
+        """Whether all values of a row are single cells, or have one shape and contiguous rows.
 
         A fused kernel is fast only for these: over operands that broadcast it is slower than two
         instructions.
         """
-        layouts = [layout_of(self.builder, x) for x in (result, *operands)]
-        if not layouts[0].dims:
-            return not any(its.dims for its in layouts)
-        shapes = [list(map(self.builder.sizes.value, its.dims)) for its in layouts]
-        return all(shape == shapes[0] for shape in shapes) and all(its.strides[-1] == 1 for its in layouts)
+        layouts = np.stack([self.layouts[each] for each in values], axis=1)
+        alike = np.all(layouts == layouts[:, :1], axis=1)
+        for k in np.flatnonzero(layouts.any(axis=1)).tolist():  # a cell's layout is the first one
+            alike[k] = self._same_shape(tuple(layouts[k].tolist()))
+        return alike
+
+    def _same_shape(self, layouts: tuple[int, ...]) -> bool:
+        """Whether all layouts have one shape, which is no single cell's, with rows in one piece."""
+        each = [self.builder.layouts[number] for number in layouts]
+        shapes = [list(map(self.builder.sizes.value, its.dims)) for its in each]
+        return all(shape == shapes[0] != [] for shape in shapes) and all(its.strides[-1] == 1 for its in each)
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
-        if len({"neg", "add", "sub"} & self.number.keys()) < 3 or not self.rows_of["neg"]:
+        if len({"neg", "add", "sub"} & self.number.keys()) < 3 or not len(self._rows("neg")):
             return
-        columns = self.columns
-        for name, becomes, places in (("add", "sub", "ba"), ("sub", "add", "b")):
-            for k in self.rows_of[name]:
-                for place in places:
-                    found = self._sole(k, columns[place][k])
-                    if found is None or found[1] != "neg":
-                        continue
-                    at, other = found[0], "a" if place == "b" else "b"
-                    active = columns["active"][k]
-                    takes = active >> "ab".index(other) & 1
-                    takes |= (active >> "ab".index(place) & columns["active"][at] & 1) << 1
-                    self._rewrite(k, becomes, columns[other][k], columns["a"][at], NONE, takes)
-                    self.gone.append(at)
-                    break
-        for name in ("add", "sub"):
-            ops = columns["op"]
-            rows = sorted(self.rows_of["add"] + self.rows_of["sub"])
-            self.rows_of[name] = [k for k in rows if ops[k] >> 1 == self.number[name]]
+        code = self.code
+        both = [(name, self._rows(name), becomes, places) for name, becomes, places in NEGATED]
+        for _, rows, becomes, places in both:
+            for place in places:
+                other = "a" if place == "b" else "b"
+                at = self._makers(rows, code[place][rows], ("neg",))
+                k, rest, at = rows[at >= 0], rows[at < 0], at[at >= 0]
+                active = code["active"][k]
+                takes = active >> "ab".index(other) & 1
+                takes |= (active >> "ab".index(place) & code["active"][at] & 1) << 1
+                self._rewrite(k, becomes, code[other][k], code["a"][at], NONE, takes)
+                self.gone.append(at)
+                rows = rest
 
     def _sums(self) -> None:
         """Turn sums of products into dots."""
         if "dot" not in self.number:
             return
-        for k in self.rows_of.get("sum", ()):
-            value = self.columns["a"][k]
-            found = self._sole(k, value, seen_flat=True)
-            if found is None or found[1] not in ("mul", "square"):
-                continue
-            a, b, active = self._factors(found[0])
-            product = self.columns["out"][found[0]]
+        rows = self._rows("sum")
+        makers = self._makers(rows, self.code["a"][rows], ("mul", "square"), seen_flat=True)
+        for k, at in zip(rows[makers >= 0].tolist(), makers[makers >= 0].tolist(), strict=True):
+            value, product = int(self.code["a"][k]), int(self.code["out"][at])
+            a, b, active = map(int, self._factors(at))
             if product == value:
                 if not all(_same_length(self.builder, x, value) for x in (a, b)):
                     continue
@@ -154,31 +151,27 @@ class Fusion:
             else:
                 continue
             self._rewrite(k, "dot", a, b, NONE, active)
-            self.gone.append(found[0])
+            self.gone.append(np.array([at]))
 
     def _additions(self) -> None:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
         if "addmul" not in self.number:
             return
-        columns = self.columns
-        for k in self.rows_of.get("add", ()):
-            if columns["op"][k] & 1:  # float32 is rounded per instruction: here once less
-                continue
-            for place, other in (("b", "a"), ("a", "b")):
-                found = self._sole(k, columns[place][k])
-                if found is None or found[1] not in FUSED:
-                    continue
-                at, name = found
-                a, b, factors = self._factors(at)
-                if not self._alike(columns["out"][k], columns[other][k], a, b):
-                    continue
-                active = columns["active"][k]
-                takes = active >> "ab".index(other) & 1
-                if active >> "ab".index(place) & 1:
-                    takes |= factors << 1
-                self._rewrite(k, FUSED[name], columns[other][k], a, b, takes)
-                self.gone.append(at)
-                break
+        code, rows = self.code, self._rows("add")
+        rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
+        for place, other in (("b", "a"), ("a", "b")):
+            at = self._makers(rows, code[place][rows], FUSED)
+            a, b, factors = self._factors(at)
+            fit = at >= 0
+            fit[fit] = self._alike(*(each[fit] for each in (code["out"][rows], code[other][rows], a, b)))
+            active = code["active"][rows]
+            takes = active >> "ab".index(other) & 1
+            takes |= np.where(active >> "ab".index(place) & 1, factors << 1, 0)
+            for name, becomes in FUSED.items():
+                its = fit & (code["op"][at] >> 1 == self.number.get(name, NONE))
+                self._rewrite(rows[its], becomes, code[other][rows][its], a[its], b[its], takes[its])
+            self.gone.append(at[fit])
+            rows = rows[~fit]
 
 
 def _same_length(builder, factor: int, product: int) -> bool:
