@@ -18,6 +18,7 @@ LAYERS = (
     {"tape"},
     {"ops"},
     {"emitter"},
+    {"derive"},
     {"trace", "engine"},  # siblings: neither imports the other
     {"sparse"},
     {"caches"},

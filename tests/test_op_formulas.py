@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 import scipy.special as sc
 
+from numbatape.derive.formulas import SPECIAL as SPECIAL_HELPERS
+from numbatape.derive.partials import SIDE
 from numbatape.ops import BY_FUNCTION, OPS, Elementwise, find, resolve, scalars
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.table import BOOLEAN, OPERANDS, UNKNOWN
-from numbatape.trace.nested.adjoint import SIDE
-from numbatape.trace.nested.formulas import SPECIAL as SPECIAL_HELPERS
 from tests.formulas import LANGUAGE, evaluate
 
 ROWS = [

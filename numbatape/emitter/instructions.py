@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from ..tape import TapeBuilder
-from ..tape.instruction import MAIN, NONE, PROLOGUE
+from ..tape.instruction import MAIN, NONE, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from . import addresses
 
@@ -159,7 +159,7 @@ def copied(tape: TapeBuilder, number: int, level: int, line: int) -> int:
 def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int, line: int) -> int:
     out = tape.array(addresses.layout_of(tape, number).dims, family, level)
     active = 1 if tape.level_of(number) == ACTIVE and level == ACTIVE else 0
-    tape.emit(2 * op + family, active, MAIN if level else PROLOGUE, out, number, line=line)
+    tape.emit(opcode(op, family), active, MAIN if level else PROLOGUE, out, number, line=line)
     return out
 
 
@@ -168,7 +168,7 @@ def zeros(tape: TapeBuilder, dims, family: int, line: int) -> int:
     out = tape.array(tuple(dims), family, ACTIVE)
     # In the main part, like all that may be added to it: the prologue does not run in each sweep.
     op = OPCODE["fill"] if dims else COPY
-    tape.emit(2 * op + family, 0, MAIN, out, tape.zero(family), line=line)
+    tape.emit(opcode(op, family), 0, MAIN, out, tape.zero(family), line=line)
     return out
 
 
@@ -195,7 +195,7 @@ def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
         its_level = tape.level_of(number)
         active = 1 if its_level == ACTIVE else 0
         stage = PROLOGUE if its_level == CONSTANT else MAIN
-        tape.emit(2 * COPY + family, active, stage, part, number, line=line)
+        tape.emit(opcode(COPY, family), active, stage, part, number, line=line)
     return whole
 
 

@@ -4,7 +4,7 @@ import sys  # noqa: I001  (opcodes depend on the order below)
 
 from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, results, logic  # noqa: F401
-from . import reduce, products, linalg, determinants, triangular, spectral  # noqa: F401
+from . import reduce, ordering, products, linalg, determinants, triangular, spectral  # noqa: F401
 from . import indexing, structural, cast, fft, calls, libm  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve

@@ -48,6 +48,9 @@ class Logabsdet:
                 getrs(v, s, n, s + n * n, v, t, n, n, 1)
             add_matrix(g, a, sa0, sa1, v, t, n, n, gz)
 
+    def pullback(e, ct, z, operands, need):
+        return (e.expand(ct, (-2, -1)) * e.transposed(e.op("inv", operands[0])),)
+
 
 @array_op("detsign", "(n,n)->()", scratch="n*n+n", cases=SQUARES, make=well_conditioned)
 class Detsign:
@@ -231,3 +234,13 @@ class Det:
                     for j in range(n):
                         cell = a + int(v[p + i]) * sa0 + int(v[q + j]) * sa1
                         g[cell] += scale * v[t + j * n + i]
+
+    def pullback(e, ct, z, operands, need):
+        """``z A^-T``; near singular matrices the cofactors, which have derivatives there too."""
+        (a,) = operands
+        if e.is_empty(a):
+            return (None,)
+        near = e.op("near_singular", e.still(a))
+        if e.ask(e.over_axes("any_nonzero", near, range(near.ndim)) if near.ndim else near, usual=False):
+            return (e.expand(ct, (-2, -1)) * e.cofactors(a),)
+        return (e.expand(ct * z, (-2, -1)) * e.transposed(e.op("inv", a)),)

@@ -346,3 +346,8 @@ class Fft:
                 g[a + i * sa0] += v[z + gap + i]
             if need_b:
                 g[b + i * sb0] += v[z + i]
+
+    def pullback(e, ct, z, operands, need):
+        """The inverse transform times n: the same one with real and imaginary parts exchanged."""
+        back = e.op("fft", e.entry(ct, 1, -2), e.entry(ct, 0, -2), operands[2], p=2)
+        return e.entry(back, 1, -2), e.entry(back, 0, -2), None

@@ -86,6 +86,10 @@ class Take:
                 for j in range(k):
                     g[first + j * sa1] += g[o + i * k + j]
 
+    def pullback(e, ct, z, operands, need):
+        x, positions = operands
+        return e.op("scatter", ct, positions, m=x.dims[-2]), None
+
 
 @array_op(
     "take1",
@@ -128,6 +132,10 @@ class Take1:
                 row += m
             g[a + row * sa0] += g[o + i]
 
+    def pullback(e, ct, z, operands, need):
+        x, positions = operands
+        return e.op("scatter1", ct, positions, m=x.dims[-1]), None
+
 
 @array_op(
     "scatter",
@@ -162,6 +170,9 @@ class Scatter:
                 row += m
             for j in range(k):
                 g[a + i * sa0 + j * sa1] += g[o + row * k + j]
+
+    def pullback(e, ct, z, operands, need):
+        return e.op("take", ct, operands[1]), None
 
 
 @array_op(
@@ -200,6 +211,9 @@ class Scatter1:
             if row < 0:
                 row += m
             g[a + i * sa0] += g[o + row]
+
+    def pullback(e, ct, z, operands, need):
+        return e.op("take1", ct, operands[1]), None
 
 
 @array_op(
@@ -260,3 +274,6 @@ class AddAt:
                 if row < 0:
                     row += m
                 g[b + i * sb0] += g[o + row]
+
+    def pullback(e, ct, z, operands, need):
+        return ct, e.op("take1", ct, operands[2]) if need[1] else None, None

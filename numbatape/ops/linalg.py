@@ -38,6 +38,11 @@ def positive_definite(rng, shapes):
     return (root @ root.T / max(len(root), 1) + np.eye(len(root)),)
 
 
+def half_triangle(n: int):
+    """Return ones below the diagonal, and halves on it."""
+    return np.tril(np.ones((n, n)), -1) + 0.5 * np.eye(n)
+
+
 def copy_matrix(cv, c, av, a, sa0, sa1, m, n):
     """Copy an m*n view to contiguous cells."""
     for i in range(m):
@@ -178,6 +183,14 @@ class Cholesky:
             for j in range(i + 1):
                 g[a + i * sa0 + j * sa1] += v[s + i * n + j]
 
+    def pullback(e, ct, z, operands, need):
+        """``L^-T Phi(L^T Lbar) L^-1``, Phi the lower triangle with half its diagonal, as A's lower half."""
+        half = e.constant(half_triangle, z.shape[-1])
+        inner = e.matmul(e.transposed(z), e.tril(ct)) * half
+        left = e.op("solve_upper", e.transposed(z), inner)
+        whole = e.transposed(e.op("solve_upper", e.transposed(z), e.transposed(left)))
+        return ((whole + e.transposed(whole)) * half,)
+
 
 @array_op(
     "solve",
@@ -220,6 +233,10 @@ class Solve:
                 gemm(v, product, n, 1, v, t, so0, so1, v, o, so1, so0, n, n, k, 1.0, 0.0)
                 add_matrix(g, a, sa0, sa1, v, product, n, n, -1.0)
 
+    def pullback(e, ct, z, operands, need):
+        t = e.op("solve", e.transposed(operands[0]), ct)
+        return -e.matmul(t, e.transposed(z)) if need[0] else None, t
+
 
 @array_op(
     "inv",
@@ -250,3 +267,7 @@ class Inv:
             gemm(v, s, so0, so1, v, o, so1, so0, g, o, so0, so1, n, n, n, 1.0, 0.0)
             gemm(v, t, so0, so1, v, s, so0, so1, v, o, so1, so0, n, n, n, 1.0, 0.0)
             add_matrix(g, a, sa0, sa1, v, t, n, n, -1.0)
+
+    def pullback(e, ct, z, operands, need):
+        turned = e.transposed(z)
+        return (-e.matmul(e.matmul(turned, ct), turned),)

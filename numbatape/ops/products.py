@@ -141,3 +141,10 @@ class Matmul:
             multiply(g, a, sa0, sa1, g, o, so0, so1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
         if need_b:
             multiply(g, b, sb0, sb1, v, a, sa1, sa0, g, o, so0, so1, k, n, m, 1.0, 1.0)
+
+    def pullback(e, ct, z, operands, need):
+        a, b = operands
+        return (
+            e.matmul(ct, e.transposed(b)) if need[0] else None,
+            e.matmul(e.transposed(a), ct) if need[1] else None,
+        )

@@ -1,4 +1,4 @@
-"""Reductions, cumulative operations and sorting: array ops along one core axis."""
+"""Sums, products, extrema and norms along one core axis, and cumulative operations."""
 
 import math
 
@@ -50,45 +50,6 @@ def dot_cells(v, a, b, n, sa0, sb0):
     return total
 
 
-def merge_sort(v, a, sa0, n, p, q):
-    """Write to p the positions 0..n-1 in stable order of ``v[a + position*sa0]``, NaN last.
-
-    Takes n cells at q to work in.
-    """
-    for i in range(n):
-        v[p + i] = float(i)
-    source = p
-    target = q
-    width = 1
-    while width < n:
-        first = 0
-        while first < n:
-            left = first
-            middle = min(first + width, n)
-            right = middle
-            last = min(first + 2 * width, n)
-            for i in range(first, last):
-                from_right = left == middle
-                if left < middle and right < last:
-                    x = v[a + int(v[source + left]) * sa0]
-                    y = v[a + int(v[source + right]) * sa0]
-                    from_right = y < x or (x != x and y == y)
-                if from_right:
-                    v[target + i] = v[source + right]
-                    right += 1
-                else:
-                    v[target + i] = v[source + left]
-                    left += 1
-            first = last
-        swap = source
-        source = target
-        target = swap
-        width *= 2
-    if source != p:
-        for i in range(n):
-            v[p + i] = v[q + i]
-
-
 def add_shared(v, g, o, a, n, sa0):
     """Share the adjoint of an extremum equally among the entries that attain it (NaN: the NaNs)."""
     z = v[o]
@@ -102,6 +63,15 @@ def add_shared(v, g, o, a, n, sa0):
         x = v[a + i * sa0]
         if x == z or (x != x and z != z):
             g[a + i * sa0] += share
+
+
+def share_of_ties(e, ct, z, x):
+    """Return the cotangents of an extremum's operand, shared by the entries that attain it."""
+    best = e.last(z)
+    both_nan = e.row("logical_and", e.row("isnan", x), e.row("isnan", best))
+    chosen = e.row("logical_or", x == best, both_nan)
+    share = ct / e.sum(e.where(chosen, 1.0, 0.0))
+    return e.where(chosen, e.last(share), 0.0)
 
 
 @array_op(
@@ -168,6 +138,9 @@ class Sum:
             for j in range(turns):
                 g[first + j] += g[o + j]
 
+    def pullback(e, ct, z, operands, need):
+        return (ct if ct.__class__ is float else e.last(ct),)
+
 
 @array_op("prod", "(n)->()", np.prod, scratch="n", cases=LENGTHS)
 class Prod:
@@ -193,6 +166,15 @@ class Prod:
             g[a + i * sa0] += v[s + i] * behind
             behind *= x
 
+    def pullback(e, ct, z, operands, need):
+        """The products of what stands before and behind: exact with zeros."""
+        (x,) = operands
+        if e.is_empty(x):
+            return (None,)
+        before = e.join(1.0, e.head(e.op("cumprod", x)))
+        behind = e.flip(e.join(1.0, e.head(e.op("cumprod", e.flip(x)))))
+        return (e.times(e.last(ct), before * behind),)
+
 
 @array_op("max", "(n)->()", (np.max, np.amax), cases=NONEMPTY, nonempty=True, moves=True)
 class Max:
@@ -212,6 +194,9 @@ class Max:
     def reverse(v, g, o, a, n, sa0):
         add_shared(v, g, o, a, n, sa0)
 
+    def pullback(e, ct, z, operands, need):
+        return (share_of_ties(e, ct, z, operands[0]),)
+
 
 @array_op("min", "(n)->()", (np.min, np.amin), cases=NONEMPTY, nonempty=True, moves=True)
 class Min:
@@ -230,6 +215,9 @@ class Min:
 
     def reverse(v, g, o, a, n, sa0):
         add_shared(v, g, o, a, n, sa0)
+
+    def pullback(e, ct, z, operands, need):
+        return (share_of_ties(e, ct, z, operands[0]),)
 
 
 @array_op("cumsum", "(n)->(n)", np.cumsum, linear=True, cases=LENGTHS)
@@ -251,6 +239,9 @@ class Cumsum:
             i = n - 1 - step
             total += g[o + i]
             g[a + i * sa0] += total
+
+    def pullback(e, ct, z, operands, need):
+        return (e.flip(e.op("cumsum", e.flip(ct))),)
 
 
 @array_op("cumprod", "(n)->(n)", np.cumprod, cases=LENGTHS)
@@ -277,6 +268,14 @@ class Cumprod:
             x = v[a + i * sa0]
             g[a + i * sa0] += before * gz
             gz *= x
+
+    def pullback(e, ct, z, operands, need):
+        """Entry (j, i) of the Jacobian is the product up to i without factor j: n*n cells, no division."""
+        (x,) = operands
+        n = x.shape[-1]
+        others = e.where(e.constant(np.eye, n), 1.0, e.expand(x, (-2,)))
+        products = e.triu(e.op("cumprod", others))
+        return (e.sum(products * e.expand(ct, (-2,))),)
 
 
 @array_op("logsumexp", "(n)->()", scratch="n+1", cases=LENGTHS)
@@ -336,6 +335,16 @@ class Logsumexp:
             for i in range(n):
                 g[a + i * sa0] += scale * v[s + i]
 
+    def pullback(e, ct, z, operands, need):
+        (x,) = operands
+        if e.is_empty(x):
+            return (None,)
+        largest = e.still(e.max(x))
+        # Infinite maxima share the adjoint like ties; where all is -inf nothing has any.
+        terms = e.row("exp", e.where(largest == -math.inf, x, e.row("gap", x, largest)))
+        total = e.sum(terms)
+        return (e.last(ct / e.where(total == 0.0, 1.0, total)) * terms,)
+
 
 @array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True)
 class Dot:
@@ -374,6 +383,10 @@ class Dot:
                 for i in range(n):
                     g[b + i * sb0] += gz * v[a + i * sa0]
 
+    def pullback(e, ct, z, operands, need):
+        a, b = operands
+        return e.times(e.last(ct), b) if need[0] else None, e.times(e.last(ct), a) if need[1] else None
+
 
 @array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS)
 class Norm2:
@@ -395,114 +408,7 @@ class Norm2:
                 for i in range(n):
                     g[a + i * sa0] += scale * v[a + i * sa0]
 
-
-@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)
-class Argmax:
-    """Position of the first NaN, or else of the first maximum."""
-
-    def forward(v, o, a, n, sa0):
-        best = -math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x > best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
-        return DONE
-
-
-@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True)
-class Argmin:
-    """Position of the first NaN, or else of the first minimum."""
-
-    def forward(v, o, a, n, sa0):
-        best = math.inf
-        where = 0
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x < best or (x != x and best == best):
-                best = x
-                where = i
-        v[o] = float(where)
-        return DONE
-
-
-@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS, moves=True)
-class Sort:
-    """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
-
-    depends, interacts = dense, nothing
-
-    def forward(v, o, a, n, sa0, s):
-        merge_sort(v, a, sa0, n, s, s + n)
-        for i in range(n):
-            v[o + i] = v[a + int(v[s + i]) * sa0]
-        return DONE
-
-    def reverse(v, g, o, a, n, sa0, s):
-        for i in range(n):
-            g[a + int(v[s + i]) * sa0] += g[o + i]
-
-
-@array_op("argsort", "(n)->(n)", np.argsort, scratch="n", cases=LENGTHS)
-class Argsort:
-    """Positions in stable ascending order, NaN last."""
-
-    def oracle(x):
-        return np.argsort(x, kind="stable")
-
-    def forward(v, o, a, n, sa0, s):
-        merge_sort(v, a, sa0, n, o, s)
-        return DONE
-
-
-@array_op("agree", "(n),()->()", agrees=True)
-class Agree:
-    """The second operand if every entry equals it, else the first entry that does not."""
-
-    def oracle(x, y):
-        return next((entry for entry in x if entry != y), y)
-
-    def forward(v, o, a, b, n, sa0):
-        seen = v[b]
-        for i in range(n):
-            x = v[a + i * sa0]
-            if x != v[b]:  # NaN never does
-                seen = x
-                break
-        v[o] = seen
-        return DONE
-
-
-@array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
-class AnyNonzero:
-    def forward(v, o, a, n, sa0):
-        found = 0.0
-        for i in range(n):
-            if v[a + i * sa0] != 0.0:
-                found = 1.0
-        v[o] = found
-        return DONE
-
-
-@array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
-class AllNonzero:
-    def forward(v, o, a, n, sa0):
-        every = 1.0
-        for i in range(n):
-            if v[a + i * sa0] == 0.0:
-                every = 0.0
-        v[o] = every
-        return DONE
-
-
-@array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS)
-class CountNonzero:
-    def forward(v, o, a, n, sa0):
-        count = 0
-        for i in range(n):
-            if v[a + i * sa0] != 0.0:
-                count += 1
-        v[o] = float(count)
-        return DONE
+    def pullback(e, ct, z, operands, need):
+        at_zero = z == 0.0
+        scale = e.where(at_zero, 0.0, ct / e.where(at_zero, 1.0, z))
+        return (e.times(e.last(scale), operands[0]),)

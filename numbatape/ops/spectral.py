@@ -9,7 +9,7 @@ import numpy as np
 
 from ..jit.language import geqrf, gesdd, orgqr, syevd, trsm
 from .dependencies import dense, everything
-from .linalg import copy_matrix
+from .linalg import copy_matrix, half_triangle
 from .products import multiply
 from .status import DONE, FACTOR
 from .table import array_op
@@ -39,6 +39,12 @@ def packed_qr(a):
 
 def inverse_gap(x, y):
     return 1.0 / (x - y) if x != y else 0.0
+
+
+def reciprocal_gap(e, gap):
+    """Return ``1/gap``, and 0 for equal values, whose vectors have no derivative of their own."""
+    equal = gap == 0.0
+    return e.where(equal, 0.0, 1.0 / e.where(equal, 1.0, gap))
 
 
 def all_zero(g, a, n):
@@ -98,6 +104,18 @@ class Eigh:
             for j in range(i):
                 g[a + i * sa0 + j * sa1] += v[s + i * n + j] + v[s + j * n + i]
             g[a + i * sa0 + i * sa1] += v[s + i * n + i]
+
+    def pullback(e, ct, z, operands, need):
+        n = operands[0].shape[-1]
+        if n == 0:
+            return (None,)
+        values, rows = e.unpacked(z, (n,), (n, n))
+        its_values, its_rows = e.unpacked(ct, (n,), (n, n))
+        gap = e.expand(values, (-2,)) - e.last(values)
+        inner = reciprocal_gap(e, gap) * e.matmul(rows, e.transposed(its_rows))
+        inner = inner + e.last(its_values) * e.constant(np.eye, n)
+        whole = e.matmul(e.transposed(rows), e.matmul(inner, rows))
+        return ((whole + e.transposed(whole)) * e.constant(half_triangle, n),)
 
 
 @array_op(
@@ -166,6 +184,29 @@ class Svd:
             multiply(g, a, sa0, sa1, v, left, k, 1, v, t, 1, k, m, n, k, 1.0, 1.0)
             multiply(g, a, sa0, sa1, v, u, 1, m, v, right, 1, k, m, n, k, 1.0, 1.0)
 
+    def pullback(e, ct, z, operands, need):
+        m, n = operands[0].shape[-2:]
+        k = min(m, n)
+        if k == 0:
+            return (None,)
+        shapes = (k,), (k, m), (n, k)
+        s, rows, right = e.unpacked(z, *shapes)
+        its_s, its_rows, its_right = e.unpacked(ct, *shapes)
+        p, q = e.matmul(rows, e.transposed(its_rows)), e.matmul(e.transposed(right), its_right)
+        across, down = e.expand(s, (-2,)), e.last(s)
+        gap = reciprocal_gap(e, (across - down) * (across + down))
+        turned = (p - e.transposed(p)) * across + down * (q - e.transposed(q))
+        inner = gap * turned + e.last(its_s) * e.constant(np.eye, k)
+        left = e.matmul(e.transposed(rows), inner)
+        if m > k:
+            rest = e.transposed(its_rows) - e.matmul(e.transposed(rows), p)
+            left = left + rest * reciprocal_gap(e, across)
+        result = e.matmul(left, e.transposed(right))
+        if n > k:
+            rest = (its_right - e.matmul(right, q)) * reciprocal_gap(e, across)
+            result = result + e.matmul(e.transposed(rows), e.transposed(rest))
+        return (result,)
+
 
 @array_op(
     "qr",
@@ -212,3 +253,14 @@ class Qr:
             for i in range(m):
                 for j in range(n):
                     g[a + i * sa0 + j * sa1] += v[t + j * m + i]
+
+    def pullback(e, ct, z, operands, need):
+        m, n = operands[0].shape[-2:]
+        if n == 0:
+            return (None,)
+        rows, r = e.unpacked(z, (n, m), (n, n))
+        its_rows, its_r = e.unpacked(ct, (n, m), (n, n))
+        inner = e.matmul(r, e.transposed(its_r)) - e.matmul(its_rows, e.transposed(rows))
+        symmetric = e.tril(inner) + e.transposed(e.tril(inner, -1))
+        total = its_rows + e.matmul(symmetric, rows)
+        return (e.transposed(e.op("solve_upper", r, total)),)

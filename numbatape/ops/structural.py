@@ -36,6 +36,9 @@ class Fill:
             total += g[o + i * so0]
         g[a] += total
 
+    def pullback(e, ct, z, operands, need):
+        return (e.sum(ct),)
+
 
 @array_op(
     "tril",
@@ -72,6 +75,9 @@ class Tril:
                 if j - i <= diagonal:
                     g[a + i * sa0 + j * sa1] += g[o + i * n + j]
 
+    def pullback(e, ct, z, operands, need):
+        return e.op("tril", ct, operands[1]), None
+
 
 @array_op(
     "triu",
@@ -107,3 +113,6 @@ class Triu:
             for j in range(n):
                 if j - i >= diagonal:
                     g[a + i * sa0 + j * sa1] += g[o + i * n + j]
+
+    def pullback(e, ct, z, operands, need):
+        return e.op("triu", ct, operands[1]), None

@@ -166,6 +166,12 @@ class ArrayOp(Traits):
     ----------
     signature
         NumPy's, e.g. ``"(m,k),(k,n)->(m,n)"``; one result.
+    pullback
+        The reverse rule as further instructions, from which derivatives of every order are made:
+        ``pullback(e, ct, z, operands, need)`` with an emitter (`numbatape.emitter`), the cotangent of the
+        result ``z``, and symbols. It returns one cotangent an operand, None where none is needed, of the
+        operand's shape or one that broadcasts to it; batch dimensions stand in front.
+        Formulas: Giles, "Collected matrix derivative results" (2008).
     scratch
         Cells of scratch that a batch element needs, as a formula in the signature's letters; they keep their
         contents from forward to reverse.
@@ -203,6 +209,7 @@ class ArrayOp(Traits):
     numpy: tuple[Function, ...]
     forward: Callable
     reverse: Callable | None
+    pullback: Callable | None = None
     scratch: str = "0"
     index: str = ""
     linear: bool = False
@@ -297,6 +304,7 @@ def array_op(name, signature, numpy=(), **options):
                 depends=getattr(block, "depends", None),
                 interacts=getattr(block, "interacts", None),
                 oracle=getattr(block, "oracle", None),
+                pullback=getattr(block, "pullback", None),
                 across=(block.forward_across, block.reverse_across) if "reach" in options else None,
                 **options,
             )

@@ -111,6 +111,20 @@ def by_scipy(lower: bool, unit: bool):
     return solve
 
 
+def triangle_pullback(lower: bool, unit: bool):
+    """Return the pullback of a triangular system."""
+    other = f"solve_{'upper' if lower else 'lower'}{'_unit' if unit else ''}"
+
+    def pullback(e, ct, z, operands, need):
+        t = e.op(other, e.transposed(operands[0]), ct)
+        if not need[0]:
+            return None, t
+        product = e.matmul(t, e.transposed(z))
+        return -(e.tril(product, -unit) if lower else e.triu(product, int(unit))), t
+
+    return pullback
+
+
 def triangle_op(name):
     return array_op(
         name,
@@ -129,6 +143,8 @@ class SolveLower:
     depends, interacts = lower_solution, systems
     oracle = by_scipy(lower=True, unit=False)
 
+    pullback = triangle_pullback(lower=True, unit=False)
+
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 0)
 
@@ -143,6 +159,8 @@ class SolveUpper:
     depends, interacts = upper_solution, systems
     oracle = by_scipy(lower=False, unit=False)
 
+    pullback = triangle_pullback(lower=False, unit=False)
+
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 0)
 
@@ -156,6 +174,7 @@ class SolveLowerUnit:
 
     depends, interacts = lower_solution, systems
     oracle = by_scipy(lower=True, unit=True)
+    pullback = triangle_pullback(lower=True, unit=True)
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 0, 1)
@@ -170,6 +189,7 @@ class SolveUpperUnit:
 
     depends, interacts = upper_solution, systems
     oracle = by_scipy(lower=False, unit=True)
+    pullback = triangle_pullback(lower=False, unit=True)
 
     def forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s):
         return triangle_forward(v, o, a, b, n, k, sa0, sa1, sb0, sb1, s, 1, 1)

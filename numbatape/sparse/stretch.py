@@ -80,6 +80,6 @@ def _index_arrays(trace: Trace, rows: tuple[int, int]) -> dict[tuple, np.ndarray
         if isinstance(rule, ArrayOp) and rule.index:
             number = row.operands["abc".index(rule.index)]
             address = trace.tape.values[number]
-            if address[0] >= len(POOLS) and trace.kept is not None and number in trace.kept:
-                found[address] = np.asarray(trace.kept[number])
+            if address[0] >= len(POOLS) and trace.tape.level_of(number) == CONSTANT:
+                found[address] = np.asarray(trace.evaluation.value(number))
     return found

@@ -47,20 +47,30 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._id = number
     self._level = level
     self._family = family
-    if trace.kept is not None:
-        trace.kept[number] = value
     if value.__class__ is ndarray:
         note(trace, self, value)
     return self
 
 
-def scalar_instruction(row: int, value, x, y):
-    """Record a float64 instruction of two one-cell operands, both traced."""
-    trace = x._trace
-    active = (1 if x._level == ACTIVE else 0) | (2 if y._level == ACTIVE else 0)
-    if trace.kept is not None:
-        trace.kept[x._id], trace.kept[y._id] = x._value, y._value
-    return _scalar(trace, value, 2 * row, active, max(x._level, y._level), x._id, y._id)
+def deferred(trace, number) -> TracedArray:
+    """Return a traced array whose value is computed when it is asked for: see ``__getattr__``."""
+    self = TracedArray.__new__(TracedArray)
+    self._trace = trace
+    self._id = number
+    self._level = trace.tape.level_of(number)
+    self._family = trace.tape.family_of(number)
+    trace.deferred.append(ref(self))
+    return self
+
+
+def is_deferred(x) -> bool:
+    """Whether nobody has asked for a traced array's value yet."""
+    if type(x) is TracedArray:
+        try:
+            object.__getattribute__(x, "_value")
+        except AttributeError:
+            return True
+    return False
 
 
 def revalue(x, value) -> None:
@@ -94,8 +104,6 @@ def _scalar(trace, value, code, active, level, a, b):
     self._id = number
     self._level = level
     self._family = F64
-    if trace.kept is not None:
-        trace.kept[number] = value
     return self
 
 
@@ -117,8 +125,6 @@ def _operator(name: str, ufunc):
             if kind is TracedArray:
                 right = other._value
                 if right.__class__ is float64 and other._trace is trace and not trace.closed:
-                    if trace.kept is not None:
-                        trace.kept[self._id], trace.kept[other._id] = left, right
                     level = self._level
                     active = 1 if level == ACTIVE else 0
                     if other._level == ACTIVE:
@@ -135,8 +141,6 @@ def _operator(name: str, ufunc):
                         return _scalar(trace, value, code, active, level, other._id, self._id)
                     return _scalar(trace, value, code, active, level, self._id, other._id)
             elif (kind is float or kind is int or kind is float64) and not trace.closed:
-                if trace.kept is not None:
-                    trace.kept[self._id] = left
                 level = self._level
                 active = 1 if level == ACTIVE else 0
                 number = trace.literal(other, F64)
@@ -149,8 +153,6 @@ def _operator(name: str, ufunc):
         if right.__class__ is float64 and (kind is float or kind is int or kind is float64):
             trace = self._trace
             if not trace.closed:
-                if trace.kept is not None:
-                    trace.kept[self._id] = right
                 level = self._level
                 active = 2 if level == ACTIVE else 0
                 number = trace.literal(other, F64)
@@ -260,7 +262,8 @@ def _in_place(ufunc):
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 
-    # After a write, _id and _level are missing until they are needed: see __getattr__.
+    # Until they are asked for, _id and _level are missing after a write, and _value in a derivative:
+    # see __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
     __add__, __radd__ = _operator("add", np.add)
@@ -339,8 +342,6 @@ class TracedArray(Methods, Reads):
         value = self._value
         if value.__class__ is float64 and not self._trace.closed:
             active = 1 if self._level == ACTIVE else 0
-            if self._trace.kept is not None:
-                self._trace.kept[self._id] = value
             return _scalar(self._trace, -value, NEG, active, self._level, self._id, NONE)
         result = np.negative(self)
         if value.__class__ is float:
@@ -489,6 +490,10 @@ class TracedArray(Methods, Reads):
         if name in ("_id", "_level"):
             operations.settle(self)
             return object.__getattribute__(self, name)
+        if name == "_value":
+            value = self._trace.evaluation.value(self._id)
+            revalue(self, value)
+            return value
         if name == "is_integer" and not isinstance(self._value, np.ndarray):  # only numbers have this method
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")

@@ -156,7 +156,6 @@ def open_box(x) -> Box:
         assert len(sharing) == 1
         revalue(x, x._value.copy())
     box = Box(root_of(x._value), x._family)
-    x._trace.keep_apart(box.root)
     if box.root.dtype.kind == "c":  # the other part may have no array
         box.cells[...] = ~x._trace.tape.literal(np.float64(0.0), box.family)
     for array in sharing:

@@ -12,8 +12,8 @@ from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
-from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
-from .array import TracedArray, new_traced
+from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, NARROW, VARYING, family_of_dtype
+from .array import TracedArray, is_deferred, new_traced
 from .trace import Trace, where_in_user_code
 
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
@@ -22,6 +22,15 @@ FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype
 def value_of(arg):
     """Return the NumPy value behind an argument, traced or not."""
     return arg._value if type(arg) is TracedArray else arg
+
+
+def sample_of(arg):
+    """Return the NumPy value behind an argument, or zeros of its shape and dtype where nobody computed it."""
+    if not is_deferred(arg):
+        return value_of(arg)
+    shape = tuple(map(arg._trace.tape.sizes.value, dims_of(arg)))
+    zero = FAMILY_DTYPE[arg._family].type(0.0)
+    return np.broadcast_to(zero, shape) if shape else zero
 
 
 def trace_of(args) -> Trace:
@@ -69,10 +78,19 @@ def layout_of(array: TracedArray):
 def operand(trace: Trace, arg, family: int) -> int:
     """Return the value number of an argument in a family's cells."""
     if type(arg) is TracedArray:
-        if trace.kept is not None:
-            trace.keep(arg)
         return arg._id if arg._family == family else trace.cast(arg, family)
     return trace.literal(arg, family)
+
+
+def by_row(name: str):
+    """Return a row of the op table as a function of arrays, traced or not."""
+
+    def call(*args):
+        if any(type(arg) is TracedArray for arg in args):
+            return elementwise(name, *args)
+        return resolve(row(name).numpy[0])(*args)
+
+    return call
 
 
 def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
@@ -213,6 +231,14 @@ def contiguous(x: TracedArray) -> TracedArray:
     if addresses.is_dense(x._trace.tape, x._id):
         return x
     return elementwise("copy", x, value=np.ascontiguousarray(x._value))
+
+
+def dense_number(x: TracedArray) -> int:
+    """Return the number of a value of the same numbers whose cells are in row-major order."""
+    tape = x._trace.tape
+    if addresses.is_dense(tape, x._id):
+        return x._id
+    return instructions.elementwise(tape, row("copy"), x._family, [x._id], x._trace.line())
 
 
 def reshape(x: TracedArray, shape) -> TracedArray:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
 from . import files, pytrees, randomness, scipy_bridge
-from .array import TracedArray, new_traced
+from .array import TracedArray, is_deferred, new_traced
 from .capture import Environment
 from .captured_arrays import CapturedArrays
 from .copied_classes import restore
@@ -19,7 +19,7 @@ from .integers import TracedInteger, lifted, settled
 from .kept import Kept
 from .leaks import explained
 from .plain import strip
-from .primitives import contiguous, family_of
+from .primitives import dense_number, family_of, sample_of
 from .sharing import note_inputs
 from .trace import CURRENT, Outside, Trace
 from .unknown import refuse_unknown
@@ -44,7 +44,7 @@ class Recording:
     result
         The function's result with an `Output` in the place of each traced leaf.
     values
-        The traced outputs' values, as NumPy computed them.
+        The traced outputs' values, as NumPy computed them; of a derivative zeros of its shape and dtype.
     pinned
         Whether the tape holds for the present contents of the constants only.
     failed
@@ -170,6 +170,7 @@ def _record(
             value = value.copy()
             value.flags.writeable = writeable  # the function may write to it as it could to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
+        trace.know(number, leaf.value)
         x = new_traced(trace, value, number, leaf.level, family)
         traced.append(TracedInteger(x) if type(value) is int else x)
     trace.integers = data_integers
@@ -216,11 +217,12 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
                 "the function returned a value of another trace; a traced value was stored"
             )
         noted.append(Output(len(outputs)))
-        outputs.append(contiguous(leaf)._id)
-        values.append(leaf._value)
+        outputs.append(dense_number(leaf))
+        values.append(sample_of(leaf))
         levels.append(leaf._level)
+    evaluate_kept(trace, leaves)
     # Derivatives repeat themselves: what one rule computes another may need.
-    merge = passes and trace.kept is not None
+    merge = passes and trace.derives
     tape = trace.tape.freeze(
         tuple(outputs), merge=merge, fuse=passes, directions=trace.directions, forward=not trace.swept
     )
@@ -239,6 +241,15 @@ def _finish(trace: Trace, result, passes: bool) -> Recording:
         tuple(trace.outside),
         trace.captures is not None,
     )
+
+
+def evaluate_kept(trace: Trace, leaves) -> None:
+    """Compute derivatives that somebody keeps beyond the trace, as long as its instructions are there."""
+    returned = set(map(id, leaves))
+    for reference in trace.deferred:
+        array = reference()
+        if array is not None and id(array) not in returned and is_deferred(array):
+            _ = array._value
 
 
 def _checked(leaf):

@@ -17,8 +17,9 @@ from ..emitter import instructions
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
-from ..tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
+from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from . import ownership
+from .evaluation import Evaluation
 from .memory import root_of
 from .ownership import is_core_file
 
@@ -146,10 +147,12 @@ class Trace:
         self.outside: list[Outside] = []  # what was read that nobody can look at again before a call
         self.swept = False
         self.closed = False
-        self.kept: dict[int, object] | None = None  # values by number, once a derivative is taken inside
-        self.differentiating: int | None = None  # the line whose reverse rule is being recorded
-        self.transposing = False  # whether a pullback is recorded to be transposed: a pushforward is wanted
-        self.slopes: dict[tuple[int, int], object] = {}  # partials by (result, operand), likewise
+        self.derives = False  # whether a derivative is taken inside
+        self.differentiating: int | None = None  # the line of a user's rule whose pullback is being recorded
+        self.emitter: Any = None  # what appends derivatives (`numbatape.trace.nested.emitting`)
+        self.given: list[tuple[int, Any]] = []  # values by number that derivatives are evaluated from
+        self.deferred: list = []  # weak references to arrays whose numbers nobody has computed
+        self._evaluation: Evaluation | None = None
         self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
         self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
         self.integers = False  # whether there is a Python int among the arguments, see `integers`
@@ -182,42 +185,27 @@ class Trace:
         # offset, while the number of its line has to be looked up in a table as long as the function.
         self.places: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[float, int], int] = {}  # value numbers of literals by number and family
-        self._literals: dict[tuple[int, int], np.ndarray] = {}  # the first _indexed ones, by place
-        self._indexed = 0
 
-    # ---- what a derivative taken inside needs
+    # ---- derivatives taken inside
 
-    def remember(self) -> None:
-        """Keep the value of every operand from now on: reverse rules will compute with them."""
-        if self.kept is None:
-            self.kept = {}
+    @property
+    def evaluation(self) -> Evaluation:
+        """What computes numbers of derivatives, which are recorded without any."""
+        if self._evaluation is None:
+            self._evaluation = Evaluation(self.tape, self._results_of)
+            for number, value in self.given:
+                self._evaluation.note(number, value)
+        return self._evaluation
 
-    def keep(self, x) -> None:
-        """Keep the value of an operand as it is now; NumPy may write to its memory later."""
-        value = x._value
-        if self.boxes and isinstance(value, np.ndarray) and id(root_of(value)) in self.boxes:
-            value = value.copy()
-        self.kept[x._id] = value  # type: ignore[index]
+    def know(self, number: int, value) -> None:
+        """Let the numbers of a value be known to who evaluates; nobody may write to them."""
+        self.given.append((number, value))
+        if self._evaluation is not None:
+            self._evaluation.note(number, value)
 
-    def keep_apart(self, root: np.ndarray) -> None:
-        """Copy the kept values in memory that is about to be written to."""
-        for number, value in (self.kept or {}).items():
-            if isinstance(value, np.ndarray) and root_of(value) is root:
-                self.kept[number] = value.copy()  # type: ignore[index]
-
-    def value_at(self, number: int):
-        """Return the NumPy value of an operand that was recorded while values were kept."""
-        assert self.kept is not None
-        if number not in self.kept:
-            storage, offset, layout = self.tape.values[number]
-            while self._indexed < len(self.tape.literals):
-                literal = self.tape.literals[self._indexed]
-                self._literals[(literal.storage, literal.offset)] = literal.data
-                self._indexed += 1
-            found = self._literals[(storage, offset)]
-            shape = tuple(map(self.tape.sizes.value, self.tape.layouts[layout].dims))
-            self.kept[number] = found.reshape(shape) if shape else found[0]
-        return self.kept[number]
+    def _results_of(self, call: int):
+        """Return the results of the call of a rule, one after the other."""
+        return np.concatenate([np.ravel(part._value) for part in self.sites[call][1]])
 
     # ---- source positions
 
@@ -311,11 +299,7 @@ class Trace:
 
     def cast(self, array, family: int) -> int:
         """Return the value number of an array in another family's cells."""
-        out = instructions.cast(self.tape, array._id, family, self.line())
-        if self.kept is not None:
-            self.kept[array._id] = array._value
-            self.kept[out] = np.asarray(array._value).astype(FAMILY_DTYPE[family])[()]
-        return out
+        return instructions.cast(self.tape, array._id, family, self.line())
 
     def note_text(self, level: int = ACTIVE) -> None:
         """Note that a value became text: where it goes nobody sees, so the tape holds for this value only.

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UnsupportedOperationError
+from ..derive.partials import unknown_derivative
 from ..ops import OPS, Elementwise
 from ..ops.table import UNKNOWN
 from ..tape.instruction import GUARD
 from ..tape.tape import ACTIVE, POOLS, Tape
-
-RELATIVES = {
-    "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
-    "betainc": "betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them",
-}
-
-
-def unknown_derivative(op: Elementwise, line) -> UnsupportedOperationError:
-    """Return the error for a derivative of a row whose partial is `UNKNOWN`."""
-    function = op.name.split("_")[0]
-    return UnsupportedOperationError(
-        f"the derivative at {line} is a third one of scipy.special.{function} (of {RELATIVES[function]}) for "
-        "parameters alone: no formula for it is known. First and second ones are there, and any order "
-        "for the other arguments: pass the parameters as nt.Constant, or wrap them in nt.stop_gradient"
-    )
-
 
 # By row, the operands whose partial is not known: bits, as in an instruction's "active".
 _UNKNOWN = np.array(

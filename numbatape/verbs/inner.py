@@ -11,12 +11,12 @@ import numpy as np
 
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..trace import pytrees, scipy_bridge
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, is_deferred
 from ..trace.complex.array import TracedComplex
 from ..trace.complex.pairs import Pair, flatten_like, opened
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
 from ..trace.plain import strip
-from ..trace.primitives import value_of
+from ..trace.primitives import sample_of
 from ..trace.trace import Trace, current, failing
 
 
@@ -41,7 +41,7 @@ class Call:
         self.leaves = [leaf for parts, _ in self.trees for leaf in parts if is_float(leaf)]
         for k, (parts, _) in zip(chosen, self.trees, strict=True):
             if not any(map(is_float, parts)):
-                kinds = ", ".join(str(np.asarray(value_of(p)).dtype) for p in parts) or "nothing"
+                kinds = ", ".join(str(np.asarray(sample_of(p)).dtype) for p in parts) or "nothing"
                 raise DtypeError(f"argument {k} is {kinds}: only float64 and float32 can be differentiated")
 
     def run(self, marks):
@@ -101,9 +101,9 @@ class Call:
                 raise StructureError(f"{what} has another structure than its argument") from None
             for leaf, part in zip(found, given, strict=True):
                 if is_float(leaf):
-                    if np.shape(value_of(part)) != np.shape(value_of(leaf)):
+                    if np.shape(sample_of(part)) != np.shape(sample_of(leaf)):
                         raise SpecError(
-                            f"{what} needs shape {np.shape(value_of(leaf))}, got {np.shape(value_of(part))}"
+                            f"{what} needs shape {np.shape(sample_of(leaf))}, got {np.shape(sample_of(part))}"
                         )
                     result.append(part)
         return result
@@ -111,7 +111,9 @@ class Call:
 
 def _own(part):
     """Return a derivative that the caller may write to."""
-    return part.copy() if type(part) is TracedArray and np.ndim(part._value) else part
+    # What nobody has computed has no memory yet that another array could share.
+    own = type(part) is not TracedArray or is_deferred(part) or not np.ndim(part._value)
+    return part if own else part.copy()
 
 
 def _is_pair(leaf) -> bool:
@@ -202,7 +204,7 @@ def hvp(function, args, kwargs, chosen, direction):
 
 
 def _unit(like, k: int) -> np.ndarray:
-    value = value_of(like)
+    value = sample_of(like)
     unit = np.zeros(np.shape(value), np.asarray(value).dtype)
     unit[np.unravel_index(k, unit.shape)] = 1.0
     return unit[()]
@@ -211,7 +213,7 @@ def _unit(like, k: int) -> np.ndarray:
 def _stacked(rows, shape, like):
     """Return derivatives, one per row, as one array of the given shape."""
     if not rows:
-        return np.zeros(shape, np.asarray(value_of(like)).dtype)
+        return np.zeros(shape, np.asarray(sample_of(like)).dtype)
     return np.reshape(np.stack(rows), shape)
 
 
@@ -227,8 +229,8 @@ def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphi
     """Do what `jacobian` does, for a call that has been run."""
     inputs, outputs = call.leaves, run.outputs
     skipped = [holomorphic and is_im for is_im in call.imaginary()]
-    size = lambda x: int(np.size(value_of(x)))  # noqa: E731
-    shape = lambda x: np.shape(value_of(x))  # noqa: E731
+    size = lambda x: int(np.size(sample_of(x)))  # noqa: E731
+    shape = lambda x: np.shape(sample_of(x))  # noqa: E731
     forward = mode == "forward" or (mode == "auto" and sum(map(size, inputs)) <= sum(map(size, outputs)))
     blocks: dict[tuple[int, int], object] = {}
     if forward:
@@ -243,7 +245,8 @@ def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphi
                     rows.append(or_zeros(part, y))
             for j, (rows, y) in enumerate(zip(columns, outputs, strict=True)):
                 block = _stacked(rows, (*shape(x), *shape(y)), y)
-                axes = [*range(np.ndim(value_of(x)), np.ndim(value_of(block))), *range(np.ndim(value_of(x)))]
+                lead = np.ndim(sample_of(x))
+                axes = [*range(lead, np.ndim(sample_of(block))), *range(lead)]
                 blocks[j, i] = np.transpose(block, axes)
     else:
         for j, y in enumerate(outputs):

@@ -14,7 +14,6 @@ from numbatape.ops import OPS, Elementwise, oracle
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.oracles import needs_shape
 from numbatape.ops.table import BOOLEAN, OPERANDS
-from numbatape.trace.nested.pullbacks import PULLBACKS
 from numbatape.trace.primitives import array_instruction, elementwise, value_of
 from tests.formulas import evaluate
 
@@ -75,7 +74,7 @@ CASES = [
 
 
 def test_every_differentiable_array_op_has_a_pullback():
-    assert {op.name for op in ARRAY_OPS} <= set(PULLBACKS)
+    assert {op.name for op in ARRAY_OPS if op.pullback is None} <= {"call"}
 
 
 @pytest.mark.parametrize("op, shapes", CASES)

@@ -54,7 +54,7 @@ def _by_row(row: str):
     """Return the pullback of a function of one argument that has a row."""
 
     def pullback(ybar, y, x):
-        from ..nested.formulas import partial_function
+        from ...derive.formulas import partial_function
 
         return (ybar[0] * partial_function(row, 0)(x, None, None, y[0]),)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..nested.formulas import by_row
+from ..primitives import by_row
 from .continuous import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete import count, log_choose, mass
 from .distributions import INF, Law, pick, register, sc

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..array import TracedArray
-from ..nested.formulas import by_row
+from ..primitives import by_row
 from .common import adopt, lift_first, plain, unsupported_argument
 from .distributions import pick, sc
 from .stand_ins import stands_for

@@ -1,6 +1,5 @@
-"""Derivatives taken while tracing: the adjoint of a stretch of a tape, written as more tape.
+"""Derivatives taken while tracing: what the verbs inside of a traced function record.
 
-``adjoint.py`` walks recorded instructions backwards and emits what their reverse rules compute, as
-instructions of the same ops: a tape's derivative is a tape, to any order. ``formulas.py`` and
-``pullbacks.py`` hold the rules, of elementwise rows (their own partials) and of array ops.
+The function runs on marked copies of its arguments, and `numbatape.derive` appends the adjoint of what it
+recorded. Results are traced arrays whose numbers are computed when somebody asks for them.
 """

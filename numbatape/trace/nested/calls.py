@@ -10,18 +10,37 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...derive.adjoint import Rules
+from ...emitter.symbol import Symbol
 from ...tape.tape import ACTIVE, FAMILY_DTYPE
 from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
 from ..rules.emit import flattened
 from ..rules.linear import Linear, Pulled, emit_linear
-from .pullbacks import pulls
+from ..trace import Trace
+from .emitting import symbol, traced
 
 
-@pulls("call")
-def call(ct, z, operands, need):
-    trace = z._trace
-    number = int(value_of(operands[2]))
+class CallRules(Rules):
+    """The pullbacks of the calls that a trace has recorded."""
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+
+    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
+        """Run or record the user's pullback on traced arrays; return symbols."""
+        trace = self.trace
+        around, trace.differentiating = trace.differentiating, ct.emitter.line
+        try:
+            number = int(trace.tape.numbers[numbers[2]])
+            parts = call(trace, traced(trace, ct), number, need, transposing)
+            return tuple(None if part is None else symbol(trace, part) for part in parts)
+        finally:
+            trace.differentiating = around
+
+
+def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
+    """Return one cotangent an operand of a call."""
     site = trace.tape.calls[number]
     rule, (args, results) = site.rule, trace.sites[number]
     cotangents = [_part(ct, port) for port in site.results]
@@ -35,7 +54,7 @@ def call(ct, z, operands, need):
         else:
             parts = rule.nested(site, cotangents, results, args)
     # The transpose of this call is the user's pushforward; that of a traced pullback would be its own.
-    elif trace.transposing and rule.pushforward is not None:
+    elif transposing and rule.pushforward is not None:
         parts = list(emit_linear(Pulled(rule, site), cotangents, results, args))
     elif formula and not rule.traceable:
         parts = _recorded(trace, Pulled(rule, site), [*cotangents, *results, *args])
@@ -73,7 +92,7 @@ def _part(ct, port):
 
 def _of_everything(trace, site, args, cotangents) -> list:
     """Return the cotangents of all traced arguments of a pullback or a pushforward, recorded by a formula."""
-    from . import transforms  # which imports this module by way of `adjoint`
+    from . import transforms  # which imports this module
 
     linear = site.rule
     if not isinstance(linear, Linear) or not linear.has_formula:

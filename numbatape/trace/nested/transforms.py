@@ -11,20 +11,23 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...derive.adjoint import Adjoint
+from ...emitter.symbol import Symbol
 from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
 from ..functions.common import plain
 from ..plain import strip
-from ..primitives import value_of
+from ..primitives import sample_of
 from ..trace import Trace
-from .adjoint import Adjoint
-from .marks import mark, zeros_like
+from .calls import CallRules
+from .emitting import emitter_of, symbol, traced
+from .marks import mark
 
 
 def is_float(leaf) -> bool:
     """Whether a leaf can be differentiated: a float, or an array of floats, traced or not."""
-    value = value_of(leaf)
+    value = sample_of(leaf)
     if isinstance(value, (float, np.floating)):
         return True
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
@@ -45,7 +48,7 @@ class Linearised:
     """
 
     def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
-        trace.remember()
+        trace.derives = True
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
         numbers = [leaf._id for leaf in self.marks]  # the function may write to what it gets
@@ -73,8 +76,18 @@ class Linearised:
 
     def pull(self, cotangents, strong: bool = True) -> list:
         """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
-        seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]
-        return Adjoint(self.trace, strong).run(self._start, self._stop, self.inputs, seeds)
+        trace = self.trace
+        given = zip(self.results, cotangents, strict=True)
+        seeds = [(y, symbol(trace, ct)) for y, ct in given if ct is not None]
+        return [traced(trace, part) for part in self._pulled(seeds, strong)]
+
+    def _pulled(self, seeds, strong: bool, transposing: bool = False) -> list:
+        """Return the same as symbols or numbers, given pairs of value numbers and symbols or numbers."""
+        emitter = emitter_of(self.trace)
+        emitter.line = self.trace.line()
+        rules = CallRules(self.trace)
+        adjoint = Adjoint(emitter, strong, rules=rules, transposing=transposing)
+        return adjoint.run(self._start, self._stop, self.inputs, seeds)
 
     def push(self, tangents, strong: bool = False) -> list:
         """Return one tangent an output (None for zero), given one a leaf (None for zero).
@@ -82,28 +95,31 @@ class Linearised:
         The pullback is linear in its cotangent, and its transpose is the pushforward. The first
         transposition's own instructions are dropped when the tape is frozen: nothing needs them.
         """
-        trace = self.trace
-        ghosts = [zeros_like(trace, y) for y in self.results]
-        start = len(trace.tape.code)
-        around, trace.transposing = trace.transposing, True
-        try:
-            pulled = self.pull(ghosts, strong)
-        finally:
-            trace.transposing = around
-        stop = len(trace.tape.code)
-        trace.tape.note_spare(start)
+        trace, tape = self.trace, self.trace.tape
+        emitter = emitter_of(trace)
+        emitter.line = trace.line()
+        ghosts = []
+        for y in self.results:
+            dims = tape.layouts[tape.values[y][2]].dims
+            ghosts.append(emitter.zeros(dims, tape.family_of(y)))
+        start = len(tape.code)
+        pulled = self._pulled(zip(self.results, ghosts, strict=True), strong, transposing=True)
+        stop = len(tape.code)
+        tape.note_spare(start)
         seeds = [
-            (ct._id, t)
+            (ct.number, symbol(trace, t))
             for ct, t in zip(pulled, tangents, strict=True)
-            if type(ct) is TracedArray and t is not None
+            if ct.__class__ is Symbol and t is not None
         ]
-        transposed = Adjoint(trace, strong, either=strong)  # its partials are those of the function
-        return transposed.run(start, stop, [ghost._id for ghost in ghosts], seeds)
+        # The partials of the transposed walk are those of the function.
+        transposed = Adjoint(emitter, strong, either=strong, rules=CallRules(trace))
+        parts = transposed.run(start, stop, [ghost.number for ghost in ghosts], seeds)
+        return [traced(trace, part) for part in parts]
 
     def scalar(self, result=None, what: str = "gradient") -> TracedArray | None:
         """Return the one real scalar of the result, None for a plain number; else raise."""
         result = self.result if result is None else result
-        value = value_of(result)
+        value = sample_of(result)
         if isinstance(value, (float, int, np.number, np.ndarray)) and not isinstance(value, bool):
             if np.ndim(value):
                 raise OutputError(
@@ -131,10 +147,12 @@ class Linearised:
 
 def or_zeros(part, like):
     """Return a derivative, or zeros in the shape of what it belongs to."""
-    value = value_of(like)
+    value = sample_of(like)
     dtype = value.dtype if hasattr(value, "dtype") and value.dtype.kind in "fc" else np.dtype(float)
     if part is None:
         return np.zeros(np.shape(value), dtype)[()]
+    if type(part) is TracedArray:
+        return np.astype(part, dtype) if dtype == np.float16 else part
     return dtype.type(part) if part.__class__ is float else part
 
 

@@ -1,9 +1,8 @@
 """Partial derivatives of elementwise rows as compositions of rows.
 
 A row states its partials as text in the kernel language. Here the same text becomes a function of
-traced arrays: conditional expressions become ``np.where``, ``math.*`` NumPy's functions, the helpers
-of `numbatape.ops.scalars` are translated in turn. So second and higher derivatives need no list
-of their own.
+symbols: conditional expressions become ``where``, ``math.*`` and the helpers of `numbatape.ops.scalars`
+become rows, or are translated in turn. So second and higher derivatives need no list of their own.
 """
 
 from __future__ import annotations
@@ -17,46 +16,80 @@ import textwrap
 
 import numpy as np
 
-from ...errors import UnsupportedOperationError
-from ...ops import BY_FUNCTION, OPCODE, OPS, Elementwise, resolve, scalars
-from ...ops.table import OPERANDS
-from ..array import TracedArray
-from ..primitives import elementwise, row
-
-MATH = {
-    "fabs": np.absolute,
-    "pow": np.power,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "inf": np.inf,
-    "nan": np.nan,
-    "pi": np.pi,
-}
+from ..emitter.instructions import row
+from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
+from ..ops import BY_FUNCTION, OPS, Elementwise, resolve, scalars
+from ..ops.table import OPERANDS
 
 
 def by_row(name: str):
-    """Return a row of the op table as a function of arrays, traced or not."""
+    """Return a row of the op table as a function of symbols; of arrays it is NumPy's function."""
 
     def call(*args):
-        if any(type(arg) is TracedArray for arg in args):
-            return elementwise(name, *args)
+        for arg in args:
+            if arg.__class__ is Symbol:
+                return arg.emitter.row(name, *args)
         return resolve(row(name).numpy[0])(*args)
 
     return call
 
 
-# Helpers that have a row or a NumPy function of their own.
+def power(x, y):
+    """``x**y``, with products for small integer exponents."""
+    for arg in (x, y):
+        if arg.__class__ is Symbol:
+            return arg.emitter.power(x, y)
+    return np.power(x, y)
+
+
+def select(condition, x, y):
+    """``x if condition else y``, entry by entry."""
+    if _is_known(condition):
+        return x if condition else y
+    return by_row("where")(condition, x, y)
+
+
+def both(x, y):
+    """``x and y``, entry by entry; one that is known to be false decides."""
+    if any(_is_known(part) and not part for part in (x, y)):
+        return False
+    return by_row("logical_and")(x, y)
+
+
+def either(x, y):
+    """``x or y``, entry by entry; one that is known to be true decides."""
+    if any(_is_known(part) and part for part in (x, y)):
+        return True
+    return by_row("logical_or")(x, y)
+
+
+def _is_known(x) -> bool:
+    """Whether a truth value is Python's: of numbers, not of symbols or traced arrays."""
+    return isinstance(x, (bool, np.bool_, int, float))
+
+
+MATH = {
+    "fabs": by_row("abs"),
+    "pow": power,
+    "asin": by_row("arcsin"),
+    "acos": by_row("arccos"),
+    "atan": by_row("arctan"),
+    "atan2": by_row("arctan2"),
+    "asinh": by_row("arcsinh"),
+    "acosh": by_row("arccosh"),
+    "atanh": by_row("arctanh"),
+    "inf": np.inf,
+    "nan": np.nan,
+    "pi": np.pi,
+}
+# Helpers that have a row of their own.
 SPECIAL = {
-    "sign": np.sign,
-    "floor": np.floor,
-    "rint": np.rint,
-    "hypot": np.hypot,
-    "ldexp": lambda x, y: x * np.exp2(y),  # a literal exponent is a float on the tape
+    "sign": by_row("sign"),
+    "floor": by_row("floor"),
+    "rint": by_row("rint"),
+    "hypot": by_row("hypot"),
+    "ldexp": lambda x, y: x * by_row("exp2")(y),  # a literal exponent is a float on the tape
     "logistic": by_row("expit"),
     "sinc": by_row("sinc"),
     "gap": by_row("gap"),
@@ -69,27 +102,8 @@ SPECIAL = {
 }
 
 
-def select(condition, x, y):
-    """``x if condition else y``, entry by entry."""
-    if type(condition) is not TracedArray and np.ndim(condition) == 0:
-        return x if condition else y
-    return np.where(condition, x, y)
-
-
-def both(x, y):
-    """``x and y``, entry by entry; one that is known to be false decides."""
-    known = [part for part in (x, y) if type(part) is not TracedArray and np.ndim(part) == 0]
-    return False if any(not part for part in known) else np.logical_and(x, y)
-
-
-def either(x, y):
-    """``x or y``, entry by entry; one that is known to be true decides."""
-    known = [part for part in (x, y) if type(part) is not TracedArray and np.ndim(part) == 0]
-    return True if any(known) else np.logical_or(x, y)
-
-
 class Namespace:
-    """``math.name`` or ``sc.name`` of a formula, as functions of traced arrays."""
+    """``math.name`` or ``sc.name`` of a formula, as functions of symbols."""
 
     def __init__(self, find):
         self._find = find
@@ -101,7 +115,7 @@ class Namespace:
 def _math(name: str):
     if name in MATH:
         return MATH[name]
-    return by_row(name) if name in OPCODE else getattr(np, name)
+    return by_row(name)
 
 
 @functools.cache

@@ -1,0 +1,149 @@
+"""The adjoint of a stretch of a tape, appended to the tape.
+
+Instructions are walked backwards; each one's reverse rule is recorded as further instructions. What
+comes out is ordinary tape, so that it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
+from ..ops import OPS, Elementwise
+from ..tape.instruction import Instruction, columns, instruction, lists
+from ..tape.uses import keys_of
+from .cotangents import Cotangents
+from .partials import product
+
+
+class Rules:
+    """What a walk asks of whoever owns the tape: the pullbacks of calls of users' rules."""
+
+    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
+        """Return one cotangent an operand of a call, or None."""
+        raise UnsupportedOperationError(
+            "a call of a user's rule can be differentiated while its function is traced, not on a "
+            "finished tape"
+        )
+
+
+class Adjoint:
+    """One backward walk.
+
+    A cotangent is a symbol, or a number that stands for an array of it.
+
+    Parameters
+    ----------
+    emitter
+        What appends to the tape that is walked.
+    strong
+        Whether a zero cotangent adds nothing whatever the partial is (0 * inf = 0).
+    either
+        Whether a zero partial adds nothing either, whatever the cotangent is.
+    rules
+        What knows the pullbacks of users' rules.
+    transposing
+        Whether the result will be transposed: a pushforward is wanted.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        strong: bool = True,
+        either: bool = False,
+        rules: Rules | None = None,
+        transposing: bool = False,
+    ):
+        self.emitter = emitter
+        self.tape = emitter.tape
+        self.strong = strong
+        self.either = either
+        self.rules = rules or Rules()
+        self.transposing = transposing
+        self.cotangents = Cotangents(emitter)
+
+    def run(self, start: int, stop: int, targets, seeds) -> list:
+        """Return the cotangents of ``targets``, None for one that nothing depends on.
+
+        Parameters
+        ----------
+        start, stop
+            The instructions that computed the outputs from the targets.
+        targets
+            Value numbers.
+        seeds
+            ``(value number, cotangent)`` pairs of outputs.
+        """
+        found = relevant(self.tape, start, stop, targets)
+        for output, cotangent in seeds:
+            self.cotangents.add(output, cotangent)
+        emitter, code = self.emitter, self.tape.code
+        around = emitter.line
+        try:
+            for k, needed in reversed(found):
+                row = instruction(code[k])
+                emitter.line = row.line
+                self._pull(row, needed)
+            return [self.cotangents.whole(target) for target in targets]
+        finally:
+            emitter.line = around
+
+    def _pull(self, row: Instruction, needed: int) -> None:
+        out = row.out
+        ct = self.cotangents.collect(out)
+        if ct is None:
+            return
+        numbers = row.operands
+        op = OPS[row.row]
+        if op.__class__ is Elementwise:
+            self._pull_elementwise(op, ct, out, numbers, needed)
+            return
+        if ct.__class__ is not Symbol and (op.name != "sum" or np.ndim(ct)):
+            ct = self.cotangents.spread(ct, out)
+        need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
+        if op.name == "call":  # which may fail where its value does not
+            parts = self.rules.pull_call(ct, out, numbers, need, self.transposing)
+        else:
+            if op.pullback is None:
+                raise UnsupportedOperationError(
+                    f"{op.name} has no derivative of this order yet ({self.tape.where(row.line)})"
+                )
+            emitter = self.emitter
+            start = len(self.tape.code)
+            operands = [Symbol(emitter, n) for n in numbers]
+            parts = op.pullback(emitter, ct, Symbol(emitter, out), operands, need)
+            self.tape.note_spare(start)
+        for number, part, wanted in zip(numbers, parts, need, strict=False):
+            if wanted and part is not None:
+                self.cotangents.add(number, part)
+
+    def _pull_elementwise(self, op: Elementwise, ct, out: int, numbers, needed: int) -> None:
+        emitter, values, cotangents = self.emitter, self.tape.values, self.cotangents
+        layout = values[out][2]
+        for j, number in enumerate(numbers):
+            if needed >> j & 1:
+                part = product(emitter, op, j, ct, numbers, out, self.strong, self.either)
+                if values[number][2] != layout:  # a sum over what was broadcast follows
+                    part = cotangents.spread(part, out)
+                cotangents.add(number, part)
+
+
+def relevant(tape, start: int, stop: int, targets) -> list[tuple[int, int]]:
+    """Return (instruction, operands that lead to a target) of all that depends on the targets."""
+    keys = keys_of(tape.values)
+    depends = {keys[target] for target in targets}
+    found = []
+    rows = lists(columns(tape.code[start:stop]), "active", "out", "a", "b", "c")
+    for k, (active, out, a, b, c) in enumerate(zip(*rows, strict=True), start):
+        if active:
+            needed = 1 if active & 1 and keys[a] in depends else 0
+            if active & 2 and keys[b] in depends:
+                needed |= 2
+            if active & 4 and keys[c] in depends:
+                needed |= 4
+            if needed:
+                depends.add(keys[out])
+                found.append((k, needed))
+    return found

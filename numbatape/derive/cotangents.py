@@ -1,0 +1,175 @@
+"""Cotangents of values on a tape, while they are added up.
+
+Those of one-cell values are sums, each a new value. Those of arrays are kept a storage: while all of them
+belong to the same view they are added up like scalars; parts of a storage (``x[i]``, slices) are added in
+place to a buffer of zeros, by ``add`` instructions whose result is their first operand. Of that operand they
+take no adjoint: the buffer's own cells carry it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitter import addresses
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..ops import OPCODE
+from ..tape.instruction import MAIN, opcode
+from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS
+
+ADD = OPCODE["add"]
+POOL_COUNT = len(POOLS)
+
+
+class Buffer:
+    """The cotangent of a storage."""
+
+    __slots__ = ("pending", "storage")
+
+    def __init__(self):
+        self.pending: list[tuple] = []  # (offset code, dims, strides, cotangent)
+        self.storage: int | None = None
+
+
+class Cotangents:
+    """The cotangents of one walk: symbols, or numbers that stand for arrays of them."""
+
+    def __init__(self, emitter: Emitter):
+        self.emitter = emitter
+        self.tape = emitter.tape
+        self._cells: dict[tuple[int, int], object] = {}
+        self._buffers: dict[int, Buffer] = {}
+
+    def spread(self, ct, value: int) -> Symbol:
+        """Return a cotangent as a symbol of a value's dimensions."""
+        tape = self.tape
+        storage, _, layout = tape.values[value]
+        return self._spread(ct, tape.layouts[layout].dims, tape.storages[storage][1])
+
+    def _spread(self, ct, dims, family: int) -> Symbol:
+        if ct.__class__ is not Symbol:
+            ct = self.emitter.literal(ct, family)
+        return self.emitter.broadcast(ct, dims)
+
+    def add(self, value: int, ct) -> None:
+        """Add a cotangent to those of a value; sums over what was broadcast."""
+        tape = self.tape
+        storage, offset, layout = tape.values[value]
+        family = tape.storages[storage][1]
+        if ct.__class__ is Symbol and ct.family != family:
+            ct = self.emitter.in_family(ct, family)
+        elif ct.__class__ is np.ndarray:
+            ct = self.emitter.literal(ct, family)
+        if not layout and storage < POOL_COUNT:
+            known = self._cells.get((storage, offset))
+            ct = self._fit(ct, ())
+            self._cells[storage, offset] = ct if known is None else known + ct  # type: ignore[operator]
+            return
+        its, size = tape.layouts[layout], tape.sizes.value
+        dims, strides = its.dims, its.strides
+        repeated = [
+            axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
+        ]  # a broadcast view: its entries are one cell
+        if repeated:  # what stands for several entries counts as often as the cell repeats
+            own = ct.dims if ct.__class__ is Symbol else ()
+            wide = [1] * (len(dims) - len(own)) + list(own)
+            for axis in repeated:
+                place = axis - len(dims)
+                wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
+            ct = self._spread(ct, tuple(wide), family)
+        if storage < POOL_COUNT:
+            known = self._cells.get((storage, offset))
+            ct = self._fit(ct, ())
+            self._cells[storage, offset] = ct if known is None else known + ct  # type: ignore[operator]
+            return
+        if repeated:
+            dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
+        buffer = self._buffers.get(storage)
+        if buffer is None:
+            buffer = self._buffers[storage] = Buffer()
+        buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
+
+    def _fit(self, ct, dims):
+        """Return a cotangent in the given dimensions: summed, or repeated, where they differ."""
+        if ct.__class__ is not Symbol:
+            return ct  # a number: the same in every entry
+        own = ct.dims
+        if own == dims:
+            return ct
+        emitter, size = self.emitter, self.tape.sizes.value
+        lead = len(own) - len(dims)
+        summed = [*range(lead)]
+        for axis, dim in enumerate(dims):
+            if lead + axis >= 0 and size(dim) == 1 and size(own[lead + axis]) != 1:
+                summed.append(lead + axis)
+        if summed:
+            ct = emitter.sum(ct, summed, keepdims=True)
+        if lead > 0:
+            ct = emitter.drop(ct, range(lead))
+        elif lead < 0:
+            ct = emitter.expand(ct, range(-lead))
+        return emitter.broadcast(ct, dims)
+
+    def whole(self, value: int):
+        """Return the cotangent of a value as an array of its dimensions."""
+        ct = self.collect(value)
+        layout = self.tape.values[value][2]
+        return self.spread(ct, value) if ct is not None and ct.__class__ is not Symbol and layout else ct
+
+    def collect(self, value: int):
+        """Return the cotangent of a value as it stands, or None."""
+        tape = self.tape
+        storage, offset, layout = tape.values[value]
+        if storage < POOL_COUNT:
+            return self._cells.get((storage, offset))
+        buffer = self._buffers.get(storage)
+        if buffer is None:
+            return None
+        its = tape.layouts[layout]
+        if buffer.storage is None:
+            pending = buffer.pending
+            first = pending[0][:3]
+            if len(pending) == 1 or all(part[:3] == first for part in pending):
+                total = pending[0][3]
+                for part in pending[1:]:
+                    total = total + part[3]
+                buffer.pending = [(*first, total)]
+                if first == (offset, its.dims, its.strides):
+                    return total
+                if self._is_whole(storage, *first) and total.__class__ is Symbol:
+                    return self._part(buffer, total, offset, its)
+            self._allocate(buffer, storage)
+        for part in buffer.pending:
+            self._accumulate(buffer, *part)
+        buffer.pending = []
+        assert buffer.storage is not None
+        return Symbol(self.emitter, tape.view(buffer.storage, offset, its.dims, its.strides))
+
+    def _is_whole(self, storage: int, offset, dims, strides) -> bool:
+        """Whether a view is all of a storage, in order."""
+        expected, size = self.tape.contiguous_strides(dims)
+        return offset == 0 and strides == expected and size == self.tape.storages[storage][0]
+
+    def _part(self, buffer: Buffer, total: Symbol, offset, its) -> Symbol:
+        """Return a part of a cotangent that belongs to a whole storage."""
+        tape = self.tape
+        total = self.emitter.dense(total)
+        buffer.pending = [(*buffer.pending[0][:3], total)]
+        start = tape.sizes.add(tape.values[total.number][1], offset)
+        return Symbol(self.emitter, addresses.view(tape, total.number, its.dims, its.strides, start))
+
+    def _allocate(self, buffer: Buffer, storage: int) -> None:
+        """Give a storage's cotangent cells of its own, zero at first."""
+        size, family, _ = self.tape.storages[storage]
+        buffer.storage = self.tape.values[self.emitter.zeros((size,), family).number][0]
+
+    def _accumulate(self, buffer: Buffer, offset, dims, strides, ct) -> None:
+        tape = self.tape
+        assert buffer.storage is not None
+        family = tape.storages[buffer.storage][1]
+        target = tape.view(buffer.storage, offset, dims, strides)
+        if ct.__class__ is Symbol:
+            number, active = ct.number, 2 if ct.level == ACTIVE else 0
+        else:
+            number, active = tape.literal(np.asarray(ct, FAMILY_DTYPE[family]), family), 0
+        tape.emit(opcode(ADD, family), active, MAIN, target, target, number, line=self.emitter.line)

@@ -1,0 +1,125 @@
+"""A row's partial times a cotangent (or a tangent), recorded as briefly as its formula allows."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import numpy as np
+
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
+from ..ops import Elementwise
+from ..ops.table import OPERANDS, UNKNOWN
+from .formulas import by_row, condition_function, partial_function, select
+
+SIDE = re.compile(r"(1\.0) if (.+) else 0\.0|([xy]) if \3 != 0\.0 else 0\.0")
+weighed, strong_product = by_row("weigh"), by_row("strong_mul")
+
+# How a partial is recorded.
+ONE, MINUS_ONE, CONDITION, STRONG, OPERAND, FORMULA, NOBODY_KNOWS = range(7)
+
+RELATIVES = {
+    "gammainc": "gammainc, gammaincc, their inverses, chdtr, gdtr and the distributions made of them",
+    "betainc": "betainc, betaincc, their inverses, stdtr, fdtr and the distributions made of them",
+}
+
+
+def unknown_derivative(op: Elementwise, where) -> UnsupportedOperationError:
+    """Return the error for a derivative of a row whose partial is `UNKNOWN`."""
+    function = op.name.split("_")[0]
+    return UnsupportedOperationError(
+        f"the derivative at {where} is a third one of scipy.special.{function} (of {RELATIVES[function]}) "
+        "for parameters alone: no formula for it is known. First and second ones are there, and any order "
+        "for the other arguments: pass the parameters as nt.Constant, or wrap them in nt.stop_gradient"
+    )
+
+
+@functools.cache
+def kind_of(name: str, operand: int, partial: str, differentiable: str) -> tuple:
+    """Return (how a partial is recorded, the places of what it reads, a function of these)."""
+    if partial == UNKNOWN:
+        return NOBODY_KNOWS, (), None
+    if partial == "1.0":
+        return ONE, (), None
+    if partial == "-1.0":
+        return MINUS_ONE, (), None
+    side = SIDE.fullmatch(partial)
+    if side and side[1]:
+        return CONDITION, _places(side[2]), condition_function(side[2])
+    if side:
+        return STRONG, (OPERANDS.index(side[3]),), None
+    if differentiable in (*OPERANDS, "z"):
+        return OPERAND, _places(differentiable), None
+    return FORMULA, _places(differentiable), partial_function(name, operand)
+
+
+def _places(formula: str) -> tuple[int, ...]:
+    """Return which of x, y, w, z (by number) a formula reads."""
+    return tuple(k for k, name in enumerate((*OPERANDS, "z")) if re.search(rf"\b{name}\b", formula))
+
+
+def known(emitter: Emitter, value: int):
+    """Return a literal as a number, so that a formula's cases are decided here, anything else as a symbol."""
+    number = emitter.tape.numbers.get(value)
+    return Symbol(emitter, value) if number is None else number
+
+
+def product(
+    emitter: Emitter, op: Elementwise, operand: int, ct, operands, out: int, strong: bool, either: bool
+):
+    """Return ``ct`` times the partial of a row.
+
+    Parameters
+    ----------
+    ct
+        A symbol, or a number that stands for an array of it.
+    operands, out
+        Value numbers of the row's operands and of its result.
+    strong
+        Whether a zero cotangent adds nothing whatever the partial is (0 * inf = 0).
+    either
+        Whether a zero partial adds nothing either, whatever the cotangent is.
+    """
+    partial, differentiable = op.partials[operand], op.differentiable_partial(operand)
+    assert partial is not None and differentiable is not None
+    kind, places, function = kind_of(op.name, operand, partial, differentiable)
+    if kind == ONE:
+        return ct
+    if kind == MINUS_ONE:
+        return -ct
+    if kind == STRONG:
+        return strong_product(ct, Symbol(emitter, operands[places[0]]))
+    if kind == NOBODY_KNOWS:
+        raise unknown_derivative(op, emitter.tape.where(emitter.line))
+    if kind == OPERAND:
+        k = places[0]
+        slope = known(emitter, out if k == 3 else operands[k])
+    elif kind == CONDITION:
+        return select(_evaluated(emitter, function, places, operands, out), ct, 0.0)
+    else:
+        # Recorded once, however often the instruction is pulled back.
+        slope = emitter.slopes.get((out, operand))
+        if slope is None:
+            slope = emitter.slopes[out, operand] = _evaluated(emitter, function, places, operands, out)
+    if slope.__class__ is not Symbol:
+        slope = float(slope)  # of literals
+        if ct.__class__ is float and ct == 1.0:
+            return slope
+        if np.isfinite(slope):
+            return ct * slope
+    elif ct.__class__ is float and ct == 1.0:
+        return slope
+    if either:
+        return strong_product(ct, slope)
+    if strong or op.name == "weigh":
+        return weighed(ct, slope)
+    return ct * slope
+
+
+def _evaluated(emitter: Emitter, function, places, operands, out: int):
+    read: list = [None] * 4
+    for k in places:
+        read[k] = known(emitter, out if k == 3 else operands[k])
+    return function(*read)

@@ -1,0 +1,165 @@
+"""Positions, sorting, tests and counts: array ops along one core axis."""
+
+import math
+
+import numpy as np
+
+from .dependencies import dense, nothing
+from .reduce import LENGTHS, NONEMPTY
+from .status import DONE
+from .table import array_op
+
+
+def merge_sort(v, a, sa0, n, p, q):
+    """Write to p the positions 0..n-1 in stable order of ``v[a + position*sa0]``, NaN last.
+
+    Takes n cells at q to work in.
+    """
+    for i in range(n):
+        v[p + i] = float(i)
+    source = p
+    target = q
+    width = 1
+    while width < n:
+        first = 0
+        while first < n:
+            left = first
+            middle = min(first + width, n)
+            right = middle
+            last = min(first + 2 * width, n)
+            for i in range(first, last):
+                from_right = left == middle
+                if left < middle and right < last:
+                    x = v[a + int(v[source + left]) * sa0]
+                    y = v[a + int(v[source + right]) * sa0]
+                    from_right = y < x or (x != x and y == y)
+                if from_right:
+                    v[target + i] = v[source + right]
+                    right += 1
+                else:
+                    v[target + i] = v[source + left]
+                    left += 1
+            first = last
+        swap = source
+        source = target
+        target = swap
+        width *= 2
+    if source != p:
+        for i in range(n):
+            v[p + i] = v[q + i]
+
+
+@array_op("argmax", "(n)->()", np.argmax, cases=NONEMPTY, nonempty=True)
+class Argmax:
+    """Position of the first NaN, or else of the first maximum."""
+
+    def forward(v, o, a, n, sa0):
+        best = -math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x > best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+@array_op("argmin", "(n)->()", np.argmin, cases=NONEMPTY, nonempty=True)
+class Argmin:
+    """Position of the first NaN, or else of the first minimum."""
+
+    def forward(v, o, a, n, sa0):
+        best = math.inf
+        where = 0
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x < best or (x != x and best == best):
+                best = x
+                where = i
+        v[o] = float(where)
+        return DONE
+
+
+@array_op("sort", "(n)->(n)", np.sort, scratch="2*n", cases=LENGTHS, moves=True)
+class Sort:
+    """Ascending, NaN last; the permutation is kept, and maps the adjoints back."""
+
+    depends, interacts = dense, nothing
+
+    def forward(v, o, a, n, sa0, s):
+        merge_sort(v, a, sa0, n, s, s + n)
+        for i in range(n):
+            v[o + i] = v[a + int(v[s + i]) * sa0]
+        return DONE
+
+    def reverse(v, g, o, a, n, sa0, s):
+        for i in range(n):
+            g[a + int(v[s + i]) * sa0] += g[o + i]
+
+    def pullback(e, ct, z, operands, need):
+        inverse = e.op("argsort", e.op("argsort", operands[0]))
+        return (e.op("take1", ct, inverse),)
+
+
+@array_op("argsort", "(n)->(n)", np.argsort, scratch="n", cases=LENGTHS)
+class Argsort:
+    """Positions in stable ascending order, NaN last."""
+
+    def oracle(x):
+        return np.argsort(x, kind="stable")
+
+    def forward(v, o, a, n, sa0, s):
+        merge_sort(v, a, sa0, n, o, s)
+        return DONE
+
+
+@array_op("agree", "(n),()->()", agrees=True)
+class Agree:
+    """The second operand if every entry equals it, else the first entry that does not."""
+
+    def oracle(x, y):
+        return next((entry for entry in x if entry != y), y)
+
+    def forward(v, o, a, b, n, sa0):
+        seen = v[b]
+        for i in range(n):
+            x = v[a + i * sa0]
+            if x != v[b]:  # NaN never does
+                seen = x
+                break
+        v[o] = seen
+        return DONE
+
+
+@array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
+class AnyNonzero:
+    def forward(v, o, a, n, sa0):
+        found = 0.0
+        for i in range(n):
+            if v[a + i * sa0] != 0.0:
+                found = 1.0
+        v[o] = found
+        return DONE
+
+
+@array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
+class AllNonzero:
+    def forward(v, o, a, n, sa0):
+        every = 1.0
+        for i in range(n):
+            if v[a + i * sa0] == 0.0:
+                every = 0.0
+        v[o] = every
+        return DONE
+
+
+@array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS)
+class CountNonzero:
+    def forward(v, o, a, n, sa0):
+        count = 0
+        for i in range(n):
+            if v[a + i * sa0] != 0.0:
+                count += 1
+        v[o] = float(count)
+        return DONE

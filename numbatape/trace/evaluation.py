@@ -1,0 +1,120 @@
+"""The numbers of what was recorded without any: of derivatives, when Python or NumPy asks for one.
+
+Instructions are evaluated with the functions of the op table, each once, and only those that the wanted value
+needs. They start from the arguments, the literals and the copies that a derivative's function was run on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops import OPS, ArrayOp, Elementwise, oracle
+from ..ops.oracles import needs_shape
+from ..tape import TapeBuilder
+from ..tape.instruction import Instruction, instruction
+from ..tape.tape import FAMILY_DTYPE, POOLS
+
+POOL_COUNT = len(POOLS)
+
+
+class Evaluation:
+    """The cells of a tape under construction, as far as they were asked for.
+
+    Parameters
+    ----------
+    tape
+        The tape; instructions may be appended between two questions.
+    calls
+        Gives the results of the call of a rule by its number, as one vector.
+    """
+
+    def __init__(self, tape: TapeBuilder, calls):
+        self.tape = tape
+        self._calls = calls
+        self._cells: dict[int, np.ndarray] = {}  # by key: a storage, or (negative) a cell of a pool
+        self._writers: dict[int, list[int]] = {}  # instructions that write to a key, in order
+        self._written: dict[int, int] = {}  # how many of them have been evaluated
+        self._indexed = self._literals = 0
+
+    def note(self, number: int, value) -> None:
+        """Let a value that covers its storage be known."""
+        key = self._key(number)
+        self._cells[key] = np.array(value, FAMILY_DTYPE[self.tape.family_of(number)], order="C").reshape(-1)
+        self._written[key] = 1
+
+    def value(self, number: int):
+        """Return a value of its own: an array, or a scalar."""
+        self._index()
+        self._settle(number)
+        found = self._view(number).copy()
+        return found if found.ndim else found[()]
+
+    def _key(self, number: int) -> int:
+        storage, offset, _ = self.tape.values[number]
+        return storage if storage >= POOL_COUNT else -1 - (offset * POOL_COUNT + storage)
+
+    def _index(self) -> None:
+        """Take in what was recorded since the last question."""
+        tape = self.tape
+        for k, row in enumerate(tape.instructions(self._indexed), self._indexed):
+            if not row.is_guard:
+                self._writers.setdefault(self._key(row.out), []).append(k)
+        self._indexed = len(tape.code)
+        for literal in tape.literals[self._literals :]:
+            storage, offset = literal.storage, literal.offset
+            key = storage if storage >= POOL_COUNT else -1 - (offset * POOL_COUNT + storage)
+            self._cells[key] = literal.data
+        self._literals = len(tape.literals)
+
+    def _settle(self, number: int) -> None:
+        """Evaluate what a value's cells need, deepest first."""
+        writers, written, code = self._writers, self._written, self.tape.code
+        stack = [(self._key(number), len(code))]
+        while stack:
+            key, stop = stack[-1]  # what is written from there on is not read here
+            its, done = writers.get(key, ()), written.get(key, 0)
+            if done >= len(its) or its[done] >= stop:
+                stack.pop()
+                continue
+            k = its[done]
+            row = instruction(code[k])
+            missing = []
+            for operand in row.operands:
+                other = self._key(operand)
+                found, ready = writers.get(other, ()), written.get(other, 0)
+                if other != key and ready < len(found) and found[ready] < k:
+                    missing.append((other, k))
+            if missing:
+                stack += missing
+                continue
+            self._run(row)
+            written[key] = done + 1
+
+    def _view(self, number: int) -> np.ndarray:
+        """Return a value as an array over its cells, which are made if there are none yet."""
+        tape = self.tape
+        storage, offset, layout = tape.values[number]
+        count, family, _ = tape.storages[storage]
+        size, dtype = tape.sizes.value, FAMILY_DTYPE[family]
+        key = self._key(number)
+        cells = self._cells.get(key)
+        if cells is None:
+            cells = self._cells[key] = np.zeros(1 if key < 0 else size(count), dtype)
+        shape = tuple(map(size, tape.layouts[layout].dims))
+        if 0 in shape:
+            return np.zeros(shape, dtype)
+        strides = tuple(size(s) * dtype.itemsize for s in tape.layouts[layout].strides)
+        return np.ndarray(shape, dtype, cells, 0 if key < 0 else size(offset) * dtype.itemsize, strides)
+
+    def _run(self, row: Instruction) -> None:
+        op = OPS[row.row]
+        target = self._view(row.out)
+        operands = [self._view(number) for number in row.operands]
+        with np.errstate(all="ignore"):
+            if isinstance(op, Elementwise):
+                target[...] = operands[0] if op.name in ("cast", "copy") else oracle(op)(*operands)
+            elif op.name == "call":
+                target[...] = self._calls(int(operands[2][()]))
+            else:
+                assert isinstance(op, ArrayOp)
+                target[...] = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))

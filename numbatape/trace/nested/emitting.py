@@ -1,0 +1,58 @@
+"""A trace's emitter: derivatives are appended to its tape as symbols, and come back as traced arrays.
+
+Their numbers are computed when somebody asks for them (`numbatape.trace.evaluation`); the steps of a Hessian
+that nobody looks at never have any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...emitter.emitter import Emitter
+from ...emitter.symbol import Symbol
+from ...tape.tape import FAMILY_DTYPE
+from ..array import TracedArray, deferred
+from ..primitives import family_of
+from ..trace import Trace
+
+
+class TraceEmitter(Emitter):
+    """Appends to the tape of a trace, whose values decide where a rule has to ask."""
+
+    def __init__(self, trace: Trace):
+        super().__init__(trace.tape, trace.strong, trace.values == "fast")
+        self.trace = trace
+
+    def ask(self, condition: Symbol, usual: bool) -> bool:
+        """Return the truth of a one-cell value as it is in this trace: a guard."""
+        outcome = bool(self.trace.evaluation.value(condition.number))
+        self.guard(condition, outcome)
+        return outcome
+
+    def cofactors(self, a: Symbol) -> Symbol:
+        from ..matrix.determinants import cofactors
+
+        result = cofactors(traced(self.trace, a))
+        return self.in_family(symbol(self.trace, result), a.family)
+
+
+def emitter_of(trace: Trace) -> TraceEmitter:
+    """Return the emitter of a trace."""
+    if trace.emitter is None:
+        trace.emitter = TraceEmitter(trace)
+    return trace.emitter
+
+
+def traced(trace: Trace, ct):
+    """Return a symbol as a traced array whose numbers nobody has computed; numbers as they are."""
+    return deferred(trace, ct.number) if ct.__class__ is Symbol else ct
+
+
+def symbol(trace: Trace, x):
+    """Return a traced array or an array as a symbol; a number stays one."""
+    if type(x) is TracedArray:
+        return Symbol(emitter_of(trace), x._id)
+    if np.ndim(x) == 0:
+        return float(x)
+    family = family_of(x)
+    return Symbol(emitter_of(trace), trace.literal(np.asarray(x, FAMILY_DTYPE[family]), family))
