@@ -1,8 +1,8 @@
-"""Holders, which are containers, methods, descriptors and wrappers: their parts, and making them anew.
+"""Holders are containers, methods, descriptors and wrappers: taking them apart and making them again.
 
-What is behind a function is found, and put together again from other parts, by this table: by the copies that
-run while tracing (`numbatape.trace.copies`), by who asks what they reach (`numbatape.trace.references`), and
-by who looks for traced values in closures (`numbatape.integrations.closures`).
+This table is used by the copies that run while tracing (`numbatape.trace.copies`), by the walk over what a
+function refers to (`numbatape.trace.references`), and by the search for traced values in closures
+(`numbatape.integrations.closures`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SHORT = 100  # entries of a container that are looked at
+SHORT = 100  # containers with more entries than this are not looked into
 CACHED = type(functools.lru_cache(len))
 
 
@@ -26,11 +26,11 @@ class Holder(NamedTuple):
     Attributes
     ----------
     parts
-        The values that a holder holds.
+        Returns the values that a holder holds.
     made
-        A holder like the first argument with the parts of the second; None where it cannot be made.
+        Makes a holder like the first argument with the second argument's parts; returns None if it cannot.
     changed
-        For what can be changed: puts into a holder (first) what another one now holds (second).
+        For mutable holders: replaces the parts of a holder (first) by those of another one (second).
     """
 
     parts: Callable[[Any], tuple]
@@ -83,7 +83,7 @@ def _dispatching(value, parts):
 
 
 def _cached_parts(value) -> tuple:
-    """Return what ``lru_cache`` wraps; without arguments it is a constant, which stays what it is."""
+    """Return what ``lru_cache`` wraps, unless that takes no arguments: then it is a constant."""
     code = getattr(value.__wrapped__, "__code__", None)
     return (value.__wrapped__,) if code is None or code.co_argcount else ()
 
@@ -111,7 +111,7 @@ HOLDERS: dict[type, Holder] = {
         lambda v, parts: collections.defaultdict(parts[0], zip(v, parts[1:], strict=True)),
         _put_entries,
     ),
-    types.BuiltinFunctionType: Holder(  # of arrays, which may have stand-ins
+    types.BuiltinFunctionType: Holder(  # methods of arrays, which may have stand-ins
         lambda v: (v.__self__,) if type(v.__self__) is np.ndarray else (),
         lambda v, parts: getattr(parts[0], v.__name__),
     ),
@@ -137,7 +137,7 @@ HOLDERS: dict[type, Holder] = {
     np.vectorize: Holder(lambda v: (v.pyfunc,), _vectorized),
     CACHED: Holder(_cached_parts, lambda v, parts: functools.lru_cache(**v.cache_parameters())(*parts)),
 }
-CONTAINERS = (dict, list, tuple, collections.deque)  # what classes may be made of
+CONTAINERS = (dict, list, tuple, collections.deque)  # builtin containers that classes may derive from
 LONG = frozenset(
     (
         list,
@@ -149,11 +149,11 @@ LONG = frozenset(
         types.MappingProxyType,
     )
 )
-_DISPATCHES = functools.singledispatch(len).__code__  # of every function that singledispatch returns
+_DISPATCHES = functools.singledispatch(len).__code__  # all functions that singledispatch returns have it
 
 
 def holder_of(value, longest: int | None = SHORT) -> Holder | None:
-    """Return how to take a value apart, or None for what is no holder, or a long container."""
+    """Return how to take a value apart; None if it is no holder, or a long container."""
     kind = type(value)
     if kind in LONG and longest is not None and len(value) > longest:
         return None
@@ -164,7 +164,7 @@ def holder_of(value, longest: int | None = SHORT) -> Holder | None:
 
 
 def container_of(value) -> type | None:
-    """Return the builtin container that an object is made of."""
+    """Return the builtin container that an object's class derives from, or None."""
     return next((kind for kind in CONTAINERS if isinstance(value, kind)), None)
 
 
@@ -175,7 +175,7 @@ def parts_of(value) -> tuple:
 
 
 def keys_of(value) -> list | None:
-    """Return the keys of a dictionary, the names of a namespace; None for what has none."""
+    """Return the keys of a dictionary or the names of a namespace; None for other values."""
     if isinstance(value, types.SimpleNamespace):
         return list(vars(value))
     return list(value) if isinstance(value, dict) else None

@@ -21,7 +21,7 @@ from .primitives import (
 
 
 def item(x: TracedArray, k: int) -> TracedArray:
-    """Return ``x[k]`` of a vector: a one-cell view. The hot path of scalar loops."""
+    """Return ``x[k]`` of a vector: a one-cell view. This is the fast path of scalar loops."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
     if trace.boxes:
@@ -44,7 +44,7 @@ def item(x: TracedArray, k: int) -> TracedArray:
     offset = start + step if start >= 0 and step >= 0 else sizes.add(start, step)
     values = builder.values
     values.append((storage, offset, 0))
-    self = TracedArray.__new__(TracedArray)  # as new_traced does for scalars
+    self = TracedArray.__new__(TracedArray)  # this is new_traced written out for scalars
     self._trace = trace
     self._value = value
     self._id = len(values) - 1
@@ -61,7 +61,7 @@ def getitem(x: TracedArray, key) -> TracedArray:
     if all(_is_basic(k) for k in key):
         result = basic(x, key)
         if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
-            return np.copy(result)  # an array of no dimensions is a number, but what it selects is a copy
+            return np.copy(result)  # an index without dimensions acts as a number, but selects a copy
         return result
     if any(map(_is_flag, key)):
         return _flagged(x, key)
@@ -77,7 +77,7 @@ def _is_flag(k) -> bool:
 
 
 def _flagged(x: TracedArray, key) -> TracedArray:
-    """Return ``x[key]`` where True or False stands among the indices: a new axis of one entry or none."""
+    """Return ``x[key]`` with True or False among the indices: a new axis with one entry or none."""
     x._value[tuple(map(value_of, key))]  # NumPy's errors
     wider: list = []
     for k in key:
@@ -90,12 +90,12 @@ def _flagged(x: TracedArray, key) -> TracedArray:
 
 
 def _plain(k):
-    """Turn lists into arrays, index-like objects into int, traced integer scalars stay."""
+    """Turn lists into arrays and index-like objects into int; keep traced integer scalars."""
     if is_plain(k):
         k = k._value
     k = integers.as_index(k)
     if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":
-        return bool(k)  # a guard: it decides about a shape
+        return bool(k)  # records a guard: it decides a shape
     if isinstance(k, list):
         return (
             np.stack(k)
@@ -209,7 +209,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
     if any(k is None for k in parts):
         kept = tuple(k for k in parts if k is not None)
         return reshape(advanced(x, kept), value.shape)
-    # Slices first, as a view; what is left is integers and index arrays.
+    # Slices are taken first, as a view; integers and index arrays are left.
     views = tuple(k if isinstance(k, slice) else slice(None) for k in parts)
     if any(k != slice(None) for k in views):
         x = basic(x, views)
@@ -218,7 +218,7 @@ def advanced(x: TracedArray, key) -> TracedArray:
     shape = np.broadcast_shapes(*(np.shape(value_of(k)) for k in indices))
     adjacent = places == list(range(places[0], places[-1] + 1))
     gathered = _gather(move_first(x, places), indices, shape)
-    if adjacent and places[0] > 0:  # NumPy puts the index dimensions where the indices stood
+    if adjacent and places[0] > 0:  # NumPy puts the new dimensions in place of adjacent indices
         lead, count = places[0], len(shape)
         order = [*range(count, count + lead), *range(count), *range(count + lead, gathered.ndim)]
         gathered = transpose(gathered, order)
@@ -232,7 +232,7 @@ def move_first(x: TracedArray, axes) -> TracedArray:
 
 
 def _gather(x: TracedArray, indices, shape) -> TracedArray:
-    """Take from the leading axes of ``x`` at positions given by one index array an axis."""
+    """Take from the leading axes of ``x`` at positions given by one index array per axis."""
     count = len(indices)
     sizes = [int(n) for n in x.shape[:count]]
     rest = x.shape[count:]
@@ -284,7 +284,7 @@ def mask_positions(mask) -> list:
     """Return index arrays of a mask's True entries; a traced mask guards their number only."""
     value = value_of(mask)
     if not np.ndim(value):
-        return [np.zeros(int(bool(mask)), int)]  # of a traced one a guard
+        return [np.zeros(int(bool(mask)), int)]  # records a guard for a traced mask
     if not isinstance(mask, TracedArray):
         return list(np.nonzero(value))
     count = int(np.count_nonzero(value))

@@ -1,9 +1,9 @@
 """`TracedInteger`: a Python int among the arguments, which is data where that is exact, and else a guard.
 
-Its arithmetic with ints and floats is recorded with Python's meaning (exact, ``//`` rounds down, ``/`` by
-zero raises); with arrays it is weakly typed, as NumPy takes a Python int. Everything else that is done
-with it (an index in C, ``range``, ``if``, bits, text) asks for its value: a guard. So nothing holds for
-another value that was not recorded as a function of it.
+Arithmetic with ints and floats is recorded with Python's meaning (exact, ``//`` rounds down, ``/`` by zero
+raises); with arrays it is weakly typed, as a Python int is in NumPy. Every other use (an index in C,
+``range``, ``if``, bits, text) needs its value, which becomes a guard. So the tape holds for other values
+only as far as it computes with the int.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .complex.array import TracedComplex
 from .primitives import elementwise, value_of
 from .trace import where_in_user_code
 
-# Quotients of integers up to here round down to the right integer, and their sums and products are exact.
+# Up to here, quotients of integers round down to the right integer, and sums and products are exact.
 LARGEST = 2**52
-# Exponents that have instructions of their own; a power that is a parameter is one of them as a rule.
+# Exponents with instructions of their own; most powers that are parameters are among these.
 COMMON_EXPONENTS = range(-1, 4)
 
 _ARRAYS = (np.ndarray, np.generic, TracedArray, TracedComplex)
@@ -41,7 +41,7 @@ class TracedInteger:
 
     @property  # type: ignore[misc]
     def __class__(self):
-        return int  # to all that asks ``isinstance``; numbatape asks ``type``
+        return int  # for ``isinstance`` of other code; numbatape asks ``type``
 
     def lifted(self) -> TracedArray:
         """Return the number as an operand, weakly typed."""
@@ -106,7 +106,7 @@ class TracedInteger:
         return _combine("pow", other, self)
 
     def __hash__(self):
-        # Who keeps a key keeps this object: the function is traced with plain ints instead.
+        # A table would keep this object as a key, so the function is traced with plain ints instead.
         raise LeakError(f"hash(n) of a traced int at {where_in_user_code()}")
 
     def __reduce__(self):
@@ -133,7 +133,7 @@ class TracedInteger:
         return function(*settled(args), **settled(kwargs))
 
 
-numbers.Integral.register(TracedInteger)  # what library code asks for
+numbers.Integral.register(TracedInteger)  # code of libraries tests for it
 
 
 def _operator(name: str):
@@ -159,7 +159,7 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 
 def settled(tree):
-    """Return arguments of a call with plain ints in the place of traced ones: guards."""
+    """Return arguments of a call with plain ints in place of traced ones, whose values become guards."""
     kind = type(tree)
     if kind is TracedInteger:
         return tree.settled()
@@ -196,7 +196,7 @@ def _plain(x):
 
 
 def _required(condition, outcome: bool) -> bool:
-    """Record that a condition of traced numbers must be what it is now, and return that."""
+    """Record that a condition of traced numbers must have the given outcome, and return the outcome."""
     return condition._trace.guard(condition, "bool", outcome)
 
 
@@ -213,7 +213,7 @@ def _compare(name: str, left, right):
 
 
 def _known_to_int(x) -> bool:
-    """Whether Python compares an int with it, rather than by identity."""
+    """Whether Python compares ints with such a value by value, not by identity."""
     return isinstance(x, (numbers.Number, *_ARRAYS)) or type(x) is TracedInteger
 
 
@@ -221,7 +221,7 @@ def _known_to_int(x) -> bool:
 
 
 def _combine(name: str, left, right):
-    """Return ``left op right``, of which one at least is a traced int."""
+    """Return ``left op right``, where at least one is a traced int."""
     apply = getattr(operator, name)
     left, right = (x._value if type(x) is TracedInteger and x._settled else x for x in (left, right))
     if _is_number(left) and _is_number(right):
@@ -231,11 +231,11 @@ def _combine(name: str, left, right):
         return INTEGER[name](left, right) if traced else apply(left, right)
     if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
         return apply(*_with_array(name, left, right))
-    return apply(settled(left), settled(right))  # a list that is repeated, a Fraction, a sparse matrix
+    return apply(settled(left), settled(right))  # a list to repeat, a Fraction, a sparse matrix
 
 
 def _with_array(name: str, left, right) -> tuple:
-    """Return both operands, the traced int as an operand or, where NumPy looks at its value, settled."""
+    """Return both operands; the traced int is settled where NumPy looks at its value."""
     mine, other = (left, right) if type(left) is TracedInteger else (right, left)
     if type(mine) is not TracedInteger:
         return left, right
@@ -258,7 +258,7 @@ NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: 
 
 
 def operands(ufunc, inputs, method: str) -> tuple:
-    """Return the inputs of a ufunc, traced ints as operands where the result follows their numbers."""
+    """Return the inputs of a ufunc; traced ints are settled unless the result is computed from them."""
     others = [value_of(x) for x in inputs if type(x) is not TracedInteger]
     if len(others) == len(inputs):
         return inputs
@@ -266,7 +266,7 @@ def operands(ufunc, inputs, method: str) -> tuple:
         return settled(inputs)
     if ufunc in NAMES and others and isinstance(others[0], _ARRAYS):
         return _with_array(NAMES[ufunc], *inputs)
-    # NumPy computes in floats if there is one, or if the function is of floats: ``np.sqrt(n)``.
+    # NumPy computes in floats if an operand is one, or if the function only knows floats (``np.sqrt(n)``).
     kinds = [x.dtype for x in others if isinstance(x, _ARRAYS)] + [float for x in others if type(x) is float]
     known = len(kinds) == len(others) and all(np.dtype(kind).kind in "fc" for kind in kinds)
     if known and (others or _is_of_floats(ufunc)):
@@ -279,10 +279,10 @@ def _is_of_floats(ufunc) -> bool:
 
 
 def _with_float(name: str, apply, left, right):
-    """Return what Python computes of an int and a float: a weakly typed float."""
+    """Return the result of Python's operator on an int and a float: a weakly typed float."""
     divisor = right if name in ("truediv", "floordiv", "mod") else None
     if divisor is not None and divisor == 0:
-        return apply(settled(left), settled(right))  # Python's error
+        return apply(settled(left), settled(right))  # raises Python's error
     if name == "pow":
         return _float_power(left, right)
     return apply(lifted(left), lifted(right))
@@ -305,10 +305,10 @@ def _recorded(op: str, value, *operands) -> TracedArray:
 
 
 def _integer(op: str, value: int, *operands):
-    """Record an instruction whose result is an integer; None where that is too large to be exact."""
+    """Record an instruction whose result is an integer; None if the result is too large to be exact."""
     result = _recorded(op, value, *operands)
     if op not in ("add", "sub"):
-        result = _recorded("add", value, result, 0)  # no -0.0
+        result = _recorded("add", value, result, 0)  # turns -0.0 into 0.0
     inside = np.less_equal(np.absolute(result), float(LARGEST))
     return TracedInteger(result) if _required(inside, abs(value) <= LARGEST) else None
 
@@ -316,7 +316,7 @@ def _integer(op: str, value: int, *operands):
 def _exactly(op: str, apply):
     def combine(left, right):
         if op in ("floor_divide", "remainder") and right == 0:
-            return apply(settled(left), settled(right))  # Python's error
+            return apply(settled(left), settled(right))  # raises Python's error
         made = _integer(op, apply(_plain(left), _plain(right)), left, right)
         return apply(settled(left), settled(right)) if made is None else made
 
@@ -325,7 +325,7 @@ def _exactly(op: str, apply):
 
 def _quotient(left, right):
     if right == 0:
-        return settled(left) / settled(right)  # Python's error
+        return settled(left) / settled(right)  # raises Python's error
     return _recorded("div", _plain(left) / _plain(right), left, right)
 
 

@@ -1,7 +1,7 @@
 """Traced values that a function has kept (``self.last = x``, ``history.append(loss)``) become plain numbers.
 
-When a trace ends, whatever its function leads to is looked through, and the numbers of the call are put in
-the places of its traced values, as plain NumPy would have left them there.
+When a trace ends, everything that its function refers to is searched, and traced values are replaced by the
+numbers of the call, which plain NumPy would have left there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBERS = frozenset((float, int, bool, str, type(None), np.float64, np.ndarray)
 
 
 class Kept:
-    """What a trace leaves behind in the objects that its function leads to.
+    """What a trace leaves behind in the objects that its function refers to.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Kept:
         self._seen: dict[int, object] = {}
 
     def settle(self, reached) -> None:
-        """Put numbers in the places of traced values, in objects and in what stands in them."""
+        """Replace traced values by numbers, in objects and in their contents."""
         for value in reached:
             self._number(value)
 
     def _number(self, value):
-        """Return what is to stand in the place of a value: itself, changed inside, or its numbers."""
+        """Return the replacement of a value: the value itself, changed inside, or its numbers."""
         kind = type(value)
         if kind in _KINDS:
             return self._plain(value)
@@ -60,7 +60,7 @@ class Kept:
     def _plain(self, value):
         trace = value._array._trace if type(value) is TracedInteger else value._trace
         if trace is not self._trace:
-            return value  # of a trace around this one, which will come to it
+            return value  # it belongs to an enclosing trace, which replaces it later
         original = trace.captures.original(value) if trace.captures is not None else None
         if original is not None:
             return original
@@ -86,7 +86,7 @@ class Kept:
             for cell in value.__closure__ or ():
                 try:
                     part = cell.cell_contents
-                except ValueError:  # it is filled later
+                except ValueError:  # an empty cell
                     continue
                 self._replace(part, lambda new, cell=cell: setattr(cell, "cell_contents", new))
             self._look_into_names(vars(value))

@@ -1,8 +1,9 @@
-"""What a traced value is to those who ask for its class or for attributes that only some values have.
+"""The class of a traced value, and attributes that only some values have, as other code sees them.
 
-The user's code, and libraries that look at what they are given, get the class of the number or array that is
-meant: ``match``, ``functools.singledispatch`` and abstract base classes ask for ``x.__class__``. numbatape,
-NumPy and SciPy themselves get the class as it is, for they reach into memory, and a traced value has none.
+The user's code, and libraries that inspect their arguments, see the class of the number or array that a
+traced value carries: ``match``, ``functools.singledispatch`` and abstract base classes read
+``x.__class__``. numbatape, NumPy and SciPy see the real class, because they access memory, which a traced
+value does not have.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .code import ATTRIBUTES
 from .ownership import is_core_file
 from .trace import where_in_user_code
 
-# Abstract classes ask on behalf of who asks them: np.isscalar asks for numbers.Number.
+# Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
 ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
 PYTHON = frozenset((float, int, bool, complex))
 
@@ -36,24 +37,24 @@ class Kinds:
 
 
 def check_attribute(x, name: str) -> None:
-    """Raise Python's error where the user's code asks a Python number for what arrays have."""
+    """Raise Python's error where the user's code reads an attribute of arrays from a Python number."""
     kind = x._value.__class__
     if kind in PYTHON and not is_core_file(sys._getframe(2).f_code.co_filename):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=x)
 
 
 def check_subscriptable(x) -> None:
-    """Raise Python's error where ``x[...]`` was tried on a number of Python's."""
+    """Raise Python's error for ``x[...]`` of a Python number."""
     kind = type(x._value)
     if kind in PYTHON:
         raise TypeError(f"{kind.__name__!r} object is not subscriptable") from None
 
 
 def missing(x, name: str, what: str, depth: int = 2) -> Exception:
-    """Return the error for an attribute that a traced value does not have; who asks is ``depth`` frames up.
+    """Return the error for an attribute that a traced value lacks, which is read ``depth`` frames up.
 
-    NumPy asks for attributes such as ``__array_interface__`` to see if they exist, and takes another way if
-    not; the user's code would take another way than with the array that is meant.
+    NumPy tests whether attributes such as ``__array_interface__`` exist, and goes on without them. If the
+    user's code did so, it would take another path than with the array.
     """
     frame = sys._getframe(depth)
     special = name.startswith("__") and name.endswith("__")

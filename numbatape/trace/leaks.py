@@ -1,8 +1,8 @@
-"""What to say where a traced value would lose its derivative: which of several causes it is, and the way out.
+"""Messages for traced values that would lose their derivatives: the cause, and what to do instead.
 
-Code that asks for ``float(x)`` or ``np.asarray(x)`` has got a traced value where only plain numbers work. Who
-asked is read off the stack and the source: a solver that calls back, a function of a library, a function of
-the user's that runs as it is, or the user's own ``float(x)``.
+Code that calls ``float(x)`` or ``np.asarray(x)`` has got a traced value where only plain numbers work. The
+stack and the source tell which code that is: a solver that calls back, a function of a library, a function
+of the user that runs without being copied, or the user's own ``float(x)``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ CONVERSIONS = (float, int, complex, bool, hash)
 
 
 def leak(x, what: str, hint: str) -> LeakError:
-    """Return the error for a traced value of which plain numbers are asked.
+    """Return the error for a traced value where plain numbers are needed.
 
     Parameters
     ----------
     x
         The traced value.
     what
-        What was asked of it, as a user would write it.
+        What was done with it, as a user would write it.
     hint
-        The way out where the user's own code asked.
+        What to do instead, where the user's own code did it.
     """
     error = LeakError(_cause(x, what, hint))
     if x._trace.leak is None and not _is_trial(sys._getframe(3)):
@@ -47,7 +47,7 @@ def leak(x, what: str, hint: str) -> LeakError:
 
 
 def _is_trial(frame) -> bool:
-    """Whether numbatape itself asked, to see what happens; NumPy may stand between."""
+    """Whether numbatape itself tried it to see what happens, perhaps by way of NumPy."""
     while frame is not None and is_core_file(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith(PACKAGE):
             return True
@@ -88,9 +88,9 @@ def _cause(x, what: str, hint: str) -> str:
 
 
 def explained(trace, error):
-    """Return the error for a trace that an exception ended: the leak behind it, if there was one.
+    """Return the error for a trace that an exception ended: the leak that caused it, if there was one.
 
-    Code in C reports what it met in words of its own. What goes wrong inside of a solver is said to be there.
+    Code in C raises errors of its own instead. The message names the solver in which an error occurred.
     """
     if isinstance(error.__cause__, LeakError):
         return error.__cause__  # NumPy's own error for ``a[0] = x``
@@ -107,7 +107,7 @@ def explained(trace, error):
 
 
 def _library_below(user) -> str:
-    """Return the function of a library that the user's code called and that asked, or nothing."""
+    """Return the name of the library's function that the user's code called and that did it, or ""."""
     frame, found = sys._getframe(1), ""
     while frame is not None and frame is not user:
         if not frame.f_code.co_filename.startswith(PACKAGE):
@@ -117,7 +117,7 @@ def _library_below(user) -> str:
 
 
 def _call_at(frame) -> tuple[str, object]:
-    """Return what a frame calls now, as its source has it, and the function if names lead to it."""
+    """Return what a frame is calling, as text of its source, and the function if its names tell."""
     code = frame.f_code
     position = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     first, last, start, end = position
@@ -138,7 +138,7 @@ def _call_at(frame) -> tuple[str, object]:
 
 
 def _value_of(node, frame):
-    """Return what a dotted name of modules and functions is in a frame, None where it is anything else."""
+    """Return the value of a dotted name of modules and functions in a frame; None for other expressions."""
     if isinstance(node, ast.Name):
         for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
             if node.id in scope:
@@ -160,7 +160,7 @@ def _full_name(function) -> str:
 
 
 def _way_to(frame) -> str:
-    """Return how code that runs as it is was called, by code that does not."""
+    """Return how code that is not copied was called by code that is."""
     caller = frame.f_back
     while caller is not None and caller.f_code.co_filename.startswith(PACKAGE):
         caller = caller.f_back

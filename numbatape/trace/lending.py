@@ -1,8 +1,8 @@
-"""Members of classes for which nothing can stand in, lent for the time of a trace.
+"""Members of classes that can have no stand-ins, lent for the duration of a trace.
 
-Exceptions are caught, and members of enumerations compared, by the class itself. So the class stays, and
-what it defines is put behind a switch: in the trace that runs in this thread code gets what stands for a
-member, and all other code the member as it is. When no trace needs them any more, the members are back.
+Exceptions are caught, and members of enumerations compared, by the class itself. So the class stays in use,
+and its members are replaced by switches: code of the trace that runs in this thread gets the stand-in for a
+member, and all other code the member itself. The members are restored when no trace needs them any more.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .trace import standing
 
 _MISSING = object()
 _lock = threading.Lock()
-_lent: dict[tuple[type, str], list] = {}  # how many traces use a switch, and what stood in its place
+_lent: dict[tuple[type, str], list] = {}  # how many traces use a switch, and the former member
 
 
 class Switch:
-    """Gives a member of a class, or what stands for it in the trace of this thread."""
+    """Returns a member of a class, or its stand-in in the trace of this thread."""
 
     __slots__ = ("__wrapped__",)
 
@@ -42,7 +42,7 @@ class DataSwitch(Switch):
 
 
 class FieldSwitch:
-    """Gives what stands for an attribute of an object, a member of an enumeration."""
+    """Returns the stand-in for an attribute of an object, which is a member of an enumeration."""
 
     __slots__ = ("_name",)
 
@@ -52,7 +52,7 @@ class FieldSwitch:
     def __get__(self, owner, cls=None):
         try:
             return standing(vars(owner)[self._name])
-        except (KeyError, TypeError):  # the class itself has none
+        except (KeyError, TypeError):  # read from the class itself, which has no value
             raise AttributeError(self._name) from None
 
     def __set__(self, owner, value):
@@ -79,7 +79,7 @@ def lend(trace, cls: type, name: str, switch) -> None:
 
 
 def give_back(trace) -> None:
-    """Put the members back that a trace was lent, unless another one still needs them."""
+    """Restore the members that were lent to a trace, unless another trace still needs them."""
     with _lock:
         for cls, name in trace.lent:
             entry = _lent[cls, name]
@@ -88,7 +88,7 @@ def give_back(trace) -> None:
                 continue
             del _lent[cls, name]
             if not isinstance(vars(cls).get(name), (Switch, FieldSwitch)):
-                continue  # the function has put something else there
+                continue  # the function has assigned something else
             if entry[1] is _MISSING:
                 type.__delattr__(cls, name)
             else:

@@ -1,6 +1,6 @@
-"""Who shares memory with whom: asked of NumPy's own arrays, never of a function's name.
+"""Which arrays share memory: NumPy's own arrays tell, never the name of a function.
 
-Also what becomes of an ordinary array of the trace that is handed to code which does not know it.
+This file also handles ordinary arrays of the trace that are passed to code which does not know them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 
 def root_of(value):
-    """Return the array that owns the memory of an array, whatever stands between the two."""
+    """Return the array that owns the memory of an array, whatever objects are in between."""
     base = value.base
     while base is not None:
         if not isinstance(base, np.ndarray):
-            # A memoryview, or an object that lends its memory: `as_strided` and `lend` make such ones.
+            # A memoryview, or an object that lends its memory, such as `as_strided` and `lend` make.
             base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
             if not isinstance(base, np.ndarray):
                 return value
@@ -25,7 +25,7 @@ def root_of(value):
 
 
 def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) -> np.ndarray:
-    """Return what ``seen`` is of ``root``, by addresses: of itself, or of its `twin`."""
+    """Return the part of ``root`` (or of its `twin`) that ``seen`` is, by addresses."""
     owner = root if owner is None else owner
     memory = owner.transpose(sorted(range(root.ndim), key=lambda k: -root.strides[k]))
     start = seen.__array_interface__["data"][0] - root.__array_interface__["data"][0]
@@ -41,12 +41,12 @@ def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) 
 
 
 def part(owner: np.ndarray, start: int, **interface) -> np.ndarray:
-    """Return an array in another one's memory, whose strides need not be what NumPy takes for a buffer's.
+    """Return an array in another one's memory, with any strides, also those that NumPy refuses for buffers.
 
     Parameters
     ----------
     start
-        Where it begins, in bytes from where the other one does.
+        Bytes between the beginnings of the two arrays.
     interface
         Its shape, typestr and strides, as in NumPy's array interface.
     """
@@ -55,7 +55,7 @@ def part(owner: np.ndarray, start: int, **interface) -> np.ndarray:
 
 
 class _Part:
-    """The base of a `part`, which leads on to the owner."""
+    """The base of a `part`, which refers to the owner."""
 
     __slots__ = ("__array_interface__", "base")
 
@@ -64,26 +64,26 @@ class _Part:
 
 
 def twin(root: np.ndarray) -> np.ndarray:
-    """Return a copy with the same strides, so that each view of the original has its like.
+    """Return a copy with the same strides, so that the copy can have each view that the original has.
 
-    What a library lends (every other number of a tensor, a memory map read backwards) has gaps, repeats or
-    negative strides, which NumPy's own copies do without.
+    Memory of a library (every other number of a tensor, a memory map read backwards) may have gaps, repeats
+    or negative strides, which NumPy's own copies would not keep.
     """
     copy = root.copy("K")
     if copy.strides == root.strides or root.size < 2:
         return copy
     low, high = np.lib.array_utils.byte_bounds(root)
     start = root.__array_interface__["data"][0] - low
-    # No array, but bytes: the copy is to be the one that owns its memory, see `root_of`.
+    # In bytes, not in an array, so that `root_of` finds the copy as the owner of its memory.
     copy = np.ndarray(root.shape, root.dtype, bytearray(high - low), start, root.strides)
     copy[...] = root
     return copy
 
 
 def rooted(trace, value: np.ndarray) -> np.ndarray:
-    """Return NumPy's result as a view of the trace's array that it lies in, where its base hides that.
+    """Return NumPy's result as a view of the trace's array with the same memory, if its base hides that.
 
-    DLPack capsules, ctypes arrays and iterators own the memory of their arrays by name.
+    The bases of some arrays are DLPack capsules, ctypes arrays or iterators instead of the owner.
     """
     root = root_of(value)
     if root.base is None or not value.size:
@@ -96,7 +96,7 @@ def rooted(trace, value: np.ndarray) -> np.ndarray:
 
 
 def duplicates(tree, copies: dict | None = None):
-    """Return arguments with copies of their arrays, which share memory with one another as those do."""
+    """Return arguments with copies of their arrays, which share memory as the originals do."""
     copies = {} if copies is None else copies
     if type(tree) is np.ndarray:
         root = root_of(tree)
@@ -113,7 +113,7 @@ def duplicates(tree, copies: dict | None = None):
 def order_of_writes(outs, inputs) -> list[int]:
     """Return in which order NumPy writes the outputs of one call, given as arrays or None.
 
-    One that overlaps another operand is written to a copy, and from there when all is done.
+    An output that overlaps another operand is computed in a copy, which is written at the end.
     """
     copied: list[int] = []
     for k, out in enumerate(outs):
@@ -133,14 +133,14 @@ def is_same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def has_twice(value: np.ndarray) -> bool:
-    """Whether an array has an entry of its memory more than once, as broadcast and strided views do."""
+    """Whether several entries of an array have the same memory, as in broadcast and strided views."""
     if value.flags.c_contiguous or value.flags.f_contiguous:
         return False
     return len(np.unique(offsets(value))) < value.size
 
 
 def offsets(value: np.ndarray) -> np.ndarray:
-    """Return how many bytes each entry of an array lies behind the first one."""
+    """Return the distance of each entry of an array from the first one, in bytes."""
     places = np.zeros(value.shape, np.int64)
     for axis, (n, step) in enumerate(zip(value.shape, value.strides, strict=True)):
         shape = [1] * value.ndim
@@ -157,14 +157,13 @@ def _arrays_of(trace):
 
 
 def lend(trace, value: np.ndarray) -> np.ndarray:
-    """Return an ordinary array in the memory of a plain one, and note who has it.
+    """Return an ordinary array in the memory of a plain one, and note that it exists.
 
-    What is written on either side the other one sees, as long as no traced value is written:
-    see `is_lent`.
+    Writes to one are seen by the other, as long as no traced value is written: see `is_lent`.
     """
     lent = part(value, 0, **value.__array_interface__)
     root = root_of(value)
-    trace.forget(root)  # from now on it may change without our knowing
+    trace.forget(root)  # from now on other code may change it
     trace.borrowers.append((weakref.ref(lent), root))
     return lent
 
@@ -173,7 +172,7 @@ def is_lent(trace, root: np.ndarray) -> bool:
     """Whether code outside of the trace still has an array in this memory."""
     if not _has_borrower(trace, root):
         return False
-    gc.collect()  # it may be in a cycle that nobody refers to
+    gc.collect()  # the array may only be in a cycle of garbage
     return _has_borrower(trace, root)
 
 

@@ -7,16 +7,16 @@ import types
 
 
 def copy_module(module: types.ModuleType, replaced: dict, late: dict) -> types.ModuleType:
-    """Return a module with the same attributes but for the replaced ones.
+    """Return a module with the same attributes, except for the replaced ones.
 
-    A real module, so that looking up an attribute costs what it always does.
+    It is a real module, so that looking up an attribute is as fast as usual.
 
     Parameters
     ----------
     replaced
-        Attributes in the place of the module's own.
+        Attributes that replace the module's own.
     late
-        What makes others, when they are first asked for.
+        Makers of further attributes, called when these are first read.
     """
     proxy = types.ModuleType(module.__name__, module.__doc__)
     scope = proxy.__dict__
@@ -25,7 +25,7 @@ def copy_module(module: types.ModuleType, replaced: dict, late: dict) -> types.M
 
     def missing(name):
         if name not in late:
-            return getattr(module, name)  # what was loaded later
+            return getattr(module, name)  # an attribute that was added later
         made = scope[name] = late[name]()
         return made
 
@@ -35,10 +35,10 @@ def copy_module(module: types.ModuleType, replaced: dict, late: dict) -> types.M
 
 
 class UsersModule(types.ModuleType):
-    """Stands for a module of the user's: what stands for an attribute is found when it is asked for.
+    """The stand-in for a module of the user: an attribute's stand-in is found when the attribute is read.
 
-    So modules may refer to each other in circles, and code may look up names that it computes. What is
-    assigned goes to the module itself.
+    So modules may refer to each other in circles, and code may look up names that it computes. Assignments
+    go to the module itself.
     """
 
     def __init__(self, original: types.ModuleType, stand_in):

@@ -1,9 +1,9 @@
 """What the methods of traced values do, by name: indexing, writing, NumPy's functions.
 
-The classes of traced values stand below all that computes with them: indexing makes traced arrays, and so
-does every function of NumPy's. So that imports point one way, the methods look such operations up here when
-they run, as ``operations.getitem(x, key)``. A file that defines some is imported when the first of them is
-asked for; which file that is, `numbatape.trace.contents` announces.
+The classes of traced values are below all files that compute with them: indexing makes traced arrays, and
+so does every function of NumPy. So that imports point one way, the methods look such operations up here
+when they run, as ``operations.getitem(x, key)``. The file that defines an operation is imported when the
+operation is first needed; `numbatape.trace.contents` announces which file that is.
 """
 
 from __future__ import annotations

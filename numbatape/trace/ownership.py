@@ -1,9 +1,9 @@
-"""Whose code something is: the user's, or a library's. This is the one place that decides it.
+"""Whether code is the user's or a library's. This is the one place that decides it.
 
 The user's functions run as copies while tracing, what they capture is watched, and messages and tapes name
-their lines. A library's code runs as it is. Libraries are Python's own modules, numbatape, what stands in a
-directory of installed packages, and what an installer has put beside the user's own files
-(``pip install --target``, deployment archives): its records say what is its own.
+their lines. A library's code is not copied. Libraries are Python's own modules, numbatape, packages in a
+directory of installed packages, and packages that an installer has put beside the user's own files
+(``pip install --target``, deployment archives), according to the installer's records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 FOLDERS = frozenset(("site-packages", "dist-packages"))
-KNOWN = ("numpy", "scipy", "numba", "llvmlite", "optree")  # libraries wherever they stand
+KNOWN = ("numpy", "scipy", "numba", "llvmlite", "optree")  # libraries, wherever they are installed
 
 
 def _roots() -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def _roots() -> tuple[str, ...]:
     found = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {os.path.dirname(os.__file__), site.getusersitepackages()}
     for name in KNOWN:
-        spec = importlib.util.find_spec(name)  # imports nothing: these are no inner packages
+        spec = importlib.util.find_spec(name)  # imports nothing, because these are top-level packages
         if spec is not None and spec.origin is not None:
             found.add(os.path.dirname(spec.origin))
     return tuple(root + os.sep for root in found)
@@ -35,7 +35,7 @@ def _roots() -> tuple[str, ...]:
 
 _ROOTS = _roots()
 _CORE = (PACKAGE, *(root for root in _ROOTS if root.rstrip(os.sep).endswith(KNOWN)))
-_adopted: set[str] = set()  # packages among the libraries whose functions were given to be differentiated
+_adopted: set[str] = set()  # libraries' packages that count as the user's, see `adopt`
 
 
 def top(module: str | None) -> str:
@@ -50,8 +50,8 @@ def is_users_file(file: str, module: str | None = None) -> bool:
     Parameters
     ----------
     file
-        The name of the file as code objects have it. Code that was made at run time (``<string>``) belongs to
-        who owns the module that it was made for.
+        The name of the file in a code object. Code that was made at run time (``<string>``) is the user's if
+        the module that it was made for is.
     module
         The name of the module, where it is known.
     """
@@ -97,9 +97,9 @@ def is_users_module(module) -> bool:
 
 
 def adopt(function) -> None:
-    """Count the package of a function that is to be differentiated as the user's, from now on.
+    """From now on, count the package of a function that is to be differentiated as the user's.
 
-    Who installs a package of models, and differentiates them, means that package's own code.
+    Someone who installs a package of models, and differentiates them, wants that package's code to be traced.
     """
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType) or is_users_function(function):
@@ -112,7 +112,7 @@ def adopt(function) -> None:
 
 
 def decided(function):
-    """Cache a function whose results follow from whose code something is (a decorator)."""
+    """Cache a function whose results depend on which code is the user's (a decorator)."""
     cached = functools.lru_cache(maxsize=10_000)(function)
     _CACHES.append(cached)
     return cached
@@ -122,7 +122,7 @@ _CACHES: list = [is_users_file]
 
 
 def _is_installed(file: str) -> bool:
-    """Whether an installer has put a file where modules are found besides the directories of packages."""
+    """Whether an installer has put a file into a directory of ``sys.path`` beside the user's files."""
     entries = [os.path.abspath(entry) + os.sep for entry in sys.path]
     entry = max((entry for entry in entries if file.startswith(entry)), key=len, default=None)
     return entry is not None and file[len(entry) :].split(os.sep)[0] in _installed(entry)
@@ -133,7 +133,7 @@ def _installed(entry: str) -> frozenset[str]:
     """Return the files and folders in a directory (or archive) that belong to installed packages."""
     if os.path.isdir(entry) and not any(name.endswith(".dist-info") for name in os.listdir(entry)):
         return frozenset()
-    from importlib.metadata import distributions  # 20 ms, which hardly anybody has to wait for
+    from importlib.metadata import distributions  # 20 ms, imported only if it is needed
 
     found: set[str] = set()
     for each in distributions(path=[entry.rstrip(os.sep)]):

@@ -25,7 +25,7 @@ NO = np._NoValue
 
 
 def _without_nan(x, axis, keepdims, reduce):
-    """Reduce the numbers along an axis; where they stand is data, how many there are a guard."""
+    """Reduce the entries that are not NaN along an axis; positions are data, their number is a guard."""
     if axis is None:
         flat = merge(x, [x.ndim])
         result = reduce(flat[np.logical_not(np.isnan(flat))])

@@ -26,7 +26,7 @@ def _array(trace, x):
 
 
 def _factor(matrix):
-    """Return the Cholesky factor: SciPy's eigenvectors of the same, lower, triangle give no less."""
+    """Return the Cholesky factor; SciPy's eigenvectors of the same (lower) triangle give the same."""
     return np.linalg.cholesky(matrix)
 
 
@@ -52,12 +52,12 @@ def _spread(matrix, dim: int):
 
 
 def _dimension(*parameters) -> int:
-    """As SciPy has it: never that of the points."""
+    """Return the dimension that SciPy takes from the parameters, never from the points."""
     return next((np.shape(plain(p))[-1] for p in parameters if np.ndim(plain(p))), 1)
 
 
 def _deviations(x, mean, dim: int):
-    """Return ``x - mean`` as rows, one a point, and the shape of the points."""
+    """Return ``x - mean`` as rows, one per point, and the shape of the points."""
     if np.ndim(plain(x)) == 0:
         x = np.reshape(x, (1,))
     elif np.ndim(plain(x)) == 1 and dim == 1:
@@ -107,7 +107,7 @@ def multivariate_t(x, loc=None, shape=1, df=1):
 
 def dirichlet(x, alpha):
     x, alpha = _lifted(x, alpha)
-    if np.shape(plain(x))[0] + 1 == np.shape(plain(alpha))[0]:  # the last entry is what is missing to one
+    if np.shape(plain(x))[0] + 1 == np.shape(plain(alpha))[0]:  # the last entry is the rest to one
         last = 1.0 - np.sum(x, 0)
         x = np.concatenate([x, np.reshape(last, (1, *np.shape(plain(x))[1:]))])
     norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
@@ -117,7 +117,7 @@ def dirichlet(x, alpha):
 
 def multinomial(x, n, p):
     x, p = _lifted(x, p)
-    last = 1.0 - np.sum(p[..., :-1], -1, keepdims=True)  # SciPy takes the last probability so
+    last = 1.0 - np.sum(p[..., :-1], -1, keepdims=True)  # SciPy computes the last probability from the others
     p = np.concatenate([p[..., :-1], last], -1)
     log = sc.gammaln(np.asarray(n) + 1.0) + np.sum(sc.xlogy(x, p) - sc.gammaln(x + 1.0), -1)
     outside = np.any(x < 0, -1) | np.not_equal(np.sum(x, -1), n) | np.any(np.not_equal(np.floor(x), x), -1)
@@ -132,7 +132,7 @@ def _multigammaln(a, dim: int):
 
 
 def wishart(x, df, scale):
-    """Matrices along the last axis, as SciPy has them; one matrix, or a stack."""
+    """The log-density of one matrix, or of several along the last axis, as in SciPy."""
     x, scale = _lifted(x, scale)
     dim = _dimension(scale)
     factor = _factor(_spread(scale, dim))

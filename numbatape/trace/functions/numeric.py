@@ -104,7 +104,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     elif np.ndim(plain(x)) == 1:
         steps = np.reshape(np.diff(x), [-1 if k == place else 1 for k in range(y.ndim)])
     else:
-        steps = np.diff(x, axis=axis)  # of x, which may have more axes than y; so may the products
+        steps = np.diff(x, axis=axis)  # x may have more axes than y, and so may the products
     return np.sum(steps * (sliced(y, place, 1, None) + sliced(y, place, None, -1)) / 2.0, axis)
 
 
@@ -112,7 +112,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 
 def windows(x: TracedArray, width: int) -> TracedArray:
-    """Return all stretches of a vector as rows of a view whose rows overlap."""
+    """Return all windows of a vector as rows of a view whose rows overlap."""
     layout, sizes = layout_of(x), x._trace.tape.sizes
     (dim,), (stride,) = layout.dims, layout.strides
     sizes.guard(dim, ">=", width)
@@ -176,7 +176,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def _counted(x, weights, minlength):
-    """Count, or sum weights, in bins that are data: a table of which entry falls into which bin."""
+    """Count entries (or sum weights) in bins that are data, by a table of which entry is in which bin."""
     count = max(int(np.max(x)) + 1 if pinned(x, 0) else 0, minlength)
     if pinned(x, 0) and bool(np.min(x) < 0):
         raise ValueError("'list' argument must have no negative elements")

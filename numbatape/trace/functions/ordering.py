@@ -22,7 +22,7 @@ def _stable_argsort(x, axis):
 
 @records(np.argsort)
 def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
-    # Ties in the order of the stable sort, which is what the tape does, whatever the kind.
+    # The tape sorts stably whatever the kind, so ties have the order of a stable sort.
     return along_axis("argsort", lift_first(a), axis, _stable_argsort)
 
 
@@ -47,7 +47,7 @@ def trim_zeros(filt, trim="fb", axis=None):
     x = lift_first(filt)
     axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
     filled = np.not_equal(x, 0)
-    empty = not np.any(filled)  # where the first and the last entry stand are guards
+    empty = not np.any(filled)  # the positions of the first and the last such entry are guards
     places = [slice(None)] * x.ndim
     for k in axes:
         along = np.any(filled, axis=tuple(j for j in range(x.ndim) if j != k))
@@ -60,7 +60,7 @@ def trim_zeros(filt, trim="fb", axis=None):
 
 @composes(np.searchsorted)
 def searchsorted(a, v, side="left", sorter=None):
-    """Count the entries before ``v``: n comparisons an entry, but positions stay data."""
+    """Count the entries before ``v``: this takes n comparisons per entry, but positions stay data."""
     a, v = lift_all(a, v)
     if sorter is not None:
         a = a[sorter]

@@ -1,6 +1,6 @@
-"""What reads the world outside of a function: clocks, files, fresh random numbers. It raises while tracing.
+"""Functions that read the outside world (clocks, files, fresh random numbers) raise while tracing.
 
-A tape would keep what was read, and give it again in every call.
+A tape would keep what was read, and repeat it in every call.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ def _always(args, kwargs) -> bool:
 
 
 def _unseeded(args, kwargs) -> bool:
-    """Whether a generator is made from entropy that nobody gave."""
+    """Whether a generator is seeded from the system's entropy."""
     given = args[0] if args else next(iter(kwargs.values()), None)
     return given is None
 
 
 def _unscrambled(args, kwargs) -> bool:
-    """Whether points come from entropy that nobody gave."""
+    """Whether points are scrambled by the system's entropy."""
     return kwargs.get("rng", kwargs.get("seed")) is None and kwargs.get("scramble", True)
 
 
 def _of_now(args, kwargs) -> bool:
-    """Whether a function of a time was given none."""
+    """Whether a function of a time was given no time, and takes the present one."""
     return not args and not kwargs
 
 
 def _path(args, kwargs) -> bool:
-    """Whether what is read has a name in the file system."""
+    """Whether the argument is a path of the file system."""
     given = args[0] if args else next(iter(kwargs.values()), None)
     return isinstance(given, (str, bytes, os.PathLike))
 
@@ -73,7 +73,7 @@ def _reads(args, kwargs) -> bool:
 
 
 def _refusing(name: str, what: str, instead: str, when: Callable):
-    """Return what makes the stand-in for a function, or for a class, that raises while tracing."""
+    """Return the maker of a stand-in for a function or a class, which raises while tracing."""
 
     def make(original):
         def check(args, kwargs):
@@ -110,7 +110,7 @@ def _refusing(name: str, what: str, instead: str, when: Callable):
 
 
 def _clock_class(original):
-    """Return what stands for ``datetime.datetime`` or ``date``: it does not know what time it is."""
+    """Return the stand-in for ``datetime.datetime`` or ``date``: asking it for the present time raises."""
 
     class Refusing(type):
         def __call__(cls, *args, **kwargs):
@@ -130,7 +130,7 @@ def _clock_class(original):
 
 
 def _error_state(original):
-    """Return what stands for ``np.errstate``: where errors raise, the tape holds for these inputs only."""
+    """Return the stand-in for ``np.errstate``: where errors raise, the tape holds for these inputs only."""
 
     def errstate(*args, **kwargs):
         trace = current()
@@ -142,7 +142,7 @@ def _error_state(original):
 
 
 class _Environment(MutableMapping):
-    """What stands for ``os.environ``: whoever reads it is noted."""
+    """The stand-in for ``os.environ``, which notes that it is read."""
 
     def __init__(self, original):
         self._original = original
@@ -171,7 +171,7 @@ class _Environment(MutableMapping):
 
 
 def _noting(name: str):
-    """Return what makes the stand-in for a function that reads what nobody can watch."""
+    """Return the maker of a stand-in for a function that reads something which cannot be watched."""
 
     def make(original):
         def call(*args, **kwargs):
@@ -186,7 +186,7 @@ def _noting(name: str):
 
 
 def noting_path(path: pathlib.Path) -> pathlib.Path:
-    """Return an equal path that notes who asks the file system about it; it says nothing of that itself."""
+    """Return an equal path, which notes when the file system is asked about it."""
     return _path_class(type(path))(path)
 
 
@@ -199,7 +199,7 @@ def _path_class(cls: type) -> type:
 
 
 def _path_type(original):
-    """Return what stands for a class of ``pathlib``: what it makes notes who asks."""
+    """Return the stand-in for a class of ``pathlib``, whose paths note that the file system is asked."""
 
     class Noting(type):
         def __call__(cls, *args, **kwargs):
@@ -256,7 +256,7 @@ OUTSIDE = _table()
 
 
 def _print(*args, **kwargs):
-    """Print; while tracing the values of the trace, of which the tape knows nothing."""
+    """Print; while tracing, this prints the values of the trace, and records nothing."""
     builtins.print(*(value_of(strip(arg)) for arg in args), **kwargs)
 
 

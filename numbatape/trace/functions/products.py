@@ -29,7 +29,7 @@ def multiply_matrices(a, b, value=None):
         return array_instruction("dot", (a, b), np.matmul(a._value, b._value) if value is None else value)
     left = expand(a, (0,)) if a.ndim == 1 else a
     right = expand(b, (1,)) if b.ndim == 1 else b
-    if left.ndim > 2 and right.ndim == 2:  # one product instead of one a batch entry
+    if left.ndim > 2 and right.ndim == 2:  # one product instead of one per batch entry
         rows = merge(left, [left.ndim - 1, 1])
         result = array_instruction("matmul", (rows, right), np.matmul(rows._value, right._value))
         result = unmerge(result, (*layout_of(left).dims[:-1], layout_of(result).dims[-1]))
@@ -46,9 +46,9 @@ def _is_finite(x) -> bool:
 
 
 def _by_entries(a, b):
-    """Return ``a @ b`` as elementwise products and a sum, which zero tangents and cotangents pass over.
+    """Return ``a @ b`` as elementwise products and a sum, in which zero tangents and cotangents stay zero.
 
-    What ``Config(strong_zero=True)`` records where an entry is infinite or NaN: n times the memory.
+    ``Config(strong_zero=True)`` records this where an entry is infinite or NaN. It takes n times the memory.
     """
     left = expand(a, (0,)) if a.ndim == 1 else a
     right = expand(b, (1,)) if b.ndim == 1 else b

@@ -1,7 +1,7 @@
 """Quantiles and moments of the distributions of ``scipy.stats``, in standard form.
 
-``ppf`` takes the probability below, ``isf`` that above: where both are given, each keeps the digits of
-its small probabilities.
+``ppf`` takes the lower tail probability, ``isf`` the upper one: where a law has both, each is accurate for
+small probabilities.
 """
 
 # ruff: noqa: E501  (a law is read as a line)
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import discrete  # noqa: F401  (some of its laws are extended here)
+from . import discrete  # noqa: F401  (this file extends some of its laws)
 from .continuous import LOG2, PI, log_normal_mass
 from .distributions import INF, extend, pick, sc
 
@@ -19,7 +19,7 @@ EULER = 0.5772156649015329
 
 
 def symmetric(name, ppf):
-    """The quantiles of a density that is even."""
+    """Register the quantiles of an even density."""
     extend(name, ppf=ppf, isf=lambda q, *shapes: -ppf(q, *shapes))
 
 
@@ -28,7 +28,7 @@ def quantiles(name, ppf, isf=None):
 
 
 def two_sided(half):
-    """Quantiles of an even density from those of the size: ``half(q, ...)`` of the probability above."""
+    """Return quantiles of an even density from those of the absolute value, ``half(upper tail, ...)``."""
     def ppf(q, *shapes):
         size = half(2.0 * np.minimum(q, 1.0 - q), *shapes)
         return np.where(q > 0.5, size, -size)
@@ -69,7 +69,7 @@ def fatigue(normal, c):
 
 
 def inner(k, n):
-    """Counts below n: at n itself the sum is one."""
+    """Return counts below n; at n itself the cumulative sum is one."""
     return np.maximum(np.minimum(k, n - 1.0), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Rarer distributions of ``scipy.stats``: a law each, in standard form."""
+"""Rarer distributions of ``scipy.stats``: one law per distribution, in standard form."""
 
 # ruff: noqa: E501  (a law is read as a line)
 # fmt: off

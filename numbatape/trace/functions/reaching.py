@@ -1,4 +1,4 @@
-"""Functions that hand out modules: what stands for the module is handed out while tracing."""
+"""Functions that return modules: while tracing, they return the stand-in for the module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _importing(original):
 
 
 def _choosing(original):
-    """Return what stands for ``array_namespace``: traced values are NumPy's."""
+    """Return the stand-in for ``array_namespace``: traced values count as NumPy's arrays."""
 
     def array_namespace(*xs, **options):
         if not any(is_traced(x) or is_plain(x) for x in xs):

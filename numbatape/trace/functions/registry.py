@@ -1,8 +1,8 @@
-"""The tables of NumPy's functions: what runs in their place where an argument is traced.
+"""The tables of NumPy's functions: the implementations that run where an argument is traced.
 
-A function is registered once, by the decorators of this file and of `common`; where complex numbers take
-another way, the same registration names it. Topics are imported when one of their functions is first
-called: which file has which functions, `numbatape.trace.contents` announces by name.
+A function is registered once, by the decorators of this file and of `common`; the same registration names the
+form of the implementation for complex numbers. A topic's file is imported when one of its functions is first
+called; `numbatape.trace.contents` announces the names that each file registers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def full_name(function) -> str:
 class Table:
     """Implementations of NumPy's functions, of which some are not imported yet.
 
-    What is registered is used only once the whole file that registers it has been imported, which another
-    thread may be doing.
+    An implementation is used only after the whole file that registers it has been imported, because another
+    thread may be importing it.
 
     Attributes
     ----------
@@ -92,19 +92,19 @@ RULES = Table()  # rules of ufuncs of complex numbers
 # pair, or one array where the result is real.
 FORMS: dict[str, Callable] = {}  # name of a complex form -> what makes the implementation of a function
 
-# What a registration may say of complex arguments, and where that is defined.
+# What a registration may name for complex arguments, and the files that define it.
 HOLDS = "holds"  # the composition for real arrays holds as it stands
 FORM_FILES: dict[str, str] = {}
 
 
 def implements(*functions: Callable, complex: str | None = None):
-    """Register an implementation for real arrays, and say what complex ones take.
+    """Register an implementation for real arrays, and name the one for complex arrays.
 
     Parameters
     ----------
     complex
-        `HOLDS`, or the name of a form (`form`) that makes the implementation from the function; None where
-        there is none or where a file of its own registers it (`implements_complex`).
+        `HOLDS`, or the name of a form (`form`) that makes the implementation from the function; None if there
+        is none, or if it is registered separately (`implements_complex`).
     """
 
     def decorate(implementation):

@@ -10,7 +10,7 @@ from .stand_ins import stands_for
 
 
 def statistic(name: str):
-    """Register a statistic; of ``nan_policy`` only "propagate" has a rule."""
+    """Register a statistic; only ``nan_policy="propagate"`` is supported."""
 
     def register(function):
         def call(*args, nan_policy="propagate", **kwargs):
@@ -88,7 +88,7 @@ def moment(a, order=1, axis=0, *, center=None, keepdims=False):
     x = lift_first(a, center)
     gap = _central(x, axis) if center is None else x - center
     if order == 1 and center is None:
-        gap = 0.0 * gap  # SciPy has it exactly zero
+        gap = 0.0 * gap  # it is exactly zero in SciPy
     return np.mean(gap ** int(order), axis, keepdims=keepdims)
 
 
@@ -179,6 +179,6 @@ def boxcox_llf(lmb, data, *, axis=0, keepdims=False):
     data = lift_first(data, lmb)
     n = float(_count(data, axis))
     logs = np.log(data)
-    # the variance of the powers, whose constant -1/lmb it does not see
+    # The variance of the powers; it does not depend on their constant -1/lmb.
     variance = np.var(sc.boxcox(data, lmb), axis, keepdims=keepdims)
     return (lmb - 1.0) * np.sum(logs, axis, keepdims=keepdims) - 0.5 * n * np.log(variance)

@@ -1,4 +1,4 @@
-"""``scipy.special`` and ``scipy.linalg``: functions in Python, which call np.asarray first."""
+"""``scipy.special`` and ``scipy.linalg``: functions written in Python, which call np.asarray first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def log_softmax(x, axis=None):
 @stands_for("scipy.special", "softmax")
 def softmax(x, axis=None):
     x = lift_first(x)
-    for axis_of_x in axes_of(x, axis):  # of no entries SciPy raises
+    for axis_of_x in axes_of(x, axis):  # SciPy raises if there are no entries
         x._trace.tape.sizes.guard(layout_of(x).dims[axis_of_x], ">=", 1)
     return np.exp(log_softmax(x, axis))
 
@@ -155,7 +155,7 @@ def triangular(a, b, lower: bool, trans=0, unit: bool = False):
     """Return the solution of a triangular system, real or complex."""
     trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
     if not _complex(a, b):
-        solve_plain = sys.modules["scipy.linalg"].solve_triangular  # the user has imported it
+        solve_plain = sys.modules["scipy.linalg"].solve_triangular  # it is imported, since the user calls it
         return solve_triangular(solve_plain(plain(a), plain(b), trans, lower, unit), a, b, trans, lower, unit)
     a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
     a = a + np.eye(a.shape[-1]) if unit else a
@@ -180,7 +180,7 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
 
 @stands_for("scipy.linalg", "cho_factor")
 def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
-    # SciPy leaves the matrix's own entries in the triangle that it does not use.
+    # In the triangle that SciPy does not use, it leaves the entries of the matrix.
     if lower:
         return np.linalg.cholesky(a) + np.triu(a, 1), lower
     return np.linalg.cholesky(a, upper=True) + np.tril(a, -1), lower
@@ -234,10 +234,10 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
             hint = "of complex matrices None, 'gen', 'sym', 'her' and 'pos' are"
             raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r} or transposed", hint)
         return np.linalg.solve(a, b)
-    if assume_a in POSITIVE:  # the derivative of what SciPy reads: one triangle
+    if assume_a in POSITIVE:  # SciPy reads one triangle, which alone gets a derivative
         factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
         return _cholesky_solve(factor, bool(lower), b, value)
-    if assume_a in SYMMETRIC:  # as there: the other triangle is not read
+    if assume_a in SYMMETRIC:  # likewise: the other triangle is not read
         a = (
             np.tril(a) + np.matrix_transpose(np.tril(a, -1))
             if lower

@@ -63,7 +63,7 @@ def select(condlist, choicelist, default=0):
 
 @implements(np.piecewise)
 def piecewise(x, condlist, funclist, *args, **kw):
-    """Each function sees all of ``x``; the entries that are not its own get no adjoint."""
+    """Call each function on all of ``x``; entries that it is not chosen for get no adjoint from it."""
     x = lift_first(x, *condlist)
     if not isinstance(condlist, (list, tuple)) or np.ndim(plain(condlist[0])) == 0 != x.ndim:
         condlist = [condlist]
@@ -137,7 +137,7 @@ def choose(a, choices, out=None, mode="raise"):
 
 
 def _positions(condition):
-    """Return where a vector of conditions holds."""
+    """Return the positions at which a vector of conditions holds."""
     if isinstance(condition, TracedArray):
         condition = np.ravel(condition)
         condition = condition if condition.dtype.kind == "b" else np.not_equal(condition, 0)
@@ -172,7 +172,7 @@ def delete(arr, obj, axis=None):
         if obj.ndim == 0:
             places = np.arange(n - 1)
             return np.take(x, places + (places >= obj).astype(int), axis)
-        gone = np.any(np.equal(np.expand_dims(obj, -1), np.arange(n)), 0)  # a guard on how many
+        gone = np.any(np.equal(np.expand_dims(obj, -1), np.arange(n)), 0)  # a guard on their number
         return np.compress(np.logical_not(gone), x, axis)
     return np.take(x, np.delete(np.arange(n), obj), axis)
 
@@ -203,7 +203,7 @@ def insert(arr, obj, values, axis=None):
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     x = axis_to_end(lift_first(arr), one_axis(arr, axis))
     count_of(x, range(x.ndim - 1))
-    # Views, as NumPy's: the function may write to them.
+    # Views, as in NumPy, because the function may write to them.
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(x._value.shape[:-1])]
     shape = np.shape(plain(results[0]))
     stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))

@@ -1,4 +1,4 @@
-"""Arrays as sets, orders of several keys, histograms: positions are data, numbers of entries are guards."""
+"""Arrays as sets, sorting by several keys, histograms: positions are data, numbers of entries are guards."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def setxor1d(ar1, ar2, assume_unique=False):
 
 @composes(np.unique_values)
 def unique_values(x):
-    # NumPy promises no order: that of the sort.
+    # NumPy promises no order; this one is sorted.
     return np.unique(lift_first(x))
 
 
 @implements(np.partition)
 def partition(a, kth, axis=-1, kind="introselect", order=None):
-    """Sort: a partition at every place. NumPy leaves the order on both sides of kth open."""
-    np.partition(plain(a), plain(kth), axis)  # NumPy's errors
+    """Sort, which partitions at every position; NumPy leaves the order on both sides of kth open."""
+    np.partition(plain(a), plain(kth), axis)  # raises NumPy's errors
     return np.sort(lift_first(a), axis)
 
 
@@ -81,7 +81,7 @@ def argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
 @records(np.lexsort)
 def lexsort(value, keys, axis=-1):
-    """Stable sorts by one key after the other, the last one being the first that counts."""
+    """Stable sorts by one key after the other; the last key is the primary one."""
     x = lift_first(keys)
     if x.ndim != 2:
         raise unsupported_argument(np.lexsort, "keys of more than one dimension")
@@ -110,7 +110,7 @@ def poly(seq_of_zeros):
 
 @composes(np.histogram)
 def histogram(a, bins=10, range=None, density=None, weights=None):
-    """Sums of weights bin by bin; which bin an entry is in is data."""
+    """Sum weights bin by bin; the bin of each entry is data."""
     if find_trace(bins, range) is not None:
         raise unsupported_argument(np.histogram, "bins or range")
     x, edges = plain(a), bins

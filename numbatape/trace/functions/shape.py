@@ -128,7 +128,7 @@ def broadcast_arrays(value, *args, subok=False):
     dims = broadcast_dims(trace.tape, [layout_of(x).dims for x in arrays])
     results = tuple(primitives.broadcast_to(x, shape, dims) for x in arrays)
     for result, its in zip(results, value, strict=True):
-        revalue(result, its)  # NumPy warns of writes to it
+        revalue(result, its)  # writes to NumPy's value give a warning
     return results
 
 
@@ -168,7 +168,7 @@ def _split(value, ary, indices_or_sections, axis=0):
         parts = [basic(x, (*lead, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False)]
     else:
         pinned(x, axis)
-        index(indices_or_sections)  # a guard, if it is traced
+        index(indices_or_sections)  # records a guard, if it is traced
         ends = [0, *np.cumsum([np.shape(part)[axis] for part in value]).tolist()]
         parts = _cut(x, axis, ends)
     for part, its in zip(parts, value, strict=True):

@@ -1,4 +1,4 @@
-"""``scipy.signal`` and ``scipy.ndimage``: convolutions, and what is made of them. Linear in the signal."""
+"""``scipy.signal`` and ``scipy.ndimage``: convolutions and compositions of them, linear in the signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .stand_ins import stands_for
 
 
 def _windows(x, width: int):
-    """Return stretches along the last axis as a last axis of a view."""
+    """Return windows along the last axis, as a new last axis of a view."""
     layout, sizes = layout_of(x), x._trace.tape.sizes
     dim, stride = layout.dims[-1], layout.strides[-1]
     value = np.lib.stride_tricks.sliding_window_view(x._value, width, axis=-1)
@@ -19,7 +19,7 @@ def _windows(x, width: int):
 
 
 def slide(x, kernel):
-    """Return the products' sums of an array with a smaller one at all its places (``valid`` correlation)."""
+    """Return the sums of products of an array with a smaller one at all positions (``valid`` correlation)."""
     for k in range(x.ndim):
         pinned(x, k), pinned(kernel, k)
     lead = [n - k + 1 for n, k in zip(x.shape[:-1], kernel.shape[:-1], strict=True)]
@@ -84,7 +84,7 @@ def _by_fourier(a, b, mode, axes):
 @stands_for("scipy.signal", "fftconvolve", "oaconvolve")
 def fftconvolve(in1, in2, mode="full", axes=None):
     a, b = lift_all(in1, in2)
-    if axes is None and min(a._value.size, b._value.size) <= 64:  # small ones: no detour
+    if axes is None and min(a._value.size, b._value.size) <= 64:  # for small arrays the transforms do not pay
         return convolved(a, b, mode)
     return _by_fourier(a, b, mode, axes)
 
@@ -106,7 +106,7 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 
 def _bordered(a, b, mode, boundary, fillvalue):
-    """Convolve in two dimensions, beyond the borders too."""
+    """Convolve in two dimensions, with entries beyond the borders."""
     if boundary == "fill" and np.ndim(plain(fillvalue)) == 0 and plain(fillvalue) == 0:
         return convolved(a, b, mode)
     if mode == "valid":
@@ -139,7 +139,7 @@ def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=False):
 
 @stands_for("scipy.signal", "hilbert")
 def hilbert(x, N=None, axis=-1):
-    """The analytic signal: no negative frequencies."""
+    """The analytic signal, which has no negative frequencies."""
     x = lift_first(x)
     n = pinned(x, one_axis(x, axis)) if N is None else N
     half = np.zeros(n)

@@ -1,7 +1,7 @@
 """``scipy.special``: functions that are compositions of rows, ufuncs and others.
 
-A ufunc gets here by NumPy's protocol, from wherever it is called (`numbatape.trace.ufuncs`); other
-functions are stood for. Formula numbers are DLMF's.
+Calls of a ufunc come from NumPy's protocol, wherever the call is (`numbatape.trace.ufuncs`); other
+functions have stand-ins. Numbers of formulas are those of the DLMF.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .common import adopt, lift_first, plain, unsupported_argument
 from .distributions import pick, sc
 from .stand_ins import stands_for
 
-UFUNCS: dict[str, Callable] = {}  # by name: SciPy may not be there yet
+UFUNCS: dict[str, Callable] = {}  # by name, because SciPy may not be imported yet
 
 
 def ufunc(*names):
@@ -94,7 +94,7 @@ def chdtri(v, p):
 
 @ufunc("fdtri")
 def fdtri(m, n, p):
-    rest = by_row("betainccinv")(0.5 * n, 0.5 * m, p)  # 1 - w: near one, w itself would have no digits left
+    rest = by_row("betainccinv")(0.5 * n, 0.5 * m, p)  # 1 - w, because w near one would have lost its digits
     return by_row("betaincinv")(0.5 * m, 0.5 * n, p) * n / (m * rest)
 
 
@@ -240,7 +240,7 @@ def voigt_profile(x, sigma, gamma):
 
 @stands_for("scipy.special", "diric")
 def diric(x, n):
-    """1.15.3 and its like for even n: sums of cosines, smooth where the sines' ratio is 0/0."""
+    """1.15.3, and its analogue for even n: sums of cosines, smooth where the ratio of sines is 0/0."""
     n = whole("diric", n)
     x = lift_first(x)
     waves = np.arange(1.0 + n % 2, n, 2.0) / 2.0
@@ -319,7 +319,7 @@ for _name, _sign in (
 
 
 def whole(name: str, n) -> int:
-    """Return a degree as an int; what is none raises. A traced one records a guard."""
+    """Return a degree as an int, or raise if it is none; a traced one records a guard."""
     if np.ndim(plain(n)) == 0 and plain(n) == int(plain(n)) and plain(n) >= 0:
         return int(n)
     raise unsupported_argument(f"scipy.special.{name}", f"n={plain(n)!r}", "one whole number is")
@@ -328,7 +328,7 @@ def whole(name: str, n) -> int:
 def polynomial(name: str, first, step):
     """Register a family: its member of degree 1, and how member k follows from the two before.
 
-    Both take ``(k, x, *parameters)``; `step` gives what to multiply p(k-1) and p(k-2) by.
+    Both take ``(k, x, *parameters)``; `step` returns the factors of p(k-1) and p(k-2).
     """
 
     def evaluate(n, *rest):

@@ -1,7 +1,7 @@
-"""Eigenvalues, singular values, QR, and what is made of them; the matrix exponential.
+"""Eigenvalues, singular values, QR, and compositions of them; the matrix exponential.
 
-One instruction gives values and vectors in one vector (`numbatape.ops.spectral`), of which the
-results are views. Its sizes are guards: other sizes are traced anew.
+One instruction computes values and vectors as one packed vector (`numbatape.ops.spectral`), and the
+results are views of it. Its sizes are guards: other sizes are traced again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .stand_ins import stands_for
 
 
 def _packed(op: str, a, parts):
-    """Record an op whose result holds NumPy's parts one behind the other; return the parts."""
+    """Record an op whose result packs NumPy's parts into one vector; return the parts."""
     for axis in (-2, -1):
         pinned(a, axis)
     batch = np.shape(a._value)[:-2]
@@ -64,7 +64,7 @@ def _eigh(a, values, vectors):
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
         return type(value)(*_eigh(a, *value))
-    from ..matrix import eigen  # LAPACK's vectors may have other signs than those of the transpose
+    from ..matrix import eigen  # LAPACK's vectors may differ in sign from the transpose's
 
     return type(value)(*eigen.eigh(a, False))
 
@@ -99,7 +99,7 @@ def svdvals(value, x, /):
 
 
 def _qr(a):
-    """Q and R with min(m, n) columns and rows; of a wide matrix by that of its first columns."""
+    """Q and R with min(m, n) columns and rows; for a wide matrix from the QR of its first columns."""
     m, n = pinned(a, -2), pinned(a, -1)
     first = a[..., :m] if n > m else a
     q, r = np.linalg.qr(first._value)
@@ -117,11 +117,11 @@ def qr(value, a, mode="reduced"):
     return r if mode == "r" else type(value)(q, r)
 
 
-# ---- made of them
+# ---- compositions
 
 
 def _check_rank(function, a, cutoff) -> None:
-    """Guard that a matrix has full rank, where alone NumPy's result has this derivative."""
+    """Guard that a matrix has full rank, because only then the derivative is right."""
     values = _svd(stop_gradient(lift_first(a)))[1]
     if not bool(np.all(np.min(values, -1) > cutoff * np.max(values, -1))):
         raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")

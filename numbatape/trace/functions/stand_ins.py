@@ -1,8 +1,8 @@
-"""What runs in place of functions that never reach a protocol, while tracing.
+"""Stand-ins, while tracing, for functions that do not use NumPy's protocols.
 
-`numbatape.trace.scipy_bridge` hands these out. SciPy stays unimported: implementations are
-registered by name, and a stand-in is made when the user's code first refers to the original. The file that
-registers it is imported then: a function of NumPy alone does not wait for a hundred distributions.
+`numbatape.trace.scipy_bridge` hands these out. This does not import SciPy: implementations are registered
+by name, and a stand-in is made when the user's code first refers to the original. Only then the file that
+registers it is imported, so that a function of NumPy only does not wait for a hundred distributions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .registry import MAKERS, STAND_INS
 def stands_for(module: str, *names: str, run=run_composition):
     """Register an implementation for functions of a module, by name.
 
-    ``run`` is `run_composition`, `run_record`, or None for one that evaluates nothing first.
+    ``run`` is `run_composition`, `run_record`, or None for one that does not call the original first.
     """
 
     def register(implementation):
@@ -33,16 +33,16 @@ def stands_for(module: str, *names: str, run=run_composition):
 
 
 def made(module: str, name: str, original):
-    """Return the stand-in for a function or an object of a module's, and import what defines it."""
+    """Return the stand-in for a function or an object of a module; import the file that defines it."""
     for file in STAND_INS[module][name]:
         importlib.import_module(file)
     return MAKERS[module][name](original)
 
 
 def stand_in(original, implementation, run=run_composition):
-    """Return a function that is the original, but for traced arguments.
+    """Return a function that calls the implementation for traced arguments, else the original.
 
-    NumPy's own take plain arrays as the ndarrays they are, so that results share memory where NumPy's do.
+    NumPy's own functions get plain arrays as ndarrays, so that results share memory where NumPy's do.
     """
     traced = implementation if run is None else evaluated(original, implementation, run)
     of_numbers = original.__module__ == "math"
@@ -60,7 +60,7 @@ def stand_in(original, implementation, run=run_composition):
             if inner is None:
                 return call_original(*args, **kwargs)
             return wrap(inner, original(*strip(args), **strip(kwargs)))
-        # A plain array is an ndarray to all but what writes into it.
+        # Functions that only read a plain array get the ndarray.
         if trace.integers:
             args, kwargs = integers.settled(args), integers.settled(kwargs)
         args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}

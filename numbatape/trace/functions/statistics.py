@@ -1,4 +1,4 @@
-"""Means, variances, quantiles, and the versions that leave out NaN."""
+"""Means, variances, quantiles, and their versions without NaN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .reductions import NO, flag, is_given
 
 
 def _count(x, axes, where):
-    """Return how many entries a mean is over: a number, or an array for each mask."""
+    """Return the number of entries of a mean: a number, or an array if there is a mask."""
     if where is NO or where is True:
         return count_of(x, axes)
     return np.sum(np.broadcast_to(where, x.shape), axes, keepdims=True, dtype=float)
@@ -86,13 +86,13 @@ def _sorted_last(x, axis):
 
 
 def _of_nothing(x, axis, keepdims):
-    """Return the mean of no numbers, NaN."""
+    """Return the mean of no entries, which is NaN."""
     count_of(x, range(x.ndim))
     return np.full(np.shape(np.sum(x._value, axis, keepdims=keepdims)), np.nan, x.dtype)[()]
 
 
 def _finish(ordered, result, axes, keepdims):
-    # NumPy answers NaN where an entry is NaN; sorting puts those last.
+    # NumPy returns NaN where an entry is NaN; sorting puts NaN last.
     last = ordered[..., -1]
     result = np.where(np.isnan(last), last, result)
     return np.expand_dims(result, axes) if keepdims else result
@@ -131,7 +131,7 @@ def _quantile(function, scale: float):
         probabilities = (q / scale).reshape(-1)
         if method == "linear":
             places = probabilities * (n - 1)
-        else:  # of the numbers 0, 1, ... a quantile is its place
+        else:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), probabilities, method=method)
         parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
         return np.reshape(np.stack(parts), (*q.shape, *parts[0].shape))

@@ -1,9 +1,9 @@
-"""Questions about a value's type: a traced value answers like the number or array it stands for.
+"""Tests of types: a traced value gives the same answer as the number or array that it carries.
 
-Code that asks for ``type(x)``, ``isinstance(x, np.ndarray)`` or ``hasattr(x, "shape")`` and goes another way
-for what is none would else trace a path that the function does not take. These stand in for Python's own
-functions in the copies that run while tracing. What asks for ``x.__class__`` (``match``,
-``functools.singledispatch``, abstract base classes) is answered by `numbatape.trace.kinds`.
+Without this, code that branches on ``type(x)``, ``isinstance(x, np.ndarray)`` or ``hasattr(x, "shape")``
+would trace a path that the function does not take. These functions replace Python's own functions in the
+copies that run while tracing. Code that reads ``x.__class__`` (``match``, ``functools.singledispatch``,
+abstract base classes) is handled by `numbatape.trace.kinds`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, Plain
 
 
 def meant(value):
-    """Return the number or array that a traced value stands for, and any other value as it is."""
+    """Return the number or array that a traced value carries, and any other value as it is."""
     return value._value if builtins.type(value) in TRACED else value
 
 
 def type_of(value):
-    """``type(value)``: of the user's classes what stands for them, as their names do in copies."""
+    """``type(value)``; for the user's classes the stand-in, to which names refer in copies, too."""
     kind = builtins.type(meant(value))
     trace = current()
     if trace is not None and trace.copies is not None:
@@ -43,7 +43,7 @@ def type_of(value):
 
 
 class _Kind(type):
-    """What `Type` is made by: calls and tests of `Type` are those of ``type``."""
+    """The metaclass of `Type`: calls of `Type` and tests with it do what those of ``type`` do."""
 
     def __call__(cls, *args, **kwargs):
         if cls is not Type:
@@ -70,7 +70,7 @@ class _Kind(type):
 
 
 class Type(type, metaclass=_Kind):
-    """Stands for ``type``, in calls and where it is a class like any other."""
+    """The stand-in for ``type``, in calls and as a class."""
 
 
 Type.__name__ = Type.__qualname__ = "type"
@@ -88,7 +88,7 @@ def has_attribute(value, name) -> bool:
 
 
 def attribute(value, name, *default):
-    """``getattr``: an attribute that the number or array has, a traced one has too, or raises."""
+    """``getattr``; where the number or array has the attribute, a traced value has it, too, or raises."""
     if name == "__class__":
         return meant(value).__class__
     if builtins.type(value) not in (TracedArray, TracedComplex):

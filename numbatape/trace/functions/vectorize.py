@@ -1,4 +1,4 @@
-"""``np.vectorize`` of traced arguments: the function runs once an entry, and the results are stacked."""
+"""``np.vectorize`` of traced arguments: the function runs once per entry, and the results are stacked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Vectorized(np.vectorize):
         return self._shaped(trace, results, shape)
 
     def _shaped(self, trace, results, shape):
-        """Return results of all entries as one array, of the dtype of the first: NumPy's rule."""
+        """Return the results of all entries as one array with the first one's dtype, as in NumPy."""
         dtype = np.dtype(self.otypes[0]) if self.otypes else np.asarray(plain(results[0])).dtype
         stacked = np.stack([lift(trace, x) for x in results])
         stacked = stacked if stacked.dtype == dtype else np.astype(stacked, dtype)
@@ -48,7 +48,7 @@ class Vectorized(np.vectorize):
 
 
 def with_function(original: np.vectorize, pyfunc) -> Vectorized:
-    """Return the stand-in for an object that was made before, with another function."""
+    """Return the stand-in for an existing object, with another function."""
     result = Vectorized.__new__(Vectorized)
     result.__dict__.update(original.__dict__)
     result.pyfunc = pyfunc

@@ -1,8 +1,8 @@
 """``warnings`` in a traced function that turns warnings into errors, or collects them.
 
-Tracing runs with NumPy's floating-point warnings off, for a tape gives none. Where the function asks for
-them they are on again, as its caller has them, and the tape holds for these inputs only: no guard says which
-others warn.
+Tracing runs with NumPy's floating-point warnings off, because a tape gives none. If the function uses
+warnings, they are on again, as in its caller, and the tape holds for these inputs only: no guard says which
+other inputs give warnings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..trace import current
 
 
 def _see_warnings() -> None:
-    """Let NumPy warn from here on as it would outside of the trace."""
+    """Let NumPy give warnings from here on, as outside of the trace."""
     trace = current()
     if trace is not None:
         trace.failed = True
@@ -21,7 +21,7 @@ def _see_warnings() -> None:
 
 
 def catch_warnings(original):
-    """Return what stands for ``warnings.catch_warnings``."""
+    """Return the stand-in for ``warnings.catch_warnings``."""
 
     class Catching(original):
         def __init__(self, *args, **kwargs):
@@ -44,7 +44,7 @@ def catch_warnings(original):
 
 
 def adding_filter(original):
-    """Return what stands for ``warnings.simplefilter`` or ``filterwarnings``."""
+    """Return the stand-in for ``warnings.simplefilter`` or ``filterwarnings``."""
 
     def add(action, *args, **kwargs):
         original(action, *args, **kwargs)

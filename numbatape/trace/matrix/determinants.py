@@ -1,8 +1,8 @@
 """Determinants: cofactors and their derivatives of every order, of matrices of any rank; complex ones.
 
-The determinant is a polynomial, so its derivatives are there where no inverse is. The k-th derivative of the
-cofactors, along k matrices, is a rule whose pullback consists of such rules: it is symmetric in its
-directions, and a cotangent is one more.
+The determinant is a polynomial, so it has derivatives also where there is no inverse. The k-th derivative
+of the cofactors, along k matrices, is a rule whose pullback consists of rules of order k + 1: the
+derivative is symmetric in its directions, and the cotangent is one more direction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from .rules import MatrixRule, adjoint, call, conjugate
 
-SMALL = 1e-6  # of the largest singular value: what is smaller is not divided by
+SMALL = 1e-6  # times the largest singular value: there is no division by smaller ones
 
 
 def _across(x):
@@ -66,7 +66,7 @@ class Expansion:
 
 
 def _inverse(a: Expansion) -> Expansion:
-    """Newton's iteration, which is exact after as many doublings as there are infinitesimals."""
+    """Invert by Newton's iteration, which is exact after as many steps as there are infinitesimals."""
     count = len(a.parts)
     x = Expansion.constant(np.linalg.inv(a.parts[0]), count)
     twice = Expansion.constant(2.0 * np.eye(a.parts.shape[1]), count)
@@ -105,8 +105,8 @@ def _determinant_near_one(a: Expansion) -> Expansion:
 def _adjugate(a, directions):
     """Return the derivative of a matrix' adjugate along some matrices.
 
-    In the bases of its singular vectors the matrix falls into what can be inverted and a small rest, of which
-    only products are taken; Schur's complement puts the two together.
+    In the bases of its singular vectors the matrix splits into an invertible block and a small block, of
+    which only products are taken; Schur's complement combines both.
     """
     u, s, vh = np.linalg.svd(a)
     n, k = len(a), len(directions)
@@ -165,7 +165,7 @@ def _call(a, *directions):
 
 
 def cofactors(a):
-    """Return ``det(A) A^-T`` of matrices of any rank; what it is differentiated to is so too."""
+    """Return ``det(A) A^-T`` of matrices of any rank; its derivatives hold for any rank, too."""
     return _call(a)
 
 

@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors: of general matrices, of Hermitian ones, of pairs, of tridiagonal ones.
 
-Pullbacks have vectors that do not turn in their own direction (Giles 2008, section 3.1); how LAPACK scales
-and turns them is a composition on top, whose factor is one (`scaled`, `turned`).
+The pullbacks fix the phase and the size of each vector (Giles 2008, section 3.1); LAPACK's normalisation is a
+composition on top of them, with a factor whose value is one (`scaled`, `turned`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def scaled(v):
 
 
 def _turn(lead):
-    """Return the factor, now one, that keeps real what is real now: its conjugate's phase, with its sign."""
+    """Return a factor of value one that keeps ``lead`` real: its conjugate phase, with its sign."""
     size = np.abs(lead)
     zero = np.equal(size, 0.0)
     sign = np.where(np.less(stop_gradient(lead.real), 0.0), -1.0, 1.0)
@@ -130,7 +130,7 @@ def hermitian(name: str, value, lower: bool) -> MatrixRule:
 
 
 def turned(v, lower: bool, b=None):
-    """Return vectors of LAPACK's phase: complex ones have a real first (of V, or of BV) or last entry."""
+    """Return vectors in LAPACK's phase: complex ones have a real first (of V, or of BV) or last entry."""
     if not is_complex(v) or 0 in v.shape:
         return v
     if lower:
@@ -141,7 +141,7 @@ def turned(v, lower: bool, b=None):
 
 
 def _whole_row(b):
-    """Return the first row of the Hermitian matrix of which the lower triangle is given."""
+    """Return the first row of the Hermitian matrix with the given lower triangle."""
     return np.concatenate([b[..., :1, :1].real, adjoint(b[..., 1:, :1])], -1)
 
 

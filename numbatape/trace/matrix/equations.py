@@ -43,7 +43,7 @@ def _sylvester_pullback(ybar, y, a, b, q):
 
 
 def _solve_sylvester(a, b, q):
-    """SciPy's, which of real and complex matrices together gives no solution (1.17)."""
+    """Call SciPy with matrices of one kind: given real and complex ones, SciPy 1.17 returns no solution."""
     kind = np.result_type(a, b, q)
     return linalg().solve_sylvester(a.astype(kind), b.astype(kind), q.astype(kind))
 
@@ -73,7 +73,7 @@ def discrete_lyapunov(a, q):
     return call(DISCRETE, a, q)[0]
 
 
-# ---- Riccati's equations. X is stationary in the gain K, so that K's own derivative does not count.
+# ---- Riccati's equations. X is stationary in the gain K, so that the derivative of K drops out.
 
 
 def _riccati(x, b, r, closed, gain, g):
@@ -82,7 +82,7 @@ def _riccati(x, b, r, closed, gain, g):
     Parameters
     ----------
     closed
-        What takes the place of X dA in the residual's derivative ``dA^H (X closed) + (closed^H X) dA``.
+        The factor in the residual's derivative ``dA^H (X closed) + (closed^H X) dA``.
     """
     abar = np.matmul(adjoint(x), np.matmul(closed, g)) + np.matmul(x, np.matmul(closed, adjoint(g)))
     return abar, -np.matmul(abar, adjoint(gain)), g, np.matmul(gain, np.matmul(g, adjoint(gain)))
@@ -140,7 +140,7 @@ def by_block(name: str, value, varies: bool = True) -> MatrixRule:
 
 @contextlib.contextmanager
 def undisturbed():
-    """Put NumPy's global generator back: SciPy draws from it to estimate norms."""
+    """Restore NumPy's global generator, from which SciPy draws to estimate norms."""
     state = np.random.get_state()  # noqa: NPY002
     try:
         yield

@@ -43,7 +43,7 @@ QR = MatrixRule("np.linalg.qr", lambda a: tuple(np.linalg.qr(a)), _qr_pullback)
 
 
 def qr(a):
-    """Q and R with min(m, n) columns and rows; of a wide matrix by that of its first columns."""
+    """Q and R with min(m, n) columns and rows; for a wide matrix from the QR of its first columns."""
     m, n = a.shape[-2:]
     if n <= m:
         return call(QR, a)
@@ -54,7 +54,7 @@ def qr(a):
 def _svd_pullback(ybar, y, a):
     """As for real matrices (`numbatape.ops.spectral`).
 
-    What turns U against V comes from the imaginary diagonal of ``U^H Ubar``.
+    The phases of U and V contribute by the imaginary diagonal of ``U^H Ubar``.
     """
     u, s, vh = y
     ubar, sbar, vhbar = ybar
@@ -128,7 +128,7 @@ def _lu(a):
     import scipy.linalg
 
     order, lower, upper = scipy.linalg.lu(a, p_indices=True)
-    # SciPy's order puts rows of L U where A has them; ours takes rows of A to where L U has them.
+    # SciPy's order maps rows of L U to rows of A; this one maps rows of A to rows of L U.
     return np.argsort(np.asarray(order), -1).astype(float), lower, upper
 
 
@@ -194,7 +194,7 @@ POLAR = MatrixRule("scipy.linalg.polar", _polar, _polar_pullback)
 
 
 def _order(pivots):
-    """Return the row order that exchanges of rows, one after the other, make."""
+    """Return the order of rows that a sequence of exchanges makes."""
     order = np.arange(len(pivots))
     for i, j in enumerate(np.asarray(pivots).astype(int)):
         order[[i, j]] = order[[j, i]]

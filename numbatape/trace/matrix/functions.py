@@ -122,7 +122,7 @@ def fractional_matrix_power(A, t):
 
 
 def _off_the_cut(name: str, rule, a):
-    """Return a function of a matrix; raise where real eigenvalues lie on the cut of the logarithm."""
+    """Return a function of a matrix, which raises if real eigenvalues are on the cut of the logarithm."""
     result = call(rule, a)[0]
     if is_complex(result) and not is_complex(a):
         hint = "the logarithm is cut there"

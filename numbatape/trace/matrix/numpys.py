@@ -13,7 +13,7 @@ from .rules import adjoint, call, is_complex
 
 
 def named(value, *parts):
-    """Return NumPy's named tuple of traced parts, which stand for its own."""
+    """Return NumPy's named tuple with traced parts in place of its own."""
     return value.__class__(*[adopt(part, its) for part, its in zip(parts, value, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""Functions of ``scipy.linalg`` that have no derivative here: they raise, and say what has one."""
+"""Functions of ``scipy.linalg`` that are not supported: they raise, and name a function that is."""
 
 from __future__ import annotations
 

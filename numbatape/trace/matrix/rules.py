@@ -1,8 +1,8 @@
-"""Rules of matrix functions that have no op: SciPy computes the value, a pullback in plain NumPy the rest.
+"""Rules of matrix functions without an op: SciPy computes the value, a pullback in NumPy the derivative.
 
-A call is the instruction of a user's rule (`numbatape.trace.rules`), with complex matrices as two real
-arguments and results. Sweeps call the pullback on arrays; where derivatives nest it is traced, so that it is
-differentiated again: it may use NumPy's functions, and rules by `call`.
+A call is recorded like that of a user's rule (`numbatape.trace.rules`), with a complex matrix as two real
+arguments or results. Sweeps call the pullback on arrays. Where derivatives nest, the pullback is traced and
+differentiated again; so it may use NumPy's functions, and other rules by `call`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class MatrixRule:
     Parameters
     ----------
     name
-        In error messages.
+        Its name in error messages.
     value
-        ``value(*args)`` → an array, or a tuple of them; complex where NumPy's are.
+        ``value(*args)`` → an array, or a tuple of them; complex where NumPy's results are.
     pullback
-        ``pullback(ybar, y, *args)`` → one cotangent an argument, None for none; it may be complex where
-        the argument is real, and have more dimensions where that was broadcast.
+        ``pullback(ybar, y, *args)`` → one cotangent per argument, None for none; it may be complex where
+        the argument is real, and have more dimensions where the argument was broadcast.
     varies
-        Whether the values of arguments decide if the results are complex: then a guard does.
+        Whether the values of arguments decide if the results are complex, which then is a guard.
     """
 
     def __init__(self, name: str, value: Callable, pullback: Callable, varies: bool = False):
@@ -41,19 +41,19 @@ class MatrixRule:
 
 
 def call_rule(name: str, value: Callable, pullback: Callable, *args):
-    """Return what a rule that is made for one call gives, a tuple."""
+    """Return the results (a tuple) of a rule that is made for one call."""
     return call(MatrixRule(name, value, pullback), *args)
 
 
 def call(rule: MatrixRule, *args):
-    """Return what a rule's value gives, a tuple; recorded if an argument is traced."""
+    """Return the results (a tuple) of a rule; the call is recorded if an argument is traced."""
     if not any(map(arrays.is_traced, args)):
         return _tuple(rule.value(*args))
     args = tuple(x if arrays.is_traced(x) else np.asarray(x) for x in args)
     split = Split(rule, [is_complex(x) for x in args])
     results = list(emit(split, split.apart(args)))
     if rule.varies:
-        bool(results.pop() > 0.5)  # a guard
+        bool(results.pop() > 0.5)  # records a guard
     return split.together(results, split.results)
 
 
@@ -71,7 +71,7 @@ def conjugate(x):
 
 
 def solve_triangle(a, b, lower: bool):
-    """Return ``a^-1 b`` of a triangular matrix in a pullback; traced, and in stacks, as any system."""
+    """Return ``a^-1 b`` of a triangular matrix in a pullback; as a general system if traced or stacked."""
     if traced(a) or traced(b) or a.ndim != 2 or b.ndim != 2:
         return np.linalg.solve(a, b)
     import scipy.linalg
@@ -84,11 +84,11 @@ def _tuple(result) -> tuple:
 
 
 class Split(Callee):
-    """A rule on real arrays, two of them for a complex one; made anew for each call site."""
+    """A rule on real arrays, two for each complex one; each call site has its own."""
 
     def __init__(self, rule: MatrixRule, kinds: list[bool]):
         self.rule, self.kinds, self.name = rule, kinds, rule.name
-        self.results: list[bool] = []  # which results are complex; known from the first value on
+        self.results: list[bool] = []  # which results are complex; known after the first call
 
     def apart(self, args) -> list:
         parts = []
@@ -106,13 +106,15 @@ class Split(Callee):
         if not self.results:
             self.results = pairs
         parts: list = []
-        for x, pair in zip(results, self.results, strict=True):  # a guard stops if it is not what it was
+        for x, pair in zip(
+            results, self.results, strict=True
+        ):  # a guard stops the sweep where this has changed
             parts += [x.real.copy(), x.imag.copy()] if pair else [x.real]
         return (*parts, float(any(pairs))) if self.rule.varies else tuple(parts)
 
     def pullback(self, ybar, y, *flat):
         if not any(map(traced, ybar)) and not any(map(np.any, ybar)):
-            return (None,) * len(flat)  # nothing reads the results, or nothing that counts
+            return (None,) * len(flat)  # all cotangents are zero
         ybar, y = (self.together(list(x)[: len(x) - self.rule.varies], self.results) for x in (ybar, y))
         args = self.together(flat, self.kinds)
         cotangents = self.rule.pullback(ybar, y, *args)
@@ -134,7 +136,7 @@ class Split(Callee):
 
 
 def summed(ct, shape: tuple[int, ...]):
-    """Add up a cotangent over what its argument was broadcast along."""
+    """Sum a cotangent over the axes along which its argument was broadcast."""
     extra = np.ndim(plain(ct)) - len(shape)
     if extra:
         ct = np.sum(ct, tuple(range(extra)))

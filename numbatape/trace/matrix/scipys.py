@@ -194,7 +194,7 @@ def subspace_angles(A, B):
     inner = np.matmul(adjoint(first), second)
     cosines = np.linalg.svd(inner, compute_uv=False)
     sines = np.linalg.svd(second - np.matmul(first, inner), compute_uv=False)
-    # The inverse of the cosine loses digits near 1. SciPy's condition is not in the order of its cosines.
+    # The arccosine loses digits near 1. SciPy evaluates this condition in another order than its cosines.
     small = np.greater_equal(cosines * cosines, 0.5)
     cosine = np.where(small, 0.0, cosines[::-1])
     return np.where(small, np.arcsin(np.where(small, sines, 0.0)), np.arccos(cosine))
@@ -239,7 +239,7 @@ def lstsq(
 # ---- equations
 
 
-@stands_for("scipy.linalg", "solve_sylvester", run=None)  # see `equations._solve_sylvester`
+@stands_for("scipy.linalg", "solve_sylvester", run=None)  # calls `equations._solve_sylvester` instead
 def solve_sylvester(a, b, q):
     return equations.sylvester(*lift_all(a, b, q))
 

@@ -1,6 +1,6 @@
 """``scipy.linalg``'s banded, Toeplitz and circulant matrices.
 
-Systems with a band are SciPy's own; Toeplitz and circulant ones, and a band's Cholesky factor, are those of
+SciPy solves banded systems. Toeplitz and circulant systems, and a band's Cholesky factor, are computed with
 the whole matrix: O(n^2) memory, O(n^3) time.
 """
 
@@ -20,7 +20,7 @@ from .scipys import refuse
 
 
 def _columns(function, b):
-    """Apply a function of columns to what may be one vector."""
+    """Apply a function of columns to columns or to one vector."""
     return function(b) if b.ndim > 1 else function(b[:, None])[:, 0]
 
 
@@ -60,7 +60,7 @@ def solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, che
 
 
 def _lower_triangle(ab, lower: bool):
-    """Return the lower triangle, as a whole matrix, of which this is the band."""
+    """Return the lower triangular matrix with this band."""
     width, n = ab.shape
     total = None
     for d in range(min(width, n)):
@@ -71,7 +71,7 @@ def _lower_triangle(ab, lower: bool):
 
 
 def _band(low, given, lower: bool):
-    """Return the band of a lower triangle, or of its adjoint; what is no entry stays as given."""
+    """Return the band of a lower triangle, or of its adjoint; unused places keep what is given."""
     width, n = given.shape
     rows = []
     for d in range(width):
