@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         value_gradient_and_sparse_hessian,
     )
     from .config import Config
-    from .engine.kernels import warmup
+    from .engine.library import warmup
     from .errors import (
         ArityError,
         BusyError,
@@ -107,7 +107,7 @@ _NAMES = {
         "value_gradient_and_sparse_hessian",
     ),
     "config": ("Config",),
-    "engine.kernels": ("warmup",),
+    "engine.library": ("warmup",),
     "errors": (
         "ArityError",
         "BusyError",

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
     {"errors"},
     {"config"},
-    {"threads"},
+    {"threads", "stalls"},
     {"jit"},
     {"tape"},
     {"ops"},

@@ -14,6 +14,7 @@ from ..engine import Plan
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
 from ..ops import status
+from ..stalls import COMPILING, TRACING
 from ..trace import randomness
 from ..trace.capture import Environment
 from ..trace.record import record
@@ -65,6 +66,11 @@ class Program:
         self._lock = threads.survives_fork(threading.RLock())  # never held while the function runs
         self._tracing = threads.Patient()
 
+    @property
+    def name(self) -> str:
+        """What messages call the function."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
     def refresh(self) -> bool:
         """Forget all traces if a captured value is no longer what it was; return whether that is so."""
         changed = self.environment.rebound() or self.environment.rewritten()
@@ -83,8 +89,10 @@ class Program:
 
     def trace(self, flat: Flattened) -> Variant:
         """Run the function on traced arguments and keep the tape."""
-        with self._tracing:
-            return self._trace(flat)
+        with self._tracing, TRACING.piece(self.name):
+            variant = self._trace(flat)
+            TRACING.count = len(variant.tape)
+            return variant
 
     def _trace(self, flat: Flattened) -> Variant:
         with self._lock:
@@ -166,12 +174,13 @@ class Evaluator:
         key = (id(variant), dimensions, widths)
         found = self._workspaces.get(key)
         if found is None:
-            if self.levels:
-                plan: Plan | None = variant.lane_plan(dimensions, self.levels, widths)
-            else:
-                plan = variant.plan(dimensions)
-            assert plan is not None
-            found = self._workspaces[key] = VariantWorkspace(plan, variant)
+            with COMPILING.piece(self.program.name):
+                if self.levels:
+                    plan: Plan | None = variant.lane_plan(dimensions, self.levels, widths)
+                else:
+                    plan = variant.plan(dimensions)
+                assert plan is not None
+                found = self._workspaces[key] = VariantWorkspace(plan, variant)
             self._trim()
         else:
             self._workspaces.move_to_end(key)

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import jit
 from ..ops import OPS
-from ..ops.libm import PREFIX as LIBM
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
@@ -32,6 +31,7 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
     reverse
         Whether the reverse kernels are needed too.
     """
+    sweeps()
     forward = forward_table(values)
     for number in kernels:
         if not forward[number]:
@@ -40,11 +40,15 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
             REVERSE[number] = _loaded(number, "reverse", values)
 
 
+def kernel_name(number: int, direction: str) -> str:
+    """Return the name of a kernel's file."""
+    return f"{OPS[number >> 1].name}-{('f64', 'f32')[number & 1]}" + "-reverse" * (direction == "reverse")
+
+
 def _loaded(number: int, direction: str, values: str) -> int:
     """Return the address of a kernel."""
-    row, family = number >> 1, number & 1
-    name = f"{OPS[row].name}-{('f64', 'f32')[family]}" + "-reverse" * (direction == "reverse")
-    return jit.load(name, kernel_source(row, family, direction, values)).address[direction]
+    text = kernel_source(number >> 1, number & 1, direction, values)
+    return jit.load(kernel_name(number, direction), text).address[direction]
 
 
 BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
@@ -168,40 +172,3 @@ def steady_call(
     words = np.array([numbers[name] for name in jit.steady.WORDS], np.int64)
     builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
     return builtin, words, tables[0]
-
-
-def warmup(dtypes=("f64",)) -> list[str]:
-    """Compile (or load) the sweeps and the kernels of all ops, so that no later call waits for the compiler.
-
-    The forms of the ops that ``Config(values="numpy")`` alone uses are left out.
-
-    Parameters
-    ----------
-    dtypes : sequence of {"f64", "f32"}
-        The dtypes whose kernels are compiled.
-
-    Returns
-    -------
-    list of str
-        Names of the kernels that are now on disk.
-
-    Raises
-    ------
-    ValueError
-        If a dtype is neither "f64" nor "f32".
-
-    Examples
-    --------
-    >>> import numbatape as nt
-    >>> names = nt.warmup(dtypes=())
-    >>> "sweeps" in names
-    True
-    """
-    from .verify_plan import plan_functions
-
-    sweeps()
-    plan_functions()
-    families = [("f64", "f32").index(dtype) for dtype in dtypes]
-    rows = [row for row, op in enumerate(OPS) if not op.name.startswith(LIBM)]  # for "numpy" alone
-    ensure(2 * row + family for row in rows for family in families)
-    return jit.kernel_info()["kernels"]

@@ -28,13 +28,18 @@ if TYPE_CHECKING:
 PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 
 
-@functools.cache
-def plan_functions():
-    """Return the kernels ``derive`` and ``verify``."""
+def plan_source() -> str:
+    """Return the module of the kernels ``derive`` and ``verify``."""
     here = Path(__file__).parent
     texts = [(here / name).read_text() for name in ("plan_kernels.py", "verify_kernels.py")]
     texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
-    kernels = jit.load("plan", "# cells: f64\n" + "\n".join(texts))
+    return "# cells: f64\n" + "\n".join(texts)
+
+
+@functools.cache
+def plan_functions():
+    """Return the kernels ``derive`` and ``verify``."""
+    kernels = jit.load("plan", plan_source())
     return kernels.function("derive"), kernels.function("verify")
 
 

@@ -77,8 +77,8 @@ def place(code: bytes, address_of: Callable[[str], int | None]) -> dict[str, int
     OSError
         If the system refuses executable memory.
     """
-    sections = _sections(code)
-    if sections is None:
+    sections = sections_of(code)
+    if sections is None or not _is_known(code, sections):
         return None
     image, starts = bytearray(), {}
     for k, section in enumerate(sections):
@@ -96,7 +96,7 @@ def place(code: bytes, address_of: Callable[[str], int | None]) -> dict[str, int
         return None
     base = _reserve(len(image))
     defined, targets = {}, []
-    for name, section, value in _symbols(code, sections):
+    for name, section, value in symbols_of(code, sections):
         if section in starts:
             defined[name] = value = base + starts[section] + value
         elif section == SHN_UNDEF and name:
@@ -111,20 +111,24 @@ def place(code: bytes, address_of: Callable[[str], int | None]) -> dict[str, int
     return defined
 
 
-def _sections(code: bytes) -> list[_Section] | None:
-    """Return the sections of an object file; None if `place` does not know how to load it."""
-    if sys.platform != "linux" or not code.startswith(IDENTITY):
+def sections_of(code: bytes) -> list[_Section] | None:
+    """Return the sections of an object file; None if it has another format."""
+    if not code.startswith(IDENTITY):
         return None
-    (machine,) = struct.unpack_from("<H", code, MACHINE_AT)
     (table,) = struct.unpack_from("<Q", code, TABLE_AT)
     (count,) = struct.unpack_from("<H", code, COUNT_AT)
     rows = struct.iter_unpack("<IIQQQQIIQQ", code[table : table + 64 * count])
-    sections = [_Section(*row) for row in rows]
+    return [_Section(*row) for row in rows]
+
+
+def _is_known(code: bytes, sections: list[_Section]) -> bool:
+    """Whether an object file is for this system, and has nothing that `place` does not know how to load."""
+    (machine,) = struct.unpack_from("<H", code, MACHINE_AT)
     strange = any(s.is_loaded and (s.flags & SHF_WRITE or s.type == SHT_NOBITS) for s in sections)
-    return None if strange or machine != EM_X86_64 or os.uname().machine != "x86_64" else sections
+    return not strange and sys.platform == "linux" and os.uname().machine == "x86_64" and machine == EM_X86_64
 
 
-def _symbols(code: bytes, sections: list[_Section]) -> Iterator[tuple[str, int, int]]:
+def symbols_of(code: bytes, sections: list[_Section]) -> Iterator[tuple[str, int, int]]:
     """Yield (name, number of the section, offset in it) of each row of the table of symbols."""
     (table,) = (section for section in sections if section.type == SHT_SYMTAB)
     names = sections[table.link].content(code)

@@ -1,20 +1,19 @@
-"""From a kernel's source text to an address: disk cache first, the compiler on a miss."""
+"""From a kernel's source text to an address: what was shipped, else the disk cache, else the compiler."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import platform
-import sys
 import threading
 
 from .. import threads
+from ..stalls import COMPILING
 from . import elf, linalg, store, symbols
 from .machine import target
 
 lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
-_announced = False
 _origins: dict[str, str] = {}
 
 
@@ -79,12 +78,14 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
 @functools.cache
 def _load(name: str, source: str) -> Kernels:
     source = linalg.with_wrappers(source)
+    kernels = _shipped(name, source)
+    if kernels is not None:
+        return kernels
     key = store.key_of(source)
     kernels = _stored(name, key)
     if kernels is not None:
         return kernels
-    _announce()
-    with store.turn(name, key):
+    with COMPILING.piece(), store.turn(name, key):
         kernels = _stored(name, key)  # another process may have compiled it meanwhile
         if kernels is not None:
             return kernels
@@ -92,20 +93,32 @@ def _load(name: str, source: str) -> Kernels:
 
         compiled = compiler.compile_source(source, key)
         _origins[name] = "compiled"
-        store.write(name, key, compiled, source)
+        kept = store.write(name, key, compiled, source)
+        COMPILING.note = f"kept in {store.cache_directory()}" if kept else "in memory, for this process alone"
+        COMPILING.step(COMPILING.count + 1)
     return link(compiled, key)
+
+
+def _shipped(name: str, source: str) -> Kernels | None:
+    """Return the kernels that came with the package; None where none did, or they do not fit this process."""
+    from . import shipped
+
+    found = shipped.read(source)
+    return None if found is None else _linked(name, found[1], found[0], "wheel")
 
 
 def _stored(name: str, key: str) -> Kernels | None:
     """Return stored kernels; None where they are not in the cache directory, or do not fit this process."""
     found = store.read(name, key)
-    if found is None:
-        return None
+    return None if found is None else _linked(name, found, key, "cache")
+
+
+def _linked(name: str, found: store.ObjectFile, key: str, origin: str) -> Kernels | None:
     try:
         kernels = link(found, key)
     except ImportError:  # made with another SciPy: compiling again names the missing symbol, if it is needed
         return None
-    _origins[name] = "cache"
+    _origins[name] = origin
     return kernels
 
 
@@ -124,19 +137,6 @@ def load(name: str, source: str) -> Kernels:
         return _load(name, source)
 
 
-def _announce() -> None:
-    global _announced
-    if not _announced and not store.stored():
-        _announced = True
-        where = store.cache_directory()
-        print(
-            f"numbatape: compiling kernels, once on this machine (kept in {where}) ...",
-            file=sys.stderr,
-            flush=True,
-        )
-    _announced = True
-
-
 def kernel_info() -> dict:
     """Return what ``numbatape info`` shows: cache directory, stored kernels, CPU, where kernels came from.
 
@@ -145,16 +145,20 @@ def kernel_info() -> dict:
     dict
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
         (names compiled by this process), ``origins`` (name of each kernel that this process has loaded →
-        "cache" or "compiled"), ``cpu`` (str).
+        "wheel", "cache" or "compiled"), ``cpu`` (str), ``level`` (of processors, whose kernels came with the
+        package; "" for none), ``shipped`` (how many those are).
 
     Examples
     --------
     >>> import numbatape as nt
     >>> sorted(nt.kernel_info())
-    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'origins']
+    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'level', 'origins', 'shipped']
     """
     import llvmlite.binding as llvm
 
+    from . import shipped
+
+    level = shipped.level()
     cpu = f"{llvm.get_host_cpu_name()} ({platform.machine()})"
     return {
         "cache_dir": str(store.cache_directory()),
@@ -163,4 +167,6 @@ def kernel_info() -> dict:
         "bytes": store.size(),
         "origins": dict(_origins),
         "cpu": cpu,
+        "level": "" if level is None else level.name,
+        "shipped": 0 if level is None else len(shipped.manifest(level)),
     }

@@ -1,10 +1,12 @@
-"""LLVM's description of this machine."""
+"""LLVM's description of this machine, and of others that a release build compiles for."""
 
 from __future__ import annotations
 
 import functools
 import platform
 from pathlib import Path
+
+from .levels import Level
 
 # On x86 the kernel's own name of the processor: family, model, and each of its features.
 MODALIAS = Path("/sys/devices/system/cpu/modalias")
@@ -41,3 +43,37 @@ def host():
 
     features = llvm.get_host_cpu_features().flatten()
     return target().create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
+
+
+@functools.cache
+def emitter(level: Level):
+    """Return what emits code for a level of processors, whatever this machine is.
+
+    Raises
+    ------
+    RuntimeError
+        If this LLVM was built without the level's architecture.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    found = llvm.Target.from_triple(level.triple)
+    # As for the process's own engine: addresses of 64 bits, since what is called stands anywhere.
+    return found.create_target_machine(cpu=level.cpu, opt=2, jit=True)
+
+
+@functools.cache
+def context():
+    """Return the context for parsing IR in which a pointer is a ``ptr``; None is LLVM's usual one.
+
+    With llvmlite 0.44 (LLVM 15) an environment variable decides that for a whole process, so for Numba too.
+    A context of our own leaves the others alone; the function that takes the choice has no public name there.
+    """
+    import llvmlite
+
+    if getattr(llvmlite, "opaque_pointers_enabled", True):  # later versions know nothing else
+        return None
+    from llvmlite.binding import context, ffi
+
+    return context.ContextRef(ffi.lib.LLVMPY_ContextCreate(True))

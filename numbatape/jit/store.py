@@ -21,6 +21,7 @@ from pathlib import Path
 import llvmlite
 
 from . import locks, machine, trust
+from .levels import Level
 
 HEADER = 1 << 16  # bytes that a header has at most, enough for hundreds of symbols
 DAY = 86400.0
@@ -77,22 +78,56 @@ def _complain(directory: Path, reason: str) -> None:
     )
 
 
-@functools.cache
-def _machine():
-    """Return a hash of everything besides the source that decides what an object file contains."""
+def _compiler() -> tuple[str, ...]:
+    """Return the source of all that turns a text into code."""
     here = Path(__file__).parent
     files = [here / "compiler.py", here / "machine.py", *sorted((here / "lowering").glob("*.py"))]
-    own = (path.read_text() for path in files)
-    # A release of llvmlite is built with one LLVM; the library itself would take 50 ms to import.
-    parts = (llvmlite.__version__, sys.platform, machine.identity(), *own)
-    return hashlib.sha256("\0".join(parts).encode())
+    return tuple(path.read_text() for path in files)
 
 
-def key_of(source: str) -> str:
-    """Return the content hash under which the kernels of a source text, all of it, are stored."""
-    key = _machine().copy()
+@functools.cache
+def _hash_of(level: Level | None):
+    """Return a hash of everything besides the source that decides what an object file contains."""
+    if level is None:
+        # A release of llvmlite is built with one LLVM; the library itself would take 50 ms to import.
+        made_for = (llvmlite.__version__, sys.platform, machine.identity())
+    else:
+        made_for = tuple(map(str, level))
+    return hashlib.sha256("\0".join([*made_for, *_compiler()]).encode())
+
+
+def key_of(source: str, level: Level | None = None) -> str:
+    """Return the content hash under which the kernels of a source text, all of it, are stored.
+
+    Parameters
+    ----------
+    level
+        The level of processors that they are compiled for; this very processor unless one is given.
+    """
+    key = _hash_of(level).copy()
     key.update(source.encode())
     return key.hexdigest()[:24]
+
+
+def packed(key: str, compiled: ObjectFile) -> bytes:
+    """Return an object file as bytes: a header line, and the object."""
+    fields = {
+        "entries": compiled.entries,
+        "externals": compiled.externals,
+        "sha256": compiled.checksum(key),
+    }
+    return json.dumps(fields).encode() + b"\n" + compiled.code
+
+
+def unpacked(key: str, content: bytes) -> ObjectFile | None:
+    """Return the object file that was packed, or None where it is damaged, or another kernel's."""
+    header, _, code = content.partition(b"\n")
+    try:
+        fields = json.loads(header) if len(header) <= HEADER else {}
+        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
+        return found if found.checksum(key) == fields["sha256"] else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def read(name: str, key: str) -> ObjectFile | None:
@@ -102,14 +137,11 @@ def read(name: str, key: str) -> ObjectFile | None:
         return None
     path = directory / f"{name}-{key}.nto"
     try:
-        header, _, code = trust.read_own(path).partition(b"\n")
-        fields = json.loads(header) if len(header) <= HEADER else {}
-        found = ObjectFile(tuple(fields["entries"]), tuple(fields["externals"]), code)
-        if found.checksum(key) != fields["sha256"]:
-            return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = unpacked(key, trust.read_own(path))
+    except OSError:
         return None
-    _note_use(path)
+    if found is not None:
+        _note_use(path)
     return found
 
 
@@ -122,18 +154,13 @@ def _note_use(path: Path) -> None:
 
 def write(name: str, key: str, compiled: ObjectFile, source: str) -> bool:
     """Store an object file and, beside it, its source; False where the directory cannot be used."""
-    fields = {
-        "entries": compiled.entries,
-        "externals": compiled.externals,
-        "sha256": compiled.checksum(key),
-    }
     directory = usable_directory()
     if directory is None:
         return False
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace(directory / f"{name}-{key}.py", source.encode())
-        replace(directory / f"{name}-{key}.nto", json.dumps(fields).encode() + b"\n" + compiled.code)
+        replace(directory / f"{name}-{key}.nto", packed(key, compiled))
     except OSError:
         return False
     _prune_once(directory)
@@ -205,4 +232,10 @@ def stored() -> list[str]:
 
 def size() -> int:
     """Return the bytes of all files in the cache directory."""
-    return sum(path.lstat().st_size for path in cache_directory().glob("*") if not path.is_dir())
+    total = 0
+    for path in cache_directory().glob("*"):
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # another process's lock or temporary file, which is gone
+            total += 0 if path.is_dir() else path.lstat().st_size
+    return total

@@ -154,5 +154,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--rtol", type=float, default=1e-6, help="tolerance of the gradient (1e-6)")
 
     command("info", "about", "Print versions, CPU, cache directory and compiled kernels.")
-    command("warmup", "about", "Compile all kernels now, so that later runs start fast.")
+    warmup = command("warmup", "about", "Compile all kernels now, so that later runs start fast.")
+    warmup.add_argument(
+        "--all", action="store_true", help='those of float32 and of Config(values="numpy") as well'
+    )
     return parser

@@ -21,10 +21,10 @@ class Bar(Protocol):
 
 
 class Progress:
-    """Counts finished draws from any thread; silent unless stderr is a terminal."""
+    """Counts finished draws, or other units, from any thread; silent unless stderr is a terminal."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int, unit: str = "draws") -> None:
+        self.total, self.unit = total, unit
         self.done = 0
         self._lock = threading.Lock()
         self._bar: Bar | None = None
@@ -35,14 +35,14 @@ class Progress:
         return self
 
     def advance(self, count: int) -> None:
-        """Count `count` more draws."""
+        """Count `count` more."""
         with self._lock:
             self.done += count
             if self._silent or time.monotonic() < self._next:
                 return
             if self._bar is None:
                 has_rich = importlib.util.find_spec("rich") is not None
-                self._bar = RichBar(self.total) if has_rich else PlainBar(self.total)
+                self._bar = (RichBar if has_rich else PlainBar)(self.total, self.unit)
             self._bar.show(self.done)
             self._next = time.monotonic() + INTERVAL
 
@@ -55,16 +55,16 @@ class Progress:
 class PlainBar:
     """A bar of text on one line, which is overwritten."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int, unit: str) -> None:
+        self.total, self.unit = total, unit
         self._started = time.monotonic() - DELAY
 
     def show(self, done: int) -> None:
-        """Draw the bar with `done` draws finished."""
+        """Draw the bar with `done` units finished."""
         filled = WIDTH * done // self.total
         left = (time.monotonic() - self._started) * (self.total - done) / max(done, 1)
         bar = "#" * filled + "." * (WIDTH - filled)
-        sys.stderr.write(f"\r[{bar}] {done}/{self.total} draws, {left:.0f} s left ")
+        sys.stderr.write(f"\r[{bar}] {done}/{self.total} {self.unit}, {left:.0f} s left ")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -75,16 +75,16 @@ class PlainBar:
 class RichBar:
     """rich's progress bar; the library is imported only here."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, unit: str) -> None:
         from rich.console import Console
         from rich.progress import Progress as Rich
 
         self._rich: Any = Rich(console=Console(stderr=True))
-        self._task = self._rich.add_task("draws", total=total)
+        self._task = self._rich.add_task(unit, total=total)
         self._rich.start()
 
     def show(self, done: int) -> None:
-        """Draw the bar with `done` draws finished."""
+        """Draw the bar with `done` units finished."""
         self._rich.update(self._task, completed=done)
 
     def close(self) -> None:

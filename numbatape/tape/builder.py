@@ -10,6 +10,7 @@ from itertools import chain
 
 import numpy as np
 
+from ..stalls import LOOKS, TRACING
 from .broadcasts import narrow_broadcasts, sum_first
 from .buffers import start_buffers
 from .fuse import Fusion
@@ -167,6 +168,8 @@ class TapeBuilder:
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         self.code.append((op, active, stage, out, a, b, c, aux, line))
+        if not len(self.code) & LOOKS:
+            TRACING.step(len(self.code))
 
     def instructions(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
         """Return a stretch of the instructions, to be read one at a time."""

@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 
 from ..ops import OPCODE, OPS, Elementwise
+from ..stalls import LOOKS, TRACING
 from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64
 from . import operations
@@ -98,6 +99,8 @@ def _scalar(trace, value, code, active, level, a, b):
             line = trace.line()
     stage = MAIN if level else PROLOGUE
     tape.code.append((code, active, stage, number, a, b, NONE, NONE, line))
+    if not offset & LOOKS:
+        TRACING.step(len(tape.code))
     self = TracedArray.__new__(TracedArray)
     self._trace = trace
     self._value = value

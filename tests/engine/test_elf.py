@@ -86,7 +86,7 @@ def another_format(code: bytearray) -> None:
 def sections_of(code) -> list:
     """Return (place of the row in the file, section)."""
     (table,) = struct.unpack_from("<Q", code, elf.TABLE_AT)
-    return [(table + 64 * k, section) for k, section in enumerate(elf._sections(bytes(code)))]
+    return [(table + 64 * k, section) for k, section in enumerate(elf.sections_of(bytes(code)))]
 
 
 def data_that_is_written_to(code: bytearray) -> None:

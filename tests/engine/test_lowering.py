@@ -12,14 +12,13 @@ from scipy.linalg import solve_triangular
 import numbatape as nt
 from numbatape.engine import kernels
 from numbatape.engine.codegen import kernel_source
-from numbatape.engine.frame import WORD, WORDS
 from numbatape.jit import compiler, linalg, loader
 from numbatape.jit.lowering import OutsideOfKernelLanguage, lower
 from numbatape.ops import OPCODE, OPS
+from tests.kernel_bits import EDGES, assert_same_bits, cases, swept
 from tests.numba_kernels import compiler as numba_compiler
 
 HEAD = "# cells: f64\n"
-EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e15, 710.0])
 
 
 def linked(source, compile_source):
@@ -31,15 +30,6 @@ def linked(source, compile_source):
 
 def both(source):
     return [linked(source, module.compile_source) for module in (compiler, numba_compiler)]
-
-
-def assert_same_bits(got, want):
-    """Equal bit by bit, but for the sign and payload of NaN, which no operation defines."""
-    for x, y in zip(got, want, strict=True):
-        numbers = ~np.isnan(y)
-        np.testing.assert_array_equal(np.isnan(x), ~numbers)
-        bits = np.uint64 if x.itemsize == 8 else np.uint32
-        np.testing.assert_array_equal(x.view(bits)[numbers], y.view(bits)[numbers])
 
 
 # ---- outside of the language
@@ -284,40 +274,14 @@ def test_sums_have_their_lanes_in_the_text(n, cells, rng):
 
 # (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
 SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
-STRIDES = [(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (2, 3, 1, 2)]
-OUTER = [[], [(3, 50, 45, 0, 1)], [(3, 70, 45, 1, 0), (2, 35, 20, 7, 1)]]
-
-
-def swept(kernels, direction, rng, n, strides, outer, active):
-    """Return all cells behind a kernel that ran on random cells and edges."""
-    stacks = {}
-    for name, dtype in {"V64": "f8", "V32": "f4", "G64": "f8", "G32": "f4"}.items():
-        cells = rng.normal(size=900)
-        edge = rng.random(900) < 0.3
-        cells[edge] = rng.choice(EDGES, size=edge.sum())
-        with np.errstate(over="ignore"):
-            stacks[name] = cells.astype(dtype)
-    record = np.array([len(outer), n, *strides, 300, *itertools.chain(*outer), 0], np.int32)
-    code = np.array([active << 16, 500, 100, 250, 0], np.int32)
-    frame = np.zeros(len(WORDS), np.int64)
-    for name, array in {"CODE": code, "AUX": record, **stacks}.items():
-        frame[WORD[name]] = array.ctypes.data
-    assert kernels.function(direction)(frame.ctypes.data, 0) == 0
-    return list(stacks.values())
 
 
 @pytest.mark.parametrize("name, family, direction", SAMPLE)
 def test_kernels_of_rows(name, family, direction):
     """A sample; the whole table takes Numba twenty minutes."""
     forms = both(kernel_source(OPCODE[name], family, direction))
-    op = OPS[OPCODE[name]]
-    actives = range(1, 1 << op.arity) if direction == "reverse" else [0]
-    cases = itertools.product((0, 1, 5, 13), STRIDES, OUTER, actives)
-    for seed, (n, strides, outer, active) in enumerate(cases):
-        results = [
-            swept(form, direction, np.random.default_rng(seed), n, strides, outer, active) for form in forms
-        ]
-        assert_same_bits(*results)
+    for case in cases(OPS[OPCODE[name]], direction):
+        assert_same_bits(*(swept(form, direction, *case) for form in forms))
 
 
 SYSTEM = np.random.default_rng(5).normal(size=(5, 5)) + 5.0 * np.eye(5)

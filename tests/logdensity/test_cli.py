@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.logdensity import evaluate, logp, parts
+from numbatape.logdensity import evaluate, logp, parts, progress
 from numbatape.logdensity.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -308,12 +308,37 @@ def test_info(capsys):
 
 
 def test_warmup_says_where_kernels_came_from(capsys, monkeypatch):
-    monkeypatch.setattr(nt, "warmup", lambda: ["sweeps"])  # all of them take minutes
-    monkeypatch.setattr(nt, "kernel_info", lambda: {"origins": {"a": "cache", "b": "compiled", "c": "cache"}})
+    given = []
+
+    def warmup(dtypes, values, tell):  # all of them take minutes
+        given.append((dtypes, values))
+        tell(1, 1)
+        return ["sweeps"]
+
+    monkeypatch.setattr(nt, "warmup", warmup)
+    origins = {"a": "cache", "b": "compiled", "c": "cache", "d": "wheel"}
+    monkeypatch.setattr(nt, "kernel_info", lambda: {"origins": origins})
     code, summary, _ = run_json(capsys, "warmup")
-    assert (code, summary["kernels"], summary["compiled"]) == (0, ["sweeps"], 1)
+    assert (code, summary["kernels"]) == (0, ["sweeps"])
+    assert [summary[origin] for origin in ("compiled", "cache", "wheel")] == [1, 2, 1]
+    assert main(["warmup", "--all"]) == 0
+    assert "1 compiled now, 2 from the cache, 1 from the wheel" in capsys.readouterr().out
+    assert given == [(("f64",), ("fast",)), (("f64", "f32"), ("fast", "numpy"))]
+
+
+def test_warmup_has_a_progress_bar(capsys, monkeypatch):
+    def warmup(dtypes, values, tell):
+        for done in range(1, 4):
+            tell(done, 3)
+        return []
+
+    monkeypatch.setattr(nt, "warmup", warmup)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)  # rich is not installed
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert main(["warmup"]) == 0
-    assert "1 compiled now, 2 from the cache" in capsys.readouterr().out
+    assert "2/3 kernels, 0 s left" in capsys.readouterr().err
 
 
 def test_python_dash_m(tmp_path):

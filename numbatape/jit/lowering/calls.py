@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .expressions import Expressions
 
 NONE = Value("", "none")
-PURE = "nounwind willreturn memory(none)"
+PURE = "nounwind willreturn readnone"  # in the words of LLVM 15, which later ones understand
 # LLVM's own operations of `math`; those of the second line give an integer, as Python's do.
 _OPERATIONS = {"fabs": 1, "sqrt": 1, "copysign": 2}
 _ROUNDINGS = ("floor", "ceil", "trunc")

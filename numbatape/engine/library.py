@@ -1,0 +1,90 @@
+"""The library of kernels: the texts of all that a plan can ask for, and how to have them ready in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from .. import jit
+from ..ops import OPS
+from ..ops.libm import PREFIX as LIBM
+from ..stalls import COMPILING
+from .chain import sweep_source
+from .codegen import kernel_source
+from .kernels import kernel_name
+from .verify_plan import plan_source
+
+DTYPES = ("f64", "f32")
+VALUES = ("fast", "numpy")
+
+
+def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of every kernel: the sweeps, what derives and verifies plans, and those of the ops.
+
+    Parameters
+    ----------
+    dtypes
+        "f64", "f32": the dtypes of the ops' results.
+    values
+        "fast", "numpy": as in `Config`. The elementwise ops of the latter have other forward kernels.
+
+    Raises
+    ------
+    ValueError
+        If a dtype or a choice of values is unknown.
+    """
+    families = [DTYPES.index(dtype) for dtype in dtypes]
+    yield "sweeps", sweep_source()
+    yield "plan", plan_source()
+    seen = set()
+    for choice in [VALUES[VALUES.index(choice)] for choice in values]:
+        for row, op in enumerate(OPS):
+            if choice == "fast" and op.name.startswith(LIBM):
+                continue  # an op of the other choice alone
+            for number in (2 * row + family for family in families):
+                for direction in ("forward", "reverse") if op.differentiable else ("forward",):
+                    text = kernel_source(number >> 1, number & 1, direction, choice)
+                    name = kernel_name(number, direction)
+                    if (name, text) not in seen:
+                        seen.add((name, text))
+                        yield name, text
+
+
+def warmup(
+    dtypes: Sequence[str] = ("f64",),
+    values: Sequence[str] = ("fast",),
+    progress: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Compile (or load) the sweeps and the kernels of all ops, so that no later call waits for the compiler.
+
+    Parameters
+    ----------
+    dtypes : sequence of {"f64", "f32"}
+        The dtypes whose kernels are compiled.
+    values : sequence of {"fast", "numpy"}
+        The choices of ``Config(values=...)`` whose kernels are compiled.
+    progress : callable, optional
+        Called with the number of kernels that are ready and the number of all, after each of them.
+
+    Returns
+    -------
+    list of str
+        Names of the kernels that are ready.
+
+    Raises
+    ------
+    ValueError
+        If a dtype is neither "f64" nor "f32", or a choice of values neither "fast" nor "numpy".
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> nt.warmup(dtypes=())
+    ['plan', 'sweeps']
+    """
+    wanted = list(texts(dtypes, values))
+    with COMPILING.piece("warmup", quiet=progress is not None):
+        for done, (name, text) in enumerate(wanted, 1):
+            jit.load(name, text)
+            if progress is not None:
+                progress(done, len(wanted))
+    return sorted({name for name, _ in wanted})

@@ -1,0 +1,38 @@
+"""What a release build writes: the archives that `numbatape.jit.shipped` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import compiler, linalg, machine, shipped, store
+from .levels import Level
+
+
+def compiled(level: Level, source: str) -> tuple[str, bytes]:
+    """Compile a text for a level of processors; return its key, and the packed object file.
+
+    Raises
+    ------
+    RuntimeError
+        If this LLVM was built without the level's architecture.
+    """
+    source = linalg.with_wrappers(source)
+    key = store.key_of(source, level)
+    found = compiler.compile_source(source, key, machine.emitter(level))
+    return key, zlib.compress(store.packed(key, found), 9)
+
+
+def write(directory: Path, level: Level, kernels: Iterable[tuple[str, str, bytes]]) -> tuple[Path, Path]:
+    """Write a level's manifest and archive; each kernel is (name, key, packed object file)."""
+    lines, parts, first = [], [], 0
+    for name, key, packed in kernels:
+        lines.append(f"{key} {hashlib.sha256(packed).hexdigest()} {first} {len(packed)} {name}\n")
+        parts.append(packed)
+        first += len(packed)
+    manifest, archive = shipped.files(level, directory)
+    manifest.write_text("".join(lines))
+    archive.write_bytes(b"".join(parts))
+    return manifest, archive

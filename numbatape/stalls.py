@@ -1,0 +1,120 @@
+"""What a user waits for: work that takes more than a second says so in one line on stderr.
+
+Only where somebody sees it, at a terminal or in a notebook: logs and pipes stay as they are, and
+``NUMBATAPE_QUIET=1`` turns it off. No thread and no timer takes part: the work itself looks at the clock, at
+points where that costs nothing. So the line appears at the first such point after a second, is written over
+while the work goes on, and ends with what was done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+LONG = 1.0  # seconds that nobody needs to be told of
+LOOKS = (
+    0xFFF  # a trace looks at the clock where none of these bits is set in a count: every 4096 instructions
+)
+REDRAW = 0.2
+PAUSE = 0.5  # between pieces of work that are one wait to the user
+
+
+class Work(threading.local):
+    """A kind of work, in each thread.
+
+    Parameters
+    ----------
+    doing, done
+        What is said while it goes on, and at its end: "compiling", "compiled".
+    unit
+        What is counted.
+    linked
+        Whether pieces that follow one another within a moment are one wait.
+
+    Attributes
+    ----------
+    count
+        How much is done by now.
+    note
+        What is said besides, at the end.
+    """
+
+    def __init__(self, doing: str, done: str, unit: str, linked: bool = False):
+        self.doing, self.done, self.unit, self.linked = doing, done, unit, linked
+        self.purpose = self.note = ""
+        self.count = 0
+        self.quiet = False
+        self._depth = 0
+        self._began = self._ended = self._drawn = -math.inf
+        self._width = 0  # of the line that stands there
+
+    @contextlib.contextmanager
+    def piece(self, purpose: str = "", quiet: bool = False) -> Iterator[None]:
+        """Mark a piece of the work; one inside of another is part of it.
+
+        Parameters
+        ----------
+        purpose
+            What it is for, for example the name of the user's function.
+        quiet
+            Whether somebody else tells the user.
+        """
+        self._depth += 1
+        if self._depth == 1:
+            now = time.monotonic()
+            if not self.linked or now - self._ended > PAUSE:
+                self._began, self.count, self.note = now, 0, ""
+            self.purpose, self.quiet, self._drawn = purpose, quiet, -math.inf
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._end()
+
+    def step(self, count: int) -> None:
+        """Note how much is done by now."""
+        self.count = count
+        now = time.monotonic()
+        if self._depth and now - self._began > LONG and now - self._drawn > REDRAW:
+            self._drawn = now
+            self._draw(f"{self.doing} {self._what()} ...")
+
+    def _end(self) -> None:
+        self._ended = now = time.monotonic()
+        if self.count and now - self._began > LONG:
+            note = f" ({self.note})" if self.note else ""
+            self._draw(f"{self.done} {self._what()} in {now - self._began:.1f} s{note}", "\n")
+            self._ended = -math.inf  # this wait is over: what follows is another one
+
+    def _what(self) -> str:
+        return f"{self.count} {self.unit}{self.purpose and ' for ' + self.purpose}"
+
+    def _draw(self, text: str, end: str = "") -> None:
+        if self.quiet or not is_seen():
+            return
+        text = f"numbatape: {text}"
+        with contextlib.suppress(OSError, ValueError):  # a stream that was closed meanwhile
+            sys.stderr.write("\r" + text.ljust(self._width) + end)
+            sys.stderr.flush()
+        self._width = 0 if end else len(text)
+
+
+def is_seen() -> bool:
+    """Return whether somebody looks at stderr: it is a terminal, or a notebook's cell."""
+    stream = sys.stderr
+    if stream is None or os.environ.get("NUMBATAPE_QUIET", "0") not in ("", "0"):
+        return False
+    try:
+        return stream.isatty() or type(stream).__module__.startswith("ipykernel.")
+    except (AttributeError, ValueError):  # somebody's own stream, or a closed one
+        return False
+
+
+TRACING = Work("tracing", "traced", "instructions")
+COMPILING = Work("compiling", "compiled", "kernels", linked=True)

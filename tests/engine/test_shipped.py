@@ -1,0 +1,339 @@
+"""Kernels that come with the package: archives, levels of processors, damage, and the build of a release."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine import library
+from numbatape.engine.codegen import kernel_source
+from numbatape.jit import compiler, elf, levels, linalg, loader, machine, release, shipped, store
+from numbatape.ops import OPCODE, OPS
+from tests.kernel_bits import assert_same_bits, cases, swept
+
+ROOT = Path(__file__).parents[2]
+
+# (op, family, direction): formulas of each kind, loops of SciPy's and NumPy's, a cast, LAPACK, jump tables
+SAMPLE = [
+    *[("power", 0, "reverse"), ("hypot", 0, "forward"), ("cast", 1, "forward")],
+    *[("psi", 0, "reverse"), ("sum", 0, "forward"), ("fft", 0, "forward"), ("cholesky", 1, "reverse")],
+]
+TEXTS = {f"{op}-{family}-{way}": kernel_source(OPCODE[op], family, way) for op, family, way in SAMPLE}
+HERE = levels.here()
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory):
+    """A directory with the sample compiled for every level."""
+    directory = tmp_path_factory.mktemp("kernels")
+    for level in levels.LEVELS:
+        release.write(
+            directory, level, ((name, *release.compiled(level, text)) for name, text in TEXTS.items())
+        )
+    return directory
+
+
+@pytest.fixture
+def package(archives, tmp_path, monkeypatch):
+    """A copy of the archives in the place of the package's own, and an empty cache directory."""
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(shipped, "DIRECTORY", tmp_path / "kernels")
+    (tmp_path / "kernels").mkdir()
+    for path in archives.iterdir():
+        (tmp_path / "kernels" / path.name).write_bytes(path.read_bytes())
+    shipped.manifest.cache_clear()
+    yield tmp_path / "kernels"
+    shipped.manifest.cache_clear()
+
+
+def load_again(name):
+    """Load a kernel of the sample as another process would; return it, and where it came from."""
+    kernels = loader._load.__wrapped__(name, TEXTS[name])
+    return kernels, loader._origins[name]
+
+
+needs_a_level = pytest.mark.skipif(not HERE, reason="nothing is compiled ahead of time for this machine")
+
+
+# ---- levels
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64", "riscv64"])
+def test_a_machine_has_all_levels_below_its_best(architecture, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: architecture)
+    monkeypatch.setattr("sys.platform", "linux")
+    ladder = [level for level in levels.LEVELS if level.architecture == architecture]
+    everything = frozenset(feature for level in ladder for feature in level.needs)
+    for k, level in enumerate(ladder):
+        for missing in level.needs or [None]:
+            monkeypatch.setattr(levels, "features", lambda missing=missing: everything - {missing})
+            assert list(levels.here.__wrapped__()) == ladder[: k if missing else k + 1][::-1]
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert levels.here.__wrapped__() == ()
+
+
+def test_a_system_that_does_not_tell_features(monkeypatch, tmp_path):
+    monkeypatch.setattr(levels, "FEATURES", tmp_path / "nothing")
+    assert levels.features.__wrapped__() == frozenset()
+    (tmp_path / "nothing").write_text("processor\t: 0\nflags\t\t: fpu sse4_1\n\nflags\t\t: other\n")
+    assert levels.features.__wrapped__() == {"fpu", "sse4_1"}
+
+
+# ---- object files of all levels
+
+MACHINES = {"x86_64": 62, "aarch64": 183}  # EM_X86_64, EM_AARCH64
+# Whole addresses; on ARM also in pieces of 16 bits, within the object file, and of calls, from which LLVM's
+# loader jumps on. So nothing depends on how far from a kernel libm or SciPy stand in memory.
+_PIECES, _WITHIN, _CALLS = range(263, 270), (260, 261, 275, 277, 278, 284, 285, 286, 299), (282, 283)
+RELOCATIONS = {"x86_64": {elf.R_X86_64_64}, "aarch64": {257, *_PIECES, *_WITHIN, *_CALLS}}
+
+OF_LLVM = {"memset", "memcpy", "memmove", "bcmp"}  # what it may make of a loop; every C library has them
+
+
+def test_every_level_has_every_kernel(package):
+    for level in levels.LEVELS:
+        lines = shipped.manifest(level)
+        assert list(lines) == [store.key_of(linalg.with_wrappers(text), level) for text in TEXTS.values()]
+        assert [line.split(" ")[-1] for line in lines.values()] == list(TEXTS)
+
+
+@pytest.mark.parametrize("level", levels.LEVELS, ids=lambda level: level.name)
+@pytest.mark.parametrize("name", TEXTS)
+def test_object_files_have_what_can_be_loaded(package, level, name, monkeypatch):
+    """The right processor, known symbols and kinds of references, and nothing to write to."""
+    monkeypatch.setattr(levels, "here", lambda: (level,))
+    key, found = shipped.read(linalg.with_wrappers(TEXTS[name]))
+    code = found.code
+    assert code.startswith(elf.IDENTITY)
+    (kind,) = struct.unpack_from("<H", code, elf.MACHINE_AT)
+    assert kind == MACHINES[level.architecture]
+    sections = elf.sections_of(code)
+    loaded = {k for k, section in enumerate(sections) if section.is_loaded}
+    assert not any(sections[k].flags & elf.SHF_WRITE or sections[k].type == elf.SHT_NOBITS for k in loaded)
+    symbols = [(name, section) for name, section, _ in elf.symbols_of(code, sections)]
+    assert {name for name, section in symbols if section == 0 and name} <= {*found.externals, *OF_LLVM}
+    defined = {name for name, section in symbols if section in loaded}
+    assert {f"nt_{key}_{entry}" for entry in found.entries} <= defined
+    for section in sections:
+        if section.type == elf.SHT_RELA and section.info in loaded:
+            kinds = {info & 0xFFFFFFFF for _, info, _ in struct.iter_unpack("<QQq", section.content(code))}
+            assert kinds <= RELOCATIONS[level.architecture]
+
+
+# ---- what a process loads
+
+
+@needs_a_level
+@pytest.mark.parametrize("level", HERE, ids=lambda level: level.name)
+@pytest.mark.parametrize("op, family, direction", SAMPLE[:4])
+def test_every_level_gives_the_bits_of_this_processor(package, level, op, family, direction, monkeypatch):
+    monkeypatch.setattr(levels, "here", lambda: (level,))
+    text = TEXTS[f"{op}-{family}-{direction}"]
+    ours, origin = load_again(f"{op}-{family}-{direction}")
+    assert origin == "wheel"
+    key = "host"
+    host = loader.link(compiler.compile_source(linalg.with_wrappers(text), key), key)
+    for case in cases(OPS[OPCODE[op]], direction):
+        assert_same_bits(swept(ours, direction, *case), swept(host, direction, *case))
+
+
+@needs_a_level
+def test_the_sweeps_of_the_lowest_level_give_the_same_gradient(tmp_path, monkeypatch):
+    """Chains of scalars, strips and sums of vectors: their lanes stand in the text."""
+    from numbatape.engine import kernels
+
+    def f(x):
+        y = x * x[0] + np.sin(x) / (x + 3.0)
+        return np.sum(y * x) - y[1] * y[2] * y[0] / (1.0 + x[3] * x[4])
+
+    x = np.linspace(-1.0, 2.0, 37)
+    want = nt.value_and_grad(f)(x)
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
+    for level in HERE[-1:]:
+        key, packed = release.compiled(level, kernels.sweep_source())
+        swept = loader.link(store.unpacked(key, zlib.decompress(packed)), key)
+        monkeypatch.setattr(
+            kernels, "sweeps", lambda swept=swept: {n: swept.function(n) for n in swept.address}
+        )
+        value, gradient = nt.value_and_grad(lambda x: f(x))(x)
+        assert value == want[0]
+        np.testing.assert_array_equal(gradient, want[1])
+
+
+@needs_a_level
+def test_shipped_kernels_come_before_the_cache(package, tmp_path):
+    kernels, origin = load_again("hypot-0-forward")
+    assert origin == "wheel"
+    assert list(kernels.address) == ["forward"]
+    assert not (tmp_path / "cache").exists()
+    info = nt.kernel_info()
+    assert (info["level"], info["shipped"]) == (HERE[0].name, len(TEXTS))
+
+
+@needs_a_level
+def test_the_best_level_that_was_shipped(package):
+    for level in HERE:
+        assert shipped.level() == level
+        for path in shipped.files(level):
+            path.unlink()
+        shipped.manifest.cache_clear()
+    assert shipped.level() is None
+    assert load_again("hypot-0-forward")[1] == "compiled"
+    assert load_again("hypot-0-forward")[1] == "cache"
+    assert (nt.kernel_info()["level"], nt.kernel_info()["shipped"]) == ("", 0)
+
+
+# ---- damage
+
+
+def cut(manifest, archive):
+    archive.write_bytes(archive.read_bytes()[:100])
+
+
+def flipped(manifest, archive):
+    archive.write_bytes(bytes(255 - byte for byte in archive.read_bytes()))
+
+
+def gone(manifest, archive):
+    archive.unlink()
+
+
+def foreign(manifest, archive):
+    manifest.write_bytes(np.random.default_rng(0).bytes(1000))
+
+
+def empty(manifest, archive):
+    manifest.write_text("")
+
+
+def words(manifest, archive):
+    manifest.write_text(
+        "".join(f"{line[:24]} some other words\n" for line in manifest.read_text().splitlines())
+    )
+
+
+def far(manifest, archive):
+    """Places that no file has."""
+    text = manifest.read_text().splitlines()
+    manifest.write_text(
+        "".join(f"{line[:89]} {-5 if k % 2 else 10**30} {10**30} x\n" for k, line in enumerate(text))
+    )
+
+
+def exchanged(manifest, archive):
+    """Each line says where another kernel is: in good order, but not the one that was asked for."""
+    lines = manifest.read_text().splitlines()
+    keys, rests = [line[:24] for line in lines], [line[24:] for line in lines]
+    manifest.write_text(
+        "".join(f"{key}{rest}\n" for key, rest in zip(keys, rests[1:] + rests[:1], strict=True))
+    )
+
+
+@needs_a_level
+@pytest.mark.parametrize("damage", [cut, flipped, gone, foreign, empty, words, far, exchanged])
+def test_what_is_damaged_is_compiled(package, damage, monkeypatch):
+    monkeypatch.setattr(levels, "here", lambda: HERE[:1])
+    want = [
+        swept(load_again("hypot-0-forward")[0], "forward", *case)
+        for case in cases(OPS[OPCODE["hypot"]], "forward")
+    ]
+    damage(*shipped.files(HERE[0]))
+    shipped.manifest.cache_clear()
+    kernels, origin = load_again("hypot-0-forward")
+    assert origin == "compiled"
+    for cells, case in zip(want, cases(OPS[OPCODE["hypot"]], "forward"), strict=True):
+        assert_same_bits(swept(kernels, "forward", *case), cells)
+
+
+@needs_a_level
+def test_archives_of_another_compiler_are_stale(package, monkeypatch):
+    """An archive holds for the text, the level and the lowering that it was made by."""
+    source = linalg.with_wrappers(TEXTS["hypot-0-forward"])
+    assert shipped.read(source) is not None
+    assert shipped.read(source + "\n# another text\n") is None
+    sources = store._compiler()
+    monkeypatch.setattr(store, "_compiler", lambda: (*sources, "# another lowering"))
+    store._hash_of.cache_clear()
+    try:
+        assert shipped.read(source) is None
+    finally:
+        monkeypatch.undo()
+        store._hash_of.cache_clear()
+
+
+@needs_a_level
+def test_a_symbol_that_this_process_lacks(package, monkeypatch):
+    """SciPy of another version: what is compiled here says which symbol, if it needs it too."""
+    _, found = shipped.read(linalg.with_wrappers(TEXTS["cholesky-1-reverse"]))
+    lacked = next(name for name in found.externals if name.startswith("nt_blas"))
+    real = loader.symbols.address_of
+    monkeypatch.setattr(loader.symbols, "address_of", lambda name: None if name == lacked else real(name))
+    with pytest.raises(ImportError, match=re.escape(lacked)):
+        load_again("cholesky-1-reverse")
+
+
+# ---- the library, and the build of a release
+
+
+def test_the_library_has_what_plans_ask_for():
+    texts = list(library.texts())
+    names = [name for name, _ in texts]
+    assert names[:2] == ["sweeps", "plan"]
+    for k, op in enumerate(OPS):
+        forms = [f"{op.name}-{dtype}{way}" for dtype in library.DTYPES for way in ("", "-reverse")]
+        assert {name for name in forms if name in names} >= {
+            name for name in forms if op.differentiable or "reverse" not in name
+        }, k
+    assert len(set(texts)) == len(names)
+
+
+@pytest.mark.parametrize("given", [{"dtypes": ("f16",)}, {"values": ("slow",)}])
+def test_unknown_kinds_of_kernels(given):
+    with pytest.raises(ValueError, match=r"not in tuple"):
+        nt.warmup(**given)
+
+
+def test_warmup_tells_how_far_it_is(monkeypatch):
+    monkeypatch.setattr(
+        library, "texts", lambda dtypes, values: iter([("sweeps", library.sweep_source())] * 3)
+    )
+    seen = []
+    assert nt.warmup(progress=lambda done, total: seen.append((done, total))) == ["sweeps"]
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_release_builds_have_kernels_and_others_none(enabled, tmp_path, monkeypatch):
+    """The wheel that hatchling builds, of a library of two kernels; what LLVM does not know is left out."""
+    builders = pytest.importorskip("hatchling.builders.wheel")
+    if enabled:
+        monkeypatch.setenv("HATCH_BUILD_HOOK_ENABLE_CUSTOM", "true")
+    texts = list(TEXTS.items())[:2]
+    monkeypatch.setattr(library, "texts", lambda: iter(texts))
+    emitter = machine.emitter
+
+    def without_arm(level):
+        if level.architecture == "aarch64":
+            raise RuntimeError("no such target")
+        return emitter(level)
+
+    monkeypatch.setattr(machine, "emitter", without_arm)
+    (wheel,) = builders.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as content:
+        names = {name for name in content.namelist() if name.startswith("numbatape/kernels/")}
+        content.extractall(tmp_path)
+    x86 = [level for level in levels.LEVELS if level.architecture == "x86_64"] if enabled else []
+    assert names == {f"numbatape/kernels/{path.name}" for level in x86 for path in shipped.files(level)}
+    monkeypatch.setattr(shipped, "DIRECTORY", tmp_path / "numbatape" / "kernels")
+    shipped.manifest.cache_clear()
+    for level in x86:
+        monkeypatch.setattr(levels, "here", lambda level=level: (level,))
+        assert all(shipped.read(linalg.with_wrappers(text)) for _, text in texts)
+    shipped.manifest.cache_clear()
