@@ -272,11 +272,12 @@ class Check:
     def expected_gradient(self, x, p, k, scale):
         """Return value and gradient by the verb, which ``call`` has compared with differences."""
         kept = self.traced.state()
-        found = outcome(lambda: nt.value_and_grad(self.traced.f)(x, p, k, scale=scale))
+        found = outcome(lambda: self.verb(x, p, k, scale=scale))
         self.traced.restore(kept)
         if isinstance(found, Exception):
             raise Unclear("raises")
-        return found
+        value, gradient = found
+        return value, gradient if self.argnums == 0 else gradient[0]
 
     def batch(self, x, p, k, scale):
         points = np.stack([x, *[arguments(self.rng, self.form, len(x), self.dtype)[0] for _ in range(3)]])
