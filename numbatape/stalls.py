@@ -1,9 +1,9 @@
-"""What a user waits for: work that takes more than a second says so in one line on stderr.
+"""Announcing stalls: work that takes more than a second says so in one line on stderr.
 
-Only where somebody sees it, at a terminal or in a notebook: logs and pipes stay as they are, and
-``NUMBATAPE_QUIET=1`` turns it off. No thread and no timer takes part: the work itself looks at the clock, at
-points where that costs nothing. So the line appears at the first such point after a second, is written over
-while the work goes on, and ends with what was done.
+This happens at a terminal or in a notebook only, so that logs and pipes stay clean, and
+``NUMBATAPE_QUIET=1`` turns it off. It needs neither a thread nor a timer: the work itself reads the clock at
+points where that costs nothing. So the line appears at the first such point after a second, is updated
+while the work goes on, and in the end says what was done.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Iterator
 
-LONG = 1.0  # seconds that nobody needs to be told of
+LONG = 1.0  # seconds; shorter work is not announced
 LOOKS = (
     0xFFF  # a trace looks at the clock where none of these bits is set in a count: every 4096 instructions
 )
 REDRAW = 0.2
-PAUSE = 0.5  # between pieces of work that are one wait to the user
+PAUSE = 0.5  # seconds at most between pieces of work that count as one
 
 
 class Work(threading.local):
@@ -30,18 +30,18 @@ class Work(threading.local):
     Parameters
     ----------
     doing, done
-        What is said while it goes on, and at its end: "compiling", "compiled".
+        The words for it while it goes on and at its end: "compiling", "compiled".
     unit
-        What is counted.
+        The unit that is counted.
     linked
-        Whether pieces that follow one another within a moment are one wait.
+        Whether pieces that follow one another within `PAUSE` count as one.
 
     Attributes
     ----------
     count
-        How much is done by now.
+        How many units are done.
     note
-        What is said besides, at the end.
+        Text that is added at the end.
     """
 
     def __init__(self, doing: str, done: str, unit: str, linked: bool = False):
@@ -51,18 +51,18 @@ class Work(threading.local):
         self.quiet = False
         self._depth = 0
         self._began = self._ended = self._drawn = -math.inf
-        self._width = 0  # of the line that stands there
+        self._width = 0  # of the line that is shown
 
     @contextlib.contextmanager
     def piece(self, purpose: str = "", quiet: bool = False) -> Iterator[None]:
-        """Mark a piece of the work; one inside of another is part of it.
+        """Mark a piece of the work; a piece inside of another one is part of it.
 
         Parameters
         ----------
         purpose
-            What it is for, for example the name of the user's function.
+            What the work is for: the name of the user's function, say.
         quiet
-            Whether somebody else tells the user.
+            Whether other code informs the user.
         """
         self._depth += 1
         if self._depth == 1:
@@ -78,7 +78,7 @@ class Work(threading.local):
                 self._end()
 
     def step(self, count: int) -> None:
-        """Note how much is done by now."""
+        """Note how many units are done."""
         self.count = count
         now = time.monotonic()
         if self._depth and now - self._began > LONG and now - self._drawn > REDRAW:
@@ -90,7 +90,7 @@ class Work(threading.local):
         if self.count and now - self._began > LONG:
             note = f" ({self.note})" if self.note else ""
             self._draw(f"{self.done} {self._what()} in {now - self._began:.1f} s{note}", "\n")
-            self._ended = -math.inf  # this wait is over: what follows is another one
+            self._ended = -math.inf  # later pieces do not continue this one
 
     def _what(self) -> str:
         return f"{self.count} {self.unit}{self.purpose and ' for ' + self.purpose}"
@@ -99,20 +99,20 @@ class Work(threading.local):
         if self.quiet or not is_seen():
             return
         text = f"numbatape: {text}"
-        with contextlib.suppress(OSError, ValueError):  # a stream that was closed meanwhile
+        with contextlib.suppress(OSError, ValueError):  # stderr was closed meanwhile
             sys.stderr.write("\r" + text.ljust(self._width) + end)
             sys.stderr.flush()
         self._width = 0 if end else len(text)
 
 
 def is_seen() -> bool:
-    """Return whether somebody looks at stderr: it is a terminal, or a notebook's cell."""
+    """Return whether a person sees stderr: whether it is a terminal or a notebook's cell."""
     stream = sys.stderr
     if stream is None or os.environ.get("NUMBATAPE_QUIET", "0") not in ("", "0"):
         return False
     try:
         return stream.isatty() or type(stream).__module__.startswith("ipykernel.")
-    except (AttributeError, ValueError):  # somebody's own stream, or a closed one
+    except (AttributeError, ValueError):  # an unusual stream, or a closed one
         return False
 
 

@@ -19,10 +19,10 @@ from .partials import product
 
 
 class Rules:
-    """What a walk asks of whoever owns the tape: the pullbacks of calls of users' rules."""
+    """The part of a walk that depends on the tape's owner: the pullbacks of calls of users' rules."""
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
-        """Return one cotangent an operand of a call, or None."""
+        """Return one cotangent per operand of a call, None for no cotangent."""
         raise UnsupportedOperationError(
             "a call of a user's rule can be differentiated while its function is traced, not on a "
             "finished tape"
@@ -32,20 +32,20 @@ class Rules:
 class Adjoint:
     """One backward walk.
 
-    A cotangent is a symbol, or a number that stands for an array of it.
+    A cotangent is a symbol, or a number, which means an array with this number in all entries.
 
     Parameters
     ----------
     emitter
-        What appends to the tape that is walked.
+        Appends to the tape that is walked.
     strong
-        Whether a zero cotangent adds nothing whatever the partial is (0 * inf = 0).
+        Whether a zero cotangent adds nothing, whatever the partial is (0 * inf = 0).
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
     rules
-        What knows the pullbacks of users' rules.
+        Has the pullbacks of users' rules.
     transposing
-        Whether the result will be transposed: a pushforward is wanted.
+        Whether the result will be transposed, to make a pushforward.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Adjoint:
         self.cotangents = Cotangents(emitter)
 
     def run(self, start: int, stop: int, targets, seeds) -> list:
-        """Return the cotangents of ``targets``, None for one that nothing depends on.
+        """Return the cotangents of ``targets``, None for a target on which no seed depends.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Adjoint:
         if ct.__class__ is not Symbol and (op.name != "sum" or np.ndim(ct)):
             ct = self.cotangents.spread(ct, out)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
-        if op.name == "call":  # which may fail where its value does not
+        if op.name == "call":  # a pullback may fail where the value does not
             parts = self.rules.pull_call(ct, out, numbers, need, self.transposing)
         else:
             if op.pullback is None:
@@ -125,13 +125,13 @@ class Adjoint:
         for j, number in enumerate(numbers):
             if needed >> j & 1:
                 part = product(emitter, op, j, ct, numbers, out, self.strong, self.either)
-                if values[number][2] != layout:  # a sum over what was broadcast follows
+                if values[number][2] != layout:  # a sum over the broadcast axes follows
                     part = cotangents.spread(part, out)
                 cotangents.add(number, part)
 
 
 def relevant(tape, start: int, stop: int, targets) -> list[tuple[int, int]]:
-    """Return (instruction, operands that lead to a target) of all that depends on the targets."""
+    """Return (instruction, operands that depend on a target) of all instructions that do."""
     keys = keys_of(tape.values)
     depends = {keys[target] for target in targets}
     found = []

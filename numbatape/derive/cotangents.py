@@ -1,9 +1,10 @@
 """Cotangents of values on a tape, while they are added up.
 
-Those of one-cell values are sums, each a new value. Those of arrays are kept a storage: while all of them
-belong to the same view they are added up like scalars; parts of a storage (``x[i]``, slices) are added in
-place to a buffer of zeros, by ``add`` instructions whose result is their first operand. Of that operand they
-take no adjoint: the buffer's own cells carry it.
+The cotangent of a one-cell value is a sum; each addition makes a new value. Those of arrays are kept per
+storage: as long as all of them belong to the same view, they are added up like scalars. Cotangents of parts
+of a storage (``x[i]``, slices) are added in place to a buffer of zeros, by ``add`` instructions whose
+result is their first operand. That operand takes no adjoint, because it has the same cells, and thus the
+same adjoint, as the result.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Buffer:
 
 
 class Cotangents:
-    """The cotangents of one walk: symbols, or numbers that stand for arrays of them."""
+    """The cotangents of one walk: symbols, or numbers, which mean arrays with equal entries."""
 
     def __init__(self, emitter: Emitter):
         self.emitter = emitter
@@ -69,8 +70,8 @@ class Cotangents:
         dims, strides = its.dims, its.strides
         repeated = [
             axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # a broadcast view: its entries are one cell
-        if repeated:  # what stands for several entries counts as often as the cell repeats
+        ]  # in a broadcast view several entries are one cell
+        if repeated:  # a number for all entries counts once per repetition
             own = ct.dims if ct.__class__ is Symbol else ()
             wide = [1] * (len(dims) - len(own)) + list(own)
             for axis in repeated:
@@ -92,7 +93,7 @@ class Cotangents:
     def _fit(self, ct, dims):
         """Return a cotangent in the given dimensions: summed, or repeated, where they differ."""
         if ct.__class__ is not Symbol:
-            return ct  # a number: the same in every entry
+            return ct  # a number is the same in every entry
         own = ct.dims
         if own == dims:
             return ct
@@ -117,7 +118,7 @@ class Cotangents:
         return self.spread(ct, value) if ct is not None and ct.__class__ is not Symbol and layout else ct
 
     def collect(self, value: int):
-        """Return the cotangent of a value as it stands, or None."""
+        """Return the cotangent of a value as far as it is added up, or None."""
         tape = self.tape
         storage, offset, layout = tape.values[value]
         if storage < POOL_COUNT:

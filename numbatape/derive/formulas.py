@@ -24,7 +24,7 @@ from ..ops.table import OPERANDS
 
 
 def by_row(name: str):
-    """Return a row of the op table as a function of symbols; of arrays it is NumPy's function."""
+    """Return a row of the op table as a function of symbols; called with arrays, it is NumPy's function."""
 
     def call(*args):
         for arg in args:
@@ -51,21 +51,21 @@ def select(condition, x, y):
 
 
 def both(x, y):
-    """``x and y``, entry by entry; one that is known to be false decides."""
+    """``x and y``, entry by entry; an operand that is known to be false decides."""
     if any(_is_known(part) and not part for part in (x, y)):
         return False
     return by_row("logical_and")(x, y)
 
 
 def either(x, y):
-    """``x or y``, entry by entry; one that is known to be true decides."""
+    """``x or y``, entry by entry; an operand that is known to be true decides."""
     if any(_is_known(part) and part for part in (x, y)):
         return True
     return by_row("logical_or")(x, y)
 
 
 def _is_known(x) -> bool:
-    """Whether a truth value is Python's: of numbers, not of symbols or traced arrays."""
+    """Whether a truth value is Python's own, and not that of symbols or traced arrays."""
     return isinstance(x, (bool, np.bool_, int, float))
 
 
@@ -120,7 +120,7 @@ def _math(name: str):
 
 @functools.cache
 def _by_value() -> dict[str, Elementwise]:
-    """Return rows by the loop of SciPy's that their value is: one of several results, say."""
+    """Return rows by SciPy's inner loop, for rows whose value is a call of one loop."""
     pairs = (
         (re.fullmatch(r"sc\.(\w+)\(x(?:, y)?(?:, w)?\)", op.value), op)
         for op in OPS
@@ -133,7 +133,7 @@ def _scipy(name: str):
     op = BY_FUNCTION.get(f"sc.{name}") or _by_value().get(name)
     if op is not None:
         return by_row(op.name)
-    if name == "_igam_fac":  # an operand of gamma_slope, whose row computes it anew
+    if name == "_igam_fac":  # an operand of gamma_slope, which the row computes itself
         return lambda a, x: 0.0
 
     def refuse(*args):
@@ -205,7 +205,7 @@ def _helper(function):
 def _compile(definition: ast.FunctionDef):
     module = ast.fix_missing_locations(Translate().visit(ast.Module([definition], [])))
     scope: dict = {}
-    # exec, not eval of a lambda: a dict subclass as globals is asked by __missing__ inside of exec only
+    # By exec, because only there Python calls __missing__ of a dict subclass that is the globals.
     exec(compile(module, "<formula>", "exec"), scope)
     function = scope[definition.name]
     names = function.__code__.co_names

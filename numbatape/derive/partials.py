@@ -1,4 +1,4 @@
-"""A row's partial times a cotangent (or a tangent), recorded as briefly as its formula allows."""
+"""A row's partial times a cotangent (or a tangent), with as few instructions as its formula allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .formulas import by_row, condition_function, partial_function, select
 SIDE = re.compile(r"(1\.0) if (.+) else 0\.0|([xy]) if \3 != 0\.0 else 0\.0")
 weighed, strong_product = by_row("weigh"), by_row("strong_mul")
 
-# How a partial is recorded.
+# The ways in which a partial is recorded, see `product`.
 ONE, MINUS_ONE, CONDITION, STRONG, OPERAND, FORMULA, NOBODY_KNOWS = range(7)
 
 RELATIVES = {
@@ -38,7 +38,7 @@ def unknown_derivative(op: Elementwise, where) -> UnsupportedOperationError:
 
 @functools.cache
 def kind_of(name: str, operand: int, partial: str, differentiable: str) -> tuple:
-    """Return (how a partial is recorded, the places of what it reads, a function of these)."""
+    """Return (the way in which a partial is recorded, what it reads of x, y, w, z, a function of these)."""
     if partial == UNKNOWN:
         return NOBODY_KNOWS, (), None
     if partial == "1.0":
@@ -61,7 +61,7 @@ def _places(formula: str) -> tuple[int, ...]:
 
 
 def known(emitter: Emitter, value: int):
-    """Return a literal as a number, so that a formula's cases are decided here, anything else as a symbol."""
+    """Return a literal as a number, so that it decides a formula's cases now; other values as symbols."""
     number = emitter.tape.numbers.get(value)
     return Symbol(emitter, value) if number is None else number
 
@@ -74,11 +74,11 @@ def product(
     Parameters
     ----------
     ct
-        A symbol, or a number that stands for an array of it.
+        A symbol, or a number, which means an array with this number in all entries.
     operands, out
         Value numbers of the row's operands and of its result.
     strong
-        Whether a zero cotangent adds nothing whatever the partial is (0 * inf = 0).
+        Whether a zero cotangent adds nothing, whatever the partial is (0 * inf = 0).
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
     """
@@ -99,12 +99,12 @@ def product(
     elif kind == CONDITION:
         return select(_evaluated(emitter, function, places, operands, out), ct, 0.0)
     else:
-        # Recorded once, however often the instruction is pulled back.
+        # A partial is recorded once, even if the instruction is pulled back several times.
         slope = emitter.slopes.get((out, operand))
         if slope is None:
             slope = emitter.slopes[out, operand] = _evaluated(emitter, function, places, operands, out)
     if slope.__class__ is not Symbol:
-        slope = float(slope)  # of literals
+        slope = float(slope)  # it is computed from literals
         if ct.__class__ is float and ct == 1.0:
             return slope
         if np.isfinite(slope):

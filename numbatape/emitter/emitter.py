@@ -1,7 +1,7 @@
-"""`Emitter`: what derivatives are written with. Functions of symbols that append instructions.
+"""`Emitter`: functions of symbols that append instructions, in which derivatives are written.
 
 Pullbacks of array ops (`numbatape.ops`) and partials of rows (`numbatape.derive`) are compositions of these.
-They know sizes, cells and levels; where a rule has to decide by a value it asks (`Emitter.ask`).
+They know sizes, cells and levels, but no values; a rule that must branch on a value uses `Emitter.ask`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Emitter:
     tape
         The tape under construction.
     strong
-        Whether products pass over zeros (``Config.strong_zero``).
+        Whether zero factors give zero, whatever the other factor is (``Config.strong_zero``).
     cubes
-        Whether a third power is a product; ``Config(values="numpy")`` asks for NumPy's own loop.
+        Whether third powers are products; with ``Config(values="numpy")`` they use NumPy's own loop.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Emitter:
         self.slopes: dict[tuple[int, int], object] = {}
         self._constants: dict[tuple, np.ndarray] = {}
 
-    # ---- what a rule may have to ask
+    # ---- branches of rules
 
     def ask(self, condition: Symbol, usual: bool) -> bool:
-        """Return the truth of a one-cell value, which the tape relies on from here: a guard.
+        """Return the truth of a one-cell value, and record a guard on it.
 
-        Without values the usual case is taken; whoever sweeps the tape learns by the guard that it is
-        another one.
+        Without values this assumes the usual case; the guard stops sweeps over the tape where
+        another case holds.
         """
         self.guard(condition, usual)
         return usual
@@ -66,7 +66,7 @@ class Emitter:
         self.tape.guard(number, "bool", outcome, condition.level, self.line)
 
     def cofactors(self, a: Symbol) -> Symbol:
-        """Return the cofactors of matrices of any rank, which are a rule that traces know."""
+        """Return the cofactors of matrices of any rank, which only traces can record (by a rule)."""
         raise UnsupportedOperationError(
             "derivatives of determinants of singular matrices are taken while a function is traced"
         )
@@ -74,13 +74,13 @@ class Emitter:
     # ---- operands
 
     def symbol(self, x, family: int = F64) -> Symbol:
-        """Return a symbol as it is, numbers as a literal."""
+        """Return a symbol as it is, and numbers as a literal."""
         if x.__class__ is Symbol:
             return x
         return Symbol(self, self.tape.literal(np.asarray(x), family))
 
     def constant(self, make, *sizes: int) -> np.ndarray:
-        """Return ``make(*sizes)``, the same array each time."""
+        """Return ``make(*sizes)``, always the same array, so that it becomes one literal."""
         key = (make, *sizes)
         if key not in self._constants:
             self._constants[key] = make(*sizes)
@@ -132,11 +132,11 @@ class Emitter:
                 numbers[k] = instructions.cast(tape, arg.number, family, self.line)
         if not cells or op.opaque:
             return Symbol(self, instructions.elementwise(tape, op, family, numbers, self.line))
-        # One cell each: what derivatives of scalar loops consist of.
+        # Operands of one cell each, of which derivatives of scalar loops consist.
         if level == ACTIVE and not active:
             level = VARYING
         if op.commutes and tape.code and tape.code[-1][OUT] == numbers[1] and family == F64:
-            numbers.reverse()  # the last result first: the engine takes operand a from a register
+            numbers.reverse()  # the last result becomes operand a, which may be in a register
             active = (active >> 1) | (active & 1) << 1
         pool = 2 * level + family
         offset = tape.pool_cells[pool]
@@ -226,7 +226,7 @@ class Emitter:
         a, b = self.symbol(a), self.symbol(b)
         if self.strong and not (self._is_finite(a) and self._is_finite(b)):
             return self.sum(self.expand(a, (-1,)) * self.expand(b, (-3,)), (-2,))
-        if a.ndim > 2 and b.ndim == 2:  # one product instead of one a batch entry
+        if a.ndim > 2 and b.ndim == 2:  # one product instead of one per batch entry
             rows = Symbol(self, self._merged(a.number, [a.ndim - 1, 1]))
             result = self.op("matmul", rows, b)
             dims = (*a.dims[:-1], result.dims[-1])
@@ -284,7 +284,7 @@ class Emitter:
         return self.drop(self.cut(x, k, k + 1, axis), (axis,))
 
     def is_empty(self, x: Symbol) -> bool:
-        """Whether the last axis has no entry: a guard."""
+        """Whether the last axis has no entry; this records a guard."""
         sizes, dim = self.tape.sizes, x.dims[-1]
         if sizes.value(dim) == 0:
             sizes.pin(dim)
@@ -318,7 +318,7 @@ class Emitter:
     # ---- new arrays
 
     def join(self, *parts) -> Symbol:
-        """Return arrays one after another along the last axis; a number stands for one entry."""
+        """Return arrays one after another along the last axis; a number is one entry."""
         tape = self.tape
         first = next(part for part in parts if part.__class__ is Symbol)
         lead = first.dims[:-1]
@@ -331,7 +331,7 @@ class Emitter:
         return Symbol(self, instructions.pieces(tape, (*lead, place), first.family, pieces, self.line))
 
     def zeros(self, dims, family: int) -> Symbol:
-        """Return an array of zeros that takes part in a derivative."""
+        """Return an active array of zeros."""
         return Symbol(self, instructions.zeros(self.tape, dims, family, self.line))
 
     def literal(self, data, family: int) -> Symbol:

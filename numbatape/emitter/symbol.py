@@ -16,7 +16,7 @@ def _operator(name: str):
 
 
 class Symbol:
-    """A value number and the emitter that appends what is computed with it.
+    """A value number, and the emitter that appends computations with it.
 
     Operators broadcast as NumPy's do; numbers and arrays beside a symbol become literals in its cells.
     """
@@ -34,7 +34,7 @@ class Symbol:
     __gt__, __ge__ = _operator("greater")[0], _operator("greater_equal")[0]
     __eq__, __ne__ = _operator("equal")[0], _operator("not_equal")[0]  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
-    # An ndarray on the left leaves the operation to the symbol.
+    # None makes an ndarray on the left leave the operation to the symbol.
     __array_ufunc__ = None
 
     def __mul__(self, other):

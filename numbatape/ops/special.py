@@ -97,8 +97,8 @@ unary ("expit",     "logistic(x)",     "sc.expit",    dx="logistic_slope(x)", dx
 unary ("log_expit", "(x if x < 0.0 else 0.0) - math.log1p(math.exp(-math.fabs(x)))", "sc.log_expit", dx="logistic(-x)", dxx="-logistic_slope(x)")
 unary ("logit",     "sc.logit(x)",     "sc.logit",    PROBABILITY, dx="1.0/(x*(1.0 - x))", dxx="(2.0*x - 1.0)*dx*dx", loop="sc.logit")
 
-# Entropies: 0 log 0 is 0. The logarithm of the quotient x/y is split, because at x = 0 it would have no
-# derivative with respect to y.
+# Entropies: 0 log 0 is 0. In ``smooth``, x/y is x*(1/y), whose derivative for x at 0 is right; LOG_RATIO
+# splits log(x/y), which would have no derivative for y at x = 0.
 LOG_RATIO = "math.log1p((x - y)/y) if 0.5*y < x < 2.0*y else math.log(x) - math.log(y)"
 binary("xlogy",     "0.0 if x == 0.0 and y == y else x*math.log(y)",   "sc.xlogy",   (REAL, POSITIVE), dx="math.log(y)", dy="0.0 if x == 0.0 else x/y",
        dxy="1.0/y", dyy="0.0 if x == 0.0 else -dy/y", smooth={"y": "strong_mul(x, 1.0/y)"})

@@ -1,7 +1,7 @@
-"""The numbers of what was recorded without any: of derivatives, when Python or NumPy asks for one.
+"""Numbers of values that were recorded without any: of derivatives, when Python or NumPy needs one.
 
 Instructions are evaluated with the functions of the op table, each once, and only those that the wanted value
-needs. They start from the arguments, the literals and the copies that a derivative's function was run on.
+depends on. They start from the arguments, the literals and the copies on which a derivative's function ran.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ POOL_COUNT = len(POOLS)
 
 
 class Evaluation:
-    """The cells of a tape under construction, as far as they were asked for.
+    """The cells of a tape under construction, as far as they were needed.
 
     Parameters
     ----------
     tape
-        The tape; instructions may be appended between two questions.
+        The tape; instructions may be appended between calls of `value`.
     calls
-        Gives the results of the call of a rule by its number, as one vector.
+        Returns the results of the call of a rule with a given number, as one vector.
     """
 
     def __init__(self, tape: TapeBuilder, calls):
@@ -37,13 +37,13 @@ class Evaluation:
         self._indexed = self._literals = 0
 
     def note(self, number: int, value) -> None:
-        """Let a value that covers its storage be known."""
+        """Set a value that covers its storage."""
         key = self._key(number)
         self._cells[key] = np.array(value, FAMILY_DTYPE[self.tape.family_of(number)], order="C").reshape(-1)
         self._written[key] = 1
 
     def value(self, number: int):
-        """Return a value of its own: an array, or a scalar."""
+        """Return the numbers of a value: a new array, or a scalar."""
         self._index()
         self._settle(number)
         found = self._view(number).copy()
@@ -54,7 +54,7 @@ class Evaluation:
         return storage if storage >= POOL_COUNT else -1 - (offset * POOL_COUNT + storage)
 
     def _index(self) -> None:
-        """Take in what was recorded since the last question."""
+        """Index the instructions that were recorded since the last call."""
         tape = self.tape
         for k, row in enumerate(tape.instructions(self._indexed), self._indexed):
             if not row.is_guard:
@@ -67,11 +67,11 @@ class Evaluation:
         self._literals = len(tape.literals)
 
     def _settle(self, number: int) -> None:
-        """Evaluate what a value's cells need, deepest first."""
+        """Evaluate the instructions that a value's cells depend on, the deepest first."""
         writers, written, code = self._writers, self._written, self.tape.code
         stack = [(self._key(number), len(code))]
         while stack:
-            key, stop = stack[-1]  # what is written from there on is not read here
+            key, stop = stack[-1]  # instructions from ``stop`` on write too late for this reader
             its, done = writers.get(key, ()), written.get(key, 0)
             if done >= len(its) or its[done] >= stop:
                 stack.pop()
@@ -91,7 +91,7 @@ class Evaluation:
             written[key] = done + 1
 
     def _view(self, number: int) -> np.ndarray:
-        """Return a value as an array over its cells, which are made if there are none yet."""
+        """Return a value as a view of its cells, which are allocated if they do not exist yet."""
         tape = self.tape
         storage, offset, layout = tape.values[number]
         count, family, _ = tape.storages[storage]

@@ -1,9 +1,9 @@
-"""The reverse rule of a call of a rule that the user has written: the user's own, recorded.
+"""The reverse rule of a call of a user's rule: the user's own pullback, recorded.
 
-A pullback that is compiled, or has a workspace, stands on the tape as a call itself (`Pulled`), and so does
-the pushforward, which is its transpose (`Pushed`). Both are linear in their first arguments. For what they
-are not linear in, they are recorded by a formula: the pullback, or the transpose of the pushforward, in
-plain Python.
+A pullback that is compiled, or has a workspace, is recorded as a call itself (`Pulled`), and so is the
+pushforward, which is its transpose (`Pushed`). Both are linear in their first arguments. For derivatives
+with respect to the other arguments they are recorded by a formula in plain Python: the pullback, or the
+transpose of the pushforward.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class CallRules(Rules):
 
 
 def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
-    """Return one cotangent an operand of a call."""
+    """Return one cotangent per operand of a call."""
     site = trace.tape.calls[number]
     rule, (args, results) = site.rule, trace.sites[number]
     cotangents = [_part(ct, port) for port in site.results]
-    # A reverse sweep will come through here, and it calls no pullback of a pullback.
+    # A reverse sweep runs over this part of the tape later, and it cannot call the pullback of a pullback.
     formula = rule.has_formula and trace.swept and any(x._level == ACTIVE for x in args)
     if need[1]:
         parts = _of_everything(trace, site, args, cotangents)
@@ -53,7 +53,7 @@ def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
             parts = _recorded(trace, rule.transpose(), [*cotangents, *rule.split(site.filled(args))[1]])
         else:
             parts = rule.nested(site, cotangents, results, args)
-    # The transpose of this call is the user's pushforward; that of a traced pullback would be its own.
+    # With this call, the transpose is the user's pushforward; a traced pullback would be transposed itself.
     elif transposing and rule.pushforward is not None:
         parts = list(emit_linear(Pulled(rule, site), cotangents, results, args))
     elif formula and not rule.traceable:
@@ -69,7 +69,7 @@ def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
 
 
 def _joined(trace, site, parts, ports):
-    """Return cotangents as the one of an operand; None for zero."""
+    """Return the cotangents of arguments packed as the operand's cotangent; None for zero."""
     if all(part is None for part in parts):
         return None
     dtype = FAMILY_DTYPE[site.family]
@@ -91,7 +91,7 @@ def _part(ct, port):
 
 
 def _of_everything(trace, site, args, cotangents) -> list:
-    """Return the cotangents of all traced arguments of a pullback or a pushforward, recorded by a formula."""
+    """Return the cotangents of all traced arguments of a pullback or pushforward, recorded by a formula."""
     from . import transforms  # which imports this module
 
     linear = site.rule

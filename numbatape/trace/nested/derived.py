@@ -1,8 +1,8 @@
 """What a program records in place of a function: the function with derivatives in given directions.
 
 Each turns a function of ``(*args, **kwargs)`` into one of ``(*args, directions, **kwargs)``, where the
-directions are a tuple with one entry a differentiated leaf of the arguments (of the outputs, for a
-pullback). The arguments are a trace's own inputs, so that they need no marks.
+directions are a tuple with one entry per differentiated leaf of the arguments (of the outputs, for a
+pullback). The arguments are the trace's own inputs, so that they need no marks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _active(args) -> list[TracedArray]:
 
 
 def _all_or_zeros(parts, numbers) -> tuple:
-    """Return derivatives, zeros in the dimensions of a value for None: a tape serves other sizes too."""
+    """Return derivatives; None becomes zeros in a value's dimensions, which are symbols, not sizes."""
     trace = current()
     assert trace is not None
     return tuple(
@@ -31,7 +31,7 @@ def _all_or_zeros(parts, numbers) -> tuple:
     )
 
 
-@functools.cache  # the same object each time: programs are kept by it
+@functools.cache  # always the same object, because programs are kept by it
 def pushforward(strong: bool):
     """Record ``(result, tangents of its float leaves)``."""
 
@@ -63,7 +63,7 @@ def pullback(function):
 
 
 def in_lanes(transform):
-    """Record the same for directions that will come in lanes: all that depends on them is linear in them."""
+    """Record a derivative for directions in lanes: all values that depend on them are linear in them."""
 
     def with_lanes(function):
         run = transform(function)
@@ -80,7 +80,7 @@ def in_lanes(transform):
 
 
 def gradients(function):
-    """Record ``(result, gradients of the differentiated leaves)``: zeros if the result is no real scalar."""
+    """Record ``(result, gradients of the differentiated leaves)``; zeros if the result is no real scalar."""
 
     def derived(*args, **kwargs):
         leaves = _active(args)

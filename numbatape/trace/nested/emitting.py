@@ -1,7 +1,7 @@
 """A trace's emitter: derivatives are appended to its tape as symbols, and come back as traced arrays.
 
-Their numbers are computed when somebody asks for them (`numbatape.trace.evaluation`); the steps of a Hessian
-that nobody looks at never have any.
+Their numbers are computed only when they are needed (`numbatape.trace.evaluation`); intermediate values of
+a Hessian usually never are.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..trace import Trace
 
 
 class TraceEmitter(Emitter):
-    """Appends to the tape of a trace, whose values decide where a rule has to ask."""
+    """Appends to the tape of a trace, whose values decide the branches of rules."""
 
     def __init__(self, trace: Trace):
         super().__init__(trace.tape, trace.strong, trace.values == "fast")
         self.trace = trace
 
     def ask(self, condition: Symbol, usual: bool) -> bool:
-        """Return the truth of a one-cell value as it is in this trace: a guard."""
+        """Return the truth of a one-cell value in this trace, and record a guard."""
         outcome = bool(self.trace.evaluation.value(condition.number))
         self.guard(condition, outcome)
         return outcome
@@ -44,7 +44,7 @@ def emitter_of(trace: Trace) -> TraceEmitter:
 
 
 def traced(trace: Trace, ct):
-    """Return a symbol as a traced array whose numbers nobody has computed; numbers as they are."""
+    """Return a symbol as a traced array whose numbers are not computed yet; numbers as they are."""
     return deferred(trace, ct.number) if ct.__class__ is Symbol else ct
 
 

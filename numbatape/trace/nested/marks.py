@@ -13,7 +13,7 @@ from .emitting import emitter_of
 
 
 def mark(trace: Trace, leaf) -> TracedArray:
-    """Return a new traced value equal to a leaf: what depends on it depends on nothing else of the leaf."""
+    """Return a copy of a leaf, a new traced value: what depends on it does not depend on the leaf."""
     known = not is_deferred(leaf)
     family = family_of(value_of(leaf)) if known else leaf._family
     out = instructions.copied(trace.tape, operand(trace, leaf, family), ACTIVE, trace.line())
@@ -22,7 +22,7 @@ def mark(trace: Trace, leaf) -> TracedArray:
     value = value_of(leaf)
     if isinstance(value, np.ndarray):
         trace.know(out, value.copy())
-        value = value.copy()  # writes stay inside
+        value = value.copy()  # so that the function's writes do not change the leaf
     else:
         trace.know(out, value)
     return new_traced(trace, value, out, ACTIVE, family)

@@ -1,7 +1,7 @@
-"""Functions of traced arguments to their derivatives: vjp, jvp, gradient with Hessian-vector product.
+"""Derivatives of functions of traced arguments: vjp, jvp, gradient with Hessian-vector product.
 
 Each runs the function once, in the current trace, on marked copies of what is differentiated, and
-appends the derivative's instructions. Nothing distinguishes levels but which instructions stand
+appends the derivative's instructions. Levels of nesting are told apart only by the instructions
 between the marks and the result, so perturbations cannot be confused.
 """
 
@@ -34,7 +34,7 @@ def is_float(leaf) -> bool:
 
 
 class Linearised:
-    """A function's run on some leaves, and the means to pull cotangents back through it.
+    """A run of a function on some leaves, through which cotangents can be pulled back.
 
     Attributes
     ----------
@@ -43,26 +43,25 @@ class Linearised:
     outputs
         The traced leaves of the result that are floats.
     inputs, results
-        Value numbers of the leaves and of the outputs: what the function writes to later does not
-        change what these name.
+        Value numbers of the leaves and of the outputs, which later writes of the function do not change.
     """
 
     def __init__(self, trace: Trace, function: Callable[[list], object], leaves, marked: bool = False):
         trace.derives = True
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
-        numbers = [leaf._id for leaf in self.marks]  # the function may write to what it gets
+        numbers = [leaf._id for leaf in self.marks]  # before the function may write to the marks
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
         self.inputs = numbers
         if self.result is None and len(trace.scratch) == 1:
-            (self.result,) = trace.scratch  # a function that writes its result into an argument
+            (self.result,) = trace.scratch  # the function writes its result into an argument
         parts, self.structure = pytrees.flatten(self.result)
         parts = [strip(part) for part in parts]
         self.parts = parts
         self.outputs = [p for p in parts if type(p) is TracedArray and is_float(p)]
         self.results = [y._id for y in self.outputs]
-        self._stop = len(trace.tape.code)  # what was written to has been gathered by now
+        self._stop = len(trace.tape.code)  # by now, entries of written arrays have been gathered
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -75,7 +74,7 @@ class Linearised:
         return self
 
     def pull(self, cotangents, strong: bool = True) -> list:
-        """Return one cotangent a leaf (None for zero), given one an output (None for zero)."""
+        """Return one cotangent per leaf (None for zero), given one per output (None for zero)."""
         trace = self.trace
         given = zip(self.results, cotangents, strict=True)
         seeds = [(y, symbol(trace, ct)) for y, ct in given if ct is not None]
@@ -90,10 +89,10 @@ class Linearised:
         return adjoint.run(self._start, self._stop, self.inputs, seeds)
 
     def push(self, tangents, strong: bool = False) -> list:
-        """Return one tangent an output (None for zero), given one a leaf (None for zero).
+        """Return one tangent per output (None for zero), given one per leaf (None for zero).
 
         The pullback is linear in its cotangent, and its transpose is the pushforward. The first
-        transposition's own instructions are dropped when the tape is frozen: nothing needs them.
+        transposition's own instructions are dropped when the tape is frozen, because nothing needs them.
         """
         trace, tape = self.trace, self.trace.tape
         emitter = emitter_of(trace)
@@ -139,7 +138,7 @@ class Linearised:
         raise OutputError(f"a {what} needs a function that returns one real scalar, got {got}")
 
     def gradient(self, output: TracedArray | None, strong: bool = True) -> list:
-        """Return the gradient of one of the outputs, one entry a leaf, None for zero."""
+        """Return the gradient of one of the outputs, one entry per leaf, None for zero."""
         if output is None:
             return [None] * len(self.marks)
         return self.pull([1.0 if y is output else None for y in self.outputs], strong)
@@ -159,7 +158,7 @@ def or_zeros(part, like):
 def hessian_product(
     trace: Trace, function, leaves, directions, mode: str, strong: bool = False, marked=False
 ):
-    """Return (result, gradient, product of the Hessian with the directions), one entry a leaf.
+    """Return (result, gradient, product of the Hessian with the directions), one entry per leaf.
 
     Parameters
     ----------
