@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 
 from .errors import ConfigError
 
+# The passes over what was recorded, by name (`numbatape.tape.passes`).
+PASSES = ("buffers", "broadcasts", "sums", "linear", "merge", "fuse")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -43,9 +46,11 @@ class Config:
         Traces a cache keeps (branches and sizes); the oldest go first.
     max_bytes : int, optional
         Bytes of workspaces a cache keeps for sizes not in use.
-    passes : str
-        "all" or "none": whether sums of products become dots and repeated instructions of derivatives
-        are merged.
+    passes : {"all", "none"} or tuple of str
+        The rewrites of what was recorded that are done: all, none, or those named, of "buffers" (buffers of
+        cotangents start with the first one), "broadcasts" (derivatives stay narrow), "sums" (sums are taken
+        before factors), "linear" (coefficients are multiplied first), "merge" (what repeats is computed
+        once) and "fuse" (sums of products become one instruction). Results stay what they are, to rounding.
 
     Raises
     ------
@@ -71,7 +76,13 @@ class Config:
     values: str = "fast"
     max_variants: int = 64
     max_bytes: int | None = None
-    passes: str = "all"
+    passes: str | tuple[str, ...] = "all"
+
+    @property
+    def chosen_passes(self) -> tuple[str, ...]:
+        """The names of the passes that run."""
+        named = {"all": PASSES, "none": ()}
+        return named[self.passes] if isinstance(self.passes, str) else self.passes
 
     def __post_init__(self):
         for field in fields(self):
@@ -93,6 +104,12 @@ def _is_count_or_none(value) -> bool:
     return value is None or _is_count(value)
 
 
+def _are_passes(value) -> bool:
+    if isinstance(value, str):
+        return value in ("all", "none")
+    return type(value) is tuple and all(name in PASSES for name in value)
+
+
 def _one_of(one: str, other: str) -> tuple[Callable, str]:
     return (lambda value: isinstance(value, str) and value in (one, other)), f"{one!r} or {other!r}"
 
@@ -104,5 +121,5 @@ CHOICES: dict[str, tuple[Callable, str]] = {
     "max_variants": (_is_count, "a positive integer"),
     "second_order_mode": _one_of("reverse_over_forward", "forward_over_reverse"),
     "values": _one_of("fast", "numpy"),
-    "passes": _one_of("all", "none"),
+    "passes": (_are_passes, f"'all', 'none' or a tuple of names out of {', '.join(PASSES)}"),
 }

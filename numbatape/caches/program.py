@@ -101,7 +101,7 @@ class Program:
                 if spec.level == STATIC:
                     environment.add(value)
         before = environment.generator_states()
-        passes, strong = self.config.passes == "all", self.config.strong_zero
+        passes, strong = self.config.chosen_passes, self.config.strong_zero
         data_integers = self._data_integers and not environment.tests_identity
         choices = self.transform, passes, strong, data_integers, environment
         recording = record(
@@ -271,8 +271,10 @@ class Evaluator:
         if not all(array.flags.c_contiguous for array, _ in watched):
             return False
         rows = [(a.ctypes.data, c.ctypes.data, a.nbytes) for a, c in watched]
-        # Kept alive, because the kernel reads these by address.
-        space.watched = watched, np.array(rows or [(0, 0, 0)], np.int64)
+        space.watched = (
+            watched,
+            np.array(rows or [(0, 0, 0)], np.int64),
+        )  # kept alive: the kernel reads it by address
         space.frame[WORD["WATCH"]] = space.watched[1].ctypes.data
         space.frame[WORD["WATCH_COUNT"]] = len(rows)
         return True

@@ -1,6 +1,8 @@
 """The op table, frozen: import `OPS`, `OPCODE`, `BY_FUNCTION` and `find` from here."""
 
-import sys  # noqa: I001  (opcodes depend on the order below)
+import os  # noqa: I001  (opcodes depend on the order below)
+import sys
+from importlib import import_module
 
 from ..tape.rows import Rows
 from . import elementwise, special, bessel, incomplete, parameters, results, logic  # noqa: F401
@@ -9,6 +11,12 @@ from . import indexing, structural, cast, fft, calls, libm  # noqa: F401
 from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 from .text import version_of
+
+# A file that is not named above needs to be named nowhere: its ops come last.
+for _folder in __path__:
+    for _file in sorted(os.listdir(_folder)):
+        if _file.endswith(".py") and not _file.startswith("__"):
+            import_module(f"{__name__}.{_file.removesuffix('.py')}")
 
 __all__ = ["BY_FUNCTION", "OPCODE", "OPS", "ROWS", "ArrayOp", "Elementwise", "find", "oracle", "resolve"]
 

@@ -33,7 +33,7 @@ def gap(x, y):
 
 
 def addmul(x, y, w):
-    """An addend and a product: what `numbatape.tape.fuse` makes of two one-cell instructions."""
+    """An addend and a product: what `numbatape.tape.passes.fuse` makes of two one-cell instructions."""
     return np.add(x, np.multiply(y, w))
 
 

@@ -50,7 +50,7 @@ def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
         for number in run.inputs
     ]
     builder.inputs = [*(replace(slot, level=VARYING) for slot in builder.inputs), *marks]
-    tape = builder.freeze(outputs, fuse=False)
+    tape = builder.freeze(outputs)
     found = np.array(tape.sizes.evaluate(dimensions), np.int64)
     bases, cells, active = place_storages(tape, found)
     nothing = np.zeros(0, np.int32)

@@ -1,28 +1,22 @@
 """`TapeBuilder`: appends values and instructions while tracing, then freezes them into a `Tape`.
 
 While tracing, it keeps lists of tuples (one append per instruction, 0.1 µs), which become arrays when it is
-frozen. Freezing drops what no output and no guard needs, and packs the scalar pools.
+frozen (`numbatape.tape.freezing`).
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Collection
 
 import numpy as np
 
 from ..stalls import LOOKS, TRACING
-from .broadcasts import narrow_broadcasts, sum_first
-from .buffers import start_buffers
-from .fuse import Fusion
-from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, frozen, instruction, instructions
-from .linear import contract
-from .liveness import Liveness
-from .merge import merge_common
+from .freezing import SCALAR_LAYOUT, freeze
+from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, instructions
+from .passes import Goal
 from .rows import Rows
 from .sizes import Sizes
-from .tape import CONSTANT, FAMILY_DTYPE, POOLS, STORAGE, VALUE, Guard, InputSlot, Layout, Line, Literal, Tape
-
-SCALAR_LAYOUT = 0
+from .tape import CONSTANT, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
 
 
 class TapeBuilder:
@@ -210,13 +204,11 @@ class TapeBuilder:
         """Return the source positions met so far."""
         return tuple(Line(c.co_filename, n, c.co_qualname) for c, n in self._positions)
 
-    # ---- freezing
-
     def freeze(
         self,
         outputs: tuple[int, ...],
-        merge: bool = False,
-        fuse: bool = True,
+        passes: Collection[str] = (),
+        derivatives: bool = False,
         directions: tuple[int, ...] = (),
         forward: bool = False,
     ) -> Tape:
@@ -224,150 +216,13 @@ class TapeBuilder:
 
         Parameters
         ----------
-        merge
-            Whether repeated instructions are dropped, and derivatives with respect to broadcast arguments are
-            computed before they are broadcast.
-        fuse
-            Whether a product and a sum that reads it become one instruction.
+        passes
+            Names of the passes that run, see `numbatape.tape.passes`.
+        derivatives
+            Whether the tape contains derivatives, for which there are passes of their own.
         directions
             Inputs that will have lanes, if all values that depend on them are linear in them.
         forward
             Whether the tape will never be swept back.
         """
-        code, values, group, live = self._drop_dead(outputs)
-        arrays = self._array_ops(code, values)
-        if fuse and arrays & self.ops.with_trait("repeats"):
-            start_buffers(self, outputs)
-            code = self.columns()
-        if merge:
-            if arrays & self.ops.with_trait("narrows"):
-                narrow_broadcasts(self, outputs)
-                while sum_first(self, outputs):
-                    self._drop_dead(outputs)
-                if directions:
-                    contract(self, outputs, directions)
-            merge_common(self)
-            code, values, group, live = self._drop_dead(outputs)
-        # The prologue first, program order within.
-        code, positions = frozen(code[np.argsort(code["stage"], kind="stable")])
-        ends = {int(group[value]) for value in (*outputs, *(slot.value for slot in self.inputs))}
-        dropped = np.zeros(0, int)
-        if fuse:
-            fusion = Fusion(self, code, group, values["layout"], ends)
-            live[group[code["out"][fusion.dropped]]] = False
-            dropped = fusion.dropped
-        if len(self.values) > len(values):  # fusing has made views
-            values = self._values()
-            group, _ = self._groups(values)
-        code, positions = (np.delete(array, dropped) for array in (code, positions))
-        values, storages, remap, moved = self._pack(values, group, live)
-        for name in ("out", "a", "b", "c"):
-            code[name] = remap[code[name]]
-        computing = code["op"] != GUARD
-        code["aux"][computing] = remap[code["aux"][computing]]
-        literals = tuple(
-            Literal(item.storage, int(moved[item.storage][item.offset]), item.data)
-            if item.storage < len(POOLS)
-            else item
-            for item in self.literals
-            if self._literal_lives(item, live)
-        )
-        for array in (code, values, storages, positions):
-            array.flags.writeable = False
-        return Tape(
-            code=code,
-            prologue=int(np.count_nonzero(code["stage"] == PROLOGUE)),
-            values=values,
-            layouts=tuple(self.layouts),
-            storages=storages,
-            literals=literals,
-            inputs=tuple(InputSlot(int(remap[s.value]), s.dims, s.level, s.family) for s in self.inputs),
-            outputs=tuple(int(remap[v]) for v in outputs),
-            guards=tuple(self.guards),
-            positions=positions,
-            lines=self.line_table(),
-            sizes=self.sizes.freeze(),
-            ops=self.ops,
-            calls=tuple(self.calls),
-            forward=forward,
-        )
-
-    def _groups(self, values):
-        """Number the groups of values that share cells: a pool cell, or a storage with all of its views."""
-        bases = np.concatenate([[0], np.cumsum(self.pool_cells)])
-        pools = len(POOLS)
-        storage = values["storage"]
-        in_pool = storage < pools
-        group = np.where(
-            in_pool, bases[np.where(in_pool, storage, 0)] + values["offset"], bases[-1] + storage
-        )
-        groups = int(bases[-1]) + len(self.storages)
-        return np.append(group, groups), groups  # group[-1]: operand NONE
-
-    def _array_ops(self, code, values) -> set[int]:
-        """Return the ops that make arrays, by row: the longest tapes, loops over scalars, have hardly any."""
-        made = code[code["op"] != GUARD]
-        rows = made["op"][values["layout"][made["out"]] != SCALAR_LAYOUT] >> 1
-        return set(rows.tolist())  # np.unique imports numpy.ma
-
-    def _drop_dead(self, outputs):
-        """Drop instructions that no output and no guard needs, and that cannot fail.
-
-        Returns
-        -------
-        code, values, group, live
-            The instructions and the values as arrays, the group of each value, and which groups are needed.
-        """
-        values = self._values()
-        group, groups = self._groups(values)
-        live = np.zeros(groups + 1, bool)  # the last entry stands for "no operand"
-        live[group[list(outputs)]] = True
-        live[group[[slot.value for slot in self.inputs]]] = True
-        code = self.columns()
-        guards = code["op"] == GUARD
-        fallible = np.zeros(len(self.names) + 1, bool)
-        fallible[list(self.ops.fallible)] = True
-        fails = fallible[np.where(guards, -1, code["op"] >> 1)]
-        if self.spare:
-            fails &= ~np.isin(code["out"], list(self.spare))
-        liveness = Liveness(code, group, live)
-        dead = liveness.dead(guards)
-        if (dead & fails).any():
-            unread, dead = dead, liveness.dead(guards | fails)
-            for k in np.flatnonzero(unread & ~dead).tolist():  # no adjoint ever reaches it
-                code["active"][k] = 0
-                self.code[k] = instruction(self.code[k]).replace(active=0)
-        live = liveness.live_without(dead)
-        if dead.any():
-            kept = np.flatnonzero(~dead)
-            self.code = [self.code[k] for k in kept.tolist()]
-            code = code[kept]
-        return code, values, group, live
-
-    def _values(self) -> np.ndarray:
-        """Return the values as an array."""
-        return np.fromiter(chain.from_iterable(self.values), np.int32, 3 * len(self.values)).view(VALUE)
-
-    def _literal_lives(self, item, live) -> bool:
-        bases = np.concatenate([[0], np.cumsum(self.pool_cells)])
-        if item.storage < len(POOLS):
-            return bool(live[bases[item.storage] + item.offset])
-        return bool(live[bases[-1] + item.storage])
-
-    def _pack(self, values, group, live):
-        """Drop dead values, give live pool cells consecutive offsets, size the pools."""
-        kept = live[group[:-1]]
-        remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
-        moved, start = [], 0
-        storages = np.array(self.storages, STORAGE).reshape(-1)
-        for pool, cells in enumerate(self.pool_cells):
-            alive = live[start : start + cells]
-            moved.append(np.cumsum(alive) - 1)
-            storages["size"][pool] = np.count_nonzero(alive)
-            inside = kept & (values["storage"] == pool)
-            values["offset"][inside] = moved[pool][values["offset"][inside]]
-            start += cells
-        dead = ~live[start : start + len(storages)]
-        dead[: len(POOLS)] = False
-        storages["size"][dead] = 0
-        return values[kept].copy(), storages, remap, moved
+        return freeze(self, Goal(outputs, directions), passes, derivatives, forward)

@@ -2,9 +2,74 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from .instruction import GUARD, NONE
+from .tape import POOLS, VALUE
+
+
+class Cells:
+    """Which values of a builder share cells.
+
+    Attributes
+    ----------
+    values
+        The values as an array.
+    group
+        The group of each value: of a pool's cell, or of a storage with all of its views. The last entry is
+        for operands that are not there.
+    count
+        How many groups there are; also the number of the group for missing operands.
+    first
+        The group of each pool's first cell; then that of the first storage.
+    """
+
+    def __init__(self, builder):
+        flat = chain.from_iterable(builder.values)
+        self.values = np.fromiter(flat, np.int32, 3 * len(builder.values)).view(VALUE)
+        self.first = np.concatenate([[0], np.cumsum(builder.pool_cells)])
+        storage = self.values["storage"]
+        in_pool = storage < len(POOLS)
+        places = self.first[np.where(in_pool, storage, 0)] + self.values["offset"]
+        group = np.where(in_pool, places, self.first[-1] + storage)
+        self.count = int(self.first[-1]) + len(builder.storages)
+        self.group = np.append(group, self.count)
+
+    def needed(self, builder, outputs) -> np.ndarray:
+        """Return which groups are needed after the last instruction: those of outputs and inputs."""
+        ends = np.zeros(self.count + 1, bool)
+        ends[self.group[[*outputs, *(slot.value for slot in builder.inputs)]]] = True
+        return ends
+
+    def of_literal(self, item) -> int:
+        """Return the group of a literal's cells."""
+        if item.storage < len(POOLS):
+            return int(self.first[item.storage]) + item.offset
+        return int(self.first[-1]) + item.storage
+
+
+def without_dead(builder, code: np.ndarray, outputs, cells: Cells | None = None) -> np.ndarray:
+    """Return the instructions that an output or a guard needs, and those that may fail.
+
+    Whether an instruction fails decides what the function does, so it stays although nobody reads its result,
+    unless it is `TapeBuilder.spare`; but no adjoint ever reaches it.
+    """
+    cells = cells or Cells(builder)
+    guards = code["op"] == GUARD
+    fallible = np.zeros(len(builder.ops) + 1, bool)
+    fallible[list(builder.ops.fallible)] = True
+    fails = fallible[np.where(guards, -1, code["op"] >> 1)]
+    if builder.spare:
+        fails &= ~np.isin(code["out"], list(builder.spare))
+    liveness = Liveness(code, cells.group, cells.needed(builder, outputs))
+    dead = liveness.dead(guards)
+    if (dead & fails).any():
+        unread, dead = dead, liveness.dead(guards | fails)
+        code = code.copy()
+        code["active"][unread & ~dead] = 0
+    return code[~dead] if dead.any() else code
 
 
 class Liveness:
@@ -62,14 +127,6 @@ class Liveness:
                         settled[k] = gone[k] = True
                         queue.append(k)
         return np.array(gone)
-
-    def live_without(self, dead) -> np.ndarray:
-        """Return which groups are needed when some instructions are gone."""
-        live = self.ends.copy()
-        live[self.operands[~dead].reshape(-1)] = True
-        live[self.out[~dead]] = True
-        live[-1] = False
-        return live
 
 
 def _sorted_by(keys, count: int) -> tuple[list[int], list[int]]:

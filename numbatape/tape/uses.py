@@ -12,10 +12,10 @@ from .tape import POOLS
 NO_KEY = np.iinfo(np.int64).min  # the key of a missing operand
 
 
-def array_rows(builder, ops) -> list[int]:
+def array_rows(builder, code, ops) -> list[int]:
     """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
     wanted = list(ops)
-    code, values = builder.columns(), builder.values
+    values = builder.values
     found = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, wanted))
     return [k for k in found.tolist() if values[code["out"][k]][2]]
 
@@ -71,19 +71,18 @@ class Uses:
 
     Parameters
     ----------
-    builder
-        Its rows are live ones.
+    code
+        Instructions as columns, without dead ones.
     outputs
         Values that the tape's outputs are.
     """
 
-    def __init__(self, builder, outputs):
+    def __init__(self, builder, code, outputs):
         self.keys = keys = keys_of(builder.values)
         self.of: defaultdict[int, Use] = defaultdict(Use)
         self.fixed = {keys[value] for value in (*outputs, *(slot.value for slot in builder.inputs))}
         self.fixed |= {item.storage for item in builder.literals}
         of = self.of
-        code = builder.columns()
         fields = lists(code, "op", "out", "a", "b", "c", "aux")
         for k, (op, out, a, b, c, aux) in enumerate(zip(*fields, strict=True)):
             read: tuple[int, ...] = (a,)

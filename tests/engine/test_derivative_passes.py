@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numbatape as nt
+from numbatape.config import PASSES
+from numbatape.tape import passes
 
 RNG = np.random.default_rng(5)
 DATA, ROWS, WEIGHTS = RNG.normal(size=60), RNG.normal(size=(20, 3)), RNG.uniform(0.5, 2.0, size=(20, 3))
@@ -62,16 +64,51 @@ def lanes_of(cache) -> tuple:
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
 def test_passes_change_no_derivative(function, mode):
+    """All of them, none, and each by itself."""
     results = []
-    for passes in ("all", "none"):
-        config = nt.Config(passes=passes, second_order_mode=mode)
+    alone = [(name,) for name in PASSES] if mode == "reverse_over_forward" else []
+    for chosen in ("none", "all", *alone):
+        config = nt.Config(passes=chosen, second_order_mode=mode)
         cache = nt.prepare_hessian_cache(function, X, config=config)
         results.append(nt.value_gradient_and_hessian(cache, X))
         again = nt.value_gradient_and_hessian(cache, X)
         for first, second in zip(results[-1], again, strict=True):
             np.testing.assert_array_equal(first, second)
-    for first, second in zip(*results, strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
+    without, *others = results
+    for result in others:
+        for first, second in zip(without, result, strict=True):
+            np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_each_pass_finds_work_by_itself(name, monkeypatch):
+    """The law above is about something."""
+    found = []
+
+    def run(builder, code, goal):
+        rewritten = its.run(builder, code, goal)
+        found.append(rewritten.tobytes() != code.tobytes())
+        return rewritten
+
+    its = passes.PASSES[name]
+    monkeypatch.setitem(passes.PASSES, name, its._replace(run=run))
+    for function in FUNCTIONS:
+        nt.value_gradient_and_hessian(
+            nt.prepare_hessian_cache(function, X, config=nt.Config(passes=(name,))), X
+        )
+    assert any(found)
+
+
+@pytest.mark.parametrize("chosen", ["fuse", ("fuse", "nothing"), ["fuse"], None, 1, ("all",)])
+def test_names_of_passes_are_checked(chosen):
+    with pytest.raises(nt.ConfigError, match=r"'all', 'none' or a tuple of names out of buffers, .*fuse"):
+        nt.Config(passes=chosen)
+
+
+def test_all_passes_are_documented_and_there():
+    assert tuple(passes.PASSES) == PASSES
+    for name in PASSES:
+        assert f'"{name}"' in nt.Config.__doc__
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

@@ -9,12 +9,14 @@ import numpy as np
 import optree
 
 from ...errors import UnsupportedOperationError
+from ...ops import ArrayOp, find
 from ...tape.tape import CONSTANT
 from .. import operations
 from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..memory import duplicates
 from ..plain import has_plain, strip, trace_of_plain, wrap
+from ..primitives import array_instruction
 from ..solvers import implicit, solver_above
 from ..trace import where_in_user_code
 from .registry import REAL, WRITERS, full_name
@@ -56,6 +58,10 @@ def _dispatch(function, args, kwargs):
     implementation = REAL.find(function)
     if implementation is not None:
         return implementation(*args, **kwargs)
+    op = find(function)
+    if isinstance(op, ArrayOp) and len(args) == op.arity and not kwargs:
+        # Its arguments are the op's operands, core axes last: there is nothing to compose.
+        return array_instruction(op, args, function(*_plain_values(args)))
     if constant_only((args, kwargs)):
         return on_constants(function, args, kwargs)
     raise unsupported(full_name(function))

@@ -10,46 +10,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from .instruction import GUARD, NONE
-from .tape import Layout
-from .uses import layout_of
+from ..instruction import GUARD, NONE, opcode
+from ..liveness import Cells
+from ..tape import Layout
+from ..uses import layout_of
 
-FUSED = {"mul": "addmul", "square": "addmul", "weigh": "addweigh"}
-# Op, what it becomes with what a negation stands before, and where that may be, in the order that is tried.
-NEGATED = (("add", "sub", "ba"), ("sub", "add", "b"))
+# The signs of an op, what it becomes where an operand is a negation, and which operand that may be, in the
+# order that is tried.
+NEGATED = (((1, 1), "sub", "ba"), ((1, -1), "add", "b"))
 
 
-class Fusion:
-    """Fuses instructions in place.
+def fuse(builder, code: np.ndarray, goal) -> np.ndarray:
+    """Turn products and the sums that alone read them into one instruction each."""
+    return _Fusion(builder, code, goal).code
 
-    Attributes
-    ----------
-    dropped
-        Rows whose results nothing needs any more.
 
-    Parameters
-    ----------
-    code
-        Instructions in order, with the builder's value numbers.
-    group
-        The group of each value (values that share cells); the last entry is for missing operands.
-    layouts
-        The layout of each value.
-    kept
-        Groups that the tape's inputs and outputs are in.
-    """
+class _Fusion:
+    """Fuses instructions; ``code`` is then what is left of them."""
 
-    def __init__(self, builder, code, group, layouts, kept):
-        self.builder, self.code, self.group, self.layouts = builder, code, group, layouts
-        self.number = {name: k for k, name in enumerate(builder.names)}
-        groups = int(group[-1]) + 1
+    def __init__(self, builder, code, goal):
+        cells = Cells(builder)
+        self.builder, self.ops, self.code = builder, builder.ops, code.copy()
+        self.group, self.layouts = group, _ = cells.group, cells.values["layout"]
+        kept = group[[*goal.outputs, *(slot.value for slot in builder.inputs)]]
+        groups = cells.count + 1
         computing = code["op"] != GUARD
         numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][computing]])
         written = group[code["out"]]
         # Groups that are written once, read once, and neither input nor output.
         self.single = np.bincount(group[numbers], minlength=groups) == 1
         self.single &= np.bincount(written, minlength=groups) == 1
-        self.single[list(kept)] = False
+        self.single[kept] = False
         self.last = np.full(groups, -1)
         self.last[written] = np.arange(len(code))  # the last assignment to an index wins
         self.last[-1] = -1  # an operand that is not there is not written
@@ -57,28 +48,27 @@ class Fusion:
         self._negations()
         self._sums()
         self._additions()
-        self.dropped = np.concatenate([np.zeros(0, int), *self.gone])
+        self.code = np.delete(self.code, np.concatenate([np.zeros(0, int), *self.gone]))
 
-    def _rows(self, name: str) -> np.ndarray:
-        """Return the numbers of the instructions of an op."""
-        row = self.number.get(name)
-        return np.flatnonzero(self.code["op"] >> 1 == row) if row is not None else np.zeros(0, int)
+    def _with_signs(self, signs) -> list[int]:
+        """Return the ops that are sums with these signs, by row of the op table."""
+        return [row for row in self.ops.with_trait("signs") if self.ops[row].signs == signs]
 
-    def _makers(self, rows, values, names, seen_flat: bool = False) -> np.ndarray:
+    def _of(self, ops) -> np.ndarray:
+        """Return the numbers of the instructions of some ops."""
+        return np.flatnonzero(_is_any(self.code["op"] >> 1, ops))
+
+    def _makers(self, rows, values, ops, seen_flat: bool = False) -> np.ndarray:
         """Return the numbers of the rows that make values which only ``rows`` read, one each.
 
-        -1 stands for none: the row must be of an op in ``names``, and its operands must not be written to in
+        -1 stands for none: the row must be of an op in ``ops``, and its operands must not be written to in
         between. With ``seen_flat`` a value may be another view of the result of that row.
         """
         code, own = self.code, self.group[values]
         at = np.where(self.single[own], self.last[own], -1)
         makers, readers = code[at], code[rows]
-        wanted = np.zeros(len(at), bool)
-        for name in names:
-            wanted |= makers["op"] >> 1 == self.number.get(name, NONE)
-        wanted &= (
-            (at >= 0) & ((makers["op"] ^ readers["op"]) & 1 == 0) & (makers["stage"] == readers["stage"])
-        )
+        wanted = (at >= 0) & _is_any(makers["op"] >> 1, ops) & (makers["stage"] == readers["stage"])
+        wanted &= (makers["op"] ^ readers["op"]) & 1 == 0
         if not seen_flat:
             wanted &= makers["out"] == values
         for place in "ab":
@@ -87,7 +77,7 @@ class Fusion:
 
     def _rewrite(self, rows, name: str, a, b, c, active) -> None:
         code = self.code
-        code["op"][rows] = 2 * self.number[name] + (code["op"][rows] & 1)
+        code["op"][rows] = opcode(self.ops.number[name], code["op"][rows] & 1)
         code["a"][rows], code["b"][rows], code["c"][rows], code["active"][rows] = a, b, c, active
 
     def _factors(self, at):
@@ -116,14 +106,15 @@ class Fusion:
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
-        if len({"neg", "add", "sub"} & self.number.keys()) < 3 or not len(self._rows("neg")):
+        negations = self._with_signs((-1,))
+        if not len(self._of(negations)):
             return
         code = self.code
-        both = [(name, self._rows(name), becomes, places) for name, becomes, places in NEGATED]
-        for _, rows, becomes, places in both:
+        both = [(self._of(self._with_signs(signs)), becomes, places) for signs, becomes, places in NEGATED]
+        for rows, becomes, places in both:
             for place in places:
                 other = "a" if place == "b" else "b"
-                at = self._makers(rows, code[place][rows], ("neg",))
+                at = self._makers(rows, code[place][rows], negations)
                 k, rest, at = rows[at >= 0], rows[at < 0], at[at >= 0]
                 active = code["active"][k]
                 takes = active >> "ab".index(other) & 1
@@ -134,10 +125,8 @@ class Fusion:
 
     def _sums(self) -> None:
         """Turn sums of products into dots."""
-        if "dot" not in self.number:
-            return
-        rows = self._rows("sum")
-        makers = self._makers(rows, self.code["a"][rows], ("mul", "square"), seen_flat=True)
+        rows = self._of(self.ops.with_trait("totals"))
+        makers = self._makers(rows, self.code["a"][rows], self.ops.with_trait("summed"), seen_flat=True)
         for k, at in zip(rows[makers >= 0].tolist(), makers[makers >= 0].tolist(), strict=True):
             value, product = int(self.code["a"][k]), int(self.code["out"][at])
             a, b, active = map(int, self._factors(at))
@@ -150,28 +139,37 @@ class Fusion:
                 a, b = (_flat(self.builder, x) for x in (a, b))
             else:
                 continue
-            self._rewrite(k, "dot", a, b, NONE, active)
+            self._rewrite(k, self.ops[self.code["op"][at] >> 1].summed, a, b, NONE, active)
             self.gone.append(np.array([at]))
 
     def _additions(self) -> None:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
-        if "addmul" not in self.number:
-            return
-        code, rows = self.code, self._rows("add")
+        code, products = self.code, self.ops.with_trait("added")
+        rows = self._of(self._with_signs((1, 1)))
         rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
         for place, other in (("b", "a"), ("a", "b")):
-            at = self._makers(rows, code[place][rows], FUSED)
+            at = self._makers(rows, code[place][rows], products)
             a, b, factors = self._factors(at)
             fit = at >= 0
             fit[fit] = self._alike(*(each[fit] for each in (code["out"][rows], code[other][rows], a, b)))
             active = code["active"][rows]
             takes = active >> "ab".index(other) & 1
             takes |= np.where(active >> "ab".index(place) & 1, factors << 1, 0)
-            for name, becomes in FUSED.items():
-                its = fit & (code["op"][at] >> 1 == self.number.get(name, NONE))
-                self._rewrite(rows[its], becomes, code[other][rows][its], a[its], b[its], takes[its])
+            for product in products:
+                its = fit & (code["op"][at] >> 1 == product)
+                self._rewrite(
+                    rows[its], self.ops[product].added, code[other][rows][its], a[its], b[its], takes[its]
+                )
             self.gone.append(at[fit])
             rows = rows[~fit]
+
+
+def _is_any(rows: np.ndarray, ops) -> np.ndarray:
+    """Return which rows of the op table are among some; these are few."""
+    found = np.zeros(len(rows), bool)
+    for op in ops:
+        found |= rows == op
+    return found
 
 
 def _same_length(builder, factor: int, product: int) -> bool:

@@ -6,8 +6,10 @@ result may become -0.0 where it was 0.0; all others keep their bits.
 
 from __future__ import annotations
 
-from .instruction import NONE, opcode, rewritten
-from .uses import Uses, array_rows, covers
+import numpy as np
+
+from ..instruction import NONE, columns, instructions, opcode, rewritten
+from ..uses import Uses, array_rows, covers
 
 PLUS, MINUS = (1, 1), (1, -1)  # the signs of what adds to a buffer, and of what subtracts from it
 # What the first two of them are together: an op of both operands, and whether these change places.
@@ -19,23 +21,23 @@ BOTH = {
 ALONE = {PLUS: "copy", MINUS: "neg"}
 
 
-def start_buffers(builder, outputs) -> None:
+def start_buffers(builder, given: np.ndarray, goal) -> np.ndarray:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
     ops, number = builder.ops, builder.ops.number
-    code, values = builder.instructions(), builder.values
+    code, values = instructions(given.tolist()), builder.values
     zeros = {
         (item.storage, item.offset) for item in builder.literals if item.data.size and item.data[0] == 0.0
     }
     adding = (k for k in ops.with_trait("signs") if ops[k].signs in ALONE)
-    added = {values[code[k].out][0] for k in array_rows(builder, adding)}
+    added = {values[code[k].out][0] for k in array_rows(builder, given, adding)}
     fills = [
         k
-        for k in array_rows(builder, ops.with_trait("repeats"))
+        for k in array_rows(builder, given, ops.with_trait("repeats"))
         if values[code[k].out][0] in added and values[code[k].a][:2] in zeros
     ]
     if not fills:
-        return
-    uses = Uses(builder, outputs)
+        return given
+    uses = Uses(builder, given, goal.outputs)
     dropped: set[int] = set()
 
     def addition(k: int, at: int) -> tuple[int, int] | None:
@@ -72,4 +74,4 @@ def start_buffers(builder, outputs) -> None:
             made = opcode(number[ALONE[signs]], row.family)
             code[first] = row.replace(op=made, active=int(row.takes(1)), a=row.b, b=NONE)
             dropped.add(k)
-    builder.code = rewritten(code, {k: () for k in dropped})
+    return columns(rewritten(code, {k: () for k in dropped}))

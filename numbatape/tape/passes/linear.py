@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
-from .tape import CONSTANT, F64
-from .uses import Uses, covers, dependents, layout_of
+import numpy as np
+
+from ..instruction import MAIN, NONE, PROLOGUE, Instruction, columns, instructions, opcode
+from ..tape import CONSTANT, F64
+from ..uses import Uses, covers, dependents, layout_of
 
 PLAIN, ZERO_VALUE, ZERO_COEFFICIENT = "plain", "zero value", "zero coefficient"
 READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
@@ -47,22 +49,22 @@ class Term:
     more: tuple[tuple[tuple, int], ...] = ()
 
 
-def contract(builder, outputs, directions) -> None:
-    """Rewrite what depends linearly on the given inputs, with fewer passes over arrays with lanes."""
-    _Contraction(builder, outputs, directions).run()
+def contract(builder, code: np.ndarray, goal) -> np.ndarray:
+    """Rewrite what depends linearly on the goal's directions, with fewer passes over arrays with lanes."""
+    return _Contraction(builder, code, goal).run() if goal.directions else code
 
 
 class _Contraction:
-    def __init__(self, builder, outputs, directions):
-        self.builder, self.code = builder, builder.instructions()
-        self.uses = Uses(builder, outputs)
-        sources = {self.uses.key(value) for value in directions}
-        self.laned = dependents(builder.columns(), self.uses.keys, sources)
+    def __init__(self, builder, code: np.ndarray, goal):
+        self.builder, self.code = builder, instructions(code.tolist())
+        self.uses = Uses(builder, code, goal.outputs)
+        sources = {self.uses.key(value) for value in goal.directions}
+        self.laned = dependents(code, self.uses.keys, sources)
         self.linear = [self._is_linear(k) for k in range(len(self.code))]
         self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by key
         self.rows: list[Instruction] = []
 
-    def run(self) -> None:
+    def run(self) -> np.ndarray:
         for k, row in enumerate(self.code):
             if not self.linear[k]:
                 self.rows.append(row)
@@ -74,7 +76,7 @@ class _Contraction:
                 self.rows.append(row)  # unchanged
             else:
                 self._write(row, form)
-        self.builder.code = self.rows
+        return columns(self.rows)
 
     def _is_linear(self, k: int) -> bool:
         """Whether a row makes an array with lanes by sums, or by products with values without lanes."""

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .uses import cell_of, keys_of
+import numpy as np
+
+from ..instruction import columns, instructions
+from ..uses import cell_of, keys_of
 
 
-def merge_common(builder) -> None:
-    """Drop repeated instructions from a builder, and let their readers read the first one's result."""
+def merge_common(builder, code: np.ndarray, goal) -> np.ndarray:
+    """Drop repeated instructions, and let their readers read the first one's result."""
     values, keys = builder.values, keys_of(builder.values)
-    code = builder.instructions()
-    writers = Counter(keys[row.out] for row in code if not row.is_guard)
+    rows = instructions(code.tolist())
+    writers = Counter(keys[row.out] for row in rows if not row.is_guard)
     alias: dict[int, int] = {}  # key of a dropped result -> key of the result that replaces it
     known: dict[tuple, int] = {}
     kept = []
-    for row in code:
+    for row in rows:
         if row.is_guard:
             kept.append(row)
             continue
@@ -42,9 +45,9 @@ def merge_common(builder) -> None:
                     continue
         kept.append(row)
     if not alias:
-        return
-    builder.code = kept
+        return code
     for k, (_, offset, layout) in enumerate(values):
         first = alias.get(keys[k])
         if first is not None:
             values[k] = (*((first, offset) if first >= 0 else cell_of(first)), layout)
+    return columns(kept)

@@ -1,0 +1,71 @@
+"""Passes: rewrites of what was recorded, done when the tape is frozen. Each has a name and a file.
+
+A pass takes the instructions as columns (`numbatape.tape.instruction.columns`) and returns them rewritten. It
+makes new values and views in the builder, whose sizes have the numbers of the trace. That is why passes work
+on a builder and not on a frozen tape: cells are packed and numbered once, when all passes have run.
+
+Results stay what they were, to rounding: a value, and the derivative of a value that is swept back, keep all
+bits but the sign of a zero; passes over derivatives may change last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .broadcasts import narrow_broadcasts
+from .buffers import start_buffers
+from .fuse import fuse
+from .linear import contract
+from .merge import merge_common
+from .sums import sum_first
+
+
+class Goal(NamedTuple):
+    """What a tape is for.
+
+    Attributes
+    ----------
+    outputs
+        Values that it computes.
+    directions
+        Inputs that will have lanes, if all values that depend on them are linear in them.
+    """
+
+    outputs: tuple[int, ...]
+    directions: tuple[int, ...] = ()
+
+
+class Pass(NamedTuple):
+    """A rewrite of instructions.
+
+    Attributes
+    ----------
+    run
+        ``run(builder, code, goal) -> code``; it is given no dead instruction.
+    trait
+        The pass has work only where instructions with this trait (`numbatape.tape.rows`) make arrays. The
+        longest tapes, loops over scalars, have hardly any, and skip it.
+    derivatives
+        Whether it serves tapes that contain derivatives only.
+    leaves_dead
+        Whether instructions that it leaves may be dead.
+    """
+
+    run: Callable[..., np.ndarray]
+    trait: str | None = None
+    derivatives: bool = False
+    leaves_dead: bool = False
+
+
+# In the order in which they run; the names are those of `numbatape.config.PASSES`.
+PASSES = {
+    "buffers": Pass(start_buffers, "repeats"),
+    "broadcasts": Pass(narrow_broadcasts, "narrows", derivatives=True, leaves_dead=True),
+    "sums": Pass(sum_first, "narrows", derivatives=True, leaves_dead=True),
+    "linear": Pass(contract, "narrows", derivatives=True, leaves_dead=True),
+    "merge": Pass(merge_common, derivatives=True, leaves_dead=True),
+    "fuse": Pass(fuse),
+}
