@@ -36,7 +36,7 @@ class Kernels(BuildHookInterface):
             for level in levels.LEVELS:
                 try:
                     machine.emitter(level)
-                except RuntimeError as error:
+                except machine.CannotEmit as error:
                     self.app.display_warning(f"no kernels for {level.name}: {error}")
                     continue
                 self.app.display_info(f"compiling {len(texts)} kernels for {level.name}")

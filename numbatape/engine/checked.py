@@ -7,13 +7,11 @@ index outside of them. This is slow; the tests and ``debug_mode`` use it to find
 from __future__ import annotations
 
 import functools
-import math
 import operator
-import re
 
 import numpy as np
 
-from ..jit import language, symbols
+from ..jit import interpreted
 from ..ops.calls import ENTRIES
 from ..tape.tape import F32, F64, FAMILY_DTYPE
 from .calls import Calls
@@ -33,6 +31,10 @@ class Cells:
         self.data = data
         self.first = first
 
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
     def _place(self, index) -> int:
         place = operator.index(index) - self.first
         if not 0 <= place < len(self.data):
@@ -50,63 +52,19 @@ class Cells:
         self.data[self._place(index)] = value
 
 
-NUMPY_NAMES = {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
-    "fabs": "abs",
-    "pow": "power",
-    "lgamma": "sc.gammaln",
-}
-
-
-class _Math:
-    """``math`` without exceptions: log(0) is -inf, as in compiled code."""
-
-    def __getattr__(self, name):
-        if name in ("pi", "e", "inf", "nan"):
-            return getattr(math, name)
-        name = NUMPY_NAMES.get(name, name)
-        return symbols.ufunc(name if name.startswith("sc.") or hasattr(np, name) else f"sc.{name}")
-
-
 def _clear(cells, first, count, size):
     for i in range(int(count)):
         cells[first + i] = 0.0
 
 
-def _loop(name: str):
-    function = symbols.ufunc(re.sub(r"^sc_", "sc.", name))
-
-    def run(n, *operands):
-        *inputs, result = [operands[k : k + 3] for k in range(0, len(operands), 3)]
-        dtype = result[0].data.dtype
-        for i in range(n):
-            args = [dtype.type(cells[first + i * step]) for cells, first, step in inputs]
-            result[0][result[1] + i * result[2]] = function(*args)
-
-    return run
-
-
-def namespace(source: str) -> dict:
-    """Return the globals in which a module of kernels runs as plain Python."""
-    names = {k: f for k, f in vars(language).items() if not k.startswith("_")}
-    names |= {"math": _Math(), "clear": _clear, "invoke": lambda table, op, w, pc: table(op)(w, pc)}
-    for name in set(re.findall(r"\bsc_(\w+)\(", source)):
-        names[f"sc_{name}"] = symbols.scalar_function(name)
-    for name in set(re.findall(r"\bloop_(\w+)\(", source)):
-        names[f"loop_{name}"] = _loop(name)
-    return names
+def _invoke(table, opcode, w, pc):
+    return table(opcode)(w, pc)
 
 
 @functools.cache
 def module(source: str) -> dict:
     """Return the functions of a module of kernels, as plain Python functions."""
-    names = namespace(source)
+    names = interpreted.names(source) | {"clear": _clear, "invoke": _invoke}
     exec(compile(source, "<numbatape checked kernels>", "exec"), names)
     return names
 

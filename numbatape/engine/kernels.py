@@ -72,7 +72,7 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
     if name in BACKWARD:
         space.plan.require_reverse()
     if space.segments is not None:
-        return _segmented(name, space, value, fallback, hits, turn), ()
+        return _in_python(name, space, value, fallback, hits, turn), ()
     numbers = {
         "frame": space.address,
         "sweep": jit.load("sweeps", sweep_source()).address[name],
@@ -84,11 +84,14 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
         **jit.turn_words(turn),
     }
     words = np.array([numbers[name] for name in jit.BUILTIN_WORDS], np.int64)
-    return jit.make_builtin(words), (words, fallback, hits, turn)
+    try:
+        return jit.make_builtin(words), (words, fallback, hits, turn)
+    except jit.CannotEmit:
+        return _in_python(name, space, value, fallback, hits, turn), ()
 
 
-def _segmented(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn):
-    """Return what `call_of` does, for sweeps in segments: the interpreter's 2 µs do not matter there."""
+def _in_python(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn):
+    """Return what `call_of` does, in Python: 2 µs do not matter beside a sweep that is cut into segments."""
 
     def call():
         outcome = space.enter(name)
@@ -146,7 +149,7 @@ def steady_call(
     -------
     (callable, words, rows) or None
         The builtin, and the tables that it reads: they may be changed between calls. None where objects
-        do not have their fields in the usual places.
+        do not have their fields in the usual places, or LLVM emits no code for this machine.
     """
     if not jit.steady.available():
         return None
@@ -170,5 +173,8 @@ def steady_call(
         **jit.turn_words(turn),
     }
     words = np.array([numbers[name] for name in jit.steady.WORDS], np.int64)
-    builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
+    try:
+        builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
+    except jit.CannotEmit:
+        return None
     return builtin, words, tables[0]

@@ -9,5 +9,15 @@ from . import steady
 from .builtin import WORDS as BUILTIN_WORDS
 from .builtin import make_builtin, turn_words
 from .loader import Kernels, kernel_info, load
+from .machine import CannotEmit
 
-__all__ = ["BUILTIN_WORDS", "Kernels", "kernel_info", "load", "make_builtin", "steady", "turn_words"]
+__all__ = [
+    "BUILTIN_WORDS",
+    "CannotEmit",
+    "Kernels",
+    "kernel_info",
+    "load",
+    "make_builtin",
+    "steady",
+    "turn_words",
+]

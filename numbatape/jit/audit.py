@@ -9,12 +9,14 @@ and for events whose names do not begin like those of the outside world.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable
 
 import numpy as np
 
 from .builtin import machine_code
+from .machine import CannotEmit
 
 # The first two letters of the events that matter: open, os., subprocess, socket, sqlite3, urllib, glob, ...
 PREFIXES = ("op", "os", "su", "so", "sq", "ur", "gl", "ht", "ft", "pt", "fc", "mm", "im", "sm", "po")
@@ -75,6 +77,18 @@ def _module_text(symbol: str) -> str:
     return str(module)
 
 
+def _hook_in_python(
+    observer: Callable[[str, tuple], None], words: np.ndarray
+) -> Callable[[str, tuple], None]:
+    """Return a hook that does what the machine code does."""
+
+    def hook(event: str, args: tuple) -> None:
+        if words[0] and event.startswith(PREFIXES):
+            observer(event, args)
+
+    return hook
+
+
 def observe(observer: Callable[[str, tuple], None]) -> np.ndarray:
     """Let a function be told of events; return the words of which the first counts who observes.
 
@@ -84,7 +98,12 @@ def observe(observer: Callable[[str, tuple], None]) -> np.ndarray:
     with _lock:
         if not _installed:
             words = np.array([0, id(observer)], np.int64)
-            address = machine_code("audit", _module_text, *(f"nt_python_{name}" for name in API))
+            try:
+                address = machine_code("audit", _module_text, *(f"nt_python_{name}" for name in API))
+            except CannotEmit:
+                sys.addaudithook(_hook_in_python(observer, words))
+                _installed.append(words)
+                return words
             # CPython calls its hooks to the very end, when modules are gone: these must outlive them.
             for each in (words, observer):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

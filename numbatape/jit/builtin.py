@@ -18,7 +18,7 @@ import numpy as np
 
 from ..threads import Turn
 from . import loader, store
-from .machine import target
+from .machine import emit, target
 
 API = (
     "PyLong_AsLongLong",
@@ -136,7 +136,7 @@ def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> i
 
             text = module_text(f"nt_{key}_call")
             module = llvm.parse_assembly(text)
-            code = target().create_target_machine(opt=2, jit=True).emit_object(module)
+            code = emit(target().create_target_machine(opt=2, jit=True), module)
             compiled = store.ObjectFile(("call",), needs, code)
             store.write(name, key, compiled, text)
         return loader.link(compiled, key).address["call"]
@@ -165,6 +165,12 @@ def new_function(method: _MethodDef, words: np.ndarray, alive=()):
 
 
 def make_builtin(words: np.ndarray):
-    """Return a builtin ``() -> float`` over int64 words (`WORDS`); what they refer to must outlive it."""
+    """Return a builtin ``() -> float`` over int64 words (`WORDS`); what they refer to must outlive it.
+
+    Raises
+    ------
+    CannotEmit
+        Where LLVM emits no code for this machine.
+    """
     needs = [f"nt_python_{name}" for name in API]
     return new_function(definition("builtin", _module_text, METH_NOARGS, *needs), words)

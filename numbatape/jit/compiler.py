@@ -20,6 +20,11 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
     ----------
     emitter
         LLVM's target machine; this processor's unless another one is given.
+
+    Raises
+    ------
+    CannotEmit
+        Where LLVM does not know this machine, or not well enough.
     """
     lowered = lowering.lower(source, key)
     emitter = emitter or machine.host()
@@ -32,4 +37,4 @@ def compile_source(source: str, key: str, emitter=None) -> ObjectFile:
     options.slp_vectorization, options.loop_unrolling = False, False
     builder = llvm.create_pass_builder(emitter, options)
     builder.getModulePassManager().run(module, builder)
-    return ObjectFile(lowered.entries, lowered.externals, emitter.emit_object(module))
+    return ObjectFile(lowered.entries, lowered.externals, machine.emit(emitter, module))

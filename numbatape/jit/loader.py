@@ -10,7 +10,7 @@ import threading
 from .. import threads
 from ..stalls import COMPILING
 from . import elf, linalg, store, symbols
-from .machine import target
+from .machine import CannotEmit, target
 
 lock = threading.RLock()  # there is one engine and one compiler
 threads.keep_from_fork(lock)
@@ -76,8 +76,8 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
 
 
 @functools.cache
-def _load(name: str, source: str) -> Kernels:
-    source = linalg.with_wrappers(source)
+def _load(name: str, text: str) -> Kernels:
+    source = linalg.with_wrappers(text)
     kernels = _shipped(name, source)
     if kernels is not None:
         return kernels
@@ -91,12 +91,24 @@ def _load(name: str, source: str) -> Kernels:
             return kernels
         from . import compiler
 
-        compiled = compiler.compile_source(source, key)
+        try:
+            compiled = compiler.compile_source(source, key)
+        except CannotEmit as error:
+            return _interpreted(name, text, str(error))
         _origins[name] = "compiled"
         kept = store.write(name, key, compiled, source)
         COMPILING.note = f"kept in {store.cache_directory()}" if kept else "in memory, for this process alone"
         COMPILING.step(COMPILING.count + 1)
     return link(compiled, key)
+
+
+def _interpreted(name: str, text: str, reason: str) -> Kernels:
+    """Return kernels that Python interprets, which is said once."""
+    from . import interpreted
+
+    interpreted.warn(reason)
+    _origins[name] = "interpreted"
+    return Kernels(interpreted.entry_points(text))
 
 
 def _shipped(name: str, source: str) -> Kernels | None:
@@ -145,8 +157,8 @@ def kernel_info() -> dict:
     dict
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
         (names compiled by this process), ``origins`` (name of each kernel that this process has loaded →
-        "wheel", "cache" or "compiled"), ``cpu`` (str), ``level`` (of processors, whose kernels came with the
-        package; "" for none), ``shipped`` (how many those are).
+        "wheel", "cache", "compiled" or "interpreted"), ``cpu`` (str), ``level`` (of processors, whose
+        kernels came with the package; "" for none), ``shipped`` (how many those are).
 
     Examples
     --------

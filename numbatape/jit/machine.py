@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import platform
 from pathlib import Path
@@ -25,7 +26,20 @@ def identity() -> str:
     return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
+class CannotEmit(RuntimeError):
+    """LLVM cannot emit code for this machine."""
+
+
+@contextlib.contextmanager
+def _emitting():
+    try:
+        yield
+    except RuntimeError as error:  # the only one that llvmlite knows
+        raise CannotEmit(str(error).strip()) from error
+
+
 @functools.cache
+@_emitting()
 def target():
     """Return the target of this system, initialised."""
     import llvmlite.binding as llvm
@@ -37,6 +51,7 @@ def target():
 
 
 @functools.cache
+@_emitting()
 def host():
     """Return what emits code for this processor."""
     import llvmlite.binding as llvm
@@ -45,13 +60,20 @@ def host():
     return target().create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True)
 
 
+@_emitting()
+def emit(emitter, module) -> bytes:
+    """Return the object file that a target machine makes of a module of LLVM's."""
+    return emitter.emit_object(module)
+
+
 @functools.cache
+@_emitting()
 def emitter(level: Level):
     """Return what emits code for a level of processors, whatever this machine is.
 
     Raises
     ------
-    RuntimeError
+    CannotEmit
         If this LLVM was built without the level's architecture.
     """
     import llvmlite.binding as llvm

@@ -16,7 +16,7 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
 
     Raises
     ------
-    RuntimeError
+    CannotEmit
         If this LLVM was built without the level's architecture.
     """
     source = linalg.with_wrappers(source)

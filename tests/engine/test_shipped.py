@@ -321,7 +321,7 @@ def test_release_builds_have_kernels_and_others_none(enabled, tmp_path, monkeypa
 
     def without_arm(level):
         if level.architecture == "aarch64":
-            raise RuntimeError("no such target")
+            raise machine.CannotEmit("no such target")
         return emitter(level)
 
     monkeypatch.setattr(machine, "emitter", without_arm)
