@@ -1,7 +1,7 @@
 """Instructions appended to a tape that is being built: results' dimensions, levels and active operands.
 
-What an instruction computes is known by its row of the op table; no numbers are looked at. The tracer
-attaches NumPy's values to the results, derivatives are made without any.
+An instruction is described by its row of the op table; numbers are not needed. The tracer
+attaches NumPy's values to the results, and derivatives are made without any values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..tape.instruction import MAIN, NONE, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from . import addresses
 
-CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not once a call
+CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not in each call
 UNUSED = [(NONE,) * k for k in range(5)]  # for the operands that an instruction does not have
 COPY, CAST = OPCODE["copy"], OPCODE["cast"]
 
@@ -24,7 +24,7 @@ def row(name: str):
 
 
 def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
-    """Return the broadcast of dimensions given as codes; what it relied on becomes guards."""
+    """Return the broadcast of dimensions given as codes; relations that it relies on become guards."""
     common: tuple[int, ...] = ()
     for dims in shapes:
         if dims != common and dims != ():
@@ -32,7 +32,7 @@ def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
                 break
             common = dims
     else:
-        return common  # of one shape, beside numbers
+        return common  # all have one shape, or are numbers
     sizes = tape.sizes
     result: list[int] = []
     for k in range(max(map(len, shapes))):
@@ -97,11 +97,11 @@ def array_op(
     Parameters
     ----------
     numbers
-        Operands, in a family's cells where they are no positions.
+        Operands, in cells of the family unless they are positions.
     dims
         Size codes of the letters of the result's signature that the operands do not have.
     differentiable
-        False if the result is to carry no derivative.
+        False if the result carries no derivative.
     """
     sizes = tape.sizes
     groups = CORES[op.name]
@@ -152,7 +152,7 @@ def cast(tape: TapeBuilder, number: int, family: int, line: int) -> int:
 
 
 def copied(tape: TapeBuilder, number: int, level: int, line: int) -> int:
-    """Return a copy of a value in cells of a level of its own."""
+    """Return a copy of a value in cells of another level."""
     return _converted(tape, number, COPY, tape.family_of(number), level, line)
 
 
@@ -164,9 +164,9 @@ def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int,
 
 
 def zeros(tape: TapeBuilder, dims, family: int, line: int) -> int:
-    """Return an array of zeros that is active: what it is for are derivatives."""
+    """Return an active array of zeros, for derivatives."""
     out = tape.array(tuple(dims), family, ACTIVE)
-    # In the main part, like all that may be added to it: the prologue does not run in each sweep.
+    # It is in the main part, as are the additions to it, because the prologue does not run in each sweep.
     op = OPCODE["fill"] if dims else COPY
     tape.emit(opcode(op, family), 0, MAIN, out, tape.zero(family), line=line)
     return out
@@ -178,8 +178,8 @@ def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
     Parameters
     ----------
     parts
-        ``(spans, number)`` pairs: one ``(first, size)`` pair of size codes an axis, and what is copied
-        there. Together they cover every cell, each once.
+        ``(spans, number)`` pairs: per axis ``(first, size)`` as size codes, and the value that is copied
+        there. Together they cover each cell exactly once.
     """
     sizes = tape.sizes
     level = max((tape.level_of(number) for _, number in parts), default=CONSTANT)

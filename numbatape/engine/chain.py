@@ -81,9 +81,8 @@ def reverse_arm(op: Elementwise) -> list[str]:
     load = ["gz = g[o]"]
     if register:
         load = [f"if flags & {TO_NEXT}:", "    gz = last", "else:", "    gz = g[o]"]
-        if (
-            not op.linear
-        ):  # an instruction that is skipped must also leave its operand's adjoint in the register
+        # An instruction that is skipped must also leave its operand's adjoint in the register.
+        if not op.linear:
             skip = ["elif flags & 1:", "    last = g[a]"]
             lines = ["if gz != 0.0:", *("    " + line for line in lines), *skip]
         return _while_repeated([*load, *lines], -1, "pc > start")

@@ -103,13 +103,7 @@ def read_result(path: Path, identity: dict[str, Any]) -> Matrix | None:
                 return None
             text.readline()
             return np.loadtxt(text, delimiter=",", comments=None, ndmin=2)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-    ):  # missing, or another file
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # missing, or another file
         return None
 
 

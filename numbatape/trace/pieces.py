@@ -1,7 +1,7 @@
-"""Copies that put scattered cells into one storage, as few and as large as they can be.
+"""Copying scattered cells into one storage, by as few and as large copies as possible.
 
-A cell of a written array is named by a code: ``storage << 32 | offset``, or ``~number`` for a
-scalar, whose value number stays its own when the scalar moves.
+The code of a cell of a written array is ``storage << 32 | offset``, or ``~number`` for a
+scalar, whose value number stays the same when the scalar moves.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Run(NamedTuple):
 def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Run]:
     """Cut a list of cells into runs with one step in the source and one in the target.
 
-    Constant cells are copied in the prologue, so they are runs apart.
+    Constant cells are copied in the prologue, so they are separate runs.
     """
     count = len(codes)
     constant = levels <= CONSTANT
-    # Each scalar is a storage of its own.
+    # Each scalar counts as a storage of its own.
     places = 2 * np.where(codes < 0, codes, codes >> SHIFT) + constant
     same = places[1:] == places[:-1]
     steps, slot_steps = np.diff(codes), np.diff(slots)
@@ -56,7 +56,7 @@ def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Run]:
 
 
 def _merged(parts: list[Run]):
-    """Yield ``(run, rows, source step, slot step)``: equal runs in equal distances are one block."""
+    """Yield ``(run, rows, source step, slot step)``: equal runs at equal distances form one block."""
     k = 0
     while k < len(parts):
         run, rows, step, slot_step = parts[k], 1, 0, 0
@@ -75,18 +75,18 @@ def _merged(parts: list[Run]):
 
 
 def move_in(trace, codes, levels, slots, storage: int, family: int, movable: bool) -> None:
-    """Bring cells into the slots of a storage, none of which is written yet.
+    """Put cells into the slots of a storage, none of which is written yet.
 
-    A scalar that nothing else refers to moves there itself: its instruction writes the slot. The
-    rest is copied.
+    A scalar to which nothing else refers moves there: its instruction then writes the slot. The
+    other cells are copied.
 
     Parameters
     ----------
     codes, levels, slots
-        Arrays of one shape: which cells, what they depend on, where they go.
+        Arrays of one shape: the cells, what they depend on, and where they go.
     movable
-        Whether scalars may move: integers may have served as positions, which nothing may write
-        beside after they were read.
+        Whether scalars may move: integers may have been read as positions, after which nothing may write
+        to their storage.
     """
     builder = trace.tape
     codes, levels, slots = (np.array(part) for part in (codes, levels, slots))
@@ -99,7 +99,7 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
     orders = [(codes[kept], levels[kept], slots[kept])]
     if not len(orders[0][0]):
         return
-    if codes.ndim > 1:  # by columns, if that is fewer pieces
+    if codes.ndim > 1:  # by columns, if that makes fewer pieces
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
     parts = min((runs(*order) for order in orders), key=len)
     for run, rows, step, slot_step in _merged(parts):
@@ -124,7 +124,7 @@ def _copy(trace, run: Run, rows, row_step, row_slot_step, storage, family) -> No
 
 
 def affine(builder, codes: np.ndarray) -> int | None:
-    """Return a value that is these cells as they stand, or None where no strides describe them."""
+    """Return a view that consists of these cells, or None if no strides describe them."""
     first = int(codes.flat[0])
     if first < 0:
         if not (codes == first).all():

@@ -1,10 +1,10 @@
-"""`PlainArray`: an ordinary array made while tracing, which may get traced values written into it.
+"""`PlainArray`: an ordinary array made while tracing, to which traced values may be written later.
 
-`PlainComplex` is the same of complex numbers.
+`PlainComplex` is the same for complex numbers.
 
-What ``np.zeros`` and its kind return in a traced function that writes to arrays. It behaves as the
-ndarray that it wraps, and costs nothing on the tape, until a traced value is written into it: then
-it, and all views of it, become traced arrays (`numbatape.trace.writes.expose`).
+In a traced function that writes to arrays, ``np.zeros`` and the like return these. A plain array behaves as
+the ndarray that it wraps, and costs nothing on the tape, until a traced value is written to it: then it and
+all of its views become traced arrays (`numbatape.trace.writes.expose`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Plain:
         return complex(self._value)
 
     def __hash__(self):
-        return hash(self._value)  # NumPy's error
+        return hash(self._value)  # raises NumPy's error
 
     def __len__(self):
         return len(self._value)
@@ -68,7 +68,7 @@ class Plain:
         return (self[k] for k in range(len(self)))
 
     def __array__(self, dtype=None, copy=None):
-        """Return the same memory for who does not know this class, or a copy where NumPy makes one."""
+        """Return the ndarray for code that does not know this class, or a copy where NumPy makes one."""
         if copy or (dtype is not None and np.dtype(dtype) != self._value.dtype):
             return np.array(self._value, dtype)
         return lend(self._trace, self._value)
@@ -123,7 +123,7 @@ class Plain:
 
     @property
     def base(self):
-        """The array that owns the memory: the one of the function that it is."""
+        """The array that owns the memory, as the function knows it."""
         base = self._value.base
         known = base if base is None else boxes.array_of(self, base)
         return wrap(self._trace, base) if known is None else known
@@ -138,8 +138,8 @@ class PlainArray(Plain, TracedArray):
     __slots__ = ()
 
     def __getattr__(self, name):
-        if name == "_id":  # it reached an operand: a literal
-            borrowed = id(root_of(self._value)) in self._trace.borrowed  # then one literal serves all uses
+        if name == "_id":  # it is an operand: a literal
+            borrowed = id(root_of(self._value)) in self._trace.borrowed  # then all uses share one literal
             return self._trace.literal(self._value if borrowed else self._value.copy(), self._family)
         return CONSTANT if name == "_level" else outside(self, name)
 
@@ -166,7 +166,7 @@ class PlainComplex(Plain, TracedComplex):
 
     def _at(self, key, keys):
         numbers = tuple([k._value if type(k) is TracedArray else k for k in keys])
-        if np.may_share_memory(self._value[numbers], self._value):  # a row, which may be written to
+        if np.may_share_memory(self._value[numbers], self._value):  # a view, which may be written to
             return wrap(self._trace, self._value[tuple(map(fixed, keys))])
         return self._as_traced()[key]
 
@@ -191,7 +191,7 @@ COMPLEX = {np.dtype(np.complex128), np.dtype(np.complex64)}
 
 
 def is_plain(x) -> bool:
-    """Whether something is a plain array, which says of itself that it is an ndarray."""
+    """Whether a value is a plain array, for which ``isinstance(x, np.ndarray)`` is true."""
     kind = type(x)
     return kind is PlainArray or kind is PlainComplex
 
@@ -236,7 +236,7 @@ def wrap(trace, result):
 
 
 def watched(trace, result: np.ndarray) -> np.ndarray:
-    """Return an array that can be no plain one, noted as lent if it lies in the memory of one."""
+    """Return an array that cannot be a plain one; note it as lent if it is in the memory of one."""
     shares = result.base is not None and boxes.is_known(trace, root_of(result))
     return lend(trace, result) if shares else result
 
@@ -244,7 +244,7 @@ def watched(trace, result: np.ndarray) -> np.ndarray:
 def outside(x: Plain, name: str):
     """Return an attribute of the ndarray behind a plain array that the class does not have.
 
-    By NumPy's and DLPack's own protocols the memory would go to code that nobody watches.
+    The protocols of NumPy and DLPack would give the memory to code whose writes are not noticed.
     """
     if name in ("__array_interface__", "__array_struct__", "__dlpack__"):
         raise missing(x, name, f"{name} of an array made in the function", depth=3)
@@ -252,16 +252,16 @@ def outside(x: Plain, name: str):
 
 
 class Iterator:
-    """What `numbatape.trace.flat` makes of ``x.flat``; here so that every stand-in knows it."""
+    """The base of what `numbatape.trace.flat` makes of ``x.flat``; it is here so that all files know it."""
 
 
 def unflattened(args: tuple) -> tuple:
-    """Return arguments of a call with arrays in the place of iterators over them."""
+    """Return arguments of a call with iterators replaced by arrays."""
     return tuple([arg.as_array() if isinstance(arg, Iterator) else arg for arg in args])
 
 
 def strip(tree):
-    """Return arguments of a call with the ndarrays behind plain arrays in their place."""
+    """Return arguments of a call with plain arrays replaced by their ndarrays."""
     kind = type(tree)
     if kind is PlainArray or kind is PlainComplex:
         return tree._value

@@ -1,4 +1,4 @@
-"""Traced positions that are needed as numbers."""
+"""Traced positions whose numbers are needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .array import TracedArray
 
 
 def fixed(k):
-    """Return an index with its traced positions as numbers: the tape holds for these."""
+    """Return an index with its traced positions as numbers, which become guards."""
     if type(k) is not TracedArray:
         return k
     trace = k._trace

@@ -1,4 +1,4 @@
-"""What everything traced is made of: elementwise instructions, array instructions, views, copies.
+"""What all traced functions consist of: elementwise instructions, array instructions, views, copies.
 
 Each function computes the value with NumPy and has the emitter (`numbatape.emitter`) append the
 instruction or make the view. The functions of `numbatape.trace.functions` are compositions of these.
@@ -52,7 +52,7 @@ def trace_of(args) -> Trace:
 
 
 def family_of(value) -> int:
-    """Return the family whose cells hold a value; raise for dtypes that numbatape lacks."""
+    """Return the family whose cells hold a value; raise for dtypes that are not supported."""
     dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
     if dtype is FLOAT64:
         return F64
@@ -117,7 +117,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
         if half:
             args = tuple(map(_half_operand, args))
         elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
-            family = F32  # comparisons of float32 compare float32
+            family = F32  # float32 operands are compared as float32
     numbers = [operand(trace, arg, family) for arg in args]
     out = instructions.elementwise(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, trace.tape.level_of(out), family)
@@ -165,14 +165,14 @@ def _has_dtype(arg, dtypes) -> bool:
 
 
 def rounded(x: TracedArray, value) -> TracedArray:
-    """Return float32 or float64 cells rounded to float16, ties to even; to the derivative it is a copy.
+    """Return float32 or float64 cells rounded to float16, ties to even; its derivative is that of a copy.
 
-    Adding a number whose last place is that of float16 does it, in float64: ``(|x| + m) - m``.
+    Adding a number m whose last place is that of float16 rounds in float64: ``(|x| + m) - m``.
 
     Parameters
     ----------
     value
-        The float16 numbers that NumPy makes of it.
+        NumPy's result, in float16.
     """
     number = x._trace.cast(x, F64) if x._family == F32 else x._id
     given = new_traced(x._trace, np.asarray(value, np.float64)[()], number, x._level, F64)
@@ -193,14 +193,14 @@ def _plain_exponent(exponent: TracedArray):
 
 
 def _half_operand(arg):
-    """Return an operand of an op whose result is float16 as NumPy converts it first."""
+    """Return an operand of an op with a float16 result, converted to float16 first, as in NumPy."""
     if type(arg) is not TracedArray:
         return np.asarray(arg).astype(np.float16)[()]
     narrow = arg.dtype == FLOAT16 or arg.dtype.kind in "biu"
     return arg if narrow else np.astype(arg, np.float16)
 
 
-# ---- views: no instruction, another address
+# ---- views: they need no instruction, only another address
 
 
 def seen(x: TracedArray, value, number: int) -> TracedArray:
@@ -242,7 +242,7 @@ def dense_number(x: TracedArray) -> int:
 
 
 def reshape(x: TracedArray, shape) -> TracedArray:
-    """Return ``x`` with another shape, of a copy where NumPy would copy."""
+    """Return ``x`` with another shape; it is copied where NumPy would copy."""
     shape = (shape,) if isinstance(shape, (int, np.integer)) or type(shape) is TracedArray else shape
     shape = tuple(int(n.__index__()) for n in shape)
     value = np.reshape(x._value, shape)
@@ -274,8 +274,8 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
     Parameters
     ----------
     pieces
-        ``(key, source)`` pairs: where in the result, one slice or one ``(first, size)`` pair of size
-        codes an axis, and what is copied there. Together they cover every cell, each once.
+        ``(key, source)`` pairs: the place in the result (per axis a slice, or ``(first, size)`` as size
+        codes), and what is copied there. Together they cover each cell exactly once.
     dims
         Size codes of the shape where they are symbolic.
     """

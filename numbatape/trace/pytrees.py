@@ -12,11 +12,11 @@ from ..errors import OutputError
 NAMESPACE = "numbatape"
 LEAF = optree.tree_structure(0)
 
-# Dataclasses of our own that are leaves.
+# Dataclasses of numbatape that are leaves.
 OPAQUE: set[type] = set()
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
-_registered: dict[int, type] = {}  # by id: what stands for a class equals it
+_registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class
 
 
 def opaque(cls):
@@ -38,10 +38,10 @@ def leaves(tree) -> list:
 
 
 def require_numbers(result, parts) -> None:
-    """Raise if what a function returned (with these leaves) is nothing that has a derivative.
+    """Raise if the result of a function (with these leaves) cannot have a derivative.
 
-    Traced values that hide in other objects (generators, sets, instances of ordinary classes) would
-    lose theirs, and None is a missing ``return``.
+    Traced values in other objects (generators, sets, instances of ordinary classes) would
+    lose their derivatives, and None means a missing ``return``.
     """
     strange = [leaf for leaf in parts if leaf is not None and not _is_number(leaf)]
     if result is None or strange:
@@ -60,12 +60,12 @@ def _is_number(leaf) -> bool:
 
 
 def unflatten(structure, parts):
-    """Return the tree of a structure; a leaf stands for itself."""
+    """Return the tree with a structure; the tree of a single leaf is the leaf."""
     return optree.tree_unflatten(structure, parts)
 
 
 def _register(leaf) -> bool:
-    """Register the dataclass that a leaf is an instance of; False if it is none, or known."""
+    """Register the dataclass of a leaf; return False if it has none, or a known one."""
     cls = type(leaf)
     if not dataclasses.is_dataclass(cls) or id(cls) in _registered or cls in OPAQUE:
         return False
@@ -83,6 +83,6 @@ def _register(leaf) -> bool:
 
 
 def forget(cls) -> None:
-    """Let go of a dataclass that was made for one trace."""
+    """Unregister a dataclass that was made for one trace."""
     if _registered.pop(id(cls), None) is not None:
         optree.unregister_pytree_node(cls, namespace=NAMESPACE)

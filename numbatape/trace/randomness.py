@@ -1,7 +1,7 @@
-"""Random draws while tracing raise: a tape would replay one draw for ever.
+"""Random draws while tracing raise, because a tape would replay one draw for ever.
 
-The global generators are noticed by their state; those that the function captures or gets as
-arguments are noticed the same way by whoever knows them (`Environment.generator_states`).
+Draws from the global generators are noticed by their states; those from generators that the function
+captures or gets as arguments likewise (`Environment.generator_states`).
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ def generators() -> tuple[type, ...]:
 
 
 def _state_of(generator) -> tuple:
-    """Return what every draw from a Mersenne twister changes."""
+    """Return the part of the state of a Mersenne twister that every draw changes."""
     state = generator.get_state(legacy=False)
     words = state["state"]
     return words["pos"], words["key"][:4].tobytes(), state["has_gauss"], state["gauss"]
 
 
 def _global_states() -> tuple:
-    """Return what tells whether the global generators have moved; None for NumPy's while there is none."""
+    """Return states of the global generators; None for NumPy's as long as it is not imported."""
     numpys = _state_of(np.random) if "numpy.random" in sys.modules else None
     return hash(random.getstate()), numpys
 
 
 def _is_new(state: tuple) -> bool:
-    """Whether a state may be that of a generator which nobody has drawn from, nor given a seed.
+    """Whether a state may be that of a generator without any draw and without a seed.
 
-    The first word of every new generator is the same, and no longer once it has drawn all its words.
+    The first word of all new generators is the same; it changes once a generator has drawn all of its words.
     """
     new = _state_of(np.random.RandomState())
     return (state[0], state[1][:4], state[2:]) == (new[0], new[1][:4], new[2:])
@@ -59,7 +59,7 @@ def forbidden():
     yield
     pythons_after, numpys_after = _global_states()
     moved = numpys != numpys_after
-    if moved and numpys is None:  # it was imported inside of the block
+    if moved and numpys is None:  # NumPy's generator was imported inside of the block
         moved = not _is_new(numpys_after)
     if moved or pythons != pythons_after:
         raise error("np.random or random")

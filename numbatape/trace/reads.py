@@ -1,7 +1,7 @@
-"""What Python asks of a number, as a mixin of `TracedArray`: guards, and refusals to leak.
+"""Conversions of traced values to Python's numbers, as a mixin of `TracedArray`: guards and errors.
 
-A Python number made of a traced value steers what is recorded, so each becomes a guard; where it
-would carry a derivative away, an error names the line.
+A Python number made from a traced value may decide what is recorded, so each becomes a guard; where it
+would lose a derivative, an error names the line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reads:
         return int(np.ceil(self))
 
     def __bool__(self):
-        outcome = self._python(bool)  # NumPy's own error where the truth value is ambiguous
+        outcome = self._python(bool)  # raises NumPy's own error where the truth value is ambiguous
         self._trace.check_open()
         return self._trace.guard(self.reshape(()), "bool", outcome)
 
@@ -60,7 +60,7 @@ class Reads:
         outcome = float(self._value)
         if self._level == ACTIVE:
             if asked_by(LOGS):
-                return outcome  # it goes nowhere else
+                return outcome  # the number is used for nothing else
             if is_stored():
                 raise self._unreachable()
             raise self._leak("float(x)", "a number of shape () is x.reshape(()), of an array x[0]")
@@ -100,7 +100,7 @@ class Reads:
         raise self._leak("pickling x", "return it instead of storing it")
 
     def _as_weak(self, result):
-        """Keep what Python computes of a Python float weakly typed."""
+        """Keep the result of a Python float's method weakly typed."""
         if self._value.__class__ is float:
             result._value = float(result._value)
         return result

@@ -37,14 +37,14 @@ class InputLeaf:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a trace gave.
+    """The outcome of a trace.
 
     Attributes
     ----------
     tape
         The tape; its outputs are the traced leaves of the result, in order.
     result
-        The function's result with an `Output` in the place of each traced leaf.
+        The function's result with an `Output` in place of each traced leaf.
     values
         The traced outputs' values, as NumPy computed them; of a derivative zeros of its shape and dtype.
     pinned
@@ -56,11 +56,11 @@ class Recording:
     data_integers
         Whether Python ints among the arguments were data; else their values are guards.
     outside
-        What the function read that cannot be looked at before a call: the tape holds for this one.
+        What the function read that cannot be checked before a call: the tape holds for this call only.
     captures
-        Whether captured arrays took part, by stand-ins.
+        Whether captured arrays were traced, as stand-ins.
     kept
-        Whether the function kept numbers of this call: it has to run in each.
+        Whether the function kept numbers of this call: then it has to run in each call.
     """
 
     tape: Tape
@@ -79,7 +79,7 @@ class Recording:
 @pytrees.opaque
 @dataclass(frozen=True)
 class Output:
-    """Stands for a traced output in a recorded result."""
+    """The placeholder of a traced output in a recorded result."""
 
     number: int
 
@@ -98,8 +98,8 @@ def record(
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
-    Where Python ints as data do not go through (a key of a dictionary, code that insists on an int), the
-    function runs once more, on plain ints whose values are guards.
+    Where traced Python ints do not work (as a key of a dictionary, in code that insists on an int), the
+    function runs once more with plain ints, whose values are guards.
 
     Parameters
     ----------
@@ -115,21 +115,22 @@ def record(
     passes
         Names of the rewrites of the tape that are done (`numbatape.tape.passes`).
     strong
-        Whether products of matrices that are not finite are recorded by entries (``Config.strong_zero``).
+        Whether products of matrices with infinite or NaN entries are recorded entry by entry
+        (``Config.strong_zero``).
     data_integers
         Whether to try Python ints as data.
     environment
-        What the function leads to.
+        What the function refers to.
     values
-        Whose bits elementwise results have (``Config.values``).
+        ``Config.values``: which implementation's bits elementwise results have.
     captures
-        Whether captured arrays are known to take part; else that is found out.
+        Whether captured arrays are known to need tracing; otherwise this is found out.
     """
     given = function, leaves, rebuild, transform, passes, strong, values, environment, captures
     if data_integers and any(type(leaf.value) is int for leaf in leaves):
-        with contextlib.suppress(Exception):  # if the int is not to blame the second run raises it again
+        with contextlib.suppress(Exception):  # if the int is not the cause, the second run raises it again
             recording = _reaching(*given, data_integers=True)
-            if not recording.failed:  # what it caught may have come of the int
+            if not recording.failed:  # the exception that it caught may be due to the int
                 return recording
         if environment is not None:
             environment.undo()
@@ -137,7 +138,7 @@ def record(
 
 
 def _reaching(*given, data_integers: bool) -> Recording:
-    """Record with captured arrays as they are; where that would lose a derivative, with stand-ins."""
+    """Record with captured arrays as they are; with stand-ins, if that would lose a derivative."""
     *rest, captures = given
     environment = rest[-1]
     if not captures:
@@ -167,10 +168,11 @@ def _record(
         value = leaf.value
         family = family_of(value)
         if isinstance(value, np.ndarray):
-            # The tracer's own copy: whatever happens to the caller's array, or to ours, stays apart.
+            # The tracer works on a copy, so that later changes of the caller's array do not matter, and
+            # vice versa.
             writeable = value.flags.writeable
             value = value.copy()
-            value.flags.writeable = writeable  # the function may write to it as it could to the caller's
+            value.flags.writeable = writeable  # the function may write to it if it may write to the caller's
         number = trace.tape.input(np.shape(value), family, leaf.level)
         trace.know(number, leaf.value)
         x = new_traced(trace, value, number, leaf.level, family)
@@ -178,7 +180,7 @@ def _record(
     trace.integers = data_integers
     note_inputs(trace, traced, [leaf.value for leaf in leaves])
     outer = CURRENT.get()
-    trace.copies = outer and outer.copies  # of what runs as a copy already
+    trace.copies = outer and outer.copies  # the copies that an enclosing trace has made
     token = CURRENT.set(trace)
     try:
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
@@ -188,7 +190,7 @@ def _record(
             result = (run if transform is None else transform(run))(*args, **kwargs)
             restore(trace)
             if trace.leak is not None:
-                raise trace.leak  # somebody caught it and took a way that the function does not take
+                raise trace.leak  # code caught it and took a path that the function does not take
             recording = _finish(trace, result, passes)
     except Exception as error:
         found = explained(trace, error)
@@ -206,7 +208,7 @@ def _record(
 
 def _finish(trace: Trace, result, passes) -> Recording:
     if result is None and len(trace.scratch) == 1:
-        (result,) = trace.scratch  # a function that writes its result into an argument
+        (result,) = trace.scratch  # the function writes its result into an argument
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
@@ -223,7 +225,7 @@ def _finish(trace: Trace, result, passes) -> Recording:
         values.append(sample_of(leaf))
         levels.append(leaf._level)
     evaluate_kept(trace, leaves)
-    # Derivatives repeat themselves: what one rule computes another may need.
+    # Derivatives have common subexpressions, because several rules need the same values.
     tape = trace.tape.freeze(
         tuple(outputs),
         passes,
@@ -258,7 +260,7 @@ def evaluate_kept(trace: Trace, leaves) -> None:
 
 
 def _checked(leaf):
-    """Return a part of the result that is not traced; an array is copied, for it may change."""
+    """Return a part of the result that is not traced; an array is copied, because it may change."""
     if not isinstance(leaf, np.ndarray):
         return leaf
     if leaf.dtype == object and any(type(part) is TracedArray for part in leaf.reshape(-1)):

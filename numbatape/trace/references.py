@@ -1,7 +1,8 @@
 """What the user's code refers to: names, helpers, classes, objects.
 
-What a single piece of code does (names, writes, imports) is in `numbatape.trace.codes`, what containers and
-wrappers hold in `numbatape.trace.holders`, whose code something is in `numbatape.trace.ownership`.
+`numbatape.trace.codes` tells what a single piece of code does (names, writes, imports),
+`numbatape.trace.holders` what containers and wrappers hold, `numbatape.trace.ownership` whether code is the
+user's.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ ATOMS = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
 )
-DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code that may use names it does not show
-MARK = "__numbatape_scope__"  # stands in the globals of copies
+DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
+MARK = "__numbatape_scope__"  # a name in the globals of copies
 LENT = (BaseException, enum.Enum)
 _EXACT = frozenset((int, float, complex, str, bytes, bool, type(None)))
 _OF_CLASSES = frozenset(("__dict__", "__weakref__", "__class__", "__annotations__", "__dataclass_fields__"))
 
 
 def is_atom(value) -> bool:
-    """Whether nothing is behind a value; members of enumerations may be numbers and have methods."""
+    """Whether a value refers to nothing else."""
     return type(value) in _EXACT or (isinstance(value, ATOMS) and not isinstance(value, enum.Enum))
 
 
 def python_function(value) -> types.FunctionType | None:
     """Return the user's Python function behind a value: itself, or a Numba dispatcher's.
 
-    A library's function that has one of the user's in its closure, as decorators make them, counts too.
+    A library's function with a user's function in its closure (from a decorator) counts, too.
     """
     if type(value) is not types.FunctionType:
         if not module_of(value).startswith("numba."):
@@ -50,7 +51,7 @@ def python_function(value) -> types.FunctionType | None:
         if type(value) is not types.FunctionType:
             return None
     if MARK in value.__globals__:
-        return None  # a copy, or made by one
+        return None  # it is a copy, or a copy has made it
     if is_users_function(value):
         return value
     return value if any(map(_is_users_function, contents(value))) else None
@@ -64,7 +65,7 @@ def _is_users_function(value) -> bool:
 def users_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases, in the order of lookup.
 
-    None where nothing can stand in for an object (`lent_classes`).
+    There are none where an object can have no stand-in (`lent_classes`).
     """
     if issubclass(cls, (*LENT, type)):
         return ()
@@ -73,7 +74,7 @@ def users_classes(cls: type) -> tuple[type, ...]:
 
 @ownership.decided
 def lent_classes(cls: type) -> tuple[type, ...]:
-    """Return the user's own classes among a class and its bases where nothing can stand in for an object.
+    """Return the user's own classes among a class and its bases where an object can have no stand-in.
 
     Exceptions are caught, and members of enumerations compared, by class: `numbatape.trace.lending`.
     """
@@ -87,7 +88,7 @@ def users_metaclasses(cls: type) -> tuple[type, ...]:
 
 
 def members_of(cls: type) -> dict[str, object]:
-    """Return what a class of the user's defines itself: functions in any wrapping, and what code may use."""
+    """Return the members that a user's class itself defines: functions in wrappers, and other values."""
     return {k: v for k, v in vars(cls).items() if k not in _OF_CLASSES and not is_atom(v)}
 
 
@@ -102,25 +103,26 @@ def slots_of(cls: type) -> dict[str, object]:
 
 
 def fields_of(value) -> dict[str, object]:
-    """Return the attributes of an object of the user's that lead to something else."""
+    """Return the attributes of a user's object that refer to other values."""
     fields = getattr(value, "__dict__", None)
     found = dict(fields) if type(fields) is dict else {}
     for name, slot in slots_of(type(value)).items():
-        with contextlib.suppress(AttributeError):  # nothing there yet
+        with contextlib.suppress(AttributeError):  # a slot without a value
             found[name] = slot.__get__(value)  # type: ignore[attr-defined]
     return {k: v for k, v in found.items() if not is_atom(v)}
 
 
 def contents_of(value) -> tuple:
-    """Return what an object of a class holds that is made of a container."""
+    """Return the contents of an object whose class derives from a container."""
     kind = container_of(value)
     return () if kind is None else HOLDERS[kind].parts(value)
 
 
 def used_globals(function: types.FunctionType):
-    """Yield ``(name, names)`` of the globals that a function may use, builtins too.
+    """Yield ``(name, attributes)`` of the globals and builtins that a function may use.
 
-    The second are the attributes that its code may ask of the global: None for any, as where it hands it on.
+    The attributes are those that its code may read from the global; None for any, where the code passes it
+    on.
     """
     names, handed_on = names_of(function.__code__), passed_on(function.__code__)
     if not names.isdisjoint(DYNAMIC):
@@ -134,7 +136,7 @@ def used_globals(function: types.FunctionType):
 def _referents(function: types.FunctionType):
     """Yield ``(value, names)`` of what a function refers to: globals, cells, defaults, attributes.
 
-    The names are those that its code uses, None for what it may hand on to other code.
+    The names are the attributes that its code reads; None for values that it may pass on to other code.
     """
     if is_users_function(function):
         scope = function.__globals__
@@ -150,7 +152,7 @@ def _referents(function: types.FunctionType):
 
 
 def _behind(value, names):
-    """Yield ``(value, names)`` of what anything but a function leads to."""
+    """Yield ``(value, names)`` of what a value other than a function refers to."""
     if type(value) is types.ModuleType:
         for part in helpers_of(value, names).values():
             yield part, names
@@ -166,15 +168,15 @@ def _behind(value, names):
 
 
 class Reach:
-    """Everything of the user's that some values lead to.
+    """Everything of the user that some values refer to, directly or indirectly.
 
     Attributes
     ----------
     functions
         The user's functions.
     others
-        ``(value, names)`` of what else was met: the names are those that the code which refers to it uses,
-        None where any may be used.
+        ``(value, names)`` of other values: the names are the attributes that code reads from the value,
+        None where it may read any.
     """
 
     def __init__(self, *values):
@@ -204,7 +206,7 @@ class Reach:
             waiting += _referents(helper)
 
     def needs(self, known) -> bool:
-        """Whether something of it is replaced."""
+        """Whether a table has a stand-in for any of these values."""
         for function in self.functions:
             if imports(function.__code__) or not names_of(function.__code__).isdisjoint(known.builtins):
                 return True
@@ -221,7 +223,7 @@ class Reach:
 
 
 def helpers_of(module: types.ModuleType, names) -> dict:
-    """Return what of a user's module code may use: functions, classes, objects, modules."""
+    """Return the members of a user's module that code may use: functions, classes, objects, modules."""
     if not ownership.is_users_module(module):
         return {}
     found = vars(module)

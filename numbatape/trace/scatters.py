@@ -21,7 +21,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
     mask = keys[0]
     if len(keys) == 1 and type(mask) is TracedArray and mask._value.dtype.kind == "b":
         if overlap(x, item):
-            setitem(x, fixed(mask), item)  # the order of NumPy's writes decides
+            setitem(x, fixed(mask), item)  # guarded, because the order of writes matters
             return
         wide = reshape(mask, (*mask._value.shape, *(1,) * (x.ndim - mask.ndim)))
         if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and item.size == 1):
@@ -36,7 +36,7 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         written = reshape(item, ())
         hit = _totals(x, np.ones(count), flat) > 0.0
     else:
-        # Of several writes to one place the last one stays.
+        # Of several writes to one position the last one counts.
         last = _totals(x, *_last_turns(x, flat, count))
         entries = reshape(contiguous(broadcast_to(item, shape)), (-1,))
         turns = merge(np.maximum(last - 1.0, 0.0), [x.ndim])
@@ -47,14 +47,14 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
 def _places(x, keys):
     """Return the places in the flattened ``x`` that keys select, as a vector, and their shape."""
     if x.ndim == 1 and len(keys) == 1 and getattr(value_of(keys[0]), "dtype", np.dtype(bool)).kind != "b":
-        return merge(keys[0], [keys[0].ndim]), keys[0]._value.shape  # checked when the tape runs
+        return merge(keys[0], [keys[0].ndim]), keys[0]._value.shape  # bounds are checked when the tape runs
     grid = x._trace.grids.setdefault(x._value.shape, np.arange(x.size).reshape(x.shape))
     places = lift(x._trace, grid)[keys]
     return merge(places, [places.ndim]), places._value.shape
 
 
 def _last_turns(x, flat, count: int):
-    """Return (turns, places): of the writes to one place the last has its number, from 1, others 0."""
+    """Return (turns, places): the last write to a position has its number (from 1) as turn, others have 0."""
     if count == 1:
         return np.ones(1), flat
     flat = np.where(flat < 0, flat + x.size, flat)
@@ -98,14 +98,14 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
 
 
 def _added(x, entries, places):
-    """Return a vector with entries added at their places, one after the other."""
+    """Return a vector with entries added at positions, one after the other."""
     value = np.array(x._value)
     np.add.at(value, value_of(places).astype(int), value_of(entries))
     return array_instruction("add_at", (x, entries, places), value)
 
 
 def _memory_places(x):
-    """Return the place of each entry in the flattened ``x``: the first of those in the same memory."""
+    """Return the position of each entry in the flattened ``x``, the first one of shared memory."""
     places = np.arange(x.size).reshape(x.shape)
     if not has_twice(x._value):
         return places
@@ -114,7 +114,7 @@ def _memory_places(x):
 
 
 def _flat(trace, operand, shape):
-    """Return an operand as a vector, one entry a position; sizes stay symbols where nothing broadcasts."""
+    """Return an operand as a vector, one entry per position; sizes stay symbols where nothing broadcasts."""
     operand = lift(trace, operand)
     if np.shape(operand._value) == shape:
         return merge(operand, [operand.ndim])
@@ -122,7 +122,7 @@ def _flat(trace, operand, shape):
 
 
 def one_by_one(ufunc, x, indices, operands) -> None:
-    """Do ``ufunc.at`` in rounds, in each of which no position is there twice."""
+    """Do ``ufunc.at`` in rounds, so that no round has a position twice."""
     keys = indices if isinstance(indices, tuple) else (indices,)
     places = _memory_places(x)[tuple(fixed(k) for k in keys)]
     flat = np.reshape(places, -1)

@@ -5,7 +5,7 @@ Functions such as ``scipy.special.logsumexp``, ``math.log`` and ``np.array`` cal
 helpers that it calls, whose globals and closure refer to functions that know traced arrays.
 NumPy, SciPy and the user's modules stay as they are, and other threads notice nothing.
 
-`numbatape.trace.copies` makes the copies, and says what is reached.
+`numbatape.trace.copies` makes the copies, and tells what can be reached.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from .plain import is_plain
 from .references import Reach, is_atom, users_classes
 from .trace import current
 
-# That lead to modules with stand-ins and have none themselves; inner ones first.
+# Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")
 
 
 class Table:
-    """The stand-ins for the modules imported so far, each made when it is first asked for.
+    """The stand-ins for the modules imported so far, each made when it is first needed.
 
     Attributes
     ----------
     modules
-        ``(names, proxy)`` by the id of a module: what of it is replaced, and its copy.
+        ``(names, proxy)`` by the id of a module: the names that are replaced in it, and its copy.
     builtins
-        Stand-in by the name of a builtin function.
+        The stand-ins of builtin functions, by name.
     """
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
         self.builtins = outside.BUILTINS | type_tests.BUILTINS
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         self._ready = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
-        self._makers: dict[int, Callable] = {}  # what makes a stand-in, by the id of the original
-        self._originals: list = []  # kept, so that an id stays its object's
+        self._makers: dict[int, Callable] = {}  # makers of stand-ins, by the id of the original
+        self._originals: list = []  # kept alive, so that no other object gets their ids
         self._distributions: dict[str, tuple] = {}
         proxies = {}
         for name in loaded:
@@ -85,13 +85,13 @@ class Table:
                 proxies[package] = self._add(package, inner)
 
     def stand_in(self, value):
-        """Return what stands for a value, or None: a function, or an object of ``scipy.stats``."""
+        """Return the stand-in for a value (a function, or an object of ``scipy.stats``), or None."""
         key = id(value)
         found = self._ready.get(key)
         if found is None and key in self._makers:
             found = self._ready[key] = self._makers[key]()
         if found is None and module_of(value).startswith("scipy.stats."):
-            from .functions.distributions import thaw  # a function of NumPy alone does not wait for it
+            from .functions.distributions import thaw  # imported only if it is needed
 
             found = thaw(value, self._distribution)
         if found is None and isinstance(value, Path):
@@ -111,10 +111,10 @@ class Table:
 
 
 def _replaced_in(name: str) -> dict[str, tuple]:
-    """Return ``{name: (original, what makes the stand-in)}`` of a module."""
+    """Return ``{name: (original, maker of the stand-in)}`` of a module."""
     module, found = sys.modules[name], {}
     for key in STAND_INS.get(name, ()):
-        original = getattr(module, key, None)  # older versions lack some
+        original = getattr(module, key, None)  # older versions lack some names
         if original is not None:
             found[key] = original, functools.cache(functools.partial(made, name, key, original))
     for key, make in OUTSIDE.get(name, {}).items():
@@ -137,19 +137,19 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 
 def table(writes: bool = False) -> Table:
-    """Return the stand-ins; with ``writes``, those of functions that make arrays too."""
+    """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
     return _table(tuple(name for name in {**STAND_INS, **OUTSIDE} if name in sys.modules), writes)
 
 
 def module_in_traces(module: types.ModuleType) -> types.ModuleType:
-    """Return what stands for a module of NumPy's, as a function that writes to arrays sees it."""
+    """Return the stand-in for a module of NumPy in a function that writes to arrays."""
     return table(writes=True).modules[id(module)][1]
 
 
 def nodes_in(tree):
-    """Yield ``(object, whether it is a node)`` of what is no number in arguments of a traced function.
+    """Yield ``(object, whether it is a node)`` for the objects among arguments that are no numbers.
 
-    Nodes are objects of the user's classes that the trace has made; leaves came as they are.
+    Nodes are objects of the user's classes that the trace has made; leaves were passed unchanged.
     """
     kind = type(tree)
     if kind in pytrees.OPAQUE or is_traced(tree) or is_plain(tree) or is_atom(tree):
@@ -171,17 +171,17 @@ def nodes_in(tree):
 
 
 def rebind(function):
-    """Return a function whose references to what would leak are replaced, or the function itself."""
+    """Return a function with stand-ins in place of functions that would leak, or the function itself."""
     return rebind_call(function, (), {})[0]
 
 
 def rebind_call(function, args, kwargs):
-    """Return a function and its arguments with what would leak replaced.
+    """Return a function and its arguments with stand-ins in place of functions that would leak.
 
     Parameters
     ----------
     function
-        Anything that can be called.
+        Any callable.
     args, kwargs
         Arguments that the trace has made. Objects in them get stand-ins for their classes; functions, modules
         and other static values are replaced.
@@ -214,7 +214,7 @@ def rebind_call(function, args, kwargs):
 
 
 def _replaced(tree, copies):
-    """Return arguments with static values replaced, inside of containers too."""
+    """Return arguments with static values replaced, also inside of containers."""
     if is_traced(tree) or is_plain(tree) or type(tree) in pytrees.OPAQUE:
         return tree
     if type(tree) in (list, tuple):

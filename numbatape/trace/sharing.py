@@ -1,4 +1,4 @@
-"""Arguments that share memory: what is written to one of them, the others see."""
+"""Arguments that share memory: writes to one of them change the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _is_same(a, b) -> bool:
 
 
 def note_inputs(trace: Trace, traced, values) -> None:
-    """Note which inputs of a trace stand for the same memory of the caller."""
+    """Note which inputs of a trace share memory of the caller."""
     for x in traced:
         if isinstance(x._value, np.ndarray):
             trace.inputs[id(x._value)] = x
@@ -41,7 +41,7 @@ def note_inputs(trace: Trace, traced, values) -> None:
 
 
 def note_pair(trace: Trace, re, im, z) -> None:
-    """Note that two inputs have become one complex array, with memory of its own."""
+    """Note that two inputs are the parts of one complex array, which has memory of its own."""
     root = z._value
     if isinstance(root, np.ndarray) and id(re._value) in trace.inputs:
         trace.inputs[id(root)] = z
@@ -51,7 +51,7 @@ def note_pair(trace: Trace, re, im, z) -> None:
 
 
 def is_shared(trace: Trace, root: np.ndarray) -> bool:
-    """Note that an array is written to; return whether another argument has to see it."""
+    """Note that an array is written to; return whether the write changes another argument."""
     if id(root) not in trace.inputs:
         return False
     trace.writes_inputs = True
@@ -64,7 +64,7 @@ def is_shared(trace: Trace, root: np.ndarray) -> bool:
 
 
 def mirror(trace: Trace, box: boxes.Box, value: np.ndarray, key) -> None:
-    """Let the arguments that are the same array see what was written to ``value[key]``."""
+    """Repeat a write to ``value[key]`` in the arguments that are the same array."""
     slots = np.unique(box.slots(value)[key])
     for other in trace.twins[id(box.root)]:
         its = boxes.open_box(trace.joined.get(id(other), other))

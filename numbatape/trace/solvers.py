@@ -1,4 +1,4 @@
-"""SciPy's solvers that call the user's function back: iterations, which are differentiated as a whole."""
+"""SciPy's solvers that call the user's function: iterations, which must be differentiated as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
 
 
 def solver_above() -> str:
-    """Return the name of the solver of SciPy's that is running, or nothing: functions that iterate."""
+    """Return the name of SciPy's solver (a function that iterates) that is running, or ""."""
     frame, found = sys._getframe(1), ""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(SOLVERS) and frame.f_code.co_name != "<lambda>":
@@ -20,7 +20,7 @@ def solver_above() -> str:
 
 
 def implicit(solver: str) -> str:
-    """Return how to differentiate what a solver finds."""
+    """Return how to differentiate the solution that a solver finds, as text."""
     return (
         f"differentiate what {solver.rpartition('.')[2]} finds as a whole, by the equation that it solves: "
         f"implicit differentiation, a rule of six lines ({RULES}, 'Implicit functions')"

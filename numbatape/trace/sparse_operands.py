@@ -1,12 +1,12 @@
 """SciPy's sparse matrices and arrays among traced operands.
 
 A sparse matrix of plain numbers times a traced array is a gather, a product with the stored entries
-and a scatter, O(nnz) each: rows of the op table with derivatives of all orders, lanes and patterns of
-their own. Entries are added up in the order in which SciPy adds them. A sparse matrix times a traced
-number (or plus one that was made so) is a `TracedSparse`: plain positions, traced entries.
+and a scatter, O(nnz) each: rows of the op table, which have derivatives of all orders, lanes and patterns.
+Entries are added up in the order in which SciPy adds them. A sparse matrix times a traced
+number (or plus such a product) is a `TracedSparse`: plain positions, traced entries.
 
-SciPy asks ``np.asanyarray(x)`` what the other operand of a product is, and leaves the product to it
-where that is a zero-dimensional object; `answer_to_sparse_product` does that.
+SciPy passes the other operand of a product to ``np.asanyarray``, and if that returns a zero-dimensional
+object, leaves the product to the operand; `answer_to_sparse_product` returns such an object.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ELEMENTWISE = ("_multiply_2d_with_broadcasting", "multiply")
 
 
 def answer_to_sparse_product(frame, value):
-    """Return what SciPy's product of a sparse matrix gets from ``np.asanyarray``; None for other callers."""
+    """Return what ``np.asanyarray`` returns to SciPy's product of a sparse matrix; None for other callers."""
     name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
     if not module.startswith("scipy.sparse"):
         return None
-    if name == "dot":  # coo_array.dot looks at the shape, then goes the way of @
+    if name == "dot":  # coo_array.dot reads the shape, then does what @ does
         return np.broadcast_to(np.nan, np.shape(value))
     if name in ELEMENTWISE and not _of_operator(frame):
         raise refuse(
@@ -50,7 +50,7 @@ def _of_operator(frame) -> bool:
 
 
 def refuse(what: str, hint: str) -> UnsupportedOperationError:
-    """Return the error for an operation of sparse and traced operands that there is not."""
+    """Return the error for an operation of sparse and traced operands that is not supported."""
     return UnsupportedOperationError(f"{what} at {where_in_user_code()} is not supported; {hint}")
 
 
@@ -168,7 +168,7 @@ class TracedSparse(Sparse):
     """
 
     __slots__ = ("cols", "data", "is_matrix", "rows", "shape")
-    __array_ufunc__ = None  # ndarray's operators leave it to those here
+    __array_ufunc__ = None  # so ndarray's operators call those of this class
 
     def __init__(self, data, rows, cols, shape, is_matrix: bool):
         self.data, self.rows, self.cols, self.shape = data, rows, cols, tuple(shape)

@@ -1,7 +1,7 @@
-"""`Trace`: one run of a user's function, recorded. The tracer follows the values as NumPy has them.
+"""`Trace`: one recorded run of a user's function. The tracer carries NumPy's values along.
 
 Every traced operation computes its value with NumPy itself, so shapes, dtypes, promotion, errors
-and the paths that Python takes are NumPy's; the tape is written beside it.
+and the paths that Python takes are NumPy's; the instruction is recorded besides.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ float64 = np.float64
 
 
 def user_frame():
-    """Return the innermost frame of the user's code; of a library's where there is none of the user's."""
+    """Return the innermost frame of the user's code, or of a library's if there is none."""
     frame = sys._getframe(1)
     outside = None
     while frame is not None:
-        file = frame.f_code.co_filename  # a code object's own hash reads all of its bytecode
+        file = frame.f_code.co_filename  # not the code object, whose hash reads all of its bytecode
         if not is_core_file(file):
             if ownership.is_users_file(file, frame.f_globals.get("__name__")):
                 return frame
@@ -77,7 +77,7 @@ def unreachable(what: str) -> str:
     )
 
 
-# The trace that runs in this thread: what creates arrays has no traced argument to find it by.
+# The trace that runs in this thread, for functions that create arrays: they have no traced argument.
 CURRENT: ContextVar[Trace | None] = ContextVar("numbatape_trace", default=None)
 
 
@@ -87,7 +87,7 @@ def current() -> Trace | None:
 
 
 class Outside(NamedTuple):
-    """Something that numbers come from and that cannot be looked at before a call, and who asked for it."""
+    """A source of numbers that cannot be checked before a call, and the line that reads it."""
 
     what: str
     file: str
@@ -95,7 +95,7 @@ class Outside(NamedTuple):
 
 
 def standing(value):
-    """Return what stands for a value in the trace of this thread."""
+    """Return the stand-in for a value in the trace of this thread."""
     trace = current()
     return value if trace is None or trace.copies is None else trace.copies.value(value)
 
@@ -103,7 +103,8 @@ def standing(value):
 class failing:
     """``with failing(trace):`` marks the trace if the body raises.
 
-    The function may catch it and go on: a path that no guard describes, for these inputs only.
+    The function may catch the error and go on; no guard describes that path, so it holds for these inputs
+    only.
     """
 
     __slots__ = ("trace",)
@@ -133,7 +134,7 @@ class Trace:
         Whether an operation raised. If the function went on, no guard says for which inputs it
         raises, and the tape holds for these inputs only.
     float_errors
-        What NumPy does about floating-point errors outside of the trace, where it does nothing.
+        NumPy's treatment of floating-point errors outside of the trace; inside they are ignored.
     swept
         Whether a reverse sweep may run over the tape; derivatives of a function are tapes of their own,
         which run forward only.
@@ -144,7 +145,7 @@ class Trace:
         self.pinned = False
         self.failed = False
         self.float_errors = np.geterr()
-        self.outside: list[Outside] = []  # what was read that nobody can look at again before a call
+        self.outside: list[Outside] = []  # what the function read that cannot be checked before a call
         self.swept = False
         self.closed = False
         self.derives = False  # whether a derivative is taken inside
@@ -153,36 +154,36 @@ class Trace:
         self.given: list[tuple[int, Any]] = []  # values by number that derivatives are evaluated from
         self.deferred: list = []  # weak references to arrays whose numbers nobody has computed
         self._evaluation: Evaluation | None = None
-        self.arrays: list[tuple] = []  # (id of who owns the memory, weak reference), not yet sorted in
-        self.sharing: dict[int, list] = {}  # weak references to arrays by the id of who owns the memory
+        self.arrays: list[tuple] = []  # (id of the memory's owner, weak reference), not sorted yet
+        self.sharing: dict[int, list] = {}  # weak references to arrays, by the id of the memory's owner
         self.integers = False  # whether there is a Python int among the arguments, see `integers`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
-        self.strong = False  # Config.strong_zero: products of matrices pass over zeros too
+        self.strong = False  # Config.strong_zero
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`
-        self.boxes: dict = {}  # of arrays that were written to, by the id of who owns the memory
-        self.captures: Any = None  # stand-ins for captured arrays, where they take part
-        self.borrowed: set[int] = set()  # whose memory these have, by id
-        self.captured: set[int] = set()  # whose memory literals were made of, by id
+        self.boxes: dict = {}  # of arrays that were written to, by the id of the memory's owner
+        self.captures: Any = None  # stand-ins for captured arrays, if they are traced
+        self.borrowed: set[int] = set()  # ids of captured arrays whose memory they have
+        self.captured: set[int] = set()  # ids of arrays whose memory became literals
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
-        self.leak: LeakError | None = None  # the first one, whoever caught it
-        self.containers: list = []  # (container, its copy, entries of both, how to change it)
+        self.leak: LeakError | None = None  # the first one, even if it was caught
+        self.containers: list = []  # (container, its copy, entries of both, how to change the container)
         self.lent: list = []  # (class, name) of members that are behind a switch
-        self.copies = None  # what gives stand-ins for the user's values, `numbatape.trace.copies.Copies`
+        self.copies = None  # `numbatape.trace.copies.Copies`, which makes stand-ins for the user's values
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
-        self.twins: dict[int, list] = {}  # the arguments that are the same array, or None: overlap
+        self.twins: dict[int, list] = {}  # arguments that are the same array; None if they only overlap
         self.joined: dict[int, object] = {}  # parts of complex arguments by the id of the inputs
         self.writes_inputs = False
         self.located: dict[int, list] = {}  # traced positions of rows that NumPy makes views, by storage
         self.borrowers: list[
             tuple
-        ] = []  # (weak reference to an array outside of the trace, who owns its memory)
-        self.grids: dict[tuple, np.ndarray] = {}  # numbers of cells by shape, one literal each
+        ] = []  # (weak reference to an array outside of the trace, owner of its memory)
+        self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
-        # The index of a source line by (id of the code, offset of the instruction): a frame knows that
-        # offset, while the number of its line has to be looked up in a table as long as the function.
+        # The index of a source line by (id of the code, offset of the instruction). A frame has this
+        # offset, while the number of its line has to be searched in a table as long as the function.
         self.places: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[float, int], int] = {}  # value numbers of literals by number and family
 
@@ -222,7 +223,7 @@ class Trace:
                 return index
         frame = user_frame()
         index = self.tape.line(frame.f_code, frame.f_lineno)
-        # The tape keeps the code alive, and so its id its own.
+        # The tape keeps the code alive, so that no other code gets its id.
         self.places[(id(frame.f_code), frame.f_lasti)] = index
         return index
 
@@ -238,7 +239,7 @@ class Trace:
     def literal(self, data, family: int) -> int:
         """Return the value number of a plain number or array."""
         kind = data.__class__
-        if (kind is float or kind is int or kind is float64) and data:  # zeros are two, which are equal
+        if (kind is float or kind is int or kind is float64) and data:  # not zeros: 0.0 and -0.0 are equal
             number = self._numbers.get((data, family))
             if number is None:
                 number = self._numbers[(data, family)] = self.tape.literal(
@@ -255,7 +256,7 @@ class Trace:
             if found is not None and found[0] is data:
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
-            self._arrays[key] = (data, number)  # keeps data alive, so that its id stays its own
+            self._arrays[key] = (data, number)  # keeps data alive, so that no other object gets its id
             self.captured.add(id(root_of(data)))
             return number
         if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
@@ -266,7 +267,7 @@ class Trace:
         return self.tape.literal(self._checked(np.asarray(data)), family)
 
     def forget(self, root: np.ndarray) -> None:
-        """Drop the literals of an array that was written to; its next use makes another one."""
+        """Drop the literals of an array that was written to; its next use makes a new one."""
         for key, (data, _) in list(self._arrays.items()):
             if root_of(data) is root:
                 del self._arrays[key]
@@ -302,9 +303,9 @@ class Trace:
         return instructions.cast(self.tape, array._id, family, self.line())
 
     def note_text(self, level: int = ACTIVE) -> None:
-        """Note that a value became text: where it goes nobody sees, so the tape holds for this value only.
+        """Note that a value became text. Its use cannot be followed, so the tape holds for this value only.
 
-        What is written to a log goes nowhere else.
+        Text that is only written to a log does not count.
         """
         if self.closed or asked_by(LOGS):
             return

@@ -94,7 +94,7 @@ def elementwise_row(ufunc) -> Elementwise | None:
 
 
 def apart(result, inputs):
-    """Return a ufunc's result in memory of its own, where a rule gave back one of the operands or a view."""
+    """Return a ufunc's result in its own memory, if a rule has returned an operand or a view of one."""
     value = value_of(result)
     if (value.__class__ is np.ndarray and value.base is not None) or any(result is x for x in inputs):
         roots = [
@@ -106,7 +106,7 @@ def apart(result, inputs):
 
 
 def call_plain_ufunc(ufunc, method, inputs, kwargs):
-    """Do what NumPy was asked to do with plain arrays, and perhaps traced ones, among the inputs."""
+    """Do a NumPy call with plain arrays, and perhaps traced ones, among the inputs."""
     if method == "at" or kwargs.get("out") is not None:
         return call_ufunc(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
@@ -117,9 +117,10 @@ def call_plain_ufunc(ufunc, method, inputs, kwargs):
 
 
 def into_out(ufunc, method, inputs, kwargs):
-    """Call a ufunc without ``out=`` and put the results there."""
+    """Call a ufunc without ``out=``, and write the results to ``out``."""
     out = kwargs.pop("out")
-    where = kwargs.pop("where", True) if method == "__call__" else True  # a reduction chooses what it reads
+    # In a reduction it selects the entries that are read.
+    where = kwargs.pop("where", True) if method == "__call__" else True
 
     def again():
         values, copies = duplicates(plain(strip((inputs, out))))
@@ -170,12 +171,12 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     value = ufunc(*map(value_of, inputs), **kwargs)
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
-            op, inputs = SQUARE, inputs[:1]  # the adjoint takes one pass instead of two
+            op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two
         return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
     elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
-        # Cells are floats: they have no bits, and small integers would not wrap around in them.
+        # Cells are floats, without the bits of integers, and without wrapping around in small dtypes.
         if constant_only(inputs):
             return on_constants(ufunc, inputs, kwargs)
         raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
@@ -189,7 +190,7 @@ def _in_dtype(ufunc, inputs, kwargs):
     dtype = np.dtype(kwargs["dtype"])
     if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
         raise _unsupported(f"{_name(ufunc)}(dtype={dtype})")
-    ufunc(*map(value_of, inputs), **kwargs)  # NumPy's own error where the casting rule forbids it
+    ufunc(*map(value_of, inputs), **kwargs)  # raises NumPy's own error if the casting rule forbids it
     converted = [np.astype(x, dtype) if type(x) is TracedArray else np.asarray(x, dtype)[()] for x in inputs]
     return ufunc(*converted)
 
@@ -205,11 +206,11 @@ def reduce(ufunc, inputs, kwargs):
     axis = kwargs.pop("axis", 0)
     keepdims = kwargs.pop("keepdims", False)
     trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
-    if trace is not None:  # NumPy's function of an array that is not traced would come back here
+    if trace is not None:  # an untraced array would get here again
         x = lift(trace, x)
     function = REDUCTIONS.get(ufunc)
     if function is not None:
-        if function not in (np.sum, np.prod):  # these have no `dtype`, which an array's own methods hand on
+        if function not in (np.sum, np.prod):  # other functions have no `dtype`, which methods pass on
             dtype = kwargs.pop("dtype", None)
             if dtype is not None and function not in (np.any, np.all):
                 x = np.astype(x, dtype)
@@ -226,7 +227,7 @@ def reduce(ufunc, inputs, kwargs):
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
     if ufunc.identity is None and (where is not True or initial is not np._NoValue):
-        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy passes over entries then
+        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy skips entries then
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
         parts = [piece for part in parts for piece in along(part, k)]
@@ -235,7 +236,7 @@ def reduce(ufunc, inputs, kwargs):
 
 
 def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
-    """Return what a ufunc makes of the parts of an array, one after the other."""
+    """Return a ufunc's reductions of the parts of an array, one after the other."""
     start = ufunc.identity if initial is np._NoValue else initial
     if start is not None:
         shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
@@ -296,7 +297,7 @@ def reduceat(ufunc, inputs, kwargs):
     for start, stop in zip(indices, [*indices[1:], n], strict=True):
         if not 0 <= start < n:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
-        # Of a single entry NumPy makes a copy, without the ufunc and its identity: hypot keeps the sign.
+        # NumPy copies a single entry, without calling the ufunc: np.hypot.reduce keeps its sign.
         alone = stop <= start + 1
         key = [slice(None)] * x.ndim
         key[axis] = start if alone else slice(start, stop)
@@ -330,7 +331,7 @@ def power(x, y):
                 return elementwise("copy", x, value=value)
             if exponent == -1.0:
                 return elementwise("reciprocal", x, value=value)
-            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's loop is no product
+            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's own loop does not multiply
                 x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
                 return elementwise("mul", elementwise("square", x), x, value=value)
     return elementwise("power", x, y)
@@ -348,7 +349,7 @@ def divmod_(x, y):
 
 @composed(np.nextafter)
 def nextafter(x, y):
-    """The next number towards y: that of x for the derivative, and y is a direction only."""
+    """The next number towards y; the derivative is that of x, because y only gives the direction."""
     return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
 
 
@@ -364,7 +365,8 @@ def frexp(x):
     mantissa, exponent = np.frexp(value_of(x))
     still = np.abs(stop_gradient(x))
     usual = np.logical_and(still > 0.0, still < np.inf)
-    power = np.floor(np.log2(np.where(usual, still, 1.0))) + 1.0  # a rounded logarithm may be one too many
+    # The rounded logarithm may be too large by one.
+    power = np.floor(np.log2(np.where(usual, still, 1.0))) + 1.0
     small = _scaled(np.where(usual, still, 1.0), -power)
     power = power - np.where(small < 0.5, 1.0, 0.0) + np.where(small >= 1.0, 1.0, 0.0)
     power = np.where(usual, power, 0.0)

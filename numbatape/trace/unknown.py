@@ -1,4 +1,4 @@
-"""Derivatives that nothing has: asked for while tracing, or by a reverse sweep over a finished tape."""
+"""Derivatives that are not known: needed while tracing, or by a reverse sweep over a finished tape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refuse_unknown(tape: Tape) -> None:
         storage = int(values["storage"][value])
         return storage, int(values["offset"][value]) if storage < len(POOLS) else 0
 
-    # An operand may be active and yet depend on no input: a number that is differentiated inside.
+    # An active operand may depend on no input: it may be differentiated inside of the function.
     depends = {cell(slot.value) for slot in tape.inputs if slot.level == ACTIVE}
     code = tape.instructions()
     for k in rows.tolist():

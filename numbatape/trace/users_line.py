@@ -1,9 +1,9 @@
-"""Lines of the user's, from which functions of libraries are called.
+"""Calling functions of libraries from lines of the user's code.
 
-SciPy's solvers warn at the line that calls them, and Python shows a warning once a line. While a function
-is traced, and when its tape runs, the caller is numbatape; so the call is made by a frame that says it
-stands where the user's call stands. That leaves Python's filters and registries as they are, for other
-threads too, which ``warnings.catch_warnings`` would not.
+SciPy's solvers warn at the line that calls them, and Python shows a warning once per line. While a function
+is traced, and when its tape runs, the caller is numbatape. So the call is made from a frame whose file and
+line are those of the user's call. Unlike ``warnings.catch_warnings`` this does not change Python's filters
+and registries, which other threads use, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CODE = (lambda function, args, kwargs: function(*args, **kwargs)).__code__
 
 
 class UsersLine:
-    """The line of the user's code that runs now.
+    """The line of the user's code that is running.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class UsersLine:
         frame = user_frame() if frame is None else frame
         self._code, self._line, scope = frame.f_code, frame.f_lineno, frame.f_globals
         module = sys.modules.get(scope.get("__name__", ""))
-        # The copies that run while tracing have globals of their own; what was shown stands in the module's.
+        # Copies have globals of their own; the registry of warnings that were shown is in the module's.
         known = getattr(module, "__dict__", scope)
         own = known if known.get("__file__") == scope.get("__file__") else scope
         self._scope = {

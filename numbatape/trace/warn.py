@@ -11,7 +11,7 @@ _warned: set[Outside] = set()
 
 
 def warn_of(outside: tuple[Outside, ...]) -> None:
-    """Warn once, at the line that reads it, of each thing that cannot be looked at before a call."""
+    """Warn once of each source that cannot be checked before a call, at the line that reads it."""
     for one in outside:
         if one not in _warned:
             _warned.add(one)

@@ -1,10 +1,10 @@
-"""What of a library's object can change, and where to look for it.
+"""How objects of libraries can change, and how to check them.
 
-A captured object of a library is looked at through what it is made of: the arrays behind a ``DataFrame``,
-the memory of an ``array.array``, the value of a context variable. What none of this holds for is opaque:
-a tape that was recorded with it serves one call.
+A captured object of a library is checked by its parts: the arrays of a ``DataFrame``,
+the memory of an ``array.array``, the value of a context variable. All other objects are opaque:
+a tape that was recorded with one serves one call.
 
-Pandas and xarray are never imported here; their objects are known by the names of their modules.
+This never imports pandas or xarray; their objects are recognised by the names of their modules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Objects of these modules never change, or nothing that ends up in a number is read from them.
+# Objects of these modules never change, or numbers do not depend on them.
 _INERT = (
     *(
         "builtins",
@@ -45,7 +45,7 @@ _INERT = (
     *("functools", "_functools", "operator", "_operator", "types", "typing", "inspect", "enum", "_struct"),
     *("numpy", "scipy", "numba", "numbatape", "llvmlite", "optree", "_pytest", "pytest", "tqdm"),
 )
-# Private parts of pandas' arrays: numbers, what is missing, codes, and what they stand for.
+# Private parts of pandas' arrays: numbers, masks of missing entries, codes, categories.
 _OF_ARRAYS = ("_ndarray", "_data", "_mask", "_pa_array", "_dtype", "_left", "_right", "_sparse_values")
 
 
@@ -58,31 +58,31 @@ def package_of(value) -> str:
 def is_inert(value) -> bool:
     """Whether an object without attributes is known not to change."""
     module = type(value).__module__
-    if package_of(value) == "pandas":  # time stamps, intervals, dtypes, what finds places in an index
+    if package_of(value) == "pandas":  # time stamps, intervals, dtypes, engines of indexes
         return module.startswith(("pandas._libs", "pandas.core.dtypes", "pandas.tseries"))
     return package_of(value) in _INERT
 
 
 def is_closed_off(value) -> bool:
-    """Whether an object's attributes are not looked at: machinery that leads everywhere."""
+    """Whether an object's attributes are not followed: machinery that refers to everything."""
     closed = ("logging", "_thread", "threading", "concurrent", "asyncio", "warnings", "tqdm")
     return package_of(value) in closed and not isinstance(value, threading.local)
 
 
 def parts_of(value) -> Callable[[], tuple] | None:
-    """Return what gives the objects that a library's object is made of at the time; None: nothing does."""
+    """Return a function that returns the present parts of a library's object; None if it has none."""
     if isinstance(value, weakref.ref):
         return lambda: (value(),)
     if isinstance(value, contextvars.ContextVar):
         return lambda: (value.get(None),)
     packages = {str(base.__module__).partition(".")[0] for base in type(value).__mro__}
-    if "pandas" in packages:  # the user's class may be derived from one of these
+    if "pandas" in packages:  # the user's class may derive from one of theirs
         return _of_pandas(value, sys.modules["pandas"])
     return _of_xarray(value) if "xarray" in packages else None
 
 
 def fixed_parts_of(value) -> tuple | None:
-    """Return what an object of pandas is made of that never gets other parts; None for anything else."""
+    """Return the parts of an object of pandas that always keeps its parts; None for other objects."""
     pd = sys.modules.get("pandas")
     if pd is None or not str(type(value).__module__).startswith("pandas"):
         return None
@@ -90,9 +90,9 @@ def fixed_parts_of(value) -> tuple | None:
         kept = ("_range",) if isinstance(value, pd.RangeIndex) else ("_levels", "_codes")
         names = kept if hasattr(value, kept[0]) else ("_data",)
         return tuple(getattr(value, name) for name in names)
-    if isinstance(value, pd.api.extensions.ExtensionDtype):  # it keeps what it was asked before
+    if isinstance(value, pd.api.extensions.ExtensionDtype):  # it only caches earlier answers
         return (getattr(value, "categories", None),)
-    # Of a manager its owner gives the blocks.
+    # The blocks of a manager are parts of its owner.
     return () if type(value).__module__.startswith("pandas.core.internals") else None
 
 
@@ -128,7 +128,7 @@ def _of_xarray(value):
 
 
 def memory_of(value) -> np.ndarray | None:
-    """Return the memory of an object that cannot get another: it is compared where the sweeps run."""
+    """Return the memory of an object that always keeps its memory, which sweeps compare; else None."""
     if isinstance(value, memoryview):
         return np.frombuffer(value.cast("B"), np.uint8) if value.c_contiguous and value.nbytes else None
     if isinstance(value, (ctypes.Array, ctypes.Structure, ctypes._SimpleCData)):
@@ -137,26 +137,28 @@ def memory_of(value) -> np.ndarray | None:
 
 
 def contents_of(value) -> Callable[[], bytes] | None:
-    """Return what gives an object's numbers as bytes, of one that has memory of its own."""
+    """Return a function that returns the numbers of an object with memory of its own as bytes, or None."""
     if isinstance(value, (array.array, bytearray, memoryview, mmap.mmap)):
-        # Asked for in each call: who holds on to the memory would keep its owner from growing.
+        # The view is made in each call, because an object cannot grow while its memory is exported.
         return lambda: memoryview(value).tobytes()
-    if hasattr(type(value), "__array__") and package_of(value) != "numbatape":  # no traced value is watched
+    # Traced values are not watched.
+    if hasattr(type(value), "__array__") and package_of(value) != "numbatape":
 
         def read():
-            plain = value.detach() if hasattr(value, "detach") else value  # Torch keeps gradients beside
+            # Torch's tensors may need gradients.
+            plain = value.detach() if hasattr(value, "detach") else value
             return np.asarray(plain)
 
         try:
             shared = np.shares_memory(read(), read())
-        except Exception:  # whatever another library raises: there is no array to look at
+        except Exception:  # a library may raise anything: there is no array to check
             return None
         return (lambda: repr(read().shape).encode() + read().tobytes()) if shared else None
     return None
 
 
 def is_opaque(value) -> bool:
-    """Whether an object without attributes may give other numbers in each call, and nothing tells."""
+    """Whether an object without attributes may give other numbers in each call, without any sign."""
     if isinstance(value, io.IOBase):
         return not value.closed and value.readable()
     return not is_inert(value) or isinstance(value, weakref.ProxyTypes)
@@ -169,14 +171,14 @@ def can_change(value) -> bool:
 
 
 def is_constant(array: np.ndarray) -> bool:
-    """Whether nobody can write to an array's memory: who owns it may make it writeable again."""
+    """Whether nobody can write to an array's memory, not even by making its owner writeable again."""
     while isinstance(array, np.ndarray):
         array = array.base  # type: ignore[assignment]
     return isinstance(array, bytes)
 
 
 def in_order(array: np.ndarray) -> np.ndarray:
-    """Return the memory of an array in its own order, where that is one block: kernels compare it."""
+    """Return an array's memory in its own order, if it is one block, so that kernels can compare it."""
     if array.flags.c_contiguous:
         return array
     if array.flags.f_contiguous:
@@ -189,7 +191,7 @@ def in_order(array: np.ndarray) -> np.ndarray:
 
 
 def state_of(generator) -> str:
-    """Return what tells whether a random generator has been drawn from."""
+    """Return the state of a random generator as text, which each draw changes."""
     if isinstance(generator, random.Random):
         return str(hash(generator.getstate()))
     if hasattr(generator, "get_state"):  # np.random.RandomState

@@ -1,6 +1,6 @@
 """Writing into traced arrays: assignment, augmented assignment, ``out=``, ``ufunc.at``.
 
-NumPy writes the numbers, with its own errors; here the cells follow (`numbatape.trace.boxes`).
+NumPy writes the numbers and raises its own errors; this file writes the cells (`numbatape.trace.boxes`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def assign(target, key, item, what: str = "an assignment") -> None:
 
 
 def expose(x) -> None:
-    """Turn a plain array, and whatever shares its memory, into traced ones."""
+    """Turn a plain array, and all arrays that share its memory, into traced ones."""
     trace = x._trace
     trace.check_open()
     sharing = boxes.sharers(x)
@@ -72,7 +72,7 @@ def expose(x) -> None:
             array.__class__ = TracedComplex
             whole = complex_arrays.in_box(trace, array._value)
             array._re, array._im = whole._re, whole._im
-        elif type(array) is TracedArray:  # made of it as an operand
+        elif type(array) is TracedArray:  # made from it when it was an operand
             box.settled.append(array)
         else:
             complex_arrays.complete(array)
@@ -117,12 +117,12 @@ def setitem(x: TracedArray, key, item) -> None:
 
 
 def _write_thrice(x: TracedArray, box, item, write) -> None:
-    """Let NumPy write the numbers, the codes of their cells and the levels."""
+    """Let NumPy write the numbers, the codes of their cells, and the levels."""
     if type(item) is TracedArray and root_of(np.asarray(item._value)) is box.root:
-        codes, levels = box.windows(item._value)  # they may overlap: the order of NumPy's writes decides
+        codes, levels = box.windows(item._value)  # they may overlap; NumPy's order of writes is kept
     else:
         codes, levels = _cells(x._trace, item, x)
-        levels = np.broadcast_to(np.int8(levels), np.shape(codes))  # of no values none is written
+        levels = np.broadcast_to(np.int8(levels), np.shape(codes))  # without values, nothing is written
     write(x._value, value_of(item))
     for target, source in zip(box.windows(x._value), (codes, levels), strict=True):
         write(target, source)
@@ -143,7 +143,7 @@ def write_where(x, item, mask, what: str) -> None:
 
 
 def overlap(x, item=None) -> bool:
-    """Whether an array has an entry twice, or other entries than ``item`` has of the same memory."""
+    """Whether an array has an entry twice, or shares only part of its entries with ``item``."""
     value, its = plain(strip((x, item)))
     if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
         return True
@@ -153,7 +153,7 @@ def overlap(x, item=None) -> bool:
 def write_by(x, item, write, what: str) -> None:
     """Do a write of NumPy's to a traced, plain or ordinary array.
 
-    NumPy moves the cells as it moves the numbers, whatever it repeats, wraps around or leaves out.
+    NumPy moves the cells as it moves the numbers, including repetitions, wrapping and omissions.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def write_by(x, item, write, what: str) -> None:
         expose(x)
     item = strip(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
-        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy, as with one of its own
+        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
@@ -195,9 +195,9 @@ def _write_cells(x: TracedArray, item, write) -> None:
 
 
 def _for_writing(x: TracedArray) -> bool:
-    """Make an array of literals one that can be written to; return whether another argument has to see it."""
+    """Make an array of literals writeable; return whether a write changes another argument, too."""
     root = root_of(x._value)
-    if id(root) in x._trace.captured:  # a view of what was an operand
+    if id(root) in x._trace.captured:  # a view of memory that was an operand
         ordinary = next(filter(is_plain, boxes.sharers(x)), None)
         if ordinary is None:
             raise LeakError(unreachable("an assignment"))
@@ -237,12 +237,13 @@ def _cells(trace, item, x):
 
 
 def converted(trace, item, x):
-    """Return what is written in the dtype of ``x``, as NumPy's assignment converts it."""
+    """Return the item in the dtype of ``x``, converted as NumPy's assignment does."""
     if type(item) is not TracedArray:
         if find_trace(item) is not None:
             item = lift(trace, item)
         if np.iscomplexobj(plain(item)):
-            np.empty(np.shape(plain(item)), x._value.dtype)[...] = plain(item)  # an error, or a warning
+            # Raises NumPy's error, or gives its warning.
+            np.empty(np.shape(plain(item)), x._value.dtype)[...] = plain(item)
             item = np.real(item)
         if find_trace(item) is None:
             return item
@@ -255,9 +256,9 @@ def converted(trace, item, x):
 
 
 def _replace(x, key, item) -> bool:
-    """Let a whole array be another value, if nothing but itself refers to its memory.
+    """Replace a whole array by another value, if nothing else refers to its memory.
 
-    Sizes stay symbols.
+    Then sizes stay symbols.
     """
     if boxes.box_of(x) is not None:
         return False
@@ -265,7 +266,7 @@ def _replace(x, key, item) -> bool:
     if not all(is_same(other._value, x._value) for other in sharing):
         return False
     if np.ndim(value_of(item)) > x.ndim:
-        return False  # NumPy drops leading ones, or raises
+        return False  # NumPy drops leading axes of one entry, or raises
     trace = x._trace
     value = x._value
     source = item
@@ -281,7 +282,7 @@ def _replace(x, key, item) -> bool:
 
 
 def _other_parts(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether one array has real, the other imaginary parts in the memory of complex numbers."""
+    """Whether one array has the real and the other the imaginary parts of complex numbers in memory."""
     if root_of(a).dtype.kind != "c":
         return False
     distance = a.__array_interface__["data"][0] - b.__array_interface__["data"][0]
@@ -300,7 +301,7 @@ def store_all(out, inputs, result, where, name: str, again):
     given = [x for x in plain(strip(inputs)) if isinstance(x, np.ndarray)]
     order = [0] if len(out) == 1 else order_of_writes(arrays, given)
     if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
-        written = again()  # with buffers the order is another one: what is there in the end came last
+        written = again()  # with buffers NumPy's order differs; its last write counts
 
         def came_last(k):
             its = np.asarray(plain(strip(results[k]))).astype(arrays[k].dtype)
@@ -312,7 +313,7 @@ def store_all(out, inputs, result, where, name: str, again):
         if target is not None and where is not True:
             again()  # NumPy's errors
             if has_twice(arrays[k]) and any(np.may_share_memory(arrays[k], x) for x in given):
-                # NumPy writes to a copy, and then all entries of that back.
+                # NumPy writes to a copy, and then copies all entries back.
                 assign(target, Ellipsis, masked(strip(where), its, strip(target)), what)
             else:
                 write_where(target, its, strip(where), what)
@@ -328,8 +329,8 @@ def store(out, result, what: str, again):
     Parameters
     ----------
     again
-        Calls NumPy with copies of the operands and returns that of ``out``: where the result has another
-        shape or dtype, NumPy says what becomes of it, and raises if it does not fit.
+        Calls NumPy with copies of the operands and returns the copy of ``out``: if the result has another
+        shape or dtype, NumPy converts it, or raises.
     """
     target, value = plain(strip(out)), np.asarray(plain(strip(result)))
     if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
@@ -347,7 +348,7 @@ def store(out, result, what: str, again):
 
 
 def at(ufunc, x, indices, *operands) -> None:
-    """Do ``ufunc.at(x, indices, operand)``: repeated positions count as often as they are there."""
+    """Do ``ufunc.at(x, indices, operand)``, which repeats for repeated positions."""
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         ufunc.at(x._value, strip(indices), *strip(operands))

@@ -106,9 +106,8 @@ class Split(Callee):
         if not self.results:
             self.results = pairs
         parts: list = []
-        for x, pair in zip(
-            results, self.results, strict=True
-        ):  # a guard stops the sweep where this has changed
+        # A guard stops the sweep where this has changed.
+        for x, pair in zip(results, self.results, strict=True):
             parts += [x.real.copy(), x.imag.copy()] if pair else [x.real]
         return (*parts, float(any(pairs))) if self.rule.varies else tuple(parts)
 

@@ -29,13 +29,13 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     args
         Traced and other arguments.
     rest
-        Positions of traced arguments that the rule's pullback is not for.
+        Positions of traced arguments for which the rule's pullback returns no cotangent.
     """
     trace = trace_of(args)
     traced = [k for k, arg in enumerate(args) if type(arg) is TracedArray]
     first, others = [k for k in traced if k not in rest], [k for k in traced if k in rest]
     for k in traced:
-        _ = args[k].shape  # sizes are guards
+        _ = args[k].shape  # records guards on the sizes
     values = [_copied(value_of(arg)) for arg in args]
     specs = list(map(ArgumentSpec.of, values))
     results, single = _value(rule, values, specs)
@@ -56,7 +56,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     trace.tape.calls.append(site)
     dtype = np.float32 if exact else np.float64
     flat = np.concatenate([np.ravel(part).astype(dtype) for part in results])
-    # Compiled code reads its arguments where they stand: one after the other.
+    # Compiled code reads the arguments directly, so their cells must be contiguous.
     dense = rule.is_compiled
     operands = (
         flattened(trace, [args[k] for k in first], dtype, dense),
@@ -65,7 +65,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     )
     out = array_instruction("call", operands, flat)
     parts = [_part(out, port, value) for port, value in zip(site.results, results, strict=True)]
-    # As they are now: what the function writes into its arrays later must not move these along.
+    # With their present values: later writes of the function to its arrays must not change these.
     before = [_again(args[k], values[k]) for k in site.traced]
     trace.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
     return site.packed(parts)
@@ -79,7 +79,7 @@ def _again(x: TracedArray, value) -> TracedArray:
 def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
     """Return arrays and numbers, traced or not, one after the other in one vector.
 
-    With ``dense`` its cells follow one another too; a view with steps is copied.
+    With ``dense`` its cells are contiguous: a view with steps is copied.
     """
     lines = [_line(x) for x in parts]
     if len(lines) == 1 and type(lines[0]) is TracedArray and lines[0].ndim:
@@ -91,7 +91,7 @@ def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
         stop = start + np.size(value_of(line))
         pieces.append(((slice(start, stop),), line))
         start = stop
-    # An operand is needed where there is no argument: one cell that nobody reads.
+    # Without arguments the instruction still needs an operand: one cell that is not read.
     return assemble(trace, (start,), dtype, pieces) if pieces else np.zeros(1, dtype)
 
 
@@ -119,9 +119,9 @@ def _copied(value):
 
 
 def _value(rule, values: list, specs) -> tuple[list, bool]:
-    """Call the rule as the sweeps will; raise if it writes to an argument."""
+    """Call the rule as sweeps do; raise if it writes to an argument."""
     given = [_copied(value) for value in values]
-    token = CURRENT.set(None)  # verbs in the rule are not those of this trace
+    token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
     try:
         result = rule.value(*given, **allocated(rule.workspace, specs))
     except Exception as error:

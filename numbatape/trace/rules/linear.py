@@ -25,7 +25,7 @@ def is_jitted(function) -> bool:
 
 
 def no_further_derivative(name: str) -> UnsupportedOperationError:
-    """Return the error for a derivative that would need the derivative of an opaque pullback."""
+    """Return the error for a derivative that needs the derivative of a pullback which cannot be traced."""
     return UnsupportedOperationError(
         f"the rule {name} has no derivative of this order: its pullback has a workspace, and so has its "
         "pushforward, if it has one, so neither can be traced; give a pushforward= that does without the "
@@ -34,7 +34,7 @@ def no_further_derivative(name: str) -> UnsupportedOperationError:
 
 
 def python_of(function):
-    """Return what can be traced in place of a function: the Python behind what Numba compiled."""
+    """Return the Python function behind one that Numba has compiled, for tracing; others as they are."""
     return getattr(function, "py_func", function)
 
 
@@ -70,7 +70,7 @@ class Linear(Callee):
         self.rule, self.site = rule, site
         self.compiled = rule.compiled
         self.first_value = rule.value
-        # Memory of its own: what `value` leaves in it is computed again.
+        # It has memory of its own, so `value` is called again for what it leaves there.
         own = rule.workspace
         self.workspace = None if own is None else lambda *_: own(*site.specs)
 
@@ -83,7 +83,7 @@ class Linear(Callee):
         return is_dispatcher(self.rule.pullback) or is_dispatcher(self.rule.pushforward)
 
     def _entries(self, linear, y, given, state, produced) -> tuple[Entry, Entry]:
-        """Return what compiled code calls: the pullback and the pushforward.
+        """Return the functions that compiled code calls: the pullback and the pushforward.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Linear(Callee):
         return list(flat[:count]), list(flat[count:])
 
     def _call(self, function, *args):
-        """Call a formula, whose operations are recorded; it does without the workspace."""
+        """Call a formula, whose operations are recorded; it does not use the workspace."""
         keywords = {}
         if self.rule.workspace is not None and "workspace" in inspect.signature(function).parameters:
             keywords["workspace"] = None

@@ -18,22 +18,22 @@ NUMBERS = (bool, int, float, np.bool_, np.int64, np.float64, np.float32)
 
 @functools.cache
 def workspace_class(names: tuple[str, ...]) -> type:
-    """Return the named tuple of some names: one class, as Numba compiles for each one that it meets."""
+    """Return the named tuple with some names; always the same class, because Numba compiles per class."""
     return namedtuple("Workspace", names)  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a C function calls.
+    """A function that a C function calls.
 
     Attributes
     ----------
     function
-        What Numba compiled, or else Python is called.
+        A function that Numba has compiled; if it is not, Python calls the rule.
     arguments, produced, single
         As in `Signature`, by name.
     before
-        Whether ``value`` is called first, for what it leaves in the workspace: its arguments.
+        The arguments of ``value``, if that is called first for what it leaves in the workspace.
     """
 
     function: object
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass
 class _State:
-    """Leaves, and what is to stand in a call's state for them."""
+    """Leaves, and the words for them in a call's state."""
 
     leaves: list[Leaf] = field(default_factory=list)
     fields: dict[str, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _State:
         """Note an argument or a result; None where its kind is not known."""
         if port.dtype.name not in KINDS:
             return None
-        # Twice: of a result there is a cotangent too.
+        # Twice the size, because a result has a cotangent, too.
         self.buffers.append((name, 2 * (port.stop - port.start) * port.dtype.itemsize))
         ndim = None if port.scalar is not None else len(port.shape)
         return self.leaf(Leaf(name, place, ndim, port.dtype.name), port.start, port.shape)
@@ -127,7 +127,8 @@ def native(site, reverse: bool) -> Native | None:
             rule.compiled[key] = compiled(signature, functions, workspace)
         made.append(rule.compiled[key] or (0, None))
     addresses = [address for address, _ in made]
-    # What `value` leaves in the workspace `pullback` finds: both here, or both in Python.
+    # `pullback` reads what `value` leaves in the workspace, so either both are compiled, or Python calls
+    # both.
     if not any(addresses) or (kept and not all(addresses)):
         return None
     forward, back = (*addresses, 0)[:2]

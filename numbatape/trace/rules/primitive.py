@@ -71,7 +71,7 @@ class Rule(Callee):
         return no_further_derivative(self.name)
 
     def nested(self, site, cotangents, results, args) -> list:
-        """Record the pullback; return one cotangent an argument that it is for."""
+        """Record the pullback; return one cotangent for each argument of the first operand."""
         if not self.traceable:
             return list(emit_linear(Pulled(self, site), cotangents, results, args))
         pullback = scipy_bridge.rebind(self.pullback)
@@ -84,7 +84,7 @@ class Primitive:
 
     def __init__(self, rule: Rule):
         self._rule = rule
-        # Where the pullback is traced, what it captures is on tapes: these are watched for changes.
+        # Where the pullback is traced, the values that it captures are on tapes, so they are watched.
         self._traced = [f for f in (rule.formula, rule.push_formula) if f is not None]
         self.__name__ = getattr(rule.value, "__name__", rule.name)
         self.__qualname__ = rule.name
@@ -105,14 +105,14 @@ class Primitive:
                     f"a traced value inside a {type(arg).__name__} is an argument of the rule {rule.name}; "
                     "pass arrays and numbers one by one"
                 )
-        token = CURRENT.set(None)  # verbs in the rule are not those of a trace around
+        token = CURRENT.set(None)  # verbs that the rule calls do not belong to an enclosing trace
         try:
             return rule.value(*args, **allocated(rule.workspace, map(ArgumentSpec.of, args)))
         finally:
             CURRENT.reset(token)
 
     def _in_order(self, args, kwargs) -> tuple:
-        """Return the arguments by position, as the pullback gets them, with defaults for those in between."""
+        """Return all arguments by position, as the pullback gets them, with defaults for missing ones."""
         signature = inspect.signature(python_of(self._rule.value))
         own = [p for name, p in signature.parameters.items() if name != "workspace"]
         given = signature.replace(parameters=own).bind(*args, **kwargs)
@@ -140,26 +140,29 @@ def primitive(
     Parameters
     ----------
     value : callable
-        ``value(*args)``, plain Python or compiled by Numba, of arrays and numbers (what is not traced may be
-        anything); returns an array, a number or a tuple of them. Left out, a decorator is returned.
+        ``value(*args)``, plain Python or compiled by Numba. Arguments are arrays and numbers (those that
+        are not traced may be anything); the result is an array, a number or a tuple of them. Without it, a
+        decorator is returned.
     pullback : callable
-        ``pullback(ybar, y, *args)`` → a tuple with one cotangent an argument, of the argument's shape;
-        None for none. ``y`` is what ``value`` returned, ``ybar`` its cotangent. In plain NumPy it is
-        differentiated again where derivatives are nested, and forward mode is its transpose.
+        ``pullback(ybar, y, *args)`` → a tuple with one cotangent per argument, of the argument's shape;
+        None for no cotangent. ``y`` is what ``value`` returned, ``ybar`` its cotangent. If it is written in
+        plain NumPy, it can be differentiated again where derivatives are nested, and forward mode is its
+        transpose.
     pushforward : callable, optional
-        ``pushforward(tangents, y, *args)`` → tangent of the result, for a tuple with one tangent an argument
-        (None for arguments that are not traced). Needed for forward mode and for higher derivatives
-        where there is a workspace, which it does not use then.
+        ``pushforward(tangents, y, *args)`` → tangent of the result, where ``tangents`` has one tangent per
+        argument (None for arguments that are not traced). With a workspace, forward mode needs it, and so do
+        higher derivatives, for which it must not read the workspace.
     workspace : callable, optional
-        ``workspace(*specs)`` → ``{name: (shape, dtype)}``: memory that the rule needs, for arguments of
-        the given `shape` and `dtype`. It is allocated once a cache and call site, and all functions of the
-        rule get it as the keyword ``workspace``: a named tuple of arrays. What ``value`` leaves there
-        ``pullback`` finds.
+        ``workspace(*specs)`` → ``{name: (shape, dtype)}``: memory that the rule needs, for arguments of the
+        given `shape` and `dtype` (`ArgumentSpec`). It is allocated once per cache and call site, and all
+        functions of the rule get it as the keyword ``workspace``: a named tuple of arrays. ``pullback``
+        finds there what ``value`` has left.
 
     Returns
     -------
     callable
-        The function, to be used in traced functions and outside. Shapes are fixed while tracing.
+        The function, to be used in traced functions and outside. The shapes of its results are fixed while
+        tracing.
 
     Raises
     ------
@@ -170,8 +173,8 @@ def primitive(
 
     Notes
     -----
-    No function of a rule may write to its arguments. Each is called in every sweep: by Python, some 7 µs
-    on top of its own time, or by pointer where Numba has compiled it, 0.05 µs.
+    No function of a rule may write to its arguments. Each sweep calls them: by way of Python, which takes
+    some 7 µs besides its own time, or by pointer where Numba has compiled it, which takes 0.05 µs.
 
     Examples
     --------

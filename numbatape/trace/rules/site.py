@@ -1,7 +1,7 @@
 """`Site`: one call of a rule on a tape, and its `Instance` at one place of a plan.
 
-All arguments stand one after the other in one operand of the instruction, all results in its result;
-a `Port` says where, and as what the rule gets them.
+The instruction's operands are all arguments, one after the other, and its result is all results;
+a `Port` says where each of them is, and what kind of object the rule gets.
 """
 
 from __future__ import annotations
@@ -68,22 +68,23 @@ class ArgumentSpec:
 
 
 class Callee(abc.ABC):
-    """What the instruction of a call calls; the base of all that has a value and a pullback.
+    """What the instruction of a call calls: the base of all rules with a value and a pullback.
 
     Attributes
     ----------
     name
-        In error messages.
+        Its name in error messages.
     value
-        Returns one result, or a tuple of them.
+        ``value(*args)`` returns one result, or a tuple of them.
     pullback
-        ``pullback(ybar, y, *args)`` returns one cotangent an argument, None for none.
+        ``pullback(ybar, y, *args)`` returns one cotangent per argument, None for none.
     workspace
-        Memory it declares, as a function of `ArgumentSpec`; None for none.
+        The function of `ArgumentSpec` that declares its memory; None if it needs none.
     traceable, has_formula
-        Whether its pullback is traced where its result is on a tape; whether it can be, or the pushforward.
+        Whether its pullback is traced where its result is on a tape; whether the pullback or the
+        pushforward can be traced.
     pushforward, push_formula
-        Its pushforward, and that as Python that can be traced; None where there is none.
+        Its pushforward, and the same as Python code that can be traced; None where there is none.
     is_compiled
         Whether the sweep calls compiled code.
     """
@@ -99,11 +100,11 @@ class Callee(abc.ABC):
 
     @abc.abstractmethod
     def nested(self, site: Site, cotangents, results, args) -> list:
-        """Record the pullback; return one cotangent an argument that it is for."""
+        """Record the pullback; return one cotangent for each argument of the first operand."""
 
     @abc.abstractmethod
     def no_further_derivative(self) -> Exception:
-        """Return the error for a derivative of a pullback that there is no formula for."""
+        """Return the error for a derivative of a pullback that cannot be traced."""
 
 
 def allocated(workspace: Callable | None, specs) -> dict[str, Any]:
@@ -128,9 +129,9 @@ class Port:
     start, stop
         Its cells.
     shape, dtype
-        Of the array that stands there.
+        Shape and dtype of the array.
     scalar
-        The class of the number that stands there, None for an array.
+        The class of the number, None for an array.
     """
 
     start: int
@@ -144,7 +145,7 @@ class Port:
         return flat[self.start : self.stop].reshape(self.shape)
 
     def reader(self, flat: np.ndarray) -> Callable[[], Any]:
-        """Return a function that gives what stands there: the cells themselves where they will do."""
+        """Return a function that returns the array or number: without a copy where that is possible."""
         if self.scalar is not None:
             number = self.scalar
             return lambda: number(flat[self.start])
@@ -163,7 +164,7 @@ class Port:
 
 
 def ports_of(values) -> list[Port]:
-    """Return where values stand, one after the other."""
+    """Return the ports of values that are packed one after the other."""
     ports, start = [], 0
     for value in values:
         array = np.asarray(value)
@@ -174,28 +175,28 @@ def ports_of(values) -> list[Port]:
 
 
 def shape_of(x) -> tuple[int, ...]:
-    """Return np.shape(x); of an array in a tenth of the time."""
+    """Return np.shape(x), for an array in a tenth of the time."""
     return x.shape if x.__class__ is np.ndarray else np.shape(x)
 
 
 @dataclass(eq=False)
 class Site:
-    """A call of a rule, as it stands on a tape.
+    """A call of a rule on a tape.
 
     Attributes
     ----------
     rule
         What is called.
     args
-        The arguments; None in the place of traced ones.
+        The arguments, with None in place of traced ones.
     traced
-        Positions of the traced arguments: first those that the pullback is for, then the rest.
+        Positions of the traced arguments: first those that get cotangents from the pullback, then the rest.
     first, rest, results
         Ports of these arguments and of the results.
     single
         Whether the rule returns one result, not a tuple.
     specs
-        Of all arguments.
+        The `ArgumentSpec` of each argument.
     """
 
     rule: Callee
@@ -213,7 +214,7 @@ class Site:
         return f"Site({self.rule.name!r}, {self.number})"
 
     def packed(self, parts):
-        """Return results (or cotangents of them) as the rule knows them."""
+        """Return results (or their cotangents) as the rule passes them: one, or a tuple."""
         return parts[0] if self.single else tuple(parts)
 
     def filled(self, values) -> list:
@@ -226,7 +227,7 @@ class Site:
     # ---- what the rule returned
 
     def checked_results(self, result) -> list:
-        """Return the parts of a result; raise if it is another than when it was traced."""
+        """Return the parts of a result; raise if its kind is not the one that was traced."""
         parts = [result] if self.single else list(result)
         for part, port in zip(parts, self.results, strict=True):
             if shape_of(part) != port.shape:
@@ -237,7 +238,7 @@ class Site:
         return parts
 
     def checked_cotangents(self, cotangents, what: str = "pullback") -> list:
-        """Return one cotangent a traced argument; raise if they are not what the arguments need."""
+        """Return one cotangent per traced argument; raise if one does not fit its argument."""
         count = len(self.args)
         if not isinstance(cotangents, (tuple, list)) or len(cotangents) != count:
             came = len(cotangents) if isinstance(cotangents, (tuple, list)) else type(cotangents).__name__
@@ -273,7 +274,7 @@ class Site:
         return native(self, reverse)
 
     def explain(self, error: BaseException) -> None:
-        """Say whose error it is."""
+        """Add the rule's name to an error."""
         explain(self.rule, error)
 
 
@@ -285,7 +286,7 @@ def explain(rule, error: BaseException) -> None:
 
 
 class Instance:
-    """A rule with memory of its own, on views of cells."""
+    """A rule with memory of its own, which works on views of cells."""
 
     def __init__(self, site: Site, out, first, rest, out_adjoint, first_adjoint):
         self._site = site
@@ -337,7 +338,7 @@ def strided(port: Port, flat: np.ndarray) -> np.ndarray:
 
 
 def plain_result(name: str, result, is_traced: Callable) -> tuple[list, bool]:
-    """Return (results, whether there is one), copied; raise for what no rule may return."""
+    """Return (copies of the results, whether there is one); raise for objects that no rule may return."""
     single = not isinstance(result, tuple)
     parts = [result] if single else list(result)
     copies = []
