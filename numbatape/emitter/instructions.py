@@ -6,6 +6,8 @@ attaches NumPy's values to the results, and derivatives are made without any val
 
 from __future__ import annotations
 
+import functools
+
 from ..errors import UnsupportedOperationError
 from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from ..tape import TapeBuilder
@@ -14,6 +16,8 @@ from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from . import addresses
 
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not in each call
+# Whether the result of an array op has an axis whose size the operands do not tell.
+FREE = {name: not set(cores[0]).issubset("".join(map("".join, cores[1:]))) for name, cores in CORES.items()}
 UNUSED = [(NONE,) * k for k in range(5)]  # for the operands that an instruction does not have
 COPY, CAST = OPCODE["copy"], OPCODE["cast"]
 
@@ -104,27 +108,31 @@ def array_op(
         False if the result carries no derivative.
     """
     sizes = tape.sizes
-    groups = CORES[op.name]
+    result, *cores = CORES[op.name]
     letters: dict[str, int] = {}
     batches, level, active = [], CONSTANT, 0
-    for k, (number, core) in enumerate(zip(numbers, groups[1:], strict=True)):
+    for k, (number, core) in enumerate(zip(numbers, cores, strict=True)):
         storage, _, layout = tape.values[number]
         its_dims, its_level = tape.layouts[layout].dims, tape.storages[storage][2]
         split = len(its_dims) - len(core)
-        batches.append(its_dims[:split])
+        if split:
+            batches.append(its_dims[:split])
         for letter, dim in zip(core, its_dims[split:], strict=True):
-            letters[letter] = sizes.same(letters[letter], dim) if letter in letters else dim
+            known = letters.setdefault(letter, dim)
+            if known != dim:
+                letters[letter] = sizes.same(known, dim)
         if its_level > level:
             level = its_level
-        if its_level == ACTIVE and op.differentiable and "abc"[k] not in op.index:
+        if its_level == ACTIVE and "abc"[k] not in op.index:
             active |= 1 << k
-    if not differentiable:
+    if not (differentiable and op.differentiable):
         active = 0
     if level == ACTIVE and not active:
         level = VARYING
     batch = broadcast_dims(tape, batches)
-    letters = dims | letters
-    out = tape.array(batch + tuple([letters[x] for x in groups[0]]), family, level)
+    if dims:
+        letters = dims | letters
+    out = tape.array(batch + tuple([letters[x] for x in result]), family, level)
     aux = NONE
     if op.scratch != "0":
         cells = _scratch_cells(sizes, op, letters)
@@ -138,12 +146,16 @@ def array_op(
 def _scratch_cells(sizes, op: ArrayOp, letters: dict[str, int]) -> int:
     """Evaluate the scratch formula over size codes (sums and products of letters)."""
     result = 0
-    for term in op.scratch.replace(" ", "").split("+"):
-        product = 1
-        for factor in term.split("*"):
-            product = sizes.mul(product, int(factor) if factor.isdigit() else letters[factor])
-        result = sizes.add(result, product)
+    for factors in _terms(op.scratch):
+        result = sizes.add(result, sizes.product(letters.get(x, x) for x in factors))
     return result
+
+
+@functools.cache
+def _terms(formula: str) -> list[list]:
+    """Return the terms of a formula, each a list of factors: letters and numbers."""
+    terms = formula.replace(" ", "").split("+")
+    return [[int(x) if x.isdigit() else x for x in term.split("*")] for term in terms]
 
 
 def cast(tape: TapeBuilder, number: int, family: int, line: int) -> int:

@@ -173,7 +173,8 @@ class Sizes:
             if right > self._reach.get(left, 0):
                 self._reach[left] = right
             return
-        self.guards.setdefault((left, relation, right), SizeGuard(left, relation, right, line))
+        if (left, relation, right) not in self.guards:
+            self.guards[(left, relation, right)] = SizeGuard(left, relation, right, line)
 
     def pin(self, code: int, line: int = -1) -> int:
         """Return the value behind a code, guarded: the trace holds for this size alone."""

@@ -277,11 +277,13 @@ def strip(tree):
 def has_plain(tree) -> bool:
     """Whether a plain array is among the arguments of a call."""
     kind = type(tree)
-    if kind is PlainArray or kind is PlainComplex:
-        return True
+    if kind is TracedArray:
+        return False
+    if kind is tuple or kind is list:
+        return any(map(has_plain, tree)) if tree else False
     if kind is dict:
         return any(map(has_plain, tree.values()))
-    return kind in (tuple, list) and any(map(has_plain, tree))
+    return kind is PlainArray or kind is PlainComplex
 
 
 def trace_of_plain(*trees):

@@ -147,10 +147,15 @@ def array_instruction(
     family = F64
     if value.dtype is not FLOAT64 and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
         family = F32
-    groups = instructions.CORES[op.name]
-    core_shape = value.shape[len(value.shape) - len(groups[0]) :]
-    sizes = dict(zip(groups[0], core_shape, strict=True)) | (dims or {})
-    numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
+    sizes = dims or {}
+    if instructions.FREE[op.name]:
+        core = instructions.CORES[op.name][0]
+        core_shape = value.shape[len(value.shape) - len(core) :]
+        sizes = dict(zip(core, core_shape, strict=True)) | sizes
+    if op.index:
+        numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
+    else:
+        numbers = [operand(trace, arg, family) for arg in args]
     out = instructions.array_op(trace.tape, op, family, numbers, trace.line(), sizes, differentiable)
     result = new_traced(trace, value if value.ndim else value[()], out, trace.tape.level_of(out), family)
     half = family == F32 and value.dtype == FLOAT16
@@ -261,7 +266,10 @@ def reshape(x: TracedArray, shape) -> TracedArray:
 
 def expand(x: TracedArray, axes) -> TracedArray:
     """Return ``x`` with new axes of size one at the given positions of the result."""
-    value = np.expand_dims(x._value, tuple(axes))
+    own = np.asarray(x._value)
+    ndim = own.ndim + len(axes)
+    places, sizes = {axis % ndim for axis in axes}, iter(own.shape)
+    value = own.reshape([1 if k in places else next(sizes) for k in range(ndim)])
     return seen(x, value, addresses.expanded(x._trace.tape, x._id, axes))
 
 

@@ -13,7 +13,8 @@ from . import operations, writes
 from .array import TracedArray
 from .complex.array import TracedComplex
 from .functions.common import adopt, find_trace, lift, lift_all, plain
-from .functions.dispatch import along, call_function, constant_only, on_constants, unsupported
+from .functions.dispatch import along, constant_only, on_constants, unsupported
+from .functions.registry import REAL
 from .memory import duplicates, root_of
 from .plain import strip, trace_of_plain, wrap
 from .primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
@@ -162,7 +163,7 @@ def call(ufunc, inputs, kwargs):
             return on_constants(ufunc, inputs, kwargs)
         raise unsupported(_name(ufunc))
     if isinstance(op, ArrayOp):
-        return call_function(getattr(np, ufunc.__name__), inputs, {})
+        return REAL.find(ufunc)(*inputs)
     return record_row(ufunc, op, inputs, kwargs)
 
 

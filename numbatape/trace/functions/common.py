@@ -12,11 +12,12 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...emitter import addresses
 from ...emitter.instructions import row
 from ...errors import UnsupportedOperationError
-from ...tape.tape import CONSTANT, F32, family_of_dtype
+from ...tape.tape import CONSTANT, F32, F64, family_of_dtype
 from .. import operations
 from ..array import TracedArray, new_traced
 from ..complex.array import TracedComplex
 from ..primitives import (
+    FLOAT64,
     array_instruction,
     contiguous,
     expand,
@@ -91,11 +92,16 @@ def records(*functions: Callable, complex: str | None = None):
     return _registrar(functions, run_record, complex)
 
 
+CONTAINERS = (list, tuple, dict)
+NUMPYS = (np.ndarray, np.float64)
+
+
 def run_composition(implementation, value, args, kwargs):
-    if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
-        args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
-    # NumPy computes functions of float16 in float32, and rounds at the end.
-    args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
+    if kwargs or any([type(x) in CONTAINERS or (type(x) is TracedArray and x._family == F32) for x in args]):
+        if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
+            args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
+        # NumPy computes functions of float16 in float32, and rounds at the end.
+        args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
     with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
         return adopt(implementation(*args, **kwargs), value)
 
@@ -142,7 +148,7 @@ def evaluated(function, implementation, run):
     def call(*args, **kwargs):
         if "overwrite_input" in kwargs:
             raise unsupported_argument(function, "overwrite_input", "leave it out")
-        value = call_function(*plain(args), **plain(kwargs))
+        value = call_function(*plain(args), **(plain(kwargs) if kwargs else kwargs))
         for name in kwargs:
             if name not in accepted and not takes_any:
                 raise unsupported_argument(function, name)
@@ -160,6 +166,10 @@ def _keywords(implementation) -> tuple[frozenset[str], bool]:
 def adopt(result, value):
     """Return a traced result that carries NumPy's own value; tuples and lists entry by entry."""
     if type(result) is TracedArray:
+        its = result._value
+        same_kind = value.__class__ is its.__class__ and value.__class__ in NUMPYS
+        if same_kind and result._family == F64 and value.dtype is FLOAT64 and value.shape == its.shape:
+            return new_traced(result._trace, value, result._id, result._level, F64)
         if np.shape(value) != np.shape(result._value):
             if np.shape(result._value) != (1,) or np.ndim(value):
                 raise UnsupportedOperationError(
@@ -211,7 +221,7 @@ def lift_first(x, *others) -> TracedArray:
 
     The traced value may be none of ``x`` and ``others``: a position, an option, an entry of a list.
     """
-    return lift(find_trace(x, *others) or CURRENT.get(), x)
+    return x if type(x) is TracedArray else lift(find_trace(x, *others) or CURRENT.get(), x)
 
 
 def axes_of(x, axis) -> tuple[int, ...]:
@@ -267,7 +277,7 @@ def unmerge(x: TracedArray, dims) -> TracedArray:
 
 def drop_axes(x: TracedArray, axes) -> TracedArray:
     """Return ``x`` without the given axes, whose size is one."""
-    value = np.squeeze(np.asarray(x._value), tuple(axes))
+    value = np.asarray(x._value).squeeze(tuple(axes))
     return seen(x, value[()], addresses.dropped(x._trace.tape, x._id, axes))
 
 
@@ -304,7 +314,7 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
     if row(op).nonempty:  # NumPy raises if there are no entries
         for k in axes:
             sizes.guard(layout.dims[k], ">=", 1)
-    if ordered:
+    if ordered or len(axes) == 1:
         order = sorted(axes)
     else:
         order = sorted(axes, key=lambda k: -abs(sizes.value(layout.strides[k])))

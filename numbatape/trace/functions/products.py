@@ -25,8 +25,9 @@ def multiply_matrices(a, b, value=None):
     """Return ``a @ b`` of traced operands, vectors included."""
     if a._trace.strong and not (_is_finite(a) and _is_finite(b)):
         return _by_entries(a, b)
-    if a.ndim == 1 and b.ndim == 1:
-        return array_instruction("dot", (a, b), np.matmul(a._value, b._value) if value is None else value)
+    if a.ndim == b.ndim <= 2:
+        op = "dot" if a.ndim == 1 else "matmul"
+        return array_instruction(op, (a, b), np.matmul(a._value, b._value) if value is None else value)
     left = expand(a, (0,)) if a.ndim == 1 else a
     right = expand(b, (1,)) if b.ndim == 1 else b
     if left.ndim > 2 and right.ndim == 2:  # one product instead of one per batch entry
@@ -58,16 +59,18 @@ def _by_entries(a, b):
 
 
 def _full(value, a, b):
+    """Return a product with the axes of size one that it lost because an operand is a vector."""
     value = np.asarray(value)
-    value = np.expand_dims(value, -1) if b.ndim == 1 else value
-    return np.expand_dims(value, -2) if a.ndim == 1 else value
+    value = value[..., None] if b.ndim == 1 else value
+    return value[..., None, :] if a.ndim == 1 else value
 
 
 @records(np.matmul)
 def matmul(value, x1, x2):
     a, b = lift_all(x1, x2)
     result = multiply_matrices(a, b, value)
-    revalue(result, value)
+    if result._value is not value:
+        revalue(result, value)
     return result
 
 

@@ -25,6 +25,13 @@ from .common import (
 )
 from .registry import HOLDS, implements
 
+# Operands that instructions take as they are: lists have to be lifted.
+ALREADY = (TracedArray, np.ndarray, float, int)
+
+
+def _is_number(operand) -> bool:
+    return np.ndim(value_of(operand)) == 0
+
 
 @implements(np.where)
 def where(condition, x=None, y=None, /):
@@ -33,7 +40,9 @@ def where(condition, x=None, y=None, /):
     value = np.where(*plain((condition, x, y)))
     trace = find_trace(condition, x, y)
     parts = (condition, x, y)
-    condition, x, y = (part if np.ndim(value_of(part)) == 0 else lift(trace, part) for part in parts)
+    condition, x, y = (
+        part if type(part) in ALREADY or _is_number(part) else lift(trace, part) for part in parts
+    )
     if getattr(value_of(condition), "dtype", None) != np.bool_:
         condition = np.not_equal(condition, 0)
     return elementwise("where", condition, x, y, value=value)
