@@ -8,11 +8,11 @@ from scipy import stats
 
 import numbatape as nt
 
-X = np.array([[0.8, 1.9, 0.4], [1.1, 0.3, 2.2], [2.7, 1.4, 0.9], [0.5, 2.4, 1.6], [1.7, 0.6, 3.1]])
-WEIGHTS = np.array([0.2, 0.5, 1.3, 0.4, 0.9])
+X = np.array([[0.8, 1.9], [1.1, 0.3], [2.7, 1.4], [0.5, 2.4]])
+WEIGHTS = np.array([0.2, 0.5, 1.3, 0.4])
 
 CASES = {
-    "zscore": lambda x: stats.zscore(x, axis=1, ddof=1),
+    "zscore": lambda x: stats.zscore(x.T, axis=1, ddof=1),
     "zmap": lambda x: stats.zmap(x[0], x[:, 1]),
     "gzscore": lambda x: stats.gzscore(x),
     "gmean": lambda x: stats.gmean(x) + stats.gmean(x[:, 0], weights=WEIGHTS),
