@@ -134,6 +134,8 @@ class Agree:
 
 @array_op("any_nonzero", "(n)->()", np.any, cases=LENGTHS)
 class AnyNonzero:
+    """Whether an entry is not zero; NaN counts as one."""
+
     def forward(v, o, a, n, sa0):
         found = 0.0
         for i in range(n):
@@ -145,6 +147,8 @@ class AnyNonzero:
 
 @array_op("all_nonzero", "(n)->()", np.all, cases=LENGTHS)
 class AllNonzero:
+    """Whether no entry is zero; NaN counts as none."""
+
     def forward(v, o, a, n, sa0):
         every = 1.0
         for i in range(n):
@@ -156,6 +160,8 @@ class AllNonzero:
 
 @array_op("count_nonzero", "(n)->()", np.count_nonzero, cases=LENGTHS)
 class CountNonzero:
+    """How many entries are not zero; NaN counts as one."""
+
     def forward(v, o, a, n, sa0):
         count = 0
         for i in range(n):

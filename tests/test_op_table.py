@@ -1,0 +1,94 @@
+"""What each op has to say of itself, and that a new op is one file."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.ops import OPS, ArrayOp, Elementwise, oracle
+from numbatape.ops.oracles import needs_shape
+from numbatape.trace.primitives import array_instruction, value_of
+
+ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
+
+
+def operands_of(op):
+    shapes = op.cases[-1] if op.cases[-1][0] != (0,) else op.cases[0]
+    rng = np.random.default_rng(3)
+    made = op.make(rng, shapes) if op.make else [rng.normal(size=shape) for shape in shapes]
+    return [np.asarray(x, float) for x in made]
+
+
+def is_index(op, k: int) -> bool:
+    return "abc"[k] in op.index
+
+
+def is_piecewise_constant(op) -> bool:
+    """Whether a small step of the operands leaves the result as it is."""
+    operands = operands_of(op)
+    waves = [1e-9 * np.cos(np.arange(x.size)).reshape(x.shape) for x in operands]
+    stepped = [x if is_index(op, k) else x + waves[k] for k, x in enumerate(operands)]
+    return bool(np.array_equal(oracle(op)(*operands), oracle(op)(*stepped)))
+
+
+def missing(op) -> list[str]:
+    """Return what a row does not say."""
+    found = []
+    if op.oracle is None and not any(op.numpy) and not op.calls:
+        found.append("oracle")
+    if isinstance(op, Elementwise):
+        if len(op.domains) != op.arity:
+            found.append("domains")
+        return found
+    if not sys.modules[op.forward.__module__].__dict__[op.forward.__qualname__.split(".")[0]].__doc__:
+        found.append("docstring")
+    if not op.cases and not (needs_shape(op) or op.calls or op.agrees):
+        found.append("cases")
+    if op.reverse is None:
+        if op.cases and not is_piecewise_constant(op):
+            found.append("reverse")
+        return found
+    if op.depends is None:
+        found.append("depends")
+    if op.interacts is None and not op.linear:
+        found.append("interacts")
+    if op.pullback is None and not op.calls:  # a rule of the user's has its own
+        found.append("pullback")
+    return found
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_nothing_is_missing(op):
+    assert missing(op) == []
+
+
+def test_what_is_missing_is_named():
+    op = next(op for op in OPS if op.name == "norm2")
+    bare = {"oracle": None, "numpy": (), "cases": (), "depends": None, "interacts": None, "pullback": None}
+    assert missing(dataclasses.replace(op, **bare)) == ["oracle", "cases", "depends", "interacts", "pullback"]
+    assert missing(dataclasses.replace(op, reverse=None)) == ["reverse"]
+
+
+@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
+def test_lanes_are_points_one_by_one(op):
+    """Values and gradients of two points at once, for each operand that is no index."""
+    operands = operands_of(op)
+    weights = np.cos(np.arange(np.size(oracle(op)(*operands)))).reshape(np.shape(oracle(op)(*operands)))
+
+    for k in (k for k in range(op.arity) if not is_index(op, k)):
+
+        def f(x, k=k):
+            xs = [*operands[:k], x, *operands[k + 1 :]]
+            z = array_instruction(op, xs, np.asarray(oracle(op)(*map(value_of, xs)))[()])
+            return np.sum(weights * z) + np.sum(x)
+
+        points = np.stack([operands[k], 0.5 * operands[k]])
+        values, gradients = nt.batch(f)(points)
+        for value, gradient, point in zip(values, gradients, points, strict=True):
+            one, its = nt.value_and_grad(f)(point)
+            np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(gradient, its, rtol=1e-12, atol=1e-12)
