@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,3 +94,13 @@ def test_lanes_are_points_one_by_one(op):
             one, its = nt.value_and_grad(f)(point)
             np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(gradient, its, rtol=1e-12, atol=1e-12)
+
+
+def test_a_new_op_is_one_file(tmp_path):
+    """The file that the documentation shows, in a process whose op table has it."""
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "adding-an-op.md").read_text()
+    (tmp_path / "mine.py").write_text(page.split("```py\n")[1].split("```\n")[0])
+    command = [sys.executable, "-W", "error", "-m", "tests.one_file_of_ops", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=200)
+    assert run.stdout == "added\n", run.stderr
