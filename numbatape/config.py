@@ -78,18 +78,19 @@ class Config:
     max_bytes: int | None = None
     passes: str | tuple[str, ...] = "all"
 
-    @property
-    def chosen_passes(self) -> tuple[str, ...]:
-        """The names of the passes that run."""
-        named = {"all": PASSES, "none": ()}
-        return named[self.passes] if isinstance(self.passes, str) else self.passes
-
     def __post_init__(self):
         for field in fields(self):
             value = getattr(self, field.name)
             good, wanted = CHOICES.get(field.name, (_is_bool, "True or False"))
             if not good(value):
                 raise ConfigError(f"Config({field.name}={value!r}): {field.name} must be {wanted}")
+
+
+def chosen_passes(config: Config) -> tuple[str, ...]:
+    """Return the names of the passes that run."""
+    if isinstance(config.passes, str):
+        return PASSES if config.passes == "all" else ()
+    return config.passes
 
 
 def _is_bool(value) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import threads
-from ..config import Config
+from ..config import Config, chosen_passes
 from ..engine import Plan
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
@@ -101,7 +101,7 @@ class Program:
                 if spec.level == STATIC:
                     environment.add(value)
         before = environment.generator_states()
-        passes, strong = self.config.chosen_passes, self.config.strong_zero
+        passes, strong = chosen_passes(self.config), self.config.strong_zero
         data_integers = self._data_integers and not environment.tests_identity
         choices = self.transform, passes, strong, data_integers, environment
         recording = record(

@@ -113,7 +113,7 @@ def product(
         return slope
     if either:
         return strong_product(ct, slope)
-    if strong or op.name == "weigh":
+    if strong or op.zero_wins:
         return weighed(ct, slope)
     return ct * slope
 

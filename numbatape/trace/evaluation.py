@@ -112,8 +112,8 @@ class Evaluation:
         operands = [self._view(number) for number in row.operands]
         with np.errstate(all="ignore"):
             if isinstance(op, Elementwise):
-                target[...] = operands[0] if op.name in ("cast", "copy") else oracle(op)(*operands)
-            elif op.name == "call":
+                target[...] = operands[0] if op.casts or op.moves else oracle(op)(*operands)
+            elif op.calls:
                 target[...] = self._calls(int(operands[2][()]))
             else:
                 assert isinstance(op, ArrayOp)
