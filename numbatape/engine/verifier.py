@@ -218,7 +218,7 @@ def _check_ownership(tape: Tape) -> None:
 def call_numbers(tape: Tape) -> dict[int, int | None]:
     """Return the number of the rule that each ``call`` calls; None if it is no literal, or is written to."""
     code = tape.code
-    places = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, list(ROWS.with_trait("calls"))))
+    places = np.flatnonzero(ROWS.is_any(ROWS.with_trait("calls"), code["op"]))
     if not len(places):
         return {}
     operands = tape.values[code["c"][places]]

@@ -13,6 +13,7 @@ import numpy as np
 from ..stalls import LOOKS, TRACING
 from .freezing import SCALAR_LAYOUT, freeze
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, instructions
+from .liveness import Cells
 from .passes import Goal
 from .rows import Rows
 from .sizes import Sizes
@@ -55,6 +56,7 @@ class TapeBuilder:
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
         self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
+        self.cells: Cells | None = None  # of the values there were when they were asked for; see `place`
 
     # ---- values
 
@@ -85,7 +87,12 @@ class TapeBuilder:
         """Give a value another address."""
         if storage < len(POOLS):
             self._viewed.add((storage, offset))
-        self.values[value] = (storage, offset, self._layout(tuple(dims), tuple(strides)))
+        self.place(value, storage, offset, self._layout(tuple(dims), tuple(strides)))
+
+    def place(self, value: int, storage: int, offset: int, layout: int) -> None:
+        """Give a value another address, with a layout by its number."""
+        self.values[value] = (storage, offset, layout)
+        self.cells = None
 
     def _layout(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
         """Return the number of a layout."""
@@ -104,7 +111,7 @@ class TapeBuilder:
         _, family, level = self.storages[storage]
         if level == CONSTANT or pool != 2 * level + family or (pool, cell) in self._viewed:
             return False
-        self.values[number] = (storage, offset, SCALAR_LAYOUT)
+        self.place(number, storage, offset, SCALAR_LAYOUT)
         return True
 
     def contiguous_strides(self, dims) -> tuple[tuple[int, ...], int]:

@@ -20,9 +20,8 @@ SCALAR_LAYOUT = 0  # the first layout of each builder
 
 def freeze(builder, goal: Goal, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
     """Return the tape that computes the goal's outputs; see `TapeBuilder.freeze`."""
-    cells = Cells(builder)
-    code = without_dead(builder, builder.columns(), goal.outputs, cells)
-    arrays = _array_ops(cells, code)
+    code = without_dead(builder, builder.columns(), goal.outputs)
+    arrays = _array_ops(Cells.of(builder), code)
     for name, each in PASSES.items():
         wanted = name in passes and (derivatives or not each.derivatives)
         if wanted and (each.trait is None or arrays & builder.ops.with_trait(each.trait)):
@@ -43,20 +42,20 @@ def _packed(builder, code, outputs, forward: bool) -> Tape:
     """Drop dead values, give live pool cells consecutive offsets, size the pools."""
     # The prologue first, program order within.
     code, positions = frozen(code[np.argsort(code["stage"], kind="stable")])
-    computing, cells = code["op"] != GUARD, Cells(builder)
+    computing, cells = code["op"] != GUARD, Cells.of(builder)
     live = cells.needed(builder, outputs)
     for numbers in (*(code[name] for name in ("out", "a", "b", "c")), code["aux"][computing]):
         live[cells.group[numbers]] = True
     live[-1] = False  # of operands that are not there
     kept = live[cells.group[:-1]]
     remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
-    values, moved = cells.values, []
+    values, moved = cells.values[kept], []
     storages = np.array(builder.storages, STORAGE).reshape(-1)
     for pool, (start, stop) in enumerate(zip(cells.first, cells.first[1:], strict=False)):
         alive = live[start:stop]
         moved.append(np.cumsum(alive) - 1)
         storages["size"][pool] = np.count_nonzero(alive)
-        inside = kept & (values["storage"] == pool)
+        inside = values["storage"] == pool
         values["offset"][inside] = moved[pool][values["offset"][inside]]
     dead = ~live[cells.first[-1] : -1]
     dead[: len(POOLS)] = False
@@ -71,7 +70,6 @@ def _packed(builder, code, outputs, forward: bool) -> Tape:
         for item in builder.literals
         if live[cells.of_literal(item)]
     )
-    values = values[kept].copy()
     for array in (code, values, storages, positions):
         array.flags.writeable = False
     return Tape(

@@ -37,6 +37,13 @@ class Cells:
         self.count = int(self.first[-1]) + len(builder.storages)
         self.group = np.append(group, self.count)
 
+    @classmethod
+    def of(cls, builder) -> Cells:
+        """Return the cells of a builder's values, which several steps of freezing ask for."""
+        if builder.cells is None or len(builder.cells.values) != len(builder.values):
+            builder.cells = cls(builder)
+        return builder.cells
+
     def needed(self, builder, outputs) -> np.ndarray:
         """Return which groups are needed after the last instruction: those of outputs and inputs."""
         ends = np.zeros(self.count + 1, bool)
@@ -50,17 +57,15 @@ class Cells:
         return int(self.first[-1]) + item.storage
 
 
-def without_dead(builder, code: np.ndarray, outputs, cells: Cells | None = None) -> np.ndarray:
+def without_dead(builder, code: np.ndarray, outputs) -> np.ndarray:
     """Return the instructions that an output or a guard needs, and those that may fail.
 
     Whether an instruction fails decides what the function does, so it stays although nobody reads its result,
     unless it is `TapeBuilder.spare`; but no adjoint ever reaches it.
     """
-    cells = cells or Cells(builder)
+    cells = Cells.of(builder)
     guards = code["op"] == GUARD
-    fallible = np.zeros(len(builder.ops) + 1, bool)
-    fallible[list(builder.ops.fallible)] = True
-    fails = fallible[np.where(guards, -1, code["op"] >> 1)]
+    fails = builder.ops.is_any(builder.ops.fallible, code["op"])
     if builder.spare:
         fails &= ~np.isin(code["out"], list(builder.spare))
     liveness = Liveness(code, cells.group, cells.needed(builder, outputs))

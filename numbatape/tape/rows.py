@@ -6,10 +6,14 @@ called. The op table is made above this layer (`numbatape.ops`); its rows have t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from .instruction import GUARD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +115,7 @@ class Rows(Sequence):
         self.names = tuple(row.name for row in self._rows)
         self.number = {name: k for k, name in enumerate(self.names)}
         self.with_trait, self.signature = cache(self._with_trait), cache(self._signature)
+        self._table = cache(_table)
         self.fallible = self.with_trait("fallible")
 
     def __len__(self) -> int:
@@ -119,9 +124,20 @@ class Rows(Sequence):
     def __getitem__(self, row) -> Any:
         return self._rows[row]
 
+    def is_any(self, rows: Iterable[int], opcodes: np.ndarray) -> np.ndarray:
+        """Return which opcodes of instructions are those of some rows; a guard's is of none."""
+        return self._table(frozenset(rows))[opcodes >> 1]
+
     def _signature(self, row: int) -> Signature:
         op = self._rows[row]
         return Signature(op.name, op.arity, self._version_of(op))
 
     def _with_trait(self, trait: str) -> frozenset[int]:
         return frozenset(k for k, row in enumerate(self._rows) if getattr(row, trait))
+
+
+def _table(rows: frozenset[int]) -> np.ndarray:
+    """Return for each row that an opcode can name whether it is one of some."""
+    table = np.zeros((GUARD >> 1) + 1, bool)
+    table[list(rows)] = True
+    return table

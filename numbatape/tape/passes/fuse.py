@@ -29,7 +29,7 @@ class _Fusion:
     """Fuses instructions; ``code`` is then what is left of them."""
 
     def __init__(self, builder, code, goal):
-        cells = Cells(builder)
+        cells = Cells.of(builder)
         self.builder, self.ops, self.code = builder, builder.ops, code.copy()
         self.group, self.layouts = group, _ = cells.group, cells.values["layout"]
         kept = group[[*goal.outputs, *(slot.value for slot in builder.inputs)]]
@@ -56,7 +56,7 @@ class _Fusion:
 
     def _of(self, ops) -> np.ndarray:
         """Return the numbers of the instructions of some ops."""
-        return np.flatnonzero(_is_any(self.code["op"] >> 1, ops))
+        return np.flatnonzero(self.ops.is_any(ops, self.code["op"]))
 
     def _makers(self, rows, values, ops, seen_flat: bool = False) -> np.ndarray:
         """Return the numbers of the rows that make values which only ``rows`` read, one each.
@@ -66,14 +66,18 @@ class _Fusion:
         """
         code, own = self.code, self.group[values]
         at = np.where(self.single[own], self.last[own], -1)
-        makers, readers = code[at], code[rows]
-        wanted = (at >= 0) & _is_any(makers["op"] >> 1, ops) & (makers["stage"] == readers["stage"])
-        wanted &= (makers["op"] ^ readers["op"]) & 1 == 0
-        if not seen_flat:
-            wanted &= makers["out"] == values
-        for place in "ab":
-            wanted[wanted] = self.last[self.group[makers[place][wanted]]] <= at[wanted]
-        return np.where(wanted, at, -1)
+        at[~self.ops.is_any(ops, code["op"][at])] = -1
+        found = np.flatnonzero(at >= 0)
+        if len(found):
+            makers, readers = code[at[found]], code[rows[found]]
+            wanted = makers["stage"] == readers["stage"]
+            wanted &= (makers["op"] ^ readers["op"]) & 1 == 0
+            if not seen_flat:
+                wanted &= makers["out"] == values[found]
+            for place in "ab":
+                wanted &= self.last[self.group[makers[place]]] <= at[found]
+            at[found[~wanted]] = -1
+        return at
 
     def _rewrite(self, rows, name: str, a, b, c, active) -> None:
         code = self.code
@@ -151,6 +155,8 @@ class _Fusion:
             at = self._makers(rows, code[place][rows], products)
             a, b, factors = self._factors(at)
             fit = at >= 0
+            if not fit.any():
+                continue
             fit[fit] = self._alike(*(each[fit] for each in (code["out"][rows], code[other][rows], a, b)))
             active = code["active"][rows]
             takes = active >> "ab".index(other) & 1
@@ -162,14 +168,6 @@ class _Fusion:
                 )
             self.gone.append(at[fit])
             rows = rows[~fit]
-
-
-def _is_any(rows: np.ndarray, ops) -> np.ndarray:
-    """Return which rows of the op table are among some; these are few."""
-    found = np.zeros(len(rows), bool)
-    for op in ops:
-        found |= rows == op
-    return found
 
 
 def _same_length(builder, factor: int, product: int) -> bool:

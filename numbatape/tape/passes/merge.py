@@ -49,5 +49,5 @@ def merge_common(builder, code: np.ndarray, goal) -> np.ndarray:
     for k, (_, offset, layout) in enumerate(values):
         first = alias.get(keys[k])
         if first is not None:
-            values[k] = (*((first, offset) if first >= 0 else cell_of(first)), layout)
+            builder.place(k, *((first, offset) if first >= 0 else cell_of(first)), layout)
     return columns(kept)
