@@ -166,15 +166,8 @@ def _operator(name: str, ufunc):
 
 
 def _general(ufunc, left, right):
-    its, other = _kind(left), _kind(right)
-    if its and other and its + other > 2 * WEAK:
-        # Called directly, because by way of NumPy's protocol it takes 5 µs more.
-        traced = left if type(left) is TracedArray else right
-        try:
-            return operations.call_ufunc(ufunc, "__call__", (left, right), {})
-        except Exception:
-            traced._trace.failed = True
-            raise
+    if _is_usual(left, right):
+        return _call(ufunc, left, right)
     if is_sparse(left) or is_sparse(right):
         return _sparse(ufunc, left, right)
     if not _acceptable(left) or not _acceptable(right) or type(right) is operations.TracedInteger:
@@ -185,6 +178,21 @@ def _general(ufunc, left, right):
     if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
         result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
     return result
+
+
+def _is_usual(left, right) -> bool:
+    """Whether both operands are real, and one at least is a number or an array of NumPy's."""
+    its, other = _kind(left), _kind(right)
+    return its != OTHER and other != OTHER and its + other > 2 * WEAK
+
+
+def _call(ufunc, left, right):
+    """Call a ufunc of usual operands directly: by way of NumPy's protocol it takes 5 µs more."""
+    try:
+        return operations.call_ufunc(ufunc, "__call__", (left, right), {})
+    except Exception:
+        (left if type(left) is TracedArray else right)._trace.failed = True
+        raise
 
 
 def _require_divisor(ufunc, left, right) -> None:
@@ -245,6 +253,8 @@ def _comparison(ufunc):
     def compare(self, other):
         if not _acceptable(other) or type(other) is operations.TracedInteger:
             return NotImplemented
+        if _is_usual(self, other):
+            return _call(ufunc, self, other)
         result = ufunc(self, other)
         if self._value.__class__ is not float64 and _is_weak(self) and _is_weak(other):
             result._value = bool(result._value)  # Python's own comparison gives a bool

@@ -276,7 +276,7 @@ def expand(x: TracedArray, axes) -> TracedArray:
 # ---- results put together from pieces
 
 
-def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
+def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> TracedArray:
     """Return a new array filled piece by piece.
 
     Parameters
@@ -286,17 +286,21 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None) -> TracedArray:
         codes), and what is copied there. Together they cover each cell exactly once.
     dims
         Size codes of the shape where they are symbolic.
+    value
+        The result, if NumPy has put it together already.
     """
     family = family_of_dtype(np.dtype(dtype))
     sizes = like.tape.sizes
-    value = np.empty(shape, dtype)
+    known = value is not None
+    value = value if known else np.empty(shape, dtype)
     dims = tuple(shape) if dims is None else tuple(dims)
     parts = []
     for key, source in pieces:
         spans = [_span(index, dim) for index, dim in zip(key, dims, strict=True)]
-        place = [(sizes.value(first), sizes.value(size)) for first, size in spans]
-        value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
         parts.append((spans, operand(like, source, family)))
+        if not known:
+            place = [(sizes.value(first), sizes.value(size)) for first, size in spans]
+            value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
     number = instructions.pieces(like.tape, dims, family, parts, like.line())
     return new_traced(like, value if value.ndim else value[()], number, like.tape.level_of(number), family)
 

@@ -40,20 +40,24 @@ class Reads:
     def __ceil__(self):
         return int(np.ceil(self))
 
+    def _number(self):
+        """Return the array's only entry as a number."""
+        return self.reshape(()) if isinstance(self._value, np.ndarray) else self
+
     def __bool__(self):
         outcome = self._python(bool)  # raises NumPy's own error where the truth value is ambiguous
         self._trace.check_open()
-        return self._trace.guard(self.reshape(()), "bool", outcome)
+        return self._trace.guard(self._number(), "bool", outcome)
 
     def __int__(self):
         outcome = self._python(int)
         self._trace.check_open()
-        self._trace.guard(np.trunc(self.reshape(())), "int", outcome)
+        self._trace.guard(np.trunc(self._number()), "int", outcome)
         return outcome
 
     def __index__(self):
         outcome = index(self._value)
-        self._trace.guard(self.reshape(()), "int", outcome)
+        self._trace.guard(self._number(), "int", outcome)
         return outcome
 
     def __float__(self):
@@ -67,7 +71,7 @@ class Reads:
         if self._level == CONSTANT:
             self._trace.pin_constants()
             return outcome
-        return self._trace.guard(self.reshape(()), "float", outcome)
+        return self._trace.guard(self._number(), "float", outcome)
 
     def __complex__(self):
         if self._level == CONSTANT:

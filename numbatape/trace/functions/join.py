@@ -8,7 +8,6 @@ from ..array import TracedArray
 from ..positions import fixed
 from ..primitives import assemble, broadcast_to, expand, layout_of
 from .common import (
-    adopt,
     composes,
     find_trace,
     lift,
@@ -41,7 +40,7 @@ def join(arrays, axis: int, value) -> TracedArray:
         pieces.append((key, x))
         place = sizes.add(place, own[axis])
     dims[axis] = place
-    return adopt(assemble(trace, value.shape, value.dtype, pieces, dims), value)
+    return assemble(trace, value.shape, value.dtype, pieces, dims, value)
 
 
 @records(np.concatenate, *([np.concat] if hasattr(np, "concat") else []), complex="by_parts")
