@@ -4,11 +4,10 @@ Names are imported when they are first used: a gradient need not wait for sparse
 import ``scipy.sparse`` (0.2 s), nor for batches.
 """
 
-import os
 import sys
-import threading
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .late import LOCK, imported
 
 if TYPE_CHECKING:
     from . import testing
@@ -153,24 +152,18 @@ _NAMES = {
         "sparsity",
     ),
 }
-# Forks wait for this lock: if another thread is importing a module, the child would hold the module's lock
-# for ever.
-_importing = threading.RLock()
-if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not imported for this alone
-    _release = _importing.release
-    os.register_at_fork(before=_importing.acquire, after_in_parent=_release, after_in_child=_release)
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str):
     if name == "testing":  # imported only for tests
-        return import_module(".testing", __name__)
+        return imported(".testing", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with _importing:
-        found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    with LOCK:
+        found = globals()[name] = getattr(imported(f".{_HOME[name]}", __name__), name)
         if f"{__name__}.trace" in sys.modules:
-            import_module(".integrations", __name__)  # it announces its stand-ins to the tracer
+            imported(".integrations", __name__)  # it announces its stand-ins to the tracer
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
-    {"errors"},
+    {"errors", "late"},
     {"config"},
     {"threads", "stalls"},
     {"jit"},

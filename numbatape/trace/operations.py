@@ -8,7 +8,7 @@ operation is first needed; `numbatape.trace.contents` announces which file that 
 
 from __future__ import annotations
 
-from importlib import import_module
+from ..late import imported
 
 _files: dict[str, str] = {}
 
@@ -30,5 +30,5 @@ def __getattr__(name: str):
     if file is None:
         raise AttributeError(f"no file has announced an operation {name!r}")
     # Kept as an attribute of this module, which the interpreter looks up as fast as an imported name.
-    found = globals()[name] = getattr(import_module(file), name)
+    found = globals()[name] = getattr(imported(file), name)
     return found

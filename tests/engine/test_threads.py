@@ -203,31 +203,39 @@ def test_kernels_are_loaded_once_by_many_threads():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_fork_waits_for_what_another_thread_imports():
+@pytest.mark.parametrize(
+    "module, use",
+    [
+        ("numbatape.verbs.first_order", "callable(nt.grad)"),
+        ("numbatape.trace.functions.reductions", "nt.grad(lambda x: np.sum(x * x))(np.ones(2))[1] == 2.0"),
+    ],
+)
+def test_a_fork_waits_for_what_another_thread_imports(module, use):
     program = """
 import os, sys, threading
-from importlib import import_module
+import numpy as np
 import numbatape as nt
 
 inside, go_on = threading.Event(), threading.Event()
 
 
-class Slow:  # the import of the verbs stands still, until the fork is under way
+class Slow:  # an import stands still, until the fork is under way
     def find_spec(self, name, path=None, target=None):
-        if name == "numbatape.verbs.first_order":
+        if name == MODULE:
             inside.set()
             go_on.wait(0.5)
 
 
 sys.meta_path.insert(0, Slow())
-thread = threading.Thread(target=lambda: nt.grad)
+thread = threading.Thread(target=lambda: USE)
 thread.start()
 inside.wait()
 child = os.fork()
 if child == 0:
     import signal
     signal.alarm(20)
-    os._exit(0 if callable(nt.grad) else 1)
+    os._exit(0 if USE else 1)
 sys.exit(os.waitpid(child, 0)[1] != 0)
 """
+    program = program.replace("MODULE", repr(module)).replace("USE", use)
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True)

@@ -8,7 +8,8 @@ called; `numbatape.trace.contents` announces the names that each file registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib import import_module
+
+from ...late import imported
 
 PARTS = ("linalg", "fft", "scimath")  # modules of NumPy whose functions are announced with the module's name
 
@@ -77,7 +78,7 @@ class Table:
             file = self._others.files.get(name)
         if file is None:
             return None
-        import_module(file)  # this waits for another thread that is importing it
+        imported(file)  # this waits for another thread that is importing it
         found = self.registered.get(function)
         if found is not None:
             self._ready[function] = found
@@ -136,7 +137,7 @@ class _Later:
 
     def __call__(self, *args, **kwargs):
         if self._made is None:
-            import_module(FORM_FILES[self._name])
+            imported(FORM_FILES[self._name])
             self._made = FORMS[self._name](self._function)
         return self._made(*args, **kwargs)
 

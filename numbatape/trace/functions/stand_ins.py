@@ -8,8 +8,8 @@ registers it is imported, so that a function of NumPy only does not wait for a h
 from __future__ import annotations
 
 import functools
-import importlib
 
+from ...late import imported
 from .. import integers
 from ..plain import strip, trace_of_plain, unflattened, wrap
 from ..trace import failing
@@ -35,7 +35,7 @@ def stands_for(module: str, *names: str, run=run_composition):
 def made(module: str, name: str, original):
     """Return the stand-in for a function or an object of a module; import the file that defines it."""
     for file in STAND_INS[module][name]:
-        importlib.import_module(file)
+        imported(file)
     return MAKERS[module][name](original)
 
 

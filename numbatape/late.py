@@ -1,0 +1,24 @@
+"""Imports of what is first needed while a program runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import import_module
+from types import ModuleType
+
+# Forks wait for this lock: if another thread is importing a module, the child would hold the module's lock
+# for ever.
+LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not imported for this alone
+    _release = LOCK.release
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=_release, after_in_child=_release)
+
+
+def imported(name: str, package: str | None = None) -> ModuleType:
+    """Return a module by name, imported if it is not there yet.
+
+    Where another thread is importing it, this waits until it is complete.
+    """
+    with LOCK:
+        return import_module(name, package)
