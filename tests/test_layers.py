@@ -19,6 +19,7 @@ LAYERS = (
     {"ops"},
     {"emitter"},
     {"derive"},
+    {"usercode"},
     {"trace", "engine"},  # siblings: neither imports the other
     {"sparse"},
     {"caches"},

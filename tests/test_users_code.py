@@ -13,7 +13,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.errors import LeakError
-from numbatape.trace import ownership
+from numbatape.usercode import ownership
 
 CIRCLE = {
     "ma.py": """

@@ -14,9 +14,9 @@ from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex.array import TracedComplex
 from ..trace.holders import holder_of
-from ..trace.ownership import is_users_class
 from ..trace.plain import PlainArray
-from ..trace.trace import where_in_user_code
+from ..usercode.frames import where_in_user_code
+from ..usercode.ownership import is_users_class
 
 
 class Opened:

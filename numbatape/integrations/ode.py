@@ -10,8 +10,9 @@ from ..errors import UnsupportedOperationError
 from ..trace.functions.common import find_trace, lift
 from ..trace.functions.registry import MAKERS
 from ..trace.primitives import stop_gradient
-from ..trace.trace import failing, where_in_user_code
-from ..trace.users_line import UsersLine
+from ..trace.trace import failing
+from ..usercode.frames import where_in_user_code
+from ..usercode.users_line import UsersLine
 from .closures import Opened
 from .flow import Flow, vector
 

@@ -15,8 +15,8 @@ from ..errors import UnsupportedOperationError
 from ..trace.functions.common import find_trace
 from ..trace.functions.registry import MAKERS
 from ..trace.rules.primitive import Primitive, Rule
-from ..trace.trace import where_in_user_code
-from ..trace.users_line import UsersLine
+from ..usercode.frames import where_in_user_code
+from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.first_order import vjp
 from .closures import Opened

@@ -16,7 +16,7 @@ from ..trace.primitives import value_of
 from ..trace.rules.primitive import Primitive, Rule
 from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.trace import failing
-from ..trace.users_line import UsersLine
+from ..usercode.users_line import UsersLine
 
 
 class System:

@@ -16,6 +16,7 @@ from ..ops import OPCODE, OPS, Elementwise
 from ..stalls import LOOKS, TRACING
 from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64
+from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex.array import combine as complex_combine
 from .complex.array import meets
@@ -24,7 +25,7 @@ from .memory import root_of
 from .methods import Methods
 from .reads import Reads
 from .sparse_kinds import is_sparse
-from .trace import failing, where_in_user_code
+from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
 OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns

@@ -15,12 +15,12 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
+from ..usercode.frames import where_in_user_code
 from . import operations
 from .array import TracedArray, new_traced, revalue
 from .complex.array import TracedComplex
 from .memory import part, root_of, rooted
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
-from .trace import where_in_user_code
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
 ndarray = np.ndarray

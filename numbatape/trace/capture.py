@@ -20,9 +20,10 @@ import types
 
 import numpy as np
 
-from . import ownership, watching
+from ..usercode import ownership
+from ..usercode.bytecode import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
+from . import watching
 from .captured import NUMBERS, Captured
-from .code import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
 from .randomness import generators
 from .trace import Outside
 

@@ -14,12 +14,12 @@ from operator import is_
 
 import numpy as np
 
-from .code import assigns_attributes, globals_assigned, imports
+from ..usercode.bytecode import assigns_attributes, globals_assigned, imports
+from ..usercode.ownership import is_users_function, is_users_module
 from .copied_classes import CopiedClasses
 from .functions.vectorize import with_function
 from .holders import holder_of
 from .modules import UsersModule
-from .ownership import is_users_function, is_users_module
 from .references import (
     MARK,
     Reach,

@@ -12,7 +12,7 @@ import sys
 import threading
 
 from ..jit.audit import observe
-from .ownership import is_users_file
+from ..usercode.ownership import is_users_file
 from .trace import Outside, current
 
 _READING = ("os.listdir", "os.scandir", "os.walk", "os.system", "os.posix_spawn", "os.exec", "os.spawn")

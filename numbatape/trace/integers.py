@@ -15,10 +15,10 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE
+from ..usercode.frames import where_in_user_code
 from .array import TracedArray, new_traced
 from .complex.array import TracedComplex
 from .primitives import elementwise, value_of
-from .trace import where_in_user_code
 
 # Up to here, quotients of integers round down to the right integer, and sums and products are exact.
 LARGEST = 2**52

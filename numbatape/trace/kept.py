@@ -11,11 +11,11 @@ import types
 
 import numpy as np
 
+from ..usercode.bytecode import globals_assigned
+from ..usercode.ownership import is_users_class
 from .array import TracedArray
-from .code import globals_assigned
 from .complex.array import TracedComplex
 from .integers import TracedInteger
-from .ownership import is_users_class
 from .plain import PlainArray, PlainComplex
 
 _KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))

@@ -12,9 +12,9 @@ import abc
 import sys
 
 from ..errors import UnsupportedOperationError
-from .code import ATTRIBUTES
-from .ownership import is_core_file
-from .trace import where_in_user_code
+from ..usercode.bytecode import ATTRIBUTES
+from ..usercode.frames import where_in_user_code
+from ..usercode.ownership import is_core_file
 
 # Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
 ABSTRACT = abc.ABCMeta.__instancecheck__.__code__

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
+from ..usercode.frames import where_in_user_code
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute
-from .trace import standing, where_in_user_code
+from .trace import standing
 
 FUNCTIONS = (
     *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "cumprod", "cumsum"),

@@ -13,8 +13,9 @@ from ..emitter.instructions import row
 from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, NARROW, VARYING, family_of_dtype
+from ..usercode.frames import where_in_user_code
 from .array import TracedArray, is_deferred, new_traced
-from .trace import Trace, where_in_user_code
+from .trace import Trace
 
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 

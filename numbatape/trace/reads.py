@@ -13,8 +13,9 @@ import numpy as np
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
+from ..usercode.frames import LOGS, asked_by, is_stored, unreachable
 from . import operations
-from .trace import LOGS, asked_by, failing, is_stored, unreachable
+from .trace import failing
 
 
 class Reads:

@@ -1,7 +1,7 @@
 """What the user's code refers to: names, helpers, classes, objects.
 
-`numbatape.trace.codes` tells what a single piece of code does (names, writes, imports),
-`numbatape.trace.holders` what containers and wrappers hold, `numbatape.trace.ownership` whether code is the
+`numbatape.usercode.bytecode` tells what a single piece of code does (names, writes, imports),
+`numbatape.trace.holders` what containers and wrappers hold, `numbatape.usercode.ownership` whether code is the
 user's.
 """
 
@@ -13,12 +13,12 @@ import types
 
 import numpy as np
 
-from . import ownership
+from ..usercode import ownership
+from ..usercode.bytecode import imports, names_of, passed_on
+from ..usercode.ownership import is_users_class, is_users_function
 from .capture import contents, module_of
 from .captured import NUMBERS
-from .code import imports, names_of, passed_on
 from .holders import HOLDERS, container_of, parts_of
-from .ownership import is_users_class, is_users_function
 
 ATOMS = (
     *NUMBERS,

@@ -18,10 +18,11 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
+from ..usercode.bytecode import writes
+from ..usercode.ownership import adopt
 from . import pytrees
 from .capture import module_of
 from .captured_arrays import WithArrays
-from .code import writes
 from .complex.arrays import is_traced
 from .copies import Copies
 from .functions import outside, reaching, type_tests  # noqa: F401  (they register themselves)
@@ -33,7 +34,6 @@ from .functions.registry import STAND_INS
 from .functions.stand_ins import made
 from .functions.vectorize import CLASSES
 from .modules import copy_module
-from .ownership import adopt
 from .plain import is_plain
 from .references import Reach, is_atom, users_classes
 from .trace import current

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..usercode.frames import where_in_user_code
 from . import boxes
-from .trace import Trace, where_in_user_code
+from .trace import Trace
 
 OVERLAPS = "overlaps"
 

@@ -6,7 +6,6 @@ and the paths that Python takes are NumPy's; the instruction is recorded besides
 
 from __future__ import annotations
 
-import dis
 import sys
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -18,63 +17,13 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
-from . import ownership
+from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
+from ..usercode.ownership import is_core_file
 from .evaluation import Evaluation
 from .memory import root_of
-from .ownership import is_core_file
 
 EXACT_INTEGER = 2**53
 float64 = np.float64
-
-
-def user_frame():
-    """Return the innermost frame of the user's code, or of a library's if there is none."""
-    frame = sys._getframe(1)
-    outside = None
-    while frame is not None:
-        file = frame.f_code.co_filename  # not the code object, whose hash reads all of its bytecode
-        if not is_core_file(file):
-            if ownership.is_users_file(file, frame.f_globals.get("__name__")):
-                return frame
-            outside = outside or frame
-        frame = frame.f_back
-    return outside or sys._getframe(1)
-
-
-LOGS = ("logging", "warnings", "traceback", "reprlib")
-
-
-def asked_by(modules: tuple[str, ...]) -> bool:
-    """Whether code of some module of the standard library is between here and the user's code."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("numbatape"):
-        frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in modules
-
-
-def where_in_user_code() -> str:
-    """Return ``file:line in function`` of the user's code, for error messages."""
-    frame = user_frame()
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
-
-
-STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
-
-
-def is_stored() -> bool:
-    """Whether the user's code is at an assignment ``a[i] = x`` now."""
-    frame = user_frame()
-    return frame.f_code.co_code[frame.f_lasti] in STORES
-
-
-def unreachable(what: str) -> str:
-    """Return the message for a traced value that goes into an array outside of the trace."""
-    return (
-        f"{what} at {where_in_user_code()} writes a traced value into an array that the trace cannot reach "
-        "(captured, or made by code that runs as it is): make the array inside the function (np.zeros, "
-        "np.array(data)), build the result with np.stack, or `import numbatape.numpy as np` where the "
-        "function's own np is out of reach"
-    )
 
 
 # The trace that runs in this thread, for functions that create arrays: they have no traced argument.

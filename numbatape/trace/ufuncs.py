@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
+from ..usercode.frames import where_in_user_code
 from . import operations, writes
 from .array import TracedArray
 from .complex.array import TracedComplex
@@ -18,7 +19,6 @@ from .functions.registry import REAL
 from .memory import duplicates, root_of
 from .plain import strip, trace_of_plain, wrap
 from .primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
-from .trace import where_in_user_code
 
 REDUCTIONS = {
     np.add: np.sum,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations
 from .array import TracedArray
 from .complex import arrays as complex_arrays
@@ -19,7 +20,6 @@ from .plain import PlainArray, PlainComplex, is_plain, strip
 from .positions import fixed
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .sharing import is_shared, mirror
-from .trace import unreachable, where_in_user_code
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:

@@ -10,12 +10,13 @@ import optree
 
 from ...errors import LeakError
 from ...tape.tape import ACTIVE, CONSTANT
+from ...usercode.frames import is_stored, unreachable
 from .. import operations
 from ..kinds import check_attribute, missing
 from ..methods import Methods
 from ..pytrees import NAMESPACE
 from ..sparse_kinds import is_sparse
-from ..trace import failing, is_stored, unreachable
+from ..trace import failing
 
 
 def _operator(ufunc):

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
+from ...usercode.frames import where_in_user_code
 from .. import writes
 from ..functions.common import adopt
 from ..functions.registry import RULES
 from ..plain import strip
-from ..trace import where_in_user_code
 from ..ufuncs import into_out
 from . import arrays
 

@@ -13,6 +13,8 @@ from ...emitter import addresses
 from ...emitter.instructions import row
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT, F32, F64, family_of_dtype
+from ...usercode.frames import where_in_user_code
+from ...usercode.users_line import UsersLine
 from .. import operations
 from ..array import TracedArray, new_traced
 from ..complex.array import TracedComplex
@@ -28,8 +30,7 @@ from ..primitives import (
     trace_of,
     transpose,
 )
-from ..trace import CURRENT, Trace, where_in_user_code
-from ..users_line import UsersLine
+from ..trace import CURRENT, Trace
 from .registry import REAL, full_name, register_form
 
 

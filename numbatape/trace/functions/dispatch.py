@@ -11,14 +11,14 @@ import optree
 from ...errors import UnsupportedOperationError
 from ...ops import ArrayOp, find
 from ...tape.tape import CONSTANT
+from ...usercode.frames import where_in_user_code
+from ...usercode.solvers import implicit, solver_above
 from .. import operations
 from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..memory import duplicates
 from ..plain import has_plain, strip, trace_of_plain, wrap
 from ..primitives import array_instruction
-from ..solvers import implicit, solver_above
-from ..trace import where_in_user_code
 from .registry import REAL, WRITERS, full_name
 
 

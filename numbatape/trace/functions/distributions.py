@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import UnsupportedOperationError
+from ...usercode.frames import where_in_user_code
 from ..array import TracedArray
-from ..trace import where_in_user_code
 from .common import adopt, find_trace, lift, plain, run_composition, unsupported_argument
 from .registry import MAKERS
 from .stand_ins import stand_in

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import UnsupportedOperationError
+from ...usercode.frames import where_in_user_code
 from .. import boxes
 from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..memory import root_of, window
 from ..plain import is_plain, strip, trace_of_plain, unflattened, wrap
-from ..trace import where_in_user_code
 from .common import find_trace, plain
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...errors import UnsupportedOperationError
+from ...usercode.frames import where_in_user_code
 from ..indexing import mask_positions
-from ..trace import where_in_user_code
 from .common import along_axis, composes, lift_all, lift_first, merge, records, unsupported_argument
 
 

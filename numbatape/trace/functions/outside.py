@@ -12,10 +12,11 @@ import pathlib
 from collections.abc import Callable, MutableMapping
 
 from ...errors import UnsupportedOperationError
+from ...usercode.frames import where_in_user_code
 from ..files import note
 from ..plain import strip
 from ..primitives import value_of
-from ..trace import current, where_in_user_code
+from ..trace import current
 from . import warning_filters
 
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")

@@ -14,12 +14,13 @@ import types
 import numpy as np
 
 from ...errors import UnsupportedOperationError
+from ...usercode.frames import where_in_user_code
 from ..array import TracedArray
 from ..complex.array import TracedComplex
 from ..integers import TracedInteger
 from ..plain import PlainArray, PlainComplex
 from ..references import users_classes
-from ..trace import current, where_in_user_code
+from ..trace import current
 from .stand_ins import stands_for
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))

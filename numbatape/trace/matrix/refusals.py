@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...errors import UnsupportedOperationError
 from ...tape.tape import CONSTANT
+from ...usercode.frames import where_in_user_code
 from ..functions.common import plain
 from ..functions.stand_ins import stands_for
-from ..trace import where_in_user_code
 from .equations import linalg
 from .rules import traced
 

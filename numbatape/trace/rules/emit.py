@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import UnsupportedOperationError
 from ...tape.tape import F32, F64
+from ...usercode.frames import where_in_user_code
 from ..array import TracedArray, new_traced
 from ..primitives import (
     FLOAT32,
@@ -17,7 +18,7 @@ from ..primitives import (
     value_of,
     view,
 )
-from ..trace import CURRENT, Trace, where_in_user_code
+from ..trace import CURRENT, Trace
 from .site import ArgumentSpec, Port, Site, allocated, explain, plain_result, ports_of
 
 

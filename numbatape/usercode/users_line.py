@@ -13,7 +13,7 @@ import sys
 import types
 import warnings
 
-from .trace import user_frame
+from .frames import user_frame
 
 _CODE = (lambda function, args, kwargs: function(*args, **kwargs)).__code__
 

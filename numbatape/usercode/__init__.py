@@ -1,0 +1,1 @@
+"""Whose code something is, what it says, and where in it the program stands now."""
