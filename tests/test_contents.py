@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import numbatape.integrations  # noqa: F401  (it announces stand-ins of its own)
+from numbatape.numpy_api import registry
 from numbatape.trace import contents, operations
-from numbatape.trace.functions import registry
 
 contents.load_all()
 TABLES = {

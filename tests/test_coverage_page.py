@@ -25,13 +25,13 @@ import scipy.special
 import scipy.stats
 
 import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
+from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS
+from numbatape.numpy_api.ufuncs import COMPOSED
 from numbatape.ops import Elementwise, find
+from numbatape.scipy_api.distributions import LAWS
+from numbatape.scipy_api.special import UFUNCS
 from numbatape.trace.contents import load_all
-from numbatape.trace.functions.distributions import LAWS
-from numbatape.trace.functions.registry import MAKERS, REAL, WRITERS
-from numbatape.trace.functions.special import UFUNCS
 from numbatape.trace.matrix import refusals
-from numbatape.trace.ufuncs import COMPOSED
 
 load_all()
 

@@ -18,9 +18,9 @@ from scipy.stats import gamma, norm
 
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
+from numbatape.numpy_api.registry import MAKERS
+from numbatape.scipy_api.distributions import LAWS
 from numbatape.trace.contents import load_all
-from numbatape.trace.functions.distributions import LAWS
-from numbatape.trace.functions.registry import MAKERS
 
 load_all()
 

@@ -21,10 +21,10 @@ import scipy.special
 
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
+from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS, full_name
 from numbatape.ops import OPS, Elementwise, resolve
+from numbatape.scipy_api.special import UFUNCS
 from numbatape.trace.contents import load_all
-from numbatape.trace.functions.registry import MAKERS, REAL, WRITERS, full_name
-from numbatape.trace.functions.special import UFUNCS
 
 load_all()
 

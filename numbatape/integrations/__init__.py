@@ -1,10 +1,10 @@
 """Functions of other packages whose derivatives are computed by calling these packages again.
 
-Importing this package announces their stand-ins (`numbatape.trace.functions.stand_ins`). A file here is
+Importing this package announces their stand-ins (`numbatape.numpy_api.stand_ins`). A file here is
 imported only once a traced function refers to one of its functions.
 """
 
-from ..trace.functions.registry import announce
+from ..numpy_api.registry import announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint", "solve_ivp"))
 announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.functions.common import find_trace, lift, one_axis, pinned, unsupported_argument
-from ..trace.functions.numeric import sliced
-from ..trace.functions.stand_ins import stands_for
+from ..numpy_api.calculus import sliced
+from ..numpy_api.common import find_trace, lift, one_axis, pinned, unsupported_argument
+from ..numpy_api.stand_ins import stands_for
 from ..trace.rules.primitive import Primitive, Rule
 
 

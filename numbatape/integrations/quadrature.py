@@ -12,8 +12,8 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..trace.functions.common import find_trace
-from ..trace.functions.registry import MAKERS
+from ..numpy_api.common import find_trace
+from ..numpy_api.registry import MAKERS
 from ..trace.rules.primitive import Primitive, Rule
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine

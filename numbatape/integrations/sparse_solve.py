@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 
+from ..numpy_api.common import find_trace
+from ..numpy_api.registry import MAKERS
 from ..trace.array import TracedArray
-from ..trace.functions.common import find_trace
-from ..trace.functions.registry import MAKERS
 from ..trace.primitives import value_of
 from ..trace.rules.primitive import Primitive, Rule
 from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse

@@ -9,117 +9,117 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ..numpy_api import registry
 from . import operations
-from .functions import registry
 
 # What the methods of traced values call (`numbatape.trace.operations`).
 OPERATIONS = {
-    "boxes": "array_of box_of put_entry seen settle",
-    "complex.arrays": "adopted complete complex_entries constant in_box part",
-    "complex.functions": "call_complex_function",
-    "complex.pairs": "join",
-    "complex.ufuncs": "call_complex_ufunc",
-    "flat": "Flat",
-    "functions.dispatch": "call_function",
-    "functions.math_bits": "power_of_scalars",
-    "functions.reductions": "logsumexp",
-    "functions.special": "composed_special",
-    "indexing": "getitem item",
-    "integers": "TracedInteger operands settled",
-    "leaks": "leak",
-    "matrix.rules": "call_rule",
-    "primitives": "transpose",
-    "scatters": "add_at one_by_one write_at",
-    "scipy_bridge": "module_in_traces",
-    "sparse_operands": "answer_to_sparse_product operate_on_sparse",
-    "ufuncs": "call_plain_ufunc call_ufunc",
-    "writes": "assign store",
+    "trace.boxes": "array_of box_of put_entry seen settle",
+    "trace.complex.arrays": "adopted complete complex_entries constant in_box part",
+    "trace.complex.functions": "call_complex_function",
+    "trace.complex.pairs": "join",
+    "trace.complex.ufuncs": "call_complex_ufunc",
+    "trace.flat": "Flat",
+    "numpy_api.dispatch": "call_function",
+    "numpy_api.exact_math": "power_of_scalars",
+    "numpy_api.reductions": "logsumexp",
+    "scipy_api.special": "composed_special",
+    "trace.indexing": "getitem item",
+    "trace.integers": "TracedInteger operands settled",
+    "trace.leaks": "leak",
+    "trace.matrix.rules": "call_rule",
+    "trace.primitives": "transpose",
+    "trace.scatters": "add_at one_by_one write_at",
+    "trace.scipy_bridge": "module_in_traces",
+    "trace.sparse_operands": "answer_to_sparse_product operate_on_sparse",
+    "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
+    "trace.writes": "assign store",
 }
 
 # NumPy's functions of real arrays.
 NUMPY = {
-    "complex.fft": """
+    "trace.complex.fft": """
         fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft
         fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
     """,
-    "complex.reductions": """
+    "trace.complex.reductions": """
         scimath.arccos scimath.arcsin scimath.arctanh scimath.log scimath.log10 scimath.log2 scimath.sqrt
     """,
-    "functions.build": """
+    "numpy_api.creation": """
         angle astype diag diag_indices_from diagflat empty_like full_like imag iscomplex isreal ix_ linspace
         logspace ones_like real real_if_close tril tril_indices_from triu triu_indices_from vander zeros_like
     """,
-    "functions.einsum": "einsum",
-    "functions.join": """
+    "numpy_api.einsum": "einsum",
+    "numpy_api.join": """
         append block column_stack concatenate dstack hstack pad repeat resize roll stack tile vstack
     """,
-    "functions.linalg": """
+    "numpy_api.linalg": """
         linalg.cholesky linalg.det linalg.inv linalg.matrix_norm linalg.matrix_power linalg.multi_dot
         linalg.norm linalg.slogdet linalg.solve linalg.vector_norm
     """,
-    "functions.more_statistics": """
+    "numpy_api.nan_statistics": """
         apply_over_axes geomspace nanargmax nanargmin nanmedian nanpercentile nanquantile polyfit polyint
         polysub
     """,
-    "functions.numeric": """
+    "numpy_api.calculus": """
         bincount convolve correlate diff ediff1d gradient interp polyadd polyder polymul polyval trapezoid
         unwrap
     """,
-    "functions.ordering": """
+    "numpy_api.ordering": """
         argsort argwhere digitize flatnonzero nonzero searchsorted sort trim_zeros unique
     """,
-    "functions.polynomials": "polydiv roots",
-    "functions.predicates": """
+    "numpy_api.polynomials": "polydiv roots",
+    "numpy_api.predicates": """
         allclose around array_equal array_equiv can_cast common_type fix i0 isclose iscomplexobj isneginf
         isposinf isrealobj min_scalar_type ndim result_type round shape sinc size
     """,
-    "functions.products": """
+    "numpy_api.products": """
         cross dot inner kron linalg.cross linalg.matmul linalg.outer linalg.tensordot linalg.trace
         linalg.vecdot matmul outer tensordot trace vdot vecdot
     """,
-    "functions.reductions": """
+    "numpy_api.reductions": """
         all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum max min
         prod ptp sum
     """,
-    "functions.select": """
+    "numpy_api.select": """
         apply_along_axis choose clip compress delete extract insert nan_to_num piecewise select take
         take_along_axis where
     """,
-    "functions.sets": """
+    "numpy_api.sets": """
         argpartition histogram intersect1d isin lexsort partition poly setdiff1d setxor1d union1d
         unique_values
     """,
-    "functions.shape": """
+    "numpy_api.shape": """
         array_split atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to copy diagonal dsplit
         expand_dims flip fliplr flipud hsplit linalg.diagonal linalg.matrix_transpose matrix_transpose
         meshgrid moveaxis ravel reshape rollaxis rot90 sliding_window_view split squeeze swapaxes transpose
         unstack vsplit
     """,
-    "functions.spectral": """
+    "numpy_api.decompositions": """
         linalg.cond linalg.eigh linalg.eigvalsh linalg.lstsq linalg.matrix_rank linalg.pinv linalg.qr
         linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve
     """,
-    "functions.statistics": """
+    "numpy_api.statistics": """
         average corrcoef cov mean median nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum
         nanvar percentile quantile std var
     """,
-    "matrix.numpys": "linalg.eig linalg.eigvals",
+    "trace.matrix.numpys": "linalg.eig linalg.eigvals",
 }
 
 # NumPy's functions that write into their first argument.
 WRITERS = {
-    "functions.in_place": "copyto fill_diagonal place put put_along_axis putmask",
+    "numpy_api.writers": "copyto fill_diagonal place put put_along_axis putmask",
 }
 
 # NumPy's functions of complex arrays whose implementations are not made by a form.
 COMPLEX = {
-    "complex.functions": """
+    "trace.complex.functions": """
         astype full_like imag iscomplex isreal pad real real_if_close select sliding_window_view where
     """,
-    "complex.linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
-    "complex.products": "einsum linalg.multi_dot",
-    "complex.reductions": "cumprod linspace polyval prod std vander var",
-    "matrix.numpys": """
+    "trace.complex.linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
+    "trace.complex.products": "einsum linalg.multi_dot",
+    "trace.complex.reductions": "cumprod linspace polyval prod std vander var",
+    "trace.matrix.numpys": """
         linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.lstsq linalg.matrix_rank
         linalg.pinv linalg.qr linalg.slogdet linalg.svd linalg.svdvals
     """,
@@ -127,57 +127,59 @@ COMPLEX = {
 
 # The forms: what makes the implementations of all other functions of complex arrays (`registry.implements`).
 FORMS = {
-    "complex.functions": "by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values",
-    "complex.products": "bilinear conjugating_first conjugating_second",
+    "trace.complex.functions": "by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values",
+    "trace.complex.products": "bilinear conjugating_first conjugating_second",
 }
 
 # NumPy's ufuncs of complex numbers.
 COMPLEX_UFUNCS = {
-    "complex.arithmetic": """
+    "trace.complex.arithmetic": """
         absolute add conjugate divide equal greater greater_equal isfinite isinf isnan less less_equal
         logical_and logical_not logical_or logical_xor multiply negative not_equal positive reciprocal sign
         square subtract
     """,
-    "complex.elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
-    "complex.inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
-    "complex.powers": "float_power power",
-    "complex.products": "matmul matvec vecdot vecmat",
+    "trace.complex.elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
+    "trace.complex.inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
+    "trace.complex.powers": "float_power power",
+    "trace.complex.products": "matmul matvec vecdot vecmat",
 }
 
 # Functions and objects that do not use NumPy's protocols, by module (`numbatape.trace.scipy_bridge`).
 STAND_INS = {
     "scipy.linalg": {
-        "functions.spectral": "block_diag circulant pinv qr svd svdvals toeplitz",
-        "functions.scipy_functions": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
-        "matrix.functions": """
+        "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
+        "scipy_api.in_python": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
+        "trace.matrix.functions": """
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
-        "matrix.scipys": """
+        "trace.matrix.scipys": """
             eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal lstsq lu lu_factor lu_solve orth
             orthogonal_procrustes pinvh polar rq solve_continuous_are solve_continuous_lyapunov
             solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester subspace_angles
         """,
-        "matrix.structured": """
+        "trace.matrix.structured": """
             cho_solve_banded cholesky_banded convolution_matrix diagsvd eigvals_banded hankel ishermitian
             issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
         """,
-        "matrix.refusals": "cossin eig_banded funm hessenberg ldl null_space qr_multiply qz schur signm",
+        "trace.matrix.refusals": """
+            cossin eig_banded funm hessenberg ldl null_space qr_multiply qz schur signm
+        """,
     },
     "cmath": {
-        "complex.stand_ins": """
+        "trace.complex.stand_ins": """
             acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin
             sinh sqrt tan tanh
         """,
     },
     "scipy.fft": {
-        "complex.stand_ins": """
+        "trace.complex.stand_ins": """
             fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn
         """,
-        "functions.spatial": "dct dctn dst dstn idct idctn idst idstn",
+        "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
     },
     "numpy": {
-        "functions.type_tests": "isscalar",
-        "functions.array_functions": """
+        "trace.type_tests": "isscalar",
+        "numpy_api.arrays_of_lists": """
             all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
             concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack full
@@ -187,41 +189,41 @@ STAND_INS = {
         """,
     },
     "numpy.ctypeslib": {
-        "functions.array_functions": "as_array",
+        "numpy_api.arrays_of_lists": "as_array",
     },
     "numpy.ma": {
-        "functions.array_functions": "filled getdata",
+        "numpy_api.arrays_of_lists": "filled getdata",
     },
     "numpy.lib.stride_tricks": {
-        "functions.array_functions": "as_strided",
+        "numpy_api.arrays_of_lists": "as_strided",
     },
     "numpy.linalg": {
-        "functions.array_functions": """
+        "numpy_api.arrays_of_lists": """
             cholesky cond det eigh eigvalsh inv matrix_power norm pinv qr slogdet solve svd trace
         """,
     },
     "math": {
-        "functions.math_functions": """
+        "numpy_api.math_functions": """
             acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2
             expm1 fabs floor fmod fsum gamma hypot isclose isfinite isinf isnan ldexp lgamma log log10 log1p
             log2 modf pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
         """,
     },
     "scipy.spatial.distance": {
-        "functions.spatial": """
+        "scipy_api.spatial": """
             braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean minkowski pdist
             sqeuclidean squareform
         """,
     },
     "scipy.special": {
-        "functions.special": "diric lambertw spherical_in spherical_jn spherical_kn spherical_yn zeta",
-        "functions.scipy_functions": """
+        "scipy_api.special": "diric lambertw spherical_in spherical_jn spherical_kn spherical_yn zeta",
+        "scipy_api.in_python": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
             softplus yvp
         """,
     },
     "scipy.stats": {
-        "functions.continuous": """
+        "scipy_api.continuous_laws": """
             alpha anglit arcsine argus beta betaprime bradford burr burr12 cauchy chi chi2 cosine dgamma
             dpareto_lognorm dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk foldcauchy
             foldnorm gamma gausshyper genexpon genextreme gengamma genhalflogistic geninvgauss genlogistic
@@ -233,12 +235,12 @@ STAND_INS = {
             triang truncexpon truncnorm truncpareto truncweibull_min uniform vonmises vonmises_line wald
             weibull_max weibull_min wrapcauchy
         """,
-        "functions.discrete": """
+        "scipy_api.discrete_laws": """
             bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser nbinom
             nchypergeom_fisher nhypergeom planck poisson randint skellam yulesimon zipf zipfian
         """,
-        "functions.rarer": "crystalball genhyperbolic jf_skew_t kappa4 pearson3",
-        "functions.quantiles": """
+        "scipy_api.special_laws": "crystalball genhyperbolic jf_skew_t kappa4 pearson3",
+        "scipy_api.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
             dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma
             genextreme gengamma genlogistic gennorm genpareto geom gibrat gompertz gumbel_l gumbel_r
@@ -248,36 +250,36 @@ STAND_INS = {
             powernorm randint rayleigh rdist reciprocal rice skewcauchy t triang truncexpon truncnorm
             truncpareto uniform weibull_max weibull_min
         """,
-        "functions.multivariate": """
+        "scipy_api.multivariate_laws": """
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
             multivariate_t normal_inverse_gamma vonmises_fisher wishart
         """,
-        "functions.sample_statistics": """
+        "scipy_api.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
             skew trim_mean variation zmap zscore
         """,
     },
     "scipy.integrate": {
-        "functions.integrals": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
+        "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
     },
     "scipy.signal": {
-        "functions.signals": """
+        "scipy_api.signal": """
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
     },
     "scipy.ndimage": {
-        "functions.signals": """
+        "scipy_api.signal": """
             convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d uniform_filter
             uniform_filter1d
         """,
     },
 }
 
-_HERE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 
 
 def _file(name: str) -> str:
-    return f"{_HERE}.{name}"
+    return f"{_PACKAGE}.{name}"
 
 
 def _announce() -> None:

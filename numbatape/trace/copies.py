@@ -14,10 +14,10 @@ from operator import is_
 
 import numpy as np
 
+from ..numpy_api.vectorize import with_function
 from ..usercode.bytecode import assigns_attributes, globals_assigned, imports
 from ..usercode.ownership import is_users_function, is_users_module
 from .copied_classes import CopiedClasses
-from .functions.vectorize import with_function
 from .holders import holder_of
 from .modules import UsersModule
 from .references import (

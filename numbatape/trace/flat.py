@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numpy_api.common import find_trace, plain
 from . import writes
-from .functions.common import find_trace, plain
 from .plain import Iterator, is_plain, strip, unflattened, wrap
 from .positions import fixed
 from .trace import failing

@@ -16,12 +16,12 @@ import sys
 import types
 
 from ..errors import LeakError, UnsupportedOperationError
+from ..numpy_api.registry import REAL
+from ..numpy_api.stand_ins import STAND_INS
 from ..tape.tape import ACTIVE
 from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
 from ..usercode.solvers import RULES, SOLVERS, implicit, public_name, solver_above
-from .functions.registry import REAL
-from .functions.stand_ins import STAND_INS
 from .references import MARK
 from .scipy_bridge import table
 

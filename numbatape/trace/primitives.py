@@ -1,7 +1,7 @@
 """What all traced functions consist of: elementwise instructions, array instructions, views, copies.
 
 Each function computes the value with NumPy and has the emitter (`numbatape.emitter`) append the
-instruction or make the view. The functions of `numbatape.trace.functions` are compositions of these.
+instruction or make the view. The functions of `numbatape.numpy_api` are compositions of these.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numpy_api.common import find_trace, lift, merge, unmerge
 from .array import TracedArray
-from .functions.common import find_trace, lift, merge, unmerge
 from .indexing import mask_positions
 from .memory import has_twice, offsets
 from .positions import fixed

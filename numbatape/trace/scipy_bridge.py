@@ -18,23 +18,22 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
+from ..numpy_api.arrays_of_lists import JOINERS
+from ..numpy_api.registry import STAND_INS
+from ..numpy_api.stand_ins import made
+from ..numpy_api.vectorize import CLASSES
 from ..usercode.bytecode import writes
 from ..usercode.ownership import adopt
-from . import pytrees
+from . import clocks_and_files, module_getters, pytrees, type_tests  # noqa: F401  (they register themselves)
 from .capture import module_of
 from .captured_arrays import WithArrays
+from .clocks_and_files import OUTSIDE
 from .complex.arrays import is_traced
 from .copies import Copies
-from .functions import outside, reaching, type_tests  # noqa: F401  (they register themselves)
-from .functions.array_functions import JOINERS
-from .functions.creation import creators
-from .functions.iteration import ITERATORS
-from .functions.outside import OUTSIDE
-from .functions.registry import STAND_INS
-from .functions.stand_ins import made
-from .functions.vectorize import CLASSES
+from .iteration import ITERATORS
 from .modules import copy_module
 from .plain import is_plain
+from .plain_creators import creators
 from .references import Reach, is_atom, users_classes
 from .trace import current
 
@@ -54,7 +53,7 @@ class Table:
     """
 
     def __init__(self, loaded: tuple[str, ...], writes: bool):
-        self.builtins = outside.BUILTINS | type_tests.BUILTINS
+        self.builtins = clocks_and_files.BUILTINS | type_tests.BUILTINS
         self.modules: dict[int, tuple[frozenset, types.ModuleType]] = {}
         self._ready = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
         self._makers: dict[int, Callable] = {}  # makers of stand-ins, by the id of the original
@@ -91,11 +90,11 @@ class Table:
         if found is None and key in self._makers:
             found = self._ready[key] = self._makers[key]()
         if found is None and module_of(value).startswith("scipy.stats."):
-            from .functions.distributions import thaw  # imported only if it is needed
+            from ..scipy_api.distributions import thaw  # imported only if it is needed
 
             found = thaw(value, self._distribution)
         if found is None and isinstance(value, Path):
-            found = outside.noting_path(value)
+            found = clocks_and_files.noting_path(value)
         return found
 
     def _distribution(self, name):

@@ -207,7 +207,7 @@ def test_kernels_are_loaded_once_by_many_threads():
     "module, use",
     [
         ("numbatape.verbs.first_order", "callable(nt.grad)"),
-        ("numbatape.trace.functions.reductions", "nt.grad(lambda x: np.sum(x * x))(np.ones(2))[1] == 2.0"),
+        ("numbatape.numpy_api.reductions", "nt.grad(lambda x: np.sum(x * x))(np.ones(2))[1] == 2.0"),
     ],
 )
 def test_a_fork_waits_for_what_another_thread_imports(module, use):

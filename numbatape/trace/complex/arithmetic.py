@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.registry import rule
+from ...numpy_api.registry import rule
 
 # ---- parts that may be None (zero everywhere)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...emitter.instructions import broadcast_dims
+from ...numpy_api.common import adopt, lift
+from ...numpy_api.common import plain as plain  # re-exported
 from ...tape.tape import CONSTANT
 from .. import boxes, primitives
 from ..array import TracedArray, new_traced, note
-from ..functions.common import adopt, lift
-from ..functions.common import plain as plain  # re-exported
 from ..integers import settled
 from ..memory import root_of
 from ..plain import strip

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..functions.registry import rule
+from ...numpy_api.registry import rule
 from .arithmetic import full, negated
 
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from ...numpy_api.common import lift, plain, records
+from ...numpy_api.registry import HOLDS, implements
 from ...ops.fft import plan_of
-from ..functions.common import lift, plain, records
-from ..functions.registry import HOLDS, implements
 from ..primitives import array_instruction
 from . import arrays
 

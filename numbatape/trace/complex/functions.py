@@ -1,7 +1,7 @@
 """``__array_function__`` of complex numbers: dispatch, and functions that move or add up entries.
 
 Most functions of complex arrays follow from the real ones: a *form* makes the implementation, and
-the registration of the real function names the form (`numbatape.trace.functions.registry.implements`).
+the registration of the real function names the form (`numbatape.numpy_api.registry.implements`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import inspect
 
 import numpy as np
 
+from ...numpy_api.common import plain
+from ...numpy_api.dispatch import writing
+from ...numpy_api.registry import COMPLEX, form, full_name, implements_complex
 from ...tape.tape import CONSTANT
 from ..array import TracedArray
-from ..functions.common import plain
-from ..functions.dispatch import writing
-from ..functions.registry import COMPLEX, form, full_name, implements_complex
 from ..plain import strip, trace_of_plain, wrap
 from . import arrays
 from .array import TracedComplex, meets

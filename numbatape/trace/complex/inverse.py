@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.registry import rule
+from ...numpy_api.registry import rule
 from .arithmetic import full
 from .elementary import sqrt
 

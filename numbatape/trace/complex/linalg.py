@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.common import plain
-from ..functions.registry import implements_complex
+from ...numpy_api.common import plain
+from ...numpy_api.registry import implements_complex
 from . import arrays
 
 

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from ..functions.common import plain
-from ..functions.registry import RULES, form, implements_complex
+from ...numpy_api.common import plain
+from ...numpy_api.registry import RULES, form, implements_complex
 from . import arrays
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.common import plain
-from ..functions.dispatch import along
-from ..functions.registry import HOLDS, implements, implements_complex
+from ...numpy_api.common import plain
+from ...numpy_api.dispatch import along
+from ...numpy_api.registry import HOLDS, implements, implements_complex
 from . import arrays
 from .ufuncs import unsupported
 

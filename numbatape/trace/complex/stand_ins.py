@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.stand_ins import stands_for
+from ...numpy_api.stand_ins import stands_for
 from .array import TracedComplex
 
 UFUNCS = (

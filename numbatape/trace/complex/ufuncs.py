@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import UnsupportedOperationError
+from ...numpy_api.common import adopt
+from ...numpy_api.registry import RULES
+from ...numpy_api.ufuncs import into_out
 from ...tape.tape import CONSTANT
 from ...usercode.frames import where_in_user_code
 from .. import writes
-from ..functions.common import adopt
-from ..functions.registry import RULES
 from ..plain import strip
-from ..ufuncs import into_out
 from . import arrays
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}

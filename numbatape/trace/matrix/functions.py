@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
+from ...numpy_api.stand_ins import stands_for
 from ..complex.pairs import join
-from ..functions.common import lift_all, lift_first, pinned, unsupported_argument
-from ..functions.stand_ins import stands_for
 from ..primitives import stop_gradient
 from .equations import LOGM, SQRTM, by_block, linalg, undisturbed
 from .rules import call, is_complex, traced

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...numpy_api import decompositions
+from ...numpy_api.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
+from ...numpy_api.registry import HOLDS, implements, implements_complex
 from ..complex.ufuncs import unsupported
-from ..functions import spectral
-from ..functions.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
-from ..functions.registry import HOLDS, implements, implements_complex
 from . import determinants, eigen, factors
 from .rules import adjoint, call, is_complex
 
@@ -127,7 +127,7 @@ def lstsq(a, b, rcond=None):
     value = np.linalg.lstsq(plain(a), plain(b), rcond)
     a, b = lift_all(a, b)
     cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
-    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    inverse = pseudo_inverse if is_complex(a) else decompositions._pinv
     solution = np.matmul(inverse(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]
     if np.size(residuals):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...errors import UnsupportedOperationError
+from ...numpy_api.common import plain
+from ...numpy_api.stand_ins import stands_for
 from ...tape.tape import CONSTANT
 from ...usercode.frames import where_in_user_code
-from ..functions.common import plain
-from ..functions.stand_ins import stands_for
 from .equations import linalg
 from .rules import traced
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...numpy_api.common import plain
 from ..array import TracedArray
 from ..complex import arrays
 from ..complex.array import TracedComplex
 from ..complex.pairs import join
-from ..functions.common import plain
 from ..rules.emit import emit
 from ..rules.site import Callee
 

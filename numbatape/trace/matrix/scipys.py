@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions import spectral
-from ..functions.common import adopt, lift_all, lift_first, run_record, unsupported_argument
-from ..functions.scipy_functions import triangular
-from ..functions.stand_ins import stands_for
+from ...numpy_api import decompositions
+from ...numpy_api.common import adopt, lift_all, lift_first, run_record, unsupported_argument
+from ...numpy_api.stand_ins import stands_for
+from ...scipy_api.in_python import triangular
 from ..primitives import stop_gradient
 from . import eigen, equations, factors
 from .equations import linalg
@@ -226,7 +226,7 @@ def lstsq(
 ):
     a, b = lift_all(a, b)
     cutoff = np.finfo(a.dtype).eps if cond is None else cond
-    inverse = pseudo_inverse if is_complex(a) else spectral._pinv
+    inverse = pseudo_inverse if is_complex(a) else decompositions._pinv
     solution = np.matmul(inverse("scipy.linalg.lstsq", a, cutoff), b)
     residuals, values = value[1], value[3]
     if np.size(residuals) and a.shape[0] > a.shape[1]:

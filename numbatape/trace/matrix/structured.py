@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functions.common import lift_all, lift_first, unsupported_argument
-from ..functions.scipy_functions import triangular
-from ..functions.stand_ins import stands_for
+from ...numpy_api.common import lift_all, lift_first, unsupported_argument
+from ...numpy_api.stand_ins import stands_for
+from ...scipy_api.in_python import triangular
 from . import equations
 from .equations import linalg
 from .rules import MatrixRule, adjoint, call, conjugate

@@ -14,9 +14,9 @@ import numpy as np
 from ...derive.adjoint import Adjoint
 from ...emitter.symbol import Symbol
 from ...errors import OutputError
+from ...numpy_api.common import plain
 from .. import pytrees
 from ..array import TracedArray
-from ..functions.common import plain
 from ..plain import strip
 from ..primitives import sample_of
 from ..trace import Trace

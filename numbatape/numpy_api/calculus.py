@@ -1,0 +1,236 @@
+"""Differences, integrals, convolutions, interpolation, polynomials."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.array import TracedArray
+from ..trace.primitives import layout_of, view
+from .common import composes, find_trace, lift, lift_all, lift_first, merge, one_axis, pinned, plain
+
+NO = np._NoValue
+
+
+def sliced(x, axis: int, *span):
+    return x[(*(slice(None),) * axis, slice(*span))]
+
+
+@composes(np.diff, complex="by_parts")
+def diff(a, n=1, axis=-1, prepend=NO, append=NO):
+    x = lift_first(a, prepend, append)
+    axis = one_axis(x, axis)
+    blocks = [_block(part, x, axis) for part in (prepend, x, append) if part is not NO]
+    x = np.concatenate(blocks, axis) if len(blocks) > 1 else x
+    subtract = np.not_equal if x.dtype == np.bool_ else np.subtract
+    for _ in range(n):
+        if np.shape(x._value)[axis] > 1:
+            x = subtract(sliced(x, axis, 1, None), sliced(x, axis, None, -1))
+        else:
+            pinned(x, axis)
+            x = sliced(x, axis, 0, 0)
+    return x if n else x[...]
+
+
+def _block(part, x, axis):
+    if np.ndim(plain(part)):
+        return part
+    shape = list(x.shape)
+    shape[axis] = 1
+    return np.broadcast_to(part, shape)
+
+
+@composes(np.ediff1d, complex="by_parts")
+def ediff1d(ary, to_end=None, to_begin=None):
+    x = lift_first(ary, to_end, to_begin)
+    steps = np.diff(merge(x, [x.ndim]))
+    parts = [np.ravel(part) for part in (to_begin, steps, to_end) if part is not None]
+    return np.concatenate(parts) if len(parts) > 1 else steps
+
+
+@composes(np.gradient, complex="by_parts")
+def gradient(f, *varargs, axis=None, edge_order=1):
+    trace = find_trace(f, *varargs)
+    x = lift(trace, f)
+    axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis) % x.ndim)
+    spacings = varargs if len(varargs) == len(axes) else (varargs or (1.0,)) * len(axes)
+    results = [_gradient(x, h, k, edge_order) for h, k in zip(spacings, axes, strict=True)]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _gradient(x, spacing, axis, edge_order):
+    n = pinned(x, axis)
+    shape = [1] * x.ndim
+    if np.ndim(plain(spacing)):
+        steps = np.reshape(np.diff(spacing), [-1 if k == axis else 1 for k in range(x.ndim)])
+    else:
+        shape[axis] = n - 1
+        steps = np.broadcast_to(spacing, shape)
+
+    def at(array, *span):
+        return sliced(array, axis, *span)
+
+    slopes = np.diff(x, axis=axis) / steps
+    before, behind = at(steps, None, -1), at(steps, 1, None)
+    inner = (at(slopes, None, -1) * behind + at(slopes, 1, None) * before) / (before + behind)
+    first, last = at(slopes, 0, 1), at(slopes, -1, None)
+    if edge_order == 2:
+        first = first - at(steps, 0, 1) * _bend(slopes, steps, at, 0)
+        last = last + at(steps, -1, None) * _bend(slopes, steps, at, n - 3)
+    return np.concatenate([first, inner, last], axis)
+
+
+def _bend(slopes, steps, at, k):
+    """Return the second divided difference at points k, k+1, k+2."""
+    wide = at(steps, k, k + 1) + at(steps, k + 1, k + 2)
+    return (at(slopes, k + 1, k + 2) - at(slopes, k, k + 1)) / wide
+
+
+@composes(np.trapezoid, complex="by_parts")
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    y = lift_first(y, x, dx)
+    place = one_axis(y, axis)
+    if x is None:
+        steps = dx
+    elif np.ndim(plain(x)) == 1:
+        steps = np.reshape(np.diff(x), [-1 if k == place else 1 for k in range(y.ndim)])
+    else:
+        steps = np.diff(x, axis=axis)  # x may have more axes than y, and so may the products
+    return np.sum(steps * (sliced(y, place, 1, None) + sliced(y, place, None, -1)) / 2.0, axis)
+
+
+# ---- convolution
+
+
+def windows(x: TracedArray, width: int) -> TracedArray:
+    """Return all windows of a vector as rows of a view whose rows overlap."""
+    layout, sizes = layout_of(x), x._trace.tape.sizes
+    (dim,), (stride,) = layout.dims, layout.strides
+    sizes.guard(dim, ">=", width)
+    value = np.lib.stride_tricks.sliding_window_view(x._value, width)
+    return view(x, value, (sizes.sub(dim, width - 1), width), (stride, stride))
+
+
+def _correlated(long, short, mode: str):
+    """Slide ``short`` (a plain size) along ``long``."""
+    width = pinned(short, 0)
+    before = {"full": width - 1, "same": width // 2, "valid": 0}[mode]
+    behind = {"full": width - 1, "same": width - 1 - width // 2, "valid": 0}[mode]
+    padded = np.pad(long, (before, behind)) if before or behind else long
+    return windows(padded, width) @ short
+
+
+MODES = {0: "valid", 1: "same", 2: "full"}
+
+
+@composes(np.convolve, complex="bilinear")
+def convolve(a, v, mode="full"):
+    a, v = (np.ravel(x) for x in lift_all(a, v))
+    if np.shape(v._value)[0] > np.shape(a._value)[0]:
+        pinned(v, 0), pinned(a, 0)
+        a, v = v, a
+    return _correlated(a, v[::-1], MODES.get(mode, mode))
+
+
+@composes(np.correlate, complex="conjugating_second")
+def correlate(a, v, mode="valid"):
+    a, v = (np.ravel(x) for x in lift_all(a, v))
+    if np.shape(v._value)[0] > np.shape(a._value)[0]:
+        pinned(v, 0), pinned(a, 0)
+        return _correlated(v, a, MODES.get(mode, mode))[::-1]
+    return _correlated(a, v, MODES.get(mode, mode))
+
+
+# ---- interpolation, histograms
+
+
+@composes(np.interp)
+def interp(x, xp, fp, left=None, right=None, period=None):
+    """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
+    x, xp, fp = lift_all(x, xp, fp)
+    if period is not None:
+        period, left, right = abs(period), None, None
+        x, xp = np.remainder(x, period), np.remainder(xp, period)
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
+    n = pinned(xp, 0)
+    if n == 1:
+        inside = np.broadcast_to(fp[0], x.shape) + 0.0
+    else:
+        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, n - 2)
+        low, base = fp[k], xp[k]
+        inside = (fp[k + 1] - low) / (xp[k + 1] - base) * (x - base) + low
+    result = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
+    return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, result)
+
+
+def _counted(x, weights, minlength):
+    """Count entries (or sum weights) in bins that are data, by a table of which entry is in which bin."""
+    count = max(int(np.max(x)) + 1 if pinned(x, 0) else 0, minlength)
+    if pinned(x, 0) and bool(np.min(x) < 0):
+        raise ValueError("'list' argument must have no negative elements")
+    inside = np.equal(x, np.arange(count)[:, None])
+    return np.sum(inside, 1) if weights is None else np.sum(np.where(inside, weights, 0.0), 1)
+
+
+@composes(np.bincount)
+def bincount(x, /, weights=None, minlength=0):
+    """Sum weights bin by bin; the bins are plain data."""
+    if type(x) is TracedArray:
+        return _counted(x, weights, minlength)
+    bins = np.asarray(x, np.intp)
+    count = max(int(bins.max()) + 1 if bins.size else 0, minlength)
+    weights = lift_first(weights)
+    order = np.argsort(bins, kind="stable")
+    ends = np.searchsorted(bins[order], np.arange(count + 1))
+    ordered = weights[order]
+    sums = [np.sum(ordered[a:b]) if b > a else 0.0 for a, b in zip(ends, ends[1:], strict=False)]
+    return np.stack(sums) if sums else weights[:0]
+
+
+# ---- polynomials
+
+
+@composes(np.polyval)
+def polyval(p, x):
+    p, x = lift_all(p, x)
+    result = np.zeros(np.shape(x._value), x.dtype)
+    for k in range(pinned(p, 0)):
+        result = result * x + p[k]
+    return result
+
+
+@composes(np.polyder)
+def polyder(p, m=1):
+    p = lift_first(p)
+    for _ in range(m):
+        n = pinned(p, 0)
+        p = p[:-1] * np.arange(n - 1, 0, -1.0)
+    return p
+
+
+@composes(np.polyadd)
+def polyadd(a1, a2):
+    a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
+    gap = pinned(a1, 0) - pinned(a2, 0)
+    return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
+
+
+@composes(np.polymul)
+def polymul(a1, a2):
+    return np.convolve(a1, a2)
+
+
+@composes(np.unwrap)
+def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi):
+    x = lift_first(p)
+    axis = one_axis(x, axis)
+    steps = np.diff(x, axis=axis)
+    low = -period / 2
+    folded = np.remainder(steps - low, period) + low
+    folded = np.where(np.logical_and(np.equal(folded, low), np.greater(steps, 0)), -low, folded)
+    limit = period / 2 if discont is None else discont
+    correction = np.where(np.less(np.abs(steps), limit), 0.0, folded - steps)
+    rest = sliced(x, axis, 1, None) + np.cumsum(correction, axis)
+    return np.concatenate([sliced(x, axis, 0, 1), rest], axis)

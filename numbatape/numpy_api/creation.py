@@ -1,0 +1,172 @@
+"""Diagonals, triangles, filled arrays, grids, conversions of dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tape.tape import family_of_dtype
+from ..trace.array import TracedArray, new_traced
+from ..trace.plain import wrap
+from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
+from .common import adopt, composes, find_trace, lift_all, pinned, plain, unsupported_argument
+from .registry import HOLDS, implements
+
+
+@composes(np.diag, complex="by_parts")
+def diag(v, k=0):
+    if v.ndim == 2:
+        return np.diagonal(v, k)
+    n = pinned(v, 0) + abs(k)
+    # Entry (i, i + k) is v[i] or, above the main diagonal, v[j - k].
+    row = v if k == 0 else np.pad(v, (k, 0) if k > 0 else (0, -k))
+    mask = np.eye(n, k=k, dtype=bool)
+    return np.where(mask, row[None, :], 0.0)
+
+
+@composes(np.diagflat, complex="by_parts")
+def diagflat(v, k=0):
+    return np.diag(np.ravel(v), k)
+
+
+def _triangle(name: str, function):
+    def triangle(m, k=0):
+        k = int(k)
+        if m.ndim == 1:
+            n = pinned(m, 0)
+            m = broadcast_to(m, (n, n))
+        return array_instruction(name, (m, np.float64(k)), function(m._value, k))
+
+    composes(function, complex="by_parts")(triangle)
+
+
+_triangle("tril", np.tril)
+_triangle("triu", np.triu)
+
+
+def _plain_result(function, complex=None):
+    """Let NumPy make an array that takes only shape and dtype from traced ones.
+
+    The result is a plain array of the trace: traced values may be written into it.
+    """
+
+    def make(*args, **kwargs):
+        trace = find_trace(args, tuple(kwargs.values()))
+        for arg in (*args, *kwargs.values()):
+            if type(arg) is TracedArray:
+                arg.shape  # noqa: B018  (records a guard)
+        return wrap(trace, function(*plain(args), **plain(kwargs)))
+
+    implements(function, complex=complex)(make)
+
+
+for _function in (np.zeros_like, np.ones_like, np.empty_like):
+    _plain_result(_function, "of_shapes")
+for _function in (
+    *(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from),
+    *(np.iscomplex, np.isreal),
+):
+    _plain_result(_function)
+
+
+@composes(np.full_like)
+def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    a, fill = lift_all(a, fill_value)
+    kind = np.dtype(dtype) if dtype is not None else a.dtype
+    if shape is not None:
+        seen = np.broadcast_to(fill, shape)
+    else:
+        seen = broadcast_to(fill, np.shape(a._value), layout_of(a).dims)
+    return np.astype(seen, kind)
+
+
+@implements(np.astype)
+def astype(x, dtype, /, *, copy=True, device=None):
+    dtype = np.dtype(dtype)
+    if not copy and dtype == x.dtype:
+        return x
+    value = np.asarray(x._value).astype(dtype)  # the method, because np.astype refuses scalars
+    return adopt(_converted(x, dtype), value if isinstance(x._value, np.ndarray) else value[()])
+
+
+def _converted(x, dtype):
+    if dtype == x.dtype:
+        return elementwise("copy", x, value=np.asarray(x._value)[()])
+    if dtype.kind == "b":
+        return np.not_equal(x, 0)
+    if dtype.kind in "iu":
+        return elementwise("trunc", x) if x.dtype.kind == "f" else _same_cells(x)
+    if dtype == np.float16:
+        return rounded(x, np.asarray(x._value).astype(dtype)[()])
+    if dtype not in (np.float64, np.float32):
+        raise unsupported_argument(np.astype, f"dtype={dtype}", "float64, float32 and float16 are")
+    if x._family == family_of_dtype(dtype):
+        return elementwise("copy", x, value=np.asarray(x._value).astype(dtype)[()])
+    return _same_cells(x)  # NumPy's value has the new dtype
+
+
+def _same_cells(x):
+    """Return another traced value with the cells of an operand, which may be a Python float."""
+    if np.ndim(x._value):
+        return x[...]
+    return new_traced(x._trace, np.asarray(x._value)[()], x._id, x._level, x._family)
+
+
+@implements(np.real, np.real_if_close)
+def real(val, tol=100):
+    return val
+
+
+@implements(np.imag)
+def imag(val):
+    return val.imag
+
+
+@composes(np.linspace)
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    start, stop = lift_all(start, stop)
+    num = int(num)
+    count = num - 1 if endpoint else num
+    step = (stop - start) / count if count > 0 else (stop - start) * np.nan
+    shape = (num,) + (1,) * max(start.ndim, stop.ndim)
+    places = np.arange(num, dtype=float).reshape(shape)
+    if endpoint and num > 1:  # the last point is stop itself
+        inner = expand(start, (0,)) + places[:-1] * expand(step, (0,))
+        last = np.broadcast_to(expand(stop, (0,)), (1, *inner.shape[1:]))
+        points = np.concatenate([inner, last])
+    elif num > 1:
+        points = expand(start, (0,)) + places * expand(step, (0,))
+    else:
+        points = expand(start + 0.0 * stop, (0,))[:num]
+    points = np.moveaxis(points, 0, axis)
+    points = points if dtype is None else np.astype(points, np.dtype(dtype))
+    return (points, step) if retstep else points
+
+
+@composes(np.logspace)
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    points = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return points if dtype is None else np.astype(points, np.dtype(dtype))
+
+
+@composes(np.vander)
+def vander(x, N=None, increasing=False):
+    n = pinned(x, 0) if N is None else int(N)
+    if not n:
+        return np.reshape(x[:0], (pinned(x, 0), 0))
+    columns = [np.ones_like(x._value)]
+    for _ in range(n - 1):
+        columns.append(columns[-1] * x)
+    return np.stack(columns[:n] if increasing else columns[:n][::-1], 1)
+
+
+@composes(np.ix_)
+def ix_(*args):
+    count = len(args)
+    vectors = [np.nonzero(v)[0] if v.dtype == np.bool_ else v for v in lift_all(*args)]
+    return tuple(expand(v, tuple(j for j in range(count) if j != k)) for k, v in enumerate(vectors))
+
+
+@implements(np.angle, complex=HOLDS)
+def angle(z, deg=False):
+    turn = np.arctan2(z.imag, z.real)
+    return turn * (180.0 / np.pi) if deg else turn

@@ -1,0 +1,278 @@
+"""Eigenvalues, singular values, QR, and compositions of them; the matrix exponential.
+
+One instruction computes values and vectors as one packed vector (`numbatape.ops.spectral`), and the
+results are views of it. Its sizes are guards: other sizes are traced again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
+from .common import (
+    adopt,
+    axes_of,
+    composes,
+    converted,
+    lift_all,
+    lift_first,
+    pinned,
+    records,
+    run_record,
+    unsupported_argument,
+)
+from .registry import HOLDS
+from .stand_ins import stands_for
+
+
+def _packed(op: str, a, parts):
+    """Record an op whose result packs NumPy's parts into one vector; return the parts."""
+    for axis in (-2, -1):
+        pinned(a, axis)
+    batch = np.shape(a._value)[:-2]
+    cells = [np.reshape(np.asarray(part), (*batch, -1) if np.size(part) else (*batch, 0)) for part in parts]
+    whole = array_instruction(op, (a,), np.concatenate(cells, -1))
+    pieces, first = [], 0
+    for part in parts:
+        core = np.shape(part)[len(batch) :]
+        pieces.append(_piece(whole, first, core, part))
+        first += math.prod(core)
+    return pieces
+
+
+def _piece(whole, first: int, core, value):
+    layout = layout_of(whole)
+    builder = whole._trace.tape
+    _, start, _ = builder.values[whole._id]
+    strides = (*layout.strides[:-1], *(math.prod(core[k + 1 :]) for k in range(len(core))))
+    dims = (*layout.dims[:-1], *core)
+    return view(whole, np.asarray(value), dims, strides, builder.sizes.add(start, first))
+
+
+def _turned(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def _eigh(a, values, vectors):
+    values, rows = _packed("eigh", a, (values, _turned(vectors)))
+    return values, np.matrix_transpose(rows)
+
+
+@records(np.linalg.eigh)
+def eigh(value, a, UPLO="L"):
+    if UPLO.upper() == "L":
+        return type(value)(*_eigh(a, *value))
+    from ..trace.matrix import eigen  # LAPACK's vectors may differ in sign from the transpose's
+
+    return type(value)(*eigen.eigh(a, False))
+
+
+@records(np.linalg.eigvalsh)
+def eigvalsh(value, a, UPLO="L"):
+    lower = a if UPLO.upper() == "L" else np.matrix_transpose(a)
+    return _eigh(lower, value, np.linalg.eigh(lower._value)[1])[0]
+
+
+def _svd(a):
+    value = np.linalg.svd(a._value, full_matrices=False)
+    values, left, right = _packed("svd", a, (value.S, _turned(value.U), _turned(value.Vh)))
+    return np.matrix_transpose(left), values, np.matrix_transpose(right)
+
+
+@records(np.linalg.svd)
+def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
+    if hermitian:
+        raise unsupported_argument(np.linalg.svd, "hermitian=True", "np.linalg.eigh")
+    if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
+        raise unsupported_argument(
+            np.linalg.svd, "full_matrices=True", "of a matrix that is not square, full_matrices=False is"
+        )
+    parts = _svd(a)
+    return type(value)(*parts) if compute_uv else parts[1]
+
+
+@records(np.linalg.svdvals)
+def svdvals(value, x, /):
+    return _svd(x)[1]
+
+
+def _qr(a):
+    """Q and R with min(m, n) columns and rows; for a wide matrix from the QR of its first columns."""
+    m, n = pinned(a, -2), pinned(a, -1)
+    first = a[..., :m] if n > m else a
+    q, r = np.linalg.qr(first._value)
+    rows, r = _packed("qr", first, (_turned(q), r))
+    q = np.matrix_transpose(rows)
+    return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if n > m else r
+
+
+@records(np.linalg.qr)
+def qr(value, a, mode="reduced"):
+    m, n = pinned(a, -2), pinned(a, -1)
+    if mode not in ("reduced", "r") and not (mode == "complete" and m <= n):
+        raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced' and 'r' are")
+    q, r = _qr(a)
+    return r if mode == "r" else type(value)(q, r)
+
+
+# ---- compositions
+
+
+def _check_rank(function, a, cutoff) -> None:
+    """Guard that a matrix has full rank, because only then the derivative is right."""
+    values = _svd(stop_gradient(lift_first(a)))[1]
+    if not bool(np.all(np.min(values, -1) > cutoff * np.max(values, -1))):
+        raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
+
+
+def _solve_upper(r, b):
+    value = np.linalg.solve(r._value, np.broadcast_to(b._value, (*r.shape[:-2], *b.shape[-2:])))
+    return array_instruction("solve_upper", (r, b), value)
+
+
+def _pinv(function, a, cutoff):
+    a = lift_first(a)
+    if 0 in a.shape:
+        raise unsupported_argument(function, "an empty matrix")
+    _check_rank(function, a, cutoff)
+    if a.shape[-2] < a.shape[-1]:
+        return np.matrix_transpose(_tall_pinv(np.matrix_transpose(a)))
+    return _tall_pinv(a)
+
+
+def _tall_pinv(a):
+    q, r = _qr(a)
+    return _solve_upper(r, np.matrix_transpose(q))
+
+
+@composes(np.linalg.pinv)
+def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
+    cutoff = rcond if rcond is not None else None if rtol is np._NoValue else rtol
+    if hermitian or np.ndim(0.0 if cutoff is None else cutoff):
+        raise unsupported_argument(np.linalg.pinv, "hermitian or an array rcond")
+    default = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else 1e-15
+    return _pinv(np.linalg.pinv, a, default if cutoff is None else cutoff)
+
+
+@records(np.linalg.lstsq)
+def lstsq(value, a, b, rcond=None):
+    a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
+    cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
+    solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
+    residuals = value[1]
+    if np.size(residuals):
+        rest = np.square(b - np.matmul(a, solution))
+        residuals = np.sum(rest, 0, keepdims=b.ndim == 1)
+    return adopt(solution, value[0]), adopt(residuals, value[1]), value[2], _svd(a)[1]
+
+
+@composes(np.linalg.cond)
+def cond(x, p=None):
+    if p in (None, 2, -2):
+        values = _svd(x)[1]
+        largest, smallest = values[..., 0], values[..., -1]
+        return smallest / largest if p == -2 else largest / smallest
+    return np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
+
+
+@composes(np.linalg.matrix_rank)
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    if hermitian or tol is not None or A.ndim < 2:
+        raise unsupported_argument(np.linalg.matrix_rank, "tol, hermitian or a vector")
+    values = _svd(stop_gradient(A))[1]
+    relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
+    return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
+
+
+def spectral_norm(x, ord, axes, keepdims):
+    """Norms of matrices by their singular values: 2, -2 and "nuc"."""
+    moved = np.moveaxis(x, axes, (-2, -1))
+    values = _svd(moved)[1]
+    result = np.sum(values, -1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
+    return np.expand_dims(result, axes_of(x, axes)) if keepdims else result
+
+
+@composes(np.linalg.tensorsolve, complex=HOLDS)
+def tensorsolve(a, b, axes=None):
+    a, b = lift_all(a, b)
+    if axes is not None:
+        a = np.moveaxis(a, axes, range(a.ndim - len(axes), a.ndim))
+    shape = a.shape[b.ndim :]
+    size = math.prod(map(int, b.shape))
+    return np.reshape(np.linalg.solve(np.reshape(a, (size, -1)), np.ravel(b)), shape)
+
+
+@composes(np.linalg.tensorinv, complex=HOLDS)
+def tensorinv(a, ind=2):
+    shape = (*a.shape[ind:], *a.shape[:ind])
+    return np.reshape(np.linalg.inv(np.reshape(a, (math.prod(a.shape[:ind]), -1))), shape)
+
+
+# ---- scipy.linalg
+
+
+@stands_for("scipy.linalg", "svd", run=run_record)
+def scipy_svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True,
+              lapack_driver="gesdd"):  # fmt: skip
+    if lapack_driver != "gesdd":
+        raise unsupported_argument("scipy.linalg.svd", f"lapack_driver={lapack_driver!r}", "'gesdd' is")
+    if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
+        raise unsupported_argument("scipy.linalg.svd", "full_matrices=True", "full_matrices=False is")
+    result = np.linalg.svd(a, False, compute_uv)
+    return tuple(result) if compute_uv else result
+
+
+@stands_for("scipy.linalg", "svdvals", run=run_record)
+def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
+    return np.linalg.svd(a, compute_uv=False)
+
+
+@stands_for("scipy.linalg", "qr", run=run_record)
+def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
+    wide = pinned(a, -2) <= pinned(a, -1)
+    if pivoting or not (mode == "economic" or (wide and mode in ("full", "r"))):
+        raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "mode='economic' is")
+    q, r = np.linalg.qr(a)
+    if mode == "r":
+        return (r,) if isinstance(value, tuple) else r  # an array of a stack
+    return q, r
+
+
+@stands_for("scipy.linalg", "pinv")
+def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
+    if atol is not None or return_rank:
+        raise unsupported_argument("scipy.linalg.pinv", "atol or return_rank", "rtol is")
+    cutoff = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    return np.linalg.pinv(a, cutoff) if np.iscomplexobj(a) else _pinv("scipy.linalg.pinv", a, cutoff)
+
+
+@stands_for("scipy.linalg", "block_diag")
+def block_diag(*arrs):
+    blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))  # stacks of blocks since SciPy 1.16
+    width = sum(x.shape[-1] for x in blocks)
+    rows, first = [], 0
+    for x in blocks:
+        n = x.shape[-1]
+        x = np.broadcast_to(x, batch + x.shape[-2:]) if x.shape[:-2] != batch else x
+        rows.append(np.pad(x, (*[(0, 0)] * (len(batch) + 1), (first, width - first - n))))
+        first += n
+    return np.concatenate(rows, -2)
+
+
+@stands_for("scipy.linalg", "toeplitz")
+def toeplitz(c, r=None):
+    c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
+    c, r = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (c, r))
+    m, n = pinned(c, -1), pinned(r, -1)
+    values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
+    return values[..., n - 1 + np.arange(m)[:, None] - np.arange(n)]
+
+
+@stands_for("scipy.linalg", "circulant")
+def circulant(c):
+    c = lift_first(c)
+    n = c.shape[-1]
+    return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]

@@ -1,0 +1,154 @@
+"""``__array_function__``: calls of NumPy's functions with traced arguments."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+
+import numpy as np
+import optree
+
+from ..errors import UnsupportedOperationError
+from ..ops import ArrayOp, find
+from ..tape.tape import CONSTANT
+from ..trace import operations
+from ..trace.array import TracedArray
+from ..trace.complex.array import TracedComplex
+from ..trace.memory import duplicates
+from ..trace.plain import has_plain, strip, trace_of_plain, wrap
+from ..trace.primitives import array_instruction
+from ..usercode.frames import where_in_user_code
+from ..usercode.solvers import implicit, solver_above
+from .registry import REAL, WRITERS, full_name
+
+
+def call_function(function, args, kwargs):
+    """Call the implementation of a NumPy function that was given a traced array."""
+    if not kwargs:
+        implementation = REAL.find(function)
+        place = place_of_out(function)
+        # Most calls have nothing that the general way looks for: 5 µs.
+        usual = implementation is not None and function is not np.nan_to_num and not has_plain(args)
+        if usual and (place is None or len(args) <= place):
+            return implementation(*args)
+    return writing(_dispatch, function, args, kwargs)
+
+
+def writing(reading, function, args, kwargs):
+    """Call a function that writes into an argument, or into ``out``; call others by ``reading``."""
+    if REAL.find(function) is None:
+        writer = WRITERS.find(function)
+        if writer is not None:
+            return writer(*args, **kwargs)
+    args, kwargs, out = _apart_from_out(function, args, kwargs)
+    if out is not None:
+
+        def again():
+            values, options, copy = duplicates(
+                tuple(_plain_values(strip(part)) for part in (args, kwargs, out))
+            )
+            function(*values, **options, out=copy)
+            return copy
+
+        return operations.store(
+            out, function(*args, **kwargs), f"{full_name(function)}(..., out=array)", again
+        )
+    return reading(function, args, kwargs)
+
+
+def _dispatch(function, args, kwargs):
+    if has_plain(args) or (kwargs and has_plain(kwargs)):
+        trace = trace_of_plain(args, kwargs)
+        args, kwargs = strip(args), strip(kwargs)
+        if not _traced_leaves((args, kwargs)):
+            return wrap(trace, function(*args, **kwargs))
+    implementation = REAL.find(function)
+    if implementation is not None:
+        return implementation(*args, **kwargs)
+    op = find(function)
+    if isinstance(op, ArrayOp) and len(args) == op.arity and not kwargs:
+        # Its arguments are the op's operands, core axes last: there is nothing to compose.
+        return array_instruction(op, args, function(*_plain_values(args)))
+    if constant_only((args, kwargs)):
+        return on_constants(function, args, kwargs)
+    raise unsupported(full_name(function))
+
+
+def _apart_from_out(function, args, kwargs):
+    """Return a call's arguments without ``out``, and the array that was given as ``out`` (or None)."""
+    if function is np.nan_to_num:
+        names = ("x", "copy", "nan", "posinf", "neginf")
+        kwargs = {**dict(zip(names, args, strict=False)), **kwargs}
+        x = kwargs.pop("x")
+        copy = kwargs.pop("copy", True)
+        if not copy:
+            np.array(_plain_values(strip(x)), copy=False)  # raises NumPy's error if it is no array
+        return (x,), kwargs, None if copy else x
+    place = place_of_out(function)
+    if place is not None and len(args) > place and args[place] is not None:
+        return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
+    if kwargs.get("out") is None:
+        return args, kwargs, None
+    return args, {name: value for name, value in kwargs.items() if name != "out"}, kwargs["out"]
+
+
+@functools.cache
+def place_of_out(function) -> int | None:
+    """Return the position of ``out`` if it can be a positional argument."""
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    return names.index("out") if "out" in names else None
+
+
+def _traced_leaves(tree) -> list[TracedArray]:
+    leaves = optree.tree_leaves(tree, none_is_leaf=True)
+    return [leaf for leaf in leaves if type(leaf) is TracedArray]
+
+
+def constant_only(tree) -> bool:
+    """Whether all traced arrays in a tree depend on constants only."""
+    return all(leaf._level == CONSTANT for leaf in _traced_leaves(tree))
+
+
+def on_constants(function, args, kwargs):
+    """Call a function that has no rule with the values of constants.
+
+    The result is a plain array, so the trace holds for these contents of the constants only.
+    """
+    leaves = _traced_leaves((args, kwargs))
+    leaves[0]._trace.pin_constants()
+    plain_args, plain_kwargs = _plain_values((tuple(args), dict(kwargs)))
+    return function(*plain_args, **plain_kwargs)
+
+
+def _plain_values(tree):
+    return optree.tree_map(
+        lambda leaf: leaf._value if type(leaf) in (TracedArray, TracedComplex) else leaf,
+        tree,
+        none_is_leaf=True,
+    )
+
+
+def unsupported(name: str) -> UnsupportedOperationError:
+    """Return the error for a function without a rule: its name, the user's line, what works."""
+    known = sorted(f"np.{each}" for each in REAL.files)
+    near = difflib.get_close_matches(name, known, 3, 0.6)
+    works = f"; supported and close: {', '.join(near)}" if near else ""
+    solver = solver_above()
+    if solver:
+        return UnsupportedOperationError(
+            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {implicit(solver)}"
+        )
+    return UnsupportedOperationError(
+        f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
+        "it works when they come as nt.Constant"
+    )
+
+
+def along(x, axis: int) -> list:
+    """Return the slices of ``x`` along an axis."""
+    axis = int(axis)
+    if not -x.ndim <= axis < x.ndim:
+        raise np.exceptions.AxisError(axis, x.ndim)
+    lead = (slice(None),) * (axis % x.ndim)
+    return [x[(*lead, k)] for k in range(x.shape[axis])]

@@ -1,0 +1,154 @@
+"""``np.linalg``: factorisations, systems, determinants, norms, powers."""
+
+from __future__ import annotations
+
+import string
+from operator import index
+
+import numpy as np
+
+from ..trace.primitives import array_instruction, expand
+from .common import axes_of, composes, count_of, drop_axes, lift_all, lift_first, over_axes, records
+from .decompositions import spectral_norm
+from .registry import HOLDS
+
+
+@records(np.linalg.cholesky)
+def cholesky(value, a, /, *, upper=False):
+    return cholesky_factor(a, upper, value)
+
+
+def cholesky_factor(a, upper: bool, value):
+    """Return the factor of one triangle; the other one is not read."""
+    if not upper:
+        return array_instruction("cholesky", (a,), value)
+    lower = array_instruction("cholesky", (np.matrix_transpose(a),), np.swapaxes(value, -1, -2))
+    return np.matrix_transpose(lower)
+
+
+def solve_system(op: str, a, b, value):
+    """Return ``a^-1 b`` by an op for matrices; a vector ``b`` stands for one column."""
+    if b.ndim > 1:
+        return array_instruction(op, (a, b), value)
+    return drop_axes(array_instruction(op, (a, expand(b, (1,))), value[..., None]), (-1,))
+
+
+@records(np.linalg.solve)
+def solve(value, a, b):
+    return solve_system("solve", *lift_all(a, b), value)
+
+
+@records(np.linalg.inv)
+def inv(value, a):
+    return array_instruction("inv", (a,), value)
+
+
+@records(np.linalg.det)
+def det(value, a):
+    return array_instruction("det", (a,), value)
+
+
+@records(np.linalg.slogdet)
+def slogdet(value, a):
+    sign = array_instruction("detsign", (a,), value.sign)
+    return type(value)(sign, array_instruction("logabsdet", (a,), value.logabsdet))
+
+
+@composes(np.linalg.matrix_power, complex=HOLDS)
+def matrix_power(a, n):
+    n = index(n)
+    if n == 0:
+        return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    a, n = (np.linalg.inv(a), -n) if n < 0 else (a, n)
+    result, power = None, a
+    while True:
+        if n & 1:
+            result = power if result is None else result @ power
+        n >>= 1
+        if not n:
+            return result[...] if result is a else result
+        power = power @ power
+
+
+@composes(np.linalg.multi_dot)
+def multi_dot(arrays, *, out=None):
+    arrays = lift_all(*arrays)
+    letters = string.ascii_letters
+    terms, place = [], 0
+    for x in arrays:
+        terms.append(letters[place : place + x.ndim])
+        place += x.ndim - 1
+    return np.einsum(f"{','.join(terms)}->{terms[0][:-1]}{terms[-1][1:]}", *arrays)
+
+
+# ---- norms
+
+
+@composes(np.linalg.norm)
+def norm(x, ord=None, axis=None, keepdims=False):
+    x = lift_first(x)
+    axes = axes_of(x, axis)
+    if ord is None:
+        return _euclidean(x, axes, keepdims)
+    return _norm(x, ord, axes, keepdims)
+
+
+def _norm(x, ord, axes, keepdims):
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if ord == "fro":
+        return _euclidean(x, axes, keepdims)
+    if ord in (1, -1, np.inf, -np.inf):
+        return _matrix_norm(x, ord, axes, keepdims)
+    return spectral_norm(x, ord, axes, keepdims)
+
+
+def _euclidean(x, axes, keepdims):
+    def value(merged, axis):
+        return np.linalg.norm(merged, axis=axis)
+
+    return over_axes("norm2", x if x.dtype.kind == "f" else np.astype(x, float), axes, value, keepdims)
+
+
+def _vector_norm(x, ord, axes, keepdims):
+    if ord == 2:
+        return _euclidean(x, axes, keepdims)
+    if ord == np.inf:
+        return np.max(np.abs(x), axes, keepdims=keepdims)
+    if ord == -np.inf:
+        return np.min(np.abs(x), axes, keepdims=keepdims)
+    if ord == 0:
+        return np.astype(np.sum(np.not_equal(x, 0), axes, keepdims=keepdims), x.dtype)
+    if ord == 1:
+        return np.sum(np.abs(x), axes, keepdims=keepdims)
+    total = np.sum(np.power(np.abs(x), ord), axes, keepdims=keepdims)
+    if ord < 0:
+        return np.power(total, 1.0 / ord)
+    nothing = np.equal(total, 0.0)  # the norm of zero has derivative 0
+    return np.where(nothing, 0.0, np.power(np.where(nothing, 1.0, total), 1.0 / ord))
+
+
+def _matrix_norm(x, ord, axes, keepdims):
+    row, column = axes
+    summed, rest = (row, column) if abs(ord) == 1 else (column, row)
+    sums = np.sum(np.abs(x), summed, keepdims=True)
+    result = (np.max if ord > 0 else np.min)(sums, rest, keepdims=True)
+    return result if keepdims else drop_axes(result, axes)
+
+
+@composes(np.linalg.vector_norm)
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    x = lift_first(x)
+    axes = axes_of(x, axis)
+    if len(axes) != 1:  # one vector of all the entries, in the order of the axes
+        kept = [k for k in range(x.ndim) if k not in axes]
+        flat = np.reshape(np.transpose(x, [*kept, *axes]), [*(x.shape[k] for k in kept), count_of(x, axes)])
+        result = _vector_norm(flat, ord, (flat.ndim - 1,), False)
+        return expand(result, axes) if keepdims and axes else result
+    return _vector_norm(x, ord, axes, keepdims)
+
+
+@composes(np.linalg.matrix_norm)
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    x = lift_first(x)
+    return _norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)

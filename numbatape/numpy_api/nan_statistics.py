@@ -1,0 +1,143 @@
+"""Quantiles without NaN, polynomials, and other compositions of NumPy's functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.array import TracedArray
+from ..trace.primitives import expand
+from .common import (
+    axes_of,
+    axis_to_end,
+    composes,
+    count_of,
+    find_trace,
+    lift,
+    lift_all,
+    lift_first,
+    merge,
+    one_axis,
+    plain,
+    unsupported_argument,
+)
+
+NO = np._NoValue
+
+
+def _without_nan(x, axis, keepdims, reduce):
+    """Reduce the entries that are not NaN along an axis; positions are data, their number is a guard."""
+    if axis is None:
+        flat = merge(x, [x.ndim])
+        result = reduce(flat[np.logical_not(np.isnan(flat))])
+        return expand(result, tuple(range(result.ndim, result.ndim + x.ndim))) if keepdims else result
+    if np.ndim(axis):
+        axes = axes_of(x, axis)
+        if not axes:
+            raise unsupported_argument(
+                "np.nanquantile", f"axis={axis!r}", "one axis or several are, and None"
+            )
+        kept = [k for k in range(x.ndim) if k not in axes]
+        rows = merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)])
+        result = _without_nan(rows, -1, False, reduce)
+        return expand(result, tuple(a - x.ndim for a in sorted(axes))) if keepdims else result
+    axis = one_axis(x, axis)
+    rows = axis_to_end(x, axis)
+    count = count_of(rows, range(rows.ndim - 1))
+    shape = rows.shape[:-1]
+    if count == 0:
+        return np.sum(x, axis, keepdims=keepdims)
+    rows = np.reshape(rows, (count, count_of(rows, (rows.ndim - 1,))))
+    parts = [reduce(rows[k][np.logical_not(np.isnan(rows[k]))]) for k in range(count)]
+    stacked = np.stack(parts, -1)
+    result = np.reshape(stacked, (*stacked.shape[:-1], *shape))
+    return expand(result, (axis - x.ndim,)) if keepdims else result
+
+
+@composes(np.nanquantile)
+def nanquantile(
+    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=NO, *, weights=None
+):
+    if weights is not None:
+        raise unsupported_argument(np.nanquantile, "weights")
+    keepdims = keepdims is not NO and keepdims
+    return _without_nan(lift_first(a, q), axis, keepdims, lambda x: np.quantile(x, q, method=method))
+
+
+@composes(np.nanpercentile)
+def nanpercentile(
+    a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=NO, *, weights=None
+):
+    return np.nanquantile(
+        a, np.true_divide(q, 100.0), axis, method=method, keepdims=keepdims, weights=weights
+    )
+
+
+@composes(np.nanmedian)
+def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
+    return _without_nan(lift_first(a), axis, keepdims is not NO and keepdims, np.median)
+
+
+def _nan_position(function, worst):
+    def position(a, axis=None, out=None, *, keepdims=NO):
+        filled = np.where(np.isnan(a), worst, a)
+        return function(filled, axis, None, keepdims=keepdims is not NO and keepdims)
+
+    return position
+
+
+composes(np.nanargmax)(_nan_position(np.argmax, -np.inf))
+composes(np.nanargmin)(_nan_position(np.argmin, np.inf))
+
+
+@composes(np.apply_over_axes)
+def apply_over_axes(func, a, axes):
+    for axis in axes_of(a, axes if np.ndim(axes) else (axes,)):
+        result = func(a, axis)
+        a = result if result.ndim == a.ndim else np.expand_dims(result, axis)
+    return a
+
+
+@composes(np.geomspace)
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    start, stop = lift_all(start, stop)
+    sign = np.sign(plain(start))
+    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
+    ndim = max(start.ndim, stop.ndim)
+    steps = np.reshape(steps, (-1, *(1,) * ndim))
+    low, high = np.log(np.abs(start)), np.log(np.abs(stop))
+    return np.moveaxis(sign * np.exp(low + steps * (high - low)), 0, axis)
+
+
+# ---- polynomials
+
+
+@composes(np.polysub)
+def polysub(a1, a2):
+    return np.polyadd(a1, np.negative(np.asarray(a2) if type(a2) is not TracedArray else a2))[...]
+
+
+@composes(np.polyint)
+def polyint(p, m=1, k=None):
+    p = lift_first(p, k)
+    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,))
+    for step in range(m):
+        n = p.shape[-1]
+        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(constants[step])])
+    return p[...] if m == 0 else p
+
+
+@composes(np.polyfit)
+def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    if full or cov:
+        raise unsupported_argument(np.polyfit, "full or cov")
+    trace = find_trace(x, y, w)
+    x, y = lift(trace, x) + 0.0, lift(trace, y) + 0.0
+    matrix = np.vander(x, int(deg) + 1)
+    if w is not None:
+        w = lift(trace, w)
+        matrix = matrix * w[:, None]
+        y = y * (w[:, None] if y.ndim == 2 else w)
+    scale = np.sqrt(np.sum(np.square(matrix), 0))
+    rcond = len(plain(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
+    solution = np.linalg.lstsq(matrix / scale, y, rcond)[0]
+    return solution / (scale[:, None] if y.ndim == 2 else scale)

@@ -1,0 +1,97 @@
+"""Sorting, positions of entries, searching."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from ..errors import UnsupportedOperationError
+from ..trace.indexing import mask_positions
+from ..usercode.frames import where_in_user_code
+from .common import along_axis, composes, lift_all, lift_first, merge, records, unsupported_argument
+
+
+@composes(np.sort)
+def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+    return along_axis("sort", lift_first(a), axis, np.sort)
+
+
+def _stable_argsort(x, axis):
+    return np.argsort(x, axis, kind="stable")
+
+
+@records(np.argsort)
+def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
+    # The tape sorts stably whatever the kind, so ties have the order of a stable sort.
+    return along_axis("argsort", lift_first(a), axis, _stable_argsort)
+
+
+@records(np.nonzero, complex="of_truth")
+def nonzero(value, a):
+    x = lift_first(a)
+    return tuple(mask_positions(x if x.dtype.kind == "b" else np.not_equal(x, 0)))
+
+
+@composes(np.flatnonzero)
+def flatnonzero(a):
+    return np.nonzero(np.ravel(a))[0]
+
+
+@composes(np.argwhere)
+def argwhere(a):
+    return np.stack(np.nonzero(a), -1)
+
+
+@composes(np.trim_zeros)
+def trim_zeros(filt, trim="fb", axis=None):
+    x = lift_first(filt)
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    filled = np.not_equal(x, 0)
+    empty = not np.any(filled)  # the positions of the first and the last such entry are guards
+    places = [slice(None)] * x.ndim
+    for k in axes:
+        along = np.any(filled, axis=tuple(j for j in range(x.ndim) if j != k))
+        first = 0 if empty else int(np.argmax(along))
+        last = 0 if empty else along.shape[0] - int(np.argmax(along[::-1]))
+        front, back = (empty or letter in trim.lower() for letter in "fb")
+        places[k] = slice(first if front else None, last if back else None)
+    return x[tuple(places)]
+
+
+@composes(np.searchsorted)
+def searchsorted(a, v, side="left", sorter=None):
+    """Count the entries before ``v``: this takes n comparisons per entry, but positions stay data."""
+    a, v = lift_all(a, v)
+    if sorter is not None:
+        a = a[sorter]
+    before = np.less if side == "left" else np.less_equal
+    if np.isnan(v._value).any():
+        raise UnsupportedOperationError(f"np.searchsorted of NaN at {where_in_user_code()} is not supported")
+    return np.count_nonzero(before(a, np.expand_dims(v, -1)), axis=-1)
+
+
+@composes(np.digitize)
+def digitize(x, bins, right=False):
+    x, bins = lift_all(x, bins)
+    ascending = bool(bins.ndim == 0 or bins.size < 2 or bins[0] <= bins[-1])
+    side = "left" if right else "right"
+    if ascending:
+        return np.searchsorted(bins, x, side)
+    return bins.size - np.searchsorted(bins[::-1], x, "right" if right else "left")
+
+
+@composes(np.unique)
+def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
+    for name, given in (
+        ("return_index", return_index),
+        ("return_inverse", return_inverse),
+        ("return_counts", return_counts),
+        ("axis", axis is not None),
+    ):
+        if given:
+            raise unsupported_argument(np.unique, name)
+    x = lift_first(ar)
+    ordered = np.sort(merge(x, [x.ndim]))
+    if ordered.size < 2:
+        return ordered
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]

@@ -1,0 +1,114 @@
+"""Questions about arrays: shapes, dtypes, closeness."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.primitives import elementwise
+from .common import axes_of, composes, count_of, lift_all, lift_first, plain
+from .registry import HOLDS, implements
+
+
+@implements(np.shape, complex="of_values")
+def shape(a):
+    return lift_first(a).shape
+
+
+@implements(np.ndim, complex=HOLDS)
+def ndim(a):
+    return np.ndim(plain(a))
+
+
+@implements(np.size, complex="of_values")
+def size(a, axis=None):
+    x = lift_first(a)
+    return count_of(x, axes_of(x, axis))
+
+
+def _of_dtypes(function, complex=None):
+    """Let NumPy answer what depends on dtypes and dimensions alone."""
+
+    def answer(*args, **kwargs):
+        return function(*plain(args), **plain(kwargs))
+
+    implements(function, complex=complex)(answer)
+
+
+for _function in (np.result_type, np.can_cast, np.common_type, np.isrealobj, np.iscomplexobj):
+    _of_dtypes(_function, "of_values")
+_of_dtypes(np.min_scalar_type)
+
+
+@composes(np.isclose, complex=HOLDS)
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    a, b = lift_all(a, b)
+    near = np.less_equal(np.abs(a - b), atol + rtol * np.abs(b))
+    result = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
+    if equal_nan:
+        result = np.logical_or(result, np.logical_and(np.isnan(a), np.isnan(b)))
+    return result
+
+
+@implements(np.allclose, complex=HOLDS)
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
+
+
+@implements(np.array_equal, complex=HOLDS)
+def array_equal(a1, a2, equal_nan=False):
+    a1, a2 = lift_all(a1, a2)
+    return a1.shape == a2.shape and _all_equal(a1, a2, equal_nan)
+
+
+@implements(np.array_equiv, complex=HOLDS)
+def array_equiv(a1, a2):
+    a1, a2 = lift_all(a1, a2)
+    try:
+        np.broadcast_shapes(a1.shape, a2.shape)
+    except ValueError:
+        return False
+    return _all_equal(a1, a2, False)
+
+
+def _all_equal(a, b, equal_nan) -> bool:
+    same = np.equal(a, b)
+    if equal_nan:
+        same = np.logical_or(same, np.logical_and(np.isnan(a), np.isnan(b)))
+    return bool(np.all(same))
+
+
+# ---- functions that are one row of the table
+
+
+def _one_row(function, name: str):
+    def call(x, out=None):
+        return elementwise(name, x)
+
+    composes(function)(call)
+
+
+_one_row(np.sinc, "sinc")
+_one_row(np.i0, "i0")
+if not isinstance(np.fix, np.ufunc):
+    _one_row(np.fix, "trunc")
+
+
+def _infinite(function, sign):
+    def test(x, out=None):
+        return np.equal(x, sign * np.inf)
+
+    composes(function)(test)
+
+
+_infinite(np.isposinf, 1.0)
+_infinite(np.isneginf, -1.0)
+
+
+@composes(np.round, np.around, complex="by_parts")
+def round_(a, decimals=0, out=None):
+    if a.dtype.kind in "iu" and decimals >= 0:
+        return a[...]
+    if decimals == 0:
+        return np.rint(a)
+    scale = 10.0 ** abs(decimals)
+    return np.rint(a * scale) / scale if decimals > 0 else np.rint(a / scale) * scale

@@ -1,0 +1,192 @@
+"""Products of vectors, matrices and tensors: ``dot`` and ``matmul`` instructions over views."""
+
+from __future__ import annotations
+
+from operator import index
+
+import numpy as np
+
+from ..trace.array import revalue
+from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
+from .common import axes_of, axis_to_end, composes, drop_axes, lift_all, merge, records, unmerge
+from .registry import implements
+
+
+def multiply_matrices(a, b, value=None):
+    """Return ``a @ b`` of traced operands, vectors included."""
+    if a._trace.strong and not (_is_finite(a) and _is_finite(b)):
+        return _by_entries(a, b)
+    if a.ndim == b.ndim <= 2:
+        op = "dot" if a.ndim == 1 else "matmul"
+        return array_instruction(op, (a, b), np.matmul(a._value, b._value) if value is None else value)
+    left = expand(a, (0,)) if a.ndim == 1 else a
+    right = expand(b, (1,)) if b.ndim == 1 else b
+    if left.ndim > 2 and right.ndim == 2:  # one product instead of one per batch entry
+        rows = merge(left, [left.ndim - 1, 1])
+        result = array_instruction("matmul", (rows, right), np.matmul(rows._value, right._value))
+        result = unmerge(result, (*layout_of(left).dims[:-1], layout_of(result).dims[-1]))
+    else:
+        shaped = np.matmul(left._value, right._value) if value is None else _full(value, a, b)
+        result = array_instruction("matmul", (left, right), shaped)
+    thin = [axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1]
+    return drop_axes(result, thin) if thin else result
+
+
+def _is_finite(x) -> bool:
+    """Whether all entries are finite: a guard."""
+    return bool(np.all(np.isfinite(x)))
+
+
+def _by_entries(a, b):
+    """Return ``a @ b`` as elementwise products and a sum, in which zero tangents and cotangents stay zero.
+
+    ``Config(strong_zero=True)`` records this where an entry is infinite or NaN. It takes n times the memory.
+    """
+    left = expand(a, (0,)) if a.ndim == 1 else a
+    right = expand(b, (1,)) if b.ndim == 1 else b
+    result = np.sum(expand(left, (-1,)) * expand(right, (-3,)), -2)
+    thin = [axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1]
+    return drop_axes(result, thin) if thin else result
+
+
+def _full(value, a, b):
+    """Return a product with the axes of size one that it lost because an operand is a vector."""
+    value = np.asarray(value)
+    value = value[..., None] if b.ndim == 1 else value
+    return value[..., None, :] if a.ndim == 1 else value
+
+
+@records(np.matmul)
+def matmul(value, x1, x2):
+    a, b = lift_all(x1, x2)
+    result = multiply_matrices(a, b, value)
+    if result._value is not value:
+        revalue(result, value)
+    return result
+
+
+@implements(np.linalg.matmul, complex="bilinear")
+def linalg_matmul(x1, x2, /):
+    return np.matmul(x1, x2)
+
+
+def contract(a, b, axes_a, axes_b):
+    """Return the sum of products over pairs of axes: free axes of ``a``, then those of ``b``."""
+    free_a = [k for k in range(a.ndim) if k not in axes_a]
+    free_b = [k for k in range(b.ndim) if k not in axes_b]
+    count = len(axes_a)
+    left = merge(transpose(a, [*free_a, *axes_a]), [len(free_a), count])
+    right = merge(transpose(b, [*axes_b, *free_b]), [count, len(free_b)])
+    if not free_a and not free_b:
+        return multiply_matrices(drop_axes(left, (0,)), drop_axes(right, (1,)))
+    dims = [layout_of(x).dims[k] for x, free in ((a, free_a), (b, free_b)) for k in free]
+    return unmerge(multiply_matrices(left, right), dims)
+
+
+@composes(np.dot, complex="bilinear")
+def dot(a, b, out=None):
+    a, b = lift_all(a, b)
+    if a.ndim == 0 or b.ndim == 0:
+        return elementwise("mul", a, b)
+    if b.ndim <= 2:
+        return multiply_matrices(a, b)
+    return contract(a, b, [a.ndim - 1], [b.ndim - 2])
+
+
+@composes(np.inner, complex="bilinear")
+def inner(a, b, /):
+    a, b = lift_all(a, b)
+    if a.ndim == 0 or b.ndim == 0:
+        return elementwise("mul", a, b)
+    return contract(a, b, [a.ndim - 1], [b.ndim - 1])
+
+
+@composes(np.vdot, complex="conjugating_first")
+def vdot(a, b, /):
+    a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
+    return multiply_matrices(a, b)
+
+
+@records(np.vecdot)
+def vecdot(value, x1, x2, /):
+    return array_instruction("dot", tuple(lift_all(x1, x2)), value)
+
+
+@composes(np.linalg.vecdot, complex="conjugating_first")
+def linalg_vecdot(x1, x2, /, *, axis=-1):
+    a, b = lift_all(x1, x2)
+    moved = [axis_to_end(x, axes_of(x, axis)[0]) for x in (a, b)]
+    return np.vecdot(*moved)
+
+
+@composes(np.outer, complex="bilinear")
+def outer(a, b, out=None):
+    a, b = (merge(x, [x.ndim]) for x in lift_all(a, b))
+    return elementwise("mul", expand(a, (1,)), expand(b, (0,)))
+
+
+@composes(np.linalg.outer, complex="bilinear")
+def linalg_outer(x1, x2, /):
+    return np.outer(x1, x2)
+
+
+@composes(np.tensordot, complex="bilinear")
+def tensordot(a, b, axes=2):
+    a, b = lift_all(a, b)
+    if np.ndim(axes) == 0:
+        count = index(axes)
+        axes_a, axes_b = list(range(a.ndim - count, a.ndim)), list(range(count))
+    else:
+        axes_a, axes_b = axes
+        axes_a, axes_b = axes_of(a, axes_a), axes_of(b, axes_b)
+    return contract(a, b, list(axes_a), list(axes_b))
+
+
+@composes(np.linalg.tensordot, complex="bilinear")
+def linalg_tensordot(x1, x2, /, *, axes=2):
+    return np.tensordot(x1, x2, axes)
+
+
+@composes(np.kron, complex="bilinear")
+def kron(a, b):
+    a, b = lift_all(a, b)
+    ndim = max(a.ndim, b.ndim)
+    a, b = (expand(x, tuple(range(ndim - x.ndim))) if x.ndim < ndim else x for x in (a, b))
+    if ndim == 0:
+        return elementwise("mul", a, b)
+    a = expand(a, tuple(range(1, 2 * ndim, 2)))
+    b = expand(b, tuple(range(0, 2 * ndim, 2)))
+    return merge(elementwise("mul", a, b), [2] * ndim)
+
+
+@composes(np.trace, complex="by_parts")
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+    return np.sum(np.diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+@composes(np.linalg.trace, complex="by_parts")
+def linalg_trace(x, /, *, offset=0, dtype=None):
+    return np.sum(np.diagonal(x, offset, -2, -1), -1, dtype)
+
+
+def _cross(a, b):
+    """Return the cross product along the last axis."""
+    u, v = ([x[..., k] for k in range(3)] for x in (a, b))
+    parts = [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
+    return np.stack(parts, -1)
+
+
+@composes(np.cross, complex="bilinear")
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    axisa, axisb, axisc = (axis,) * 3 if axis is not None else (axisa, axisb, axisc)
+    a, b = lift_all(a, b)
+    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    if a.shape[-1] == 2 and b.shape[-1] == 2:
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 3 - x.shape[-1])]) for x in (a, b))
+    return np.moveaxis(_cross(a, b), -1, axisc)
+
+
+@composes(np.linalg.cross, complex="bilinear")
+def linalg_cross(x1, x2, /, *, axis=-1):
+    return np.cross(x1, x2, axis=axis)

@@ -1,0 +1,166 @@
+"""The tables of NumPy's functions: the implementations that run where an argument is traced.
+
+A function is registered once, by the decorators of this file and of `common`; the same registration names the
+form of the implementation for complex numbers. A topic's file is imported when one of its functions is first
+called; `numbatape.trace.contents` announces the names that each file registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..late import imported
+
+PARTS = ("linalg", "fft", "scimath")  # modules of NumPy whose functions are announced with the module's name
+
+
+def name_of(function) -> str:
+    """Return the name under which a function of NumPy's is announced: ``sum``, ``linalg.solve``."""
+    modules = (getattr(function, "__module__", None) or "").split(".")
+    name = getattr(function, "__name__", "")
+    return next((f"{part}.{name}" for part in PARTS if part in modules), name)
+
+
+def full_name(function) -> str:
+    """Return ``np.linalg.solve`` for a function of NumPy's."""
+    module = getattr(function, "__module__", "") or ""
+    return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+
+
+class Table:
+    """Implementations of NumPy's functions, of which some are not imported yet.
+
+    An implementation is used only after the whole file that registers it has been imported, because another
+    thread may be importing it.
+
+    Attributes
+    ----------
+    registered
+        Implementation by function, of the files imported so far.
+    files
+        The file that registers a function, by the function's name.
+    """
+
+    def __init__(self, others: Table | None = None):
+        self.registered: dict[Callable, Callable] = {}
+        self.files: dict[str, str] = {}
+        self._others = others  # a table whose registrations fill this one too
+        self._ready: dict[Callable, Callable] = {}
+
+    def announce(self, file: str, names: Iterable[str]) -> None:
+        """Say that a file registers the functions of these names."""
+        for name in names:
+            assert name not in self.files, f"{name} is announced twice"
+            self.files[name] = file
+
+    def register(self, functions: Iterable[Callable], implementation: Callable) -> None:
+        """Put an implementation into the table, for some functions."""
+        self.registered.update(dict.fromkeys(functions, implementation))
+
+    def registering(self, *functions: Callable):
+        """Return a decorator that registers an implementation for some functions."""
+
+        def decorate(implementation):
+            self.register(functions, implementation)
+            return implementation
+
+        return decorate
+
+    def find(self, function) -> Callable | None:
+        """Return the implementation of a function, or None if there is none."""
+        found = self._ready.get(function)
+        return self._import(function) if found is None else found
+
+    def _import(self, function) -> Callable | None:
+        name = name_of(function)
+        file = self.files.get(name)
+        if file is None and self._others is not None:
+            file = self._others.files.get(name)
+        if file is None:
+            return None
+        imported(file)  # this waits for another thread that is importing it
+        found = self.registered.get(function)
+        if found is not None:
+            self._ready[function] = found
+        return found
+
+
+REAL = Table()  # for real arrays
+COMPLEX = Table(REAL)  # where something among the arguments is complex
+WRITERS = Table()  # functions that write into their first argument, for real and complex arrays
+RULES = Table()  # rules of ufuncs of complex numbers
+# Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
+# pair, or one array where the result is real.
+FORMS: dict[str, Callable] = {}  # name of a complex form -> what makes the implementation of a function
+
+# What a registration may name for complex arguments, and the files that define it.
+HOLDS = "holds"  # the composition for real arrays holds as it stands
+FORM_FILES: dict[str, str] = {}
+
+
+def implements(*functions: Callable, complex: str | None = None):
+    """Register an implementation for real arrays, and name the one for complex arrays.
+
+    Parameters
+    ----------
+    complex
+        `HOLDS`, or the name of a form (`form`) that makes the implementation from the function; None if there
+        is none, or if it is registered separately (`implements_complex`).
+    """
+
+    def decorate(implementation):
+        REAL.register(functions, implementation)
+        register_form(functions, complex)
+        return implementation
+
+    return decorate
+
+
+def register_form(functions: Iterable[Callable], name: str | None) -> None:
+    """Register the complex form of functions that are registered for real arrays."""
+    if name is None:
+        return
+    assert name == HOLDS or name in FORM_FILES, name
+    for function in functions:
+        if name == HOLDS:
+            COMPLEX.registered[function] = REAL.registered[function]
+        else:
+            COMPLEX.registered[function] = _Later(function, name)
+
+
+class _Later:
+    """The complex form of a function, made when it is first called: real programs import nothing complex."""
+
+    def __init__(self, function: Callable, name: str):
+        self._function, self._name = function, name
+        self._made: Callable | None = None
+
+    def __call__(self, *args, **kwargs):
+        if self._made is None:
+            imported(FORM_FILES[self._name])
+            self._made = FORMS[self._name](self._function)
+        return self._made(*args, **kwargs)
+
+
+def form(maker: Callable) -> Callable:
+    """Register what makes the complex implementations of functions, under its own name."""
+    FORMS[maker.__name__] = maker
+    return maker
+
+
+implements_complex = COMPLEX.registering
+in_place = WRITERS.registering
+rule = RULES.registering
+
+
+# ---- functions that never reach a protocol: while tracing, others stand for them
+
+STAND_INS: dict[str, dict[str, tuple[str, ...]]] = {}  # module -> name -> the files that define its stand-in
+MAKERS: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in from the original
+
+
+def announce(module: str, file: str, names: Iterable[str]) -> None:
+    """Say that a file defines stand-ins for names of a module; where several do, all are imported."""
+    files = STAND_INS.setdefault(module, {})
+    for name in names:
+        files[name] = (*files.get(name, ()), file)

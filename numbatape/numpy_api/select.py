@@ -1,0 +1,220 @@
+"""Choosing entries: by condition, by position, by bounds."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ..trace.array import TracedArray
+from ..trace.indexing import mask_positions
+from ..trace.primitives import elementwise, value_of
+from .common import (
+    axis_to_end,
+    composes,
+    count_of,
+    find_trace,
+    lift,
+    lift_all,
+    lift_first,
+    merge,
+    one_axis,
+    pinned,
+    plain,
+    unsupported_argument,
+)
+from .registry import HOLDS, implements
+
+# Operands that instructions take as they are: lists have to be lifted.
+ALREADY = (TracedArray, np.ndarray, float, int)
+
+
+def _is_number(operand) -> bool:
+    return np.ndim(value_of(operand)) == 0
+
+
+@implements(np.where)
+def where(condition, x=None, y=None, /):
+    if x is None and y is None:
+        return np.nonzero(condition)
+    value = np.where(*plain((condition, x, y)))
+    trace = find_trace(condition, x, y)
+    parts = (condition, x, y)
+    condition, x, y = (
+        part if type(part) in ALREADY or _is_number(part) else lift(trace, part) for part in parts
+    )
+    if getattr(value_of(condition), "dtype", None) != np.bool_:
+        condition = np.not_equal(condition, 0)
+    return elementwise("where", condition, x, y, value=value)
+
+
+@composes(np.clip)
+def clip(a, a_min=np._NoValue, a_max=np._NoValue, out=None, *, min=np._NoValue, max=np._NoValue, **options):
+    if options:
+        raise unsupported_argument(np.clip, next(iter(options)))
+    low = a_min if min is np._NoValue else min
+    high = a_max if max is np._NoValue else max
+    result = lift_first(a, low, high)
+    if low is not None and low is not np._NoValue:
+        result = np.maximum(result, low)
+    if high is not None and high is not np._NoValue:
+        result = np.minimum(result, high)
+    return result[...] if result is a else result
+
+
+@composes(np.select)
+def select(condlist, choicelist, default=0):
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
+@implements(np.piecewise)
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Call each function on all of ``x``; entries that it is not chosen for get no adjoint from it."""
+    x = lift_first(x, *condlist)
+    if not isinstance(condlist, (list, tuple)) or np.ndim(plain(condlist[0])) == 0 != x.ndim:
+        condlist = [condlist]
+    conditions = list(condlist)
+    if len(funclist) == len(conditions) + 1:
+        anywhere = conditions[0]
+        for condition in conditions[1:]:
+            anywhere = np.logical_or(anywhere, condition)
+        conditions.append(np.logical_not(anywhere))
+    elif len(funclist) != len(conditions):
+        n = len(conditions)
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+    result = np.zeros_like(x._value)
+    with np.errstate(all="ignore"):
+        for condition, function in zip(conditions, funclist, strict=True):
+            part = function(x, *args, **kw) if callable(function) else function
+            result = np.where(condition, part, result)
+    return np.astype(result, x.dtype) if result.dtype != x.dtype else result
+
+
+@composes(np.nan_to_num, complex="by_parts")
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    x = lift_first(x, nan, posinf, neginf)
+    limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.finfo(float)
+    result = np.where(np.isnan(x), nan, x)
+    result = np.where(np.equal(x, np.inf), limits.max if posinf is None else posinf, result)
+    return np.where(np.equal(x, -np.inf), limits.min if neginf is None else neginf, result)
+
+
+# ---- by position
+
+
+def wrapped(indices, n: int, mode: str):
+    """Return positions for "clip" and "wrap", which never fail."""
+    if mode == "raise":
+        return indices
+    return np.clip(indices, 0, n - 1) if mode == "clip" else np.remainder(indices, n)
+
+
+@composes(np.take, complex="by_parts")
+def take(a, indices, axis=None, out=None, mode="raise"):
+    x = lift_first(a, indices)
+    if axis is None:
+        x, axis = merge(x, [x.ndim]), 0
+    axis = one_axis(x, axis)
+    if not isinstance(indices, TracedArray):
+        indices = np.asarray(indices)
+    indices = wrapped(indices, pinned(x, axis), mode) if mode != "raise" else indices
+    return x[(*(slice(None),) * axis, indices)]
+
+
+@composes(np.take_along_axis, complex="by_parts")
+def take_along_axis(arr, indices, axis=-1):
+    x, positions = lift_first(arr, indices), indices
+    if axis is None:
+        return merge(x, [x.ndim])[positions]
+    axis = one_axis(x, axis)
+    key = list(np.ix_(*map(np.arange, x.shape)))
+    key[axis] = positions
+    return x[tuple(key)]
+
+
+@composes(np.choose)
+def choose(a, choices, out=None, mode="raise"):
+    trace = find_trace(a, choices)
+    entries = np.broadcast_arrays(a, *choices)
+    stacked = np.stack([lift(trace, part) for part in entries[1:]])
+    positions = wrapped(entries[0], len(choices), mode)
+    shape = stacked.shape[1:]
+    return stacked[(positions, *np.ix_(*map(np.arange, shape)))]
+
+
+def _positions(condition):
+    """Return the positions at which a vector of conditions holds."""
+    if isinstance(condition, TracedArray):
+        condition = np.ravel(condition)
+        condition = condition if condition.dtype.kind == "b" else np.not_equal(condition, 0)
+        return mask_positions(condition)[0]
+    return np.flatnonzero(condition)
+
+
+@composes(np.compress, complex="by_condition")
+def compress(condition, a, axis=None, out=None):
+    x = lift_first(a, condition)
+    return np.take(x if axis is not None else merge(x, [x.ndim]), _positions(condition), axis or 0)
+
+
+@composes(np.extract, complex="by_condition")
+def extract(condition, arr):
+    x = lift_first(arr, condition)
+    return np.take(merge(x, [x.ndim]), _positions(condition))
+
+
+@composes(np.delete, complex="by_parts")
+def delete(arr, obj, axis=None):
+    x = lift_first(arr)
+    if axis is None:
+        x, axis = merge(x, [x.ndim]), 0
+    n = pinned(x, one_axis(x, axis))
+    if type(obj) is TracedArray and obj.dtype.kind == "b":
+        return np.compress(np.logical_not(obj), x, axis)
+    if type(obj) is TracedArray:  # positions are data
+        if not bool(np.all(np.logical_and(obj >= -n, obj < n))):
+            raise IndexError(f"index {obj._value} is out of bounds for axis {axis} with size {n}")
+        obj = np.where(obj < 0, obj + n, obj)
+        if obj.ndim == 0:
+            places = np.arange(n - 1)
+            return np.take(x, places + (places >= obj).astype(int), axis)
+        gone = np.any(np.equal(np.expand_dims(obj, -1), np.arange(n)), 0)  # a guard on their number
+        return np.compress(np.logical_not(gone), x, axis)
+    return np.take(x, np.delete(np.arange(n), obj), axis)
+
+
+@composes(np.insert)
+def insert(arr, obj, values, axis=None):
+    x, values = lift_all(arr, values)
+    if axis is None:
+        x, axis = merge(x, [x.ndim]), 0
+    if np.ndim(obj) or isinstance(obj, slice):
+        raise unsupported_argument(np.insert, "obj", "one position is; or join slices by np.concatenate")
+    axis = one_axis(x, axis)
+    n = pinned(x, axis)
+    place = operator.index(obj)
+    place = place + n if place < 0 else place
+    lead = (slice(None),) * axis
+    if values.ndim == x.ndim:
+        block = np.moveaxis(values, 0, axis)
+    else:
+        block = np.expand_dims(values, axis) if values.ndim else values
+    shape = list(x.shape)
+    shape[axis] = block.shape[axis] if block.ndim == x.ndim else 1
+    block = np.broadcast_to(block, shape)
+    return np.concatenate([x[(*lead, slice(None, place))], block, x[(*lead, slice(place, None))]], axis)
+
+
+@implements(np.apply_along_axis, complex=HOLDS)
+def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    x = axis_to_end(lift_first(arr), one_axis(arr, axis))
+    count_of(x, range(x.ndim - 1))
+    # Views, as in NumPy, because the function may write to them.
+    results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(x._value.shape[:-1])]
+    shape = np.shape(plain(results[0]))
+    stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))
+    axis = one_axis(arr, axis)
+    return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))

@@ -1,0 +1,72 @@
+"""Stand-ins, while tracing, for functions that do not use NumPy's protocols.
+
+`numbatape.trace.scipy_bridge` hands these out. This does not import SciPy: implementations are registered
+by name, and a stand-in is made when the user's code first refers to the original. Only then the file that
+registers it is imported, so that a function of NumPy only does not wait for a hundred distributions.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..late import imported
+from ..trace import integers
+from ..trace.plain import strip, trace_of_plain, unflattened, wrap
+from ..trace.trace import failing
+from .common import as_users_call, evaluated, find_trace, run_composition
+from .registry import MAKERS, STAND_INS
+
+
+def stands_for(module: str, *names: str, run=run_composition):
+    """Register an implementation for functions of a module, by name.
+
+    ``run`` is `run_composition`, `run_record`, or None for one that does not call the original first.
+    """
+
+    def register(implementation):
+        for name in names:
+            make = functools.partial(stand_in, implementation=implementation, run=run)
+            MAKERS.setdefault(module, {})[name] = make
+        return implementation
+
+    return register
+
+
+def made(module: str, name: str, original):
+    """Return the stand-in for a function or an object of a module; import the file that defines it."""
+    for file in STAND_INS[module][name]:
+        imported(file)
+    return MAKERS[module][name](original)
+
+
+def stand_in(original, implementation, run=run_composition):
+    """Return a function that calls the implementation for traced arguments, else the original.
+
+    NumPy's own functions get plain arrays as ndarrays, so that results share memory where NumPy's do.
+    """
+    traced = implementation if run is None else evaluated(original, implementation, run)
+    of_numbers = original.__module__ == "math"
+
+    call_original = as_users_call(original)
+    numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
+
+    def call(*args, **kwargs):
+        if of_numbers:
+            args = tuple(map(integers.lifted, args))
+        args = unflattened(args)
+        trace = find_trace(args, tuple(kwargs.values()))
+        if trace is None:
+            inner = trace_of_plain(args, kwargs) if numpys else None
+            if inner is None:
+                return call_original(*args, **kwargs)
+            return wrap(inner, original(*strip(args), **strip(kwargs)))
+        # Functions that only read a plain array get the ndarray.
+        if trace.integers:
+            args, kwargs = integers.settled(args), integers.settled(kwargs)
+        args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}
+        with failing(trace):
+            return traced(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = original.__name__
+    call.__doc__ = original.__doc__
+    return call

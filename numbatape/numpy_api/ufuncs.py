@@ -1,0 +1,404 @@
+"""``__array_ufunc__``: calls, reduce, accumulate, outer, at, reduceat."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..ops import ArrayOp, Elementwise, find
+from ..trace import operations, writes
+from ..trace.array import TracedArray
+from ..trace.complex.array import TracedComplex
+from ..trace.memory import duplicates, root_of
+from ..trace.plain import strip, trace_of_plain, wrap
+from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
+from ..usercode.frames import where_in_user_code
+from .common import adopt, find_trace, lift, lift_all, plain
+from .dispatch import along, constant_only, on_constants, unsupported
+from .registry import REAL
+
+REDUCTIONS = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+
+# Boolean arithmetic is logic: True + True is True in NumPy.
+BOOLEAN = {
+    np.add: np.logical_or,
+    np.multiply: np.logical_and,
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.bitwise_xor: np.logical_xor,
+    np.invert: np.logical_not,
+}
+BITWISE = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert)
+
+SEQUENCES = (list, tuple)
+NO_OPTIONS: dict = {}
+SQUARE = row("square")
+
+# Ufuncs that are compositions of rows, or not elementwise.
+COMPOSED: dict[np.ufunc, object] = {}
+
+
+def composed(*ufuncs):
+    """Register a function of traced arguments for ufuncs that have no row."""
+
+    def register(function):
+        for ufunc in ufuncs:
+            COMPOSED[ufunc] = function
+        return function
+
+    return register
+
+
+def _name(ufunc) -> str:
+    for module, short in (("numpy", "np"), ("numpy.linalg", "np.linalg"), ("scipy.special", "scipy.special")):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return f"{short}.{ufunc.__name__}"
+    return f"the ufunc {ufunc.__name__}"
+
+
+def call_ufunc(ufunc, method, inputs, kwargs):
+    """Record what NumPy was asked to do with traced inputs."""
+    if not kwargs and method == "__call__":
+        op = elementwise_row(ufunc)
+        if op is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
+            return record_row(ufunc, op, inputs)
+    if method == "at":
+        return writes.at(ufunc, *inputs)
+    if kwargs.get("out") is not None:
+        return into_out(ufunc, method, inputs, kwargs)
+    kwargs.pop("out", None)
+    if any([type(x) in SEQUENCES for x in inputs]):
+        trace = find_trace(*inputs)
+        inputs = tuple(lift(trace, x) if find_trace(x) is not None else x for x in inputs)
+    handler = METHODS.get(method)
+    if handler is None:
+        raise _unsupported(f"{_name(ufunc)}.{method}")
+    return apart(handler(ufunc, inputs, kwargs), inputs)
+
+
+@functools.lru_cache(maxsize=1_000)
+def elementwise_row(ufunc) -> Elementwise | None:
+    """Return the row whose instruction a plain call of a ufunc becomes, or None."""
+    op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
+    return op if isinstance(op, Elementwise) else None
+
+
+def apart(result, inputs):
+    """Return a ufunc's result in its own memory, if a rule has returned an operand or a view of one."""
+    value = value_of(result)
+    if (value.__class__ is np.ndarray and value.base is not None) or any(result is x for x in inputs):
+        roots = [
+            root_of(x._value) for x in inputs if type(x) is TracedArray and isinstance(x._value, np.ndarray)
+        ]
+        if any(root_of(value) is root for root in roots):
+            return np.copy(result)
+    return result
+
+
+def call_plain_ufunc(ufunc, method, inputs, kwargs):
+    """Do a NumPy call with plain arrays, and perhaps traced ones, among the inputs."""
+    if method == "at" or kwargs.get("out") is not None:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+    trace = trace_of_plain(inputs, kwargs)
+    inputs, kwargs = strip(inputs), strip(kwargs)
+    if any(type(x) is TracedArray or type(x) is TracedComplex for x in inputs):
+        return getattr(ufunc, method)(*inputs, **kwargs)
+    return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
+
+
+def into_out(ufunc, method, inputs, kwargs):
+    """Call a ufunc without ``out=``, and write the results to ``out``."""
+    out = kwargs.pop("out")
+    # In a reduction it selects the entries that are read.
+    where = kwargs.pop("where", True) if method == "__call__" else True
+
+    def again():
+        values, copies = duplicates(plain(strip((inputs, out))))
+        getattr(ufunc, method)(*values, **plain(strip(kwargs)), out=copies)
+        return copies
+
+    options = {name: value for name, value in kwargs.items() if name != "casting"}
+    result = getattr(ufunc, method)(*inputs, **(options if kwargs.get("casting") == "unsafe" else kwargs))
+    return writes.store_all(out, inputs, result, where, _name(ufunc), again)
+
+
+def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{what} of a traced array at {where_in_user_code()} is not supported" + (f"; {hint}" if hint else "")
+    )
+
+
+def call(ufunc, inputs, kwargs):
+    if kwargs.get("where", True) is not True:
+        raise _unsupported(
+            f"{_name(ufunc)}(..., where=mask)",
+            "it leaves other entries undefined: use np.where(mask, ..., ...)",
+        )
+    kwargs.pop("where", None)
+    if kwargs.get("dtype") is not None:
+        return _in_dtype(ufunc, inputs, kwargs)
+    options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok")]
+    if options:
+        raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
+    function = COMPOSED.get(ufunc)
+    if function is not None:
+        return function(*inputs)
+    op = find(ufunc)
+    if op is None:
+        composed_of = operations.composed_special(ufunc, inputs, kwargs)
+        if composed_of is not None:
+            return composed_of
+        if constant_only(inputs):
+            return on_constants(ufunc, inputs, kwargs)
+        raise unsupported(_name(ufunc))
+    if isinstance(op, ArrayOp):
+        return REAL.find(ufunc)(*inputs)
+    return record_row(ufunc, op, inputs, kwargs)
+
+
+def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
+    """Return the result of a ufunc that has a row, in memory of its own."""
+    value = ufunc(*map(value_of, inputs), **kwargs)
+    if value.dtype is FLOAT64:
+        if ufunc is np.multiply and inputs[0] is inputs[1]:
+            op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two
+        return elementwise(op, *inputs, value=value)
+    if value.dtype.kind == "b" and ufunc in BOOLEAN:
+        op = find(BOOLEAN[ufunc])
+    elif ufunc in BITWISE or (value.dtype.kind in "iu" and value.dtype.itemsize < 8):
+        # Cells are floats, without the bits of integers, and without wrapping around in small dtypes.
+        if constant_only(inputs):
+            return on_constants(ufunc, inputs, kwargs)
+        raise _unsupported(f"{_name(ufunc)} with a result of dtype {value.dtype}", "use float64")
+    if ufunc is np.multiply and inputs[0] is inputs[1] and value.dtype.kind == "f":
+        op, inputs = SQUARE, inputs[:1]
+    return elementwise(op, *inputs, value=value)
+
+
+def _in_dtype(ufunc, inputs, kwargs):
+    """Call a ufunc whose loop is chosen by ``dtype=``: operands are converted first, as NumPy does."""
+    dtype = np.dtype(kwargs["dtype"])
+    if dtype not in (np.float64, np.float32) or ufunc.nout != 1:
+        raise _unsupported(f"{_name(ufunc)}(dtype={dtype})")
+    ufunc(*map(value_of, inputs), **kwargs)  # raises NumPy's own error if the casting rule forbids it
+    converted = [np.astype(x, dtype) if type(x) is TracedArray else np.asarray(x, dtype)[()] for x in inputs]
+    return ufunc(*converted)
+
+
+def _need_binary(ufunc, method):
+    if ufunc.nin != 2 or ufunc.nout != 1:
+        raise ValueError(f"{method} only supported for binary functions")
+
+
+def reduce(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "reduce")
+    (x,) = inputs
+    axis = kwargs.pop("axis", 0)
+    keepdims = kwargs.pop("keepdims", False)
+    trace = find_trace(kwargs.get("where"), kwargs.get("initial"))
+    if trace is not None:  # an untraced array would get here again
+        x = lift(trace, x)
+    function = REDUCTIONS.get(ufunc)
+    if function is not None:
+        if function not in (np.sum, np.prod):  # other functions have no `dtype`, which methods pass on
+            dtype = kwargs.pop("dtype", None)
+            if dtype is not None and function not in (np.any, np.all):
+                x = np.astype(x, dtype)
+        return function(x, axis=axis, keepdims=keepdims, **kwargs)
+    where, initial = kwargs.pop("where", True), kwargs.pop("initial", np._NoValue)
+    _refuse_options(ufunc, "reduce", kwargs)
+    if ufunc is np.logaddexp and where is True and initial is np._NoValue:
+        return operations.logsumexp(x, axis=axis, keepdims=keepdims)
+    if axis is None:
+        axis = tuple(range(x.ndim))
+    axes = tuple(k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)) if x.ndim else ()
+    if len(axes) > 1 and ufunc.identity is None:
+        raise ValueError(
+            f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
+        )
+    if ufunc.identity is None and (where is not True or initial is not np._NoValue):
+        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy skips entries then
+    parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
+    for k in sorted(axes, reverse=True):
+        parts = [piece for part in parts for piece in along(part, k)]
+        masks = [piece for mask in masks for piece in ([None] if mask is None else np.moveaxis(mask, k, 0))]
+    return _folded(ufunc, x, axes, parts, masks if where is not True else None, initial, keepdims)
+
+
+def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
+    """Return a ufunc's reductions of the parts of an array, one after the other."""
+    start = ufunc.identity if initial is np._NoValue else initial
+    if start is not None:
+        shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+        parts = [np.broadcast_to(start, shape) * np.ones((), x.dtype), *parts]
+        masks = masks and [None, *masks]
+    elif not parts:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    result = parts[0][()]
+    for k, part in enumerate(parts[1:], 1):
+        more = ufunc(result, part)
+        result = more if masks is None else np.where(masks[k], more, result)
+    if not keepdims or not axes:
+        return result
+    wide = tuple(sorted(axes))
+    return np.expand_dims(result, wide) if result.__class__ is np.ndarray else expand(result, wide)
+
+
+def _refuse_options(ufunc, method, kwargs):
+    given = [
+        k for k, v in kwargs.items() if not (v is None or v is np._NoValue or (k == "where" and v is True))
+    ]
+    if given:
+        raise _unsupported(f"{_name(ufunc)}.{method}({', '.join(given)}=...)")
+
+
+def accumulate(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "accumulate")
+    (x,) = inputs
+    axis = kwargs.pop("axis", 0)
+    function = ACCUMULATIONS.get(ufunc)
+    if function is not None:
+        return function(x, axis=axis, **kwargs)
+    _refuse_options(ufunc, "accumulate", kwargs)
+    parts = along(x, axis)
+    results = parts[:1]
+    for part in parts[1:]:
+        results.append(ufunc(results[-1], part))
+    return np.stack(results, axis) if results else x
+
+
+def outer(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "outer")
+    left, right = inputs
+    behind = np.ndim(value_of(right))
+    if behind:
+        left = np.expand_dims(left, tuple(range(-behind, 0)))
+    return ufunc(left, right, **kwargs)
+
+
+def reduceat(ufunc, inputs, kwargs):
+    _need_binary(ufunc, "reduceat")
+    x, indices = inputs
+    axis = kwargs.pop("axis", 0)
+    _refuse_options(ufunc, "reduceat", kwargs)
+    indices = [int(i) for i in indices]
+    n = x.shape[axis]
+    parts = []
+    for start, stop in zip(indices, [*indices[1:], n], strict=True):
+        if not 0 <= start < n:
+            raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+        # NumPy copies a single entry, without calling the ufunc: np.hypot.reduce keeps its sign.
+        alone = stop <= start + 1
+        key = [slice(None)] * x.ndim
+        key[axis] = start if alone else slice(start, stop)
+        part = x[tuple(key)]
+        parts.append(part if alone else reduce(ufunc, (part,), {"axis": axis}))
+    return np.stack(parts, axis)
+
+
+METHODS = {
+    "__call__": call,
+    "reduce": reduce,
+    "accumulate": accumulate,
+    "outer": outer,
+    "reduceat": reduceat,
+}
+
+
+# ---- compositions
+
+
+@composed(np.power)
+def power(x, y):
+    """``x**y``; small integer exponents become products, which never take a logarithm."""
+    if isinstance(y, (int, float)) or (isinstance(y, np.generic) and y.dtype.kind in "if"):
+        exponent = float(y)
+        value = np.power(value_of(x), y)
+        if np.asarray(value_of(x)).dtype.kind == "f":
+            if exponent == 2.0:
+                return elementwise("square", x, value=value)
+            if exponent == 1.0:
+                return elementwise("copy", x, value=value)
+            if exponent == -1.0:
+                return elementwise("reciprocal", x, value=value)
+            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's own loop does not multiply
+                x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
+                return elementwise("mul", elementwise("square", x), x, value=value)
+    return elementwise("power", x, y)
+
+
+@composed(np._core.umath.clip)
+def clip(x, low, high):
+    return np.clip(*lift_all(x, low, high))
+
+
+@composed(np.divmod)
+def divmod_(x, y):
+    return x // y, x % y
+
+
+@composed(np.nextafter)
+def nextafter(x, y):
+    """The next number towards y; the derivative is that of x, because y only gives the direction."""
+    return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
+
+
+@composed(np.modf)
+def modf(x):
+    whole = np.trunc(x)
+    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
+
+
+@composed(np.frexp)
+def frexp(x):
+    """The exponent is an integer, without a derivative: the mantissa is ``x`` times a constant."""
+    mantissa, exponent = np.frexp(value_of(x))
+    still = np.abs(stop_gradient(x))
+    usual = np.logical_and(still > 0.0, still < np.inf)
+    # The rounded logarithm may be too large by one.
+    power = np.floor(np.log2(np.where(usual, still, 1.0))) + 1.0
+    small = _scaled(np.where(usual, still, 1.0), -power)
+    power = power - np.where(small < 0.5, 1.0, 0.0) + np.where(small >= 1.0, 1.0, 0.0)
+    power = np.where(usual, power, 0.0)
+    return adopt((_scaled(x, -power), np.astype(power, exponent.dtype)), (mantissa, exponent))
+
+
+def _scaled(x, power):
+    value = np.ldexp(value_of(x), np.asarray(value_of(power)).astype(int))
+    return elementwise("ldexp", x, power, value=value)
+
+
+@composed(np.positive, np.conjugate)
+def positive(x):
+    return elementwise(row("copy"), x)
+
+
+@composed(np.isnat)
+def isnat(x):
+    raise TypeError("ufunc 'isnat' is only defined for np.datetime64 and np.timedelta64.")
+
+
+def _matvec(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(a, expand(b, (-1,)))[..., 0]
+
+
+def _vecmat(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(expand(a, (-2,)), b)[..., 0, :]
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+    composed(np.matvec)(_matvec)
+    composed(np.vecmat)(_vecmat)

@@ -1,0 +1,58 @@
+"""``np.vectorize`` of traced arguments: the function runs once per entry, and the results are stacked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.plain import strip, trace_of_plain, wrap
+from .common import find_trace, lift, plain, unsupported_argument
+
+
+class Vectorized(np.vectorize):
+    """NumPy's class, whose calls take traced arrays."""
+
+    def __call__(self, *args, **kwargs):
+        trace = find_trace(args, tuple(kwargs.values()))
+        if trace is None:
+            inner = trace_of_plain(args, kwargs)
+            result = super().__call__(*strip(args), **strip(kwargs))
+            return result if inner is None else wrap(inner, result)
+        if self.signature is not None:
+            raise unsupported_argument("np.vectorize", "signature=...", "a loop and np.stack are")
+        named = [name for name in kwargs if name not in self.excluded]
+        placed = [k for k in range(len(args)) if k not in self.excluded]
+        arrays = [lift(trace, x) for x in (*(args[k] for k in placed), *(kwargs[name] for name in named))]
+        shape = np.broadcast_shapes(*(np.shape(plain(x)) for x in arrays))
+        columns = [np.reshape(np.broadcast_to(x, shape), (-1,)) for x in arrays]
+        count = int(np.prod(shape))
+        if not count:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        results = []
+        for k in range(count):
+            entries = [column[k] for column in columns]
+            given = list(args)
+            for place, entry in zip(placed, entries, strict=False):
+                given[place] = entry
+            options = dict(zip(named, entries[len(placed) :], strict=True))
+            results.append(self.pyfunc(*given, **(kwargs | options)))
+        if isinstance(results[0], tuple):
+            return tuple(self._shaped(trace, part, shape) for part in zip(*results, strict=True))
+        return self._shaped(trace, results, shape)
+
+    def _shaped(self, trace, results, shape):
+        """Return the results of all entries as one array with the first one's dtype, as in NumPy."""
+        dtype = np.dtype(self.otypes[0]) if self.otypes else np.asarray(plain(results[0])).dtype
+        stacked = np.stack([lift(trace, x) for x in results])
+        stacked = stacked if stacked.dtype == dtype else np.astype(stacked, dtype)
+        return np.reshape(stacked, shape)
+
+
+def with_function(original: np.vectorize, pyfunc) -> Vectorized:
+    """Return the stand-in for an existing object, with another function."""
+    result = Vectorized.__new__(Vectorized)
+    result.__dict__.update(original.__dict__)
+    result.pyfunc = pyfunc
+    return result
+
+
+CLASSES = {"vectorize": (np.vectorize, Vectorized)}

@@ -1,0 +1,122 @@
+"""NumPy's functions that write into their first argument."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.plain import strip
+from ..trace.positions import fixed
+from ..trace.primitives import value_of
+from ..trace.writes import assign, masked, overlap, write_by, write_where
+from .common import find_trace, lift, plain
+from .registry import in_place
+from .select import wrapped
+
+
+def _values(*parts):
+    return plain(strip(parts))
+
+
+@in_place(np.copyto)
+def copyto(dst, src, casting="same_kind", where=True):
+    np.copyto(_values(dst)[0].copy(), _values(src)[0], casting, _values(where)[0])  # raises NumPy's errors
+    if where is True:
+        assign(dst, Ellipsis, src, "np.copyto")
+    else:
+        write_where(dst, _lifted(src), strip(where), "np.copyto")
+
+
+@in_place(np.put)
+def put(a, ind, v, mode="raise"):
+    v = _lifted(v)
+    trace = find_trace(ind)
+    if trace is None or overlap(a, v):
+        ind = fixed(strip(ind))
+        write_by(a, v, lambda target, source: np.put(target, ind, source, mode), "np.put")
+        return
+    np.put(_values(a)[0].copy(), *_values(ind, v), mode)  # raises NumPy's errors
+    if not v.size or not np.size(_values(a)[0]):
+        return
+    ind = np.ravel(lift(trace, strip(ind)))
+    if mode != "raise":
+        ind = wrapped(ind, np.size(_values(a)[0]), mode)
+    flat = np.copy(np.ravel(a))
+    flat[ind] = np.resize(v, ind.shape)
+    assign(a, Ellipsis, np.reshape(flat, np.shape(_values(a)[0])), "np.put")
+
+
+def _lifted(v):
+    """Return values as one array, traced if one of them is."""
+    v = strip(v)
+    trace = find_trace(v)
+    return np.asarray(v) if trace is None else lift(trace, v)
+
+
+def _in_shape_of(a, mask):
+    """Return a traced mask in the shape of an array; NumPy only demands equal numbers of entries."""
+    return np.astype(np.reshape(mask, np.shape(_values(a)[0])), bool)
+
+
+@in_place(np.place)
+def place(arr, mask, vals):
+    given, vals = vals, np.ravel(_lifted(vals))
+    trace = find_trace(mask)
+    if trace is None or overlap(arr, vals):
+        mask = fixed(strip(mask))
+        write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
+        return
+    np.place(_values(arr)[0].copy(), *_values(mask, given))  # raises NumPy's errors, also for casts of lists
+    chosen, count = _in_shape_of(arr, mask), len(vals)
+    if not count:
+        bool(np.any(chosen))  # records a guard: NumPy raises if one is chosen
+        return
+    turns = np.cumsum(np.ravel(chosen)) - 1  # how many entries before this one are written to
+    entries = np.reshape(
+        lift(trace, vals)[np.remainder(np.maximum(turns, 0), count)], np.shape(_values(arr)[0])
+    )
+    assign(arr, Ellipsis, masked(chosen, entries, strip(arr)), "np.place")
+
+
+@in_place(np.putmask)
+def putmask(a, mask, values):
+    given, values = values, _lifted(values)
+    if find_trace(mask) is None or overlap(a, values):
+        mask = fixed(strip(mask))
+        write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
+        return
+    numbers = _values(a)[0]
+    np.putmask(numbers.copy(), *_values(mask, given))  # raises NumPy's errors
+    if not values.size:
+        return
+    if np.shape(value_of(values)) != numbers.shape and values.ndim:
+        values = np.resize(values, numbers.shape)
+    assign(a, Ellipsis, masked(_in_shape_of(a, mask), values, strip(a)), "np.putmask")
+
+
+@in_place(np.put_along_axis)
+def put_along_axis(arr, indices, values, axis=-1):
+    if find_trace(indices) is None:
+        indices = strip(indices)
+
+        def write(target, source):
+            np.put_along_axis(target, indices, source, axis)
+
+        write_by(arr, _lifted(values), write, "np.put_along_axis")
+        return
+    np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)  # raises NumPy's errors
+    shape = _values(arr)[0].shape
+    if axis is None:
+        assign(arr, np.unravel_index(strip(indices), shape), values, "np.put_along_axis")
+        return
+    axis %= len(shape)
+    places = list(np.ix_(*(np.arange(n) for n in np.shape(_values(indices)[0]))))
+    places[axis] = strip(indices)
+    assign(arr, tuple(places), values, "np.put_along_axis")
+
+
+@in_place(np.fill_diagonal)
+def fill_diagonal(a, val, wrap=False):
+    def write(target, source):
+        np.fill_diagonal(target, source, wrap)
+
+    write_by(a, _lifted(val), write, "np.fill_diagonal")

@@ -1,0 +1,1 @@
+"""SciPy's functions and distributions of traced arrays, as compositions of NumPy's."""

@@ -1,0 +1,268 @@
+"""``scipy.special`` and ``scipy.linalg``: functions written in Python, which call np.asarray first."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+from ..numpy_api.common import (
+    axes_of,
+    drop_axes,
+    lift_all,
+    lift_first,
+    over_axes,
+    plain,
+    run_record,
+    unsupported_argument,
+)
+from ..numpy_api.linalg import cholesky_factor, solve_system
+from ..numpy_api.stand_ins import stands_for
+from ..trace.primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
+from .special import whole
+
+# ---- scipy.special
+
+
+@stands_for("scipy.special", "logsumexp")
+def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    x = lift_first(a, b)
+    axes = axes_of(x, axis)
+    if b is None:
+        result = over_axes("logsumexp", x, axes, np.logaddexp.reduce, keepdims)
+        return (result, np.sign(np.exp(result))) if return_sign else result
+    x, b = np.broadcast_arrays(x, b)
+    largest = np.max(np.where(np.equal(b, 0), -np.inf, x), axes, keepdims=True, initial=-np.inf)
+    largest = stop_gradient(np.where(np.isfinite(largest), largest, 0.0))
+    total = np.sum(b * np.exp(x - largest), axes, keepdims=keepdims)
+    largest = largest if keepdims else drop_axes(largest, axes)
+    if return_sign:
+        return np.log(np.abs(total)) + largest, np.sign(total)
+    return np.log(total) + largest
+
+
+@stands_for("scipy.special", "log_softmax")
+def log_softmax(x, axis=None):
+    x = lift_first(x)
+    return x - over_axes("logsumexp", x, axes_of(x, axis), np.logaddexp.reduce, True)
+
+
+@stands_for("scipy.special", "softmax")
+def softmax(x, axis=None):
+    x = lift_first(x)
+    for axis_of_x in axes_of(x, axis):  # SciPy raises if there are no entries
+        x._trace.tape.sizes.guard(layout_of(x).dims[axis_of_x], ">=", 1)
+    return np.exp(log_softmax(x, axis))
+
+
+@stands_for("scipy.special", "polygamma")
+def polygamma(n, x):
+    order = whole("polygamma", n)
+    x = lift_first(x)
+    if order < 2:
+        return elementwise(("psi", "trigamma")[order], x)
+    return (
+        (-1.0) ** (order + 1) * math.factorial(order) * elementwise("hurwitz", order + 1.0, x)
+    )  # DLMF 25.11.12
+
+
+@stands_for("scipy.special", "multigammaln")
+def multigammaln(a, d):
+    a = lift_first(a)
+    d = int(d)
+    total = 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(d):
+        total = elementwise("gammaln", a - 0.5 * j) + total
+    return total
+
+
+@stands_for("scipy.special", "softplus")
+def softplus(x):
+    return np.logaddexp(0.0, lift_first(x))
+
+
+@stands_for("scipy.special", "comb")
+def comb(N, k, *, exact=False, repetition=False):
+    if exact:
+        raise unsupported_argument("scipy.special.comb", "exact=True")
+    n, k = lift_all(N, k)
+    n = n + k - 1 if repetition else n
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("binom", n, k), 0.0)
+
+
+@stands_for("scipy.special", "perm")
+def perm(N, k, exact=False):
+    if exact:
+        raise unsupported_argument("scipy.special.perm", "exact=True")
+    n, k = lift_all(N, k)
+    return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("poch", n - k + 1, k), 0.0)
+
+
+@stands_for("scipy.special", "factorial")
+def factorial(n, exact=False, extend="zero"):
+    if exact or extend != "zero":
+        raise unsupported_argument("scipy.special.factorial", "exact or extend")
+    n = lift_first(n)
+    return np.where(n < 0, 0.0, elementwise("gamma", n + 1))
+
+
+def _bessel_derivative(row: str, sign: float, base: float):
+    """The n-th derivative by the recurrence of DLMF 10.6.7 and 10.29.5."""
+
+    def derivative(v, z, n=1):
+        z = lift_first(z, v)
+        total, factor = elementwise(row, v - n, z), 1.0
+        for i in range(1, n + 1):
+            factor *= sign * (n - i + 1) / i
+            total = total + factor * elementwise(row, v - n + 2 * i, z)
+        return total * (base * 0.5) ** n
+
+    return derivative
+
+
+_DERIVATIVES = {
+    f"{row}p": _bessel_derivative(row, sign, base)
+    for row, sign, base in (("jv", -1.0, 1.0), ("yv", -1.0, 1.0), ("iv", 1.0, 1.0), ("kv", 1.0, -1.0))
+}
+for _name, _its in _DERIVATIVES.items():
+    stands_for("scipy.special", _name)(_its)
+
+
+@stands_for("scipy.special", "h1vp")
+def h1vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) + 1j * _DERIVATIVES["yvp"](v, z, n)
+
+
+@stands_for("scipy.special", "h2vp")
+def h2vp(v, z, n=1):
+    return _DERIVATIVES["jvp"](v, z, n) - 1j * _DERIVATIVES["yvp"](v, z, n)
+
+
+# ---- scipy.linalg
+
+
+@stands_for("scipy.linalg", "solve_triangular", run=run_record)
+def solve_triangular(value, a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False,
+                     check_finite=True):  # fmt: skip
+    a, b = lift_all(a, b)
+    if _complex(a, b):
+        return triangular(a, b, bool(lower), trans, unit_diagonal)
+    return _triangle(a, b, bool(lower), trans not in (0, "N"), unit_diagonal, value)
+
+
+def triangular(a, b, lower: bool, trans=0, unit: bool = False):
+    """Return the solution of a triangular system, real or complex."""
+    trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
+    if not _complex(a, b):
+        solve_plain = sys.modules["scipy.linalg"].solve_triangular  # it is imported, since the user calls it
+        return solve_triangular(solve_plain(plain(a), plain(b), trans, lower, unit), a, b, trans, lower, unit)
+    a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
+    a = a + np.eye(a.shape[-1]) if unit else a
+    turned = a if trans == 0 else np.matrix_transpose(a)
+    return np.linalg.solve(np.conj(turned) if trans == 2 and np.iscomplexobj(a) else turned, b)
+
+
+def _complex(*operands) -> bool:
+    return any(np.iscomplexobj(x) for x in operands)
+
+
+def _triangle(a, b, lower: bool, transposed: bool, unit: bool, value):
+    if transposed:
+        a, lower = np.matrix_transpose(a), not lower
+    return solve_system(f"solve_{'lower' if lower else 'upper'}{'_unit' if unit else ''}", a, b, value)
+
+
+@stands_for("scipy.linalg", "cholesky", run=run_record)
+def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
+    return np.linalg.cholesky(a, upper=not lower) if _complex(a) else cholesky_factor(a, not lower, value)
+
+
+@stands_for("scipy.linalg", "cho_factor")
+def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+    # In the triangle that SciPy does not use, it leaves the entries of the matrix.
+    if lower:
+        return np.linalg.cholesky(a) + np.triu(a, 1), lower
+    return np.linalg.cholesky(a, upper=True) + np.tril(a, -1), lower
+
+
+@stands_for("scipy.linalg", "cho_solve", run=run_record)
+def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
+    c, lower = c_and_lower
+    c, b = lift_all(c, b)
+    if _complex(c, b):
+        return _complex_cholesky_solve(c, lower, b)
+    return _cholesky_solve(c, bool(lower), b, value)
+
+
+def _cholesky_solve(c, lower: bool, b, value):
+    column = b if b.ndim > 1 else expand(b, (1,))
+    factor = c if lower else np.matrix_transpose(c)
+    half = np.linalg.solve(np.tril(plain(factor)), plain(column))
+    half = array_instruction("solve_lower", (factor, column), half)
+    full = value if b.ndim > 1 else np.asarray(value)[..., None]
+    result = array_instruction("solve_upper", (np.matrix_transpose(factor), half), full)
+    return result if b.ndim > 1 else drop_axes(result, (-1,))
+
+
+def _complex_cholesky_solve(c, lower, b):
+    half = triangular(c, b, bool(lower), 0 if lower else 2)
+    return triangular(c, half, bool(lower), 2 if lower else 0)
+
+
+GENERAL = (None, "gen", "general")
+POSITIVE = ("pos", "positive definite")
+SYMMETRIC = ("sym", "symmetric", "her", "hermitian")
+TRIANGLES = ("lower triangular", "upper triangular")
+
+
+@stands_for("scipy.linalg", "solve", run=run_record)
+def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None,
+          transposed=False):  # fmt: skip
+    a, b = lift_all(a, b)
+    if _complex(a, b):
+        if assume_a in POSITIVE:
+            return _complex_cholesky_solve(np.linalg.cholesky(a, upper=not lower), lower, b)
+        if assume_a in SYMMETRIC and not transposed:
+            inner = np.tril(a, -1) if lower else np.triu(a, 1)
+            other = np.matrix_transpose(inner)
+            diagonal = np.diagonal(a)
+            if assume_a.startswith("her"):
+                other, diagonal = np.conj(other), diagonal.real
+            return np.linalg.solve(inner + other + np.diag(diagonal), b)
+        if assume_a not in GENERAL or transposed:
+            hint = "of complex matrices None, 'gen', 'sym', 'her' and 'pos' are"
+            raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r} or transposed", hint)
+        return np.linalg.solve(a, b)
+    if assume_a in POSITIVE:  # SciPy reads one triangle, which alone gets a derivative
+        factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
+        return _cholesky_solve(factor, bool(lower), b, value)
+    if assume_a in SYMMETRIC:  # likewise: the other triangle is not read
+        a = (
+            np.tril(a) + np.matrix_transpose(np.tril(a, -1))
+            if lower
+            else np.triu(a) + np.matrix_transpose(np.triu(a, 1))
+        )
+    elif assume_a in TRIANGLES:
+        return _triangle(a, b, assume_a.startswith("lower"), bool(transposed), False, value)
+    elif assume_a not in GENERAL:
+        hint = "None, 'gen', 'sym', 'pos' and triangular are"
+        raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r}", hint)
+    return solve_system("solve", np.matrix_transpose(a) if transposed else a, b, value)
+
+
+@stands_for("scipy.linalg", "inv")
+def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
+    if assume_a not in GENERAL:
+        raise unsupported_argument("scipy.linalg.inv", f"assume_a={assume_a!r}", "None and 'gen' are")
+    return np.linalg.inv(a)
+
+
+@stands_for("scipy.linalg", "det")
+def det(a, overwrite_a=False, check_finite=True):
+    return np.linalg.det(a)
+
+
+@stands_for("scipy.linalg", "norm")
+def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
+    return np.linalg.norm(a, ord, axis, keepdims)

@@ -1,0 +1,261 @@
+"""The multivariate distributions of ``scipy.stats``: log-densities by triangular solves and sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..numpy_api.common import find_trace, lift, lift_all, plain, run_composition, unsupported_argument
+from ..numpy_api.registry import MAKERS
+from ..numpy_api.stand_ins import stand_in
+from ..trace.array import TracedArray
+from ..trace.primitives import array_instruction
+from .distributions import StandIn, sc
+
+LOG_2PI = 1.8378770664093453
+
+
+def _lifted(*operands):
+    trace = find_trace(*operands)
+    return [x if x is None or np.ndim(plain(x)) == 0 else _array(trace, x) for x in operands]
+
+
+def _array(trace, x):
+    if type(x) is not TracedArray:
+        x = lift(trace, x) if find_trace(x) is not None else np.asarray(x, np.float64)
+    return np.astype(x, np.float64) if x.dtype != np.float64 else x
+
+
+def _factor(matrix):
+    """Return the Cholesky factor; SciPy's eigenvectors of the same (lower) triangle give the same."""
+    return np.linalg.cholesky(matrix)
+
+
+def _log_det(factor):
+    return 2.0 * np.sum(np.log(np.diagonal(factor)))
+
+
+def _solve_lower(factor, columns):
+    trace = find_trace(factor, columns)
+    if trace is None:
+        return np.linalg.solve(factor, columns)
+    factor, columns = lift(trace, factor), lift(trace, columns)
+    value = np.linalg.solve(factor._value, columns._value)
+    return array_instruction("solve_lower", (factor, columns), value)
+
+
+def _spread(matrix, dim: int):
+    """Return a covariance given as a number, a diagonal or a matrix, as a matrix."""
+    ndim = np.ndim(plain(matrix))
+    if ndim == 2:
+        return matrix
+    return np.eye(dim) * matrix if ndim == 0 else np.eye(dim) * matrix[:, None]
+
+
+def _dimension(*parameters) -> int:
+    """Return the dimension that SciPy takes from the parameters, never from the points."""
+    return next((np.shape(plain(p))[-1] for p in parameters if np.ndim(plain(p))), 1)
+
+
+def _deviations(x, mean, dim: int):
+    """Return ``x - mean`` as rows, one per point, and the shape of the points."""
+    if np.ndim(plain(x)) == 0:
+        x = np.reshape(x, (1,))
+    elif np.ndim(plain(x)) == 1 and dim == 1:
+        x = np.reshape(x, (-1, 1))
+    rows = x if mean is None else x - mean
+    shape = np.shape(plain(rows))[:-1]
+    return np.reshape(rows, (-1, dim)), tuple(n for n in shape if n != 1)
+
+
+def _mahalanobis(x, mean, matrix):
+    """Return squared distances, the log-determinant, the dimension, and the result's shape."""
+    dim = _dimension(matrix, mean)
+    factor = _factor(_spread(matrix, dim))
+    rows, shape = _deviations(x, mean, dim)
+    return np.sum(np.square(_solve_lower(factor, np.transpose(rows))), 0), _log_det(factor), dim, shape
+
+
+def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
+    if hasattr(cov, "log_pdet"):
+        raise unsupported_argument(
+            "scipy.stats.multivariate_normal.logpdf", "cov=Covariance", "give the matrix"
+        )
+    x, mean, cov = _lifted(x, mean, 1.0 if cov is None else cov)
+    distances, log_det, dim, shape = _mahalanobis(x, mean, cov)
+    return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), shape)
+
+
+def multivariate_normal_entropy(mean=None, cov=1):
+    if hasattr(cov, "log_pdet"):
+        raise unsupported_argument(
+            "scipy.stats.multivariate_normal.entropy", "cov=Covariance", "give the matrix"
+        )
+    mean, cov = (None if mean is None else lift_all(mean, cov)[0]), lift_all(cov, mean)[0]
+    dim = _dimension(cov, *([] if mean is None else [mean]))
+    return 0.5 * (dim * (1.0 + LOG_2PI) + _log_det(_factor(_spread(cov, dim))))
+
+
+def multivariate_t(x, loc=None, shape=1, df=1):
+    x, loc, matrix = _lifted(x, loc, shape)
+    distances, log_det, dim, points = _mahalanobis(x, loc, matrix)
+    if type(df) is not TracedArray and np.isinf(df):
+        return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), points)
+    half = 0.5 * (dim + df)
+    constant = sc.gammaln(half) - sc.gammaln(0.5 * df) - 0.5 * dim * np.log(df * np.pi) - 0.5 * log_det
+    return np.reshape(constant - half * np.log1p(distances / df), points)
+
+
+def dirichlet(x, alpha):
+    x, alpha = _lifted(x, alpha)
+    if np.shape(plain(x))[0] + 1 == np.shape(plain(alpha))[0]:  # the last entry is the rest to one
+        last = 1.0 - np.sum(x, 0)
+        x = np.concatenate([x, np.reshape(last, (1, *np.shape(plain(x))[1:]))])
+    norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
+    powers = np.reshape(alpha - 1.0, (-1, *(1,) * (np.ndim(plain(x)) - 1)))
+    return np.sum(sc.xlogy(powers, x), 0) - norm
+
+
+def multinomial(x, n, p):
+    x, p = _lifted(x, p)
+    last = 1.0 - np.sum(p[..., :-1], -1, keepdims=True)  # SciPy computes the last probability from the others
+    p = np.concatenate([p[..., :-1], last], -1)
+    log = sc.gammaln(np.asarray(n) + 1.0) + np.sum(sc.xlogy(x, p) - sc.gammaln(x + 1.0), -1)
+    outside = np.any(x < 0, -1) | np.not_equal(np.sum(x, -1), n) | np.any(np.not_equal(np.floor(x), x), -1)
+    return np.where(outside, -np.inf, log)
+
+
+def _multigammaln(a, dim: int):
+    total = 0.25 * dim * (dim - 1) * np.log(np.pi)
+    for j in range(dim):
+        total = total + sc.gammaln(a - 0.5 * j)
+    return total
+
+
+def wishart(x, df, scale):
+    """The log-density of one matrix, or of several along the last axis, as in SciPy."""
+    x, scale = _lifted(x, scale)
+    dim = _dimension(scale)
+    factor = _factor(_spread(scale, dim))
+
+    def one(matrix):
+        trace = np.sum(np.square(_solve_lower(factor, _factor(matrix))))
+        log_det = _log_det(_factor(matrix))
+        constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * _log_det(factor) + _multigammaln(0.5 * df, dim)
+        return 0.5 * (df - dim - 1.0) * log_det - 0.5 * trace - constant
+
+    return _each(one, x, dim)
+
+
+def invwishart(x, df, scale):
+    x, scale = _lifted(x, scale)
+    dim = _dimension(scale)
+    root = _factor(_spread(scale, dim))
+
+    def one(matrix):
+        factor = _factor(matrix)
+        trace = np.sum(np.square(_solve_lower(factor, root)))
+        constant = 0.5 * df * dim * np.log(2.0) - 0.5 * df * _log_det(root) + _multigammaln(0.5 * df, dim)
+        return -constant - 0.5 * (df + dim + 1.0) * _log_det(factor) - 0.5 * trace
+
+    return _each(one, x, dim)
+
+
+def _each(function, x, dim: int):
+    if np.ndim(plain(x)) < 2:
+        if dim != 1:
+            raise unsupported_argument(
+                "scipy.stats.wishart.logpdf", "x with fewer than two axes", "give a matrix"
+            )
+        x = np.reshape(x, (1, 1, -1))
+    if np.ndim(plain(x)) == 2:
+        return function(x)
+    results = [function(x[..., k]) for k in range(np.shape(plain(x))[-1])]
+    return results[0] if len(results) == 1 else np.stack(results)
+
+
+def dirichlet_multinomial(x, alpha, n):
+    x, alpha = _lifted(x, alpha)
+    n = np.asarray(plain(n), float)
+    total = np.sum(alpha, -1)
+    inside = np.sum(sc.gammaln(x + alpha) - sc.gammaln(alpha) - sc.gammaln(x + 1.0), -1)
+    log = sc.gammaln(total) + sc.gammaln(n + 1.0) - sc.gammaln(n + total) + inside
+    return np.where(np.not_equal(np.sum(x, -1), n), -np.inf, log)
+
+
+def _whitened(X, mean, row, column):
+    """Return deviations without their covariances, transposed, and those covariances' factors."""
+    X, mean, row, column = _lifted(X, mean, row, column)
+    rows, columns = np.shape(plain(X))[-2:]
+    row_factor, column_factor = _factor(_spread(row, rows)), _factor(_spread(column, columns))
+    deviations = X if mean is None else X - mean
+    half = _solve_lower(row_factor, deviations)
+    return _solve_lower(column_factor, np.swapaxes(half, -1, -2)), row_factor, column_factor, rows, columns
+
+
+def _without_ones(result):
+    return np.squeeze(result) if 1 in np.shape(plain(result)) else result
+
+
+def matrix_normal(X, mean=None, rowcov=1, colcov=1):
+    white, row, column, m, n = _whitened(X, mean, rowcov, colcov)
+    distances = np.sum(np.square(white), (-1, -2))
+    return _without_ones(-0.5 * (m * n * LOG_2PI + n * _log_det(row) + m * _log_det(column) + distances))
+
+
+def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
+    white, row, column, m, n = _whitened(X, mean, row_spread, col_spread)
+    factor = _factor(np.eye(n) + white @ np.swapaxes(white, -1, -2))
+    log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), -1)
+    whole = 0.5 * (df + m + n - 1.0)
+    constant = _multigammaln(whole, n) - _multigammaln(0.5 * (df + n - 1.0), n) - 0.5 * m * n * np.log(np.pi)
+    return _without_ones(constant - 0.5 * n * _log_det(row) - 0.5 * m * _log_det(column) - whole * log_det)
+
+
+def vonmises_fisher(x, mu=None, kappa=1):
+    x, mu = _lifted(x, mu)
+    dim = np.shape(plain(mu))[0]
+    order = 0.5 * dim - 1.0
+    norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa
+    return norm + kappa * (x @ mu)
+
+
+def normal_inverse_gamma(x, s2, mu=0, lmbda=1, a=1, b=1):
+    x, s2, mu, lmbda, a, b = _lifted(x, s2, mu, lmbda, a, b)
+    log = (
+        0.5 * (np.log(lmbda) - LOG_2PI - np.log(s2)) + a * np.log(b) - sc.gammaln(a) - (a + 1.0) * np.log(s2)
+    )
+    log = log - (2.0 * b + lmbda * np.square(x - mu)) / (2.0 * s2)
+    return np.where(s2 <= 0, -np.inf, log)
+
+
+LAWS = {
+    "dirichlet_multinomial": (dirichlet_multinomial, "logpmf", "pmf"),
+    "matrix_normal": (matrix_normal, "logpdf", "pdf"),
+    "matrix_t": (matrix_t, "logpdf", "pdf"),
+    "vonmises_fisher": (vonmises_fisher, "logpdf", "pdf"),
+    "normal_inverse_gamma": (normal_inverse_gamma, "logpdf", "pdf"),
+    "multivariate_normal": (multivariate_normal, "logpdf", "pdf"),
+    "multivariate_t": (multivariate_t, "logpdf", "pdf"),
+    "dirichlet": (dirichlet, "logpdf", "pdf"),
+    "multinomial": (multinomial, "logpmf", "pmf"),
+    "wishart": (wishart, "logpdf", "pdf"),
+    "invwishart": (invwishart, "logpdf", "pdf"),
+}
+
+
+OTHERS = {multivariate_normal: {"entropy": multivariate_normal_entropy}}  # methods beside the density
+
+
+def _maker(log, log_name: str, name: str):
+    def density(*args, **kwargs):
+        return np.exp(log(*args, **kwargs))
+
+    def make(original, method):
+        implementation = {log_name: log, name: density, **OTHERS.get(log, {})}.get(method)
+        return implementation and stand_in(getattr(original, method), implementation, run_composition)
+
+    return lambda original: StandIn(original, make)
+
+
+for _name, _entry in LAWS.items():
+    MAKERS.setdefault("scipy.stats", {})[_name] = _maker(*_entry)

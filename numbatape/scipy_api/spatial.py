@@ -1,0 +1,161 @@
+"""``scipy.spatial.distance`` between points, and ``scipy.fft``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
+from ..numpy_api.stand_ins import stands_for
+
+# ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
+
+
+def _root(total):
+    """Return roots whose derivative at zero is zero: a point's distance from itself."""
+    zero = np.equal(total, 0.0)
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))
+
+
+def _cosine(x, y, **_):
+    return 1.0 - np.sum(x * y, -1) / (np.sqrt(np.sum(x * x, -1)) * np.sqrt(np.sum(y * y, -1)))
+
+
+def _correlation(x, y, **_):
+    return _cosine(x - np.mean(x, -1, keepdims=True), y - np.mean(y, -1, keepdims=True))
+
+
+def _minkowski(x, y, p=2.0, w=None):
+    terms = np.abs(x - y) ** p
+    total = np.sum(terms if w is None else w * terms, -1)
+    zero = np.equal(total, 0.0)
+    return np.where(zero, 0.0, np.where(zero, 1.0, total) ** (1.0 / p))
+
+
+def _canberra(x, y, **_):
+    both = np.abs(x) + np.abs(y)
+    zero = np.equal(both, 0.0)
+    return np.sum(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), -1)
+
+
+def _mahalanobis(x, y, VI=None):
+    if VI is None:
+        raise unsupported_argument("scipy.spatial.distance", "metric='mahalanobis' without VI", "pass VI")
+    d = x - y
+    return _root(np.sum(np.matmul(d, VI) * d, -1))
+
+
+def _seuclidean(x, y, V=None):
+    if V is None:
+        raise unsupported_argument("scipy.spatial.distance", "metric='seuclidean' without V", "pass V")
+    return _root(np.sum((x - y) ** 2 / V, -1))
+
+
+METRICS = {
+    "euclidean": lambda x, y: _root(np.sum((x - y) ** 2, -1)),
+    "sqeuclidean": lambda x, y: np.sum((x - y) ** 2, -1),
+    "cityblock": lambda x, y: np.sum(np.abs(x - y), -1),
+    "chebyshev": lambda x, y: np.max(np.abs(x - y), -1),
+    "cosine": _cosine,
+    "correlation": _correlation,
+    "minkowski": _minkowski,
+    "canberra": _canberra,
+    "braycurtis": lambda x, y: np.sum(np.abs(x - y), -1) / np.sum(np.abs(x + y), -1),
+    "mahalanobis": _mahalanobis,
+    "seuclidean": _seuclidean,
+}
+
+
+def _distances(x, y, metric, options):
+    if metric not in METRICS:
+        known = ", ".join(METRICS)
+        raise unsupported_argument("scipy.spatial.distance", f"metric={metric!r}", f"{known} are")
+    return METRICS[metric](x, y, **options)
+
+
+@stands_for("scipy.spatial.distance", "cdist")
+def cdist(XA, XB, metric="euclidean", *, out=None, **options):
+    if out is not None:
+        raise unsupported_argument("scipy.spatial.distance.cdist", "out", "take the result")
+    x, y = lift_all(XA, XB)
+    return _distances(x[:, None, :], y[None, :, :], metric, options)
+
+
+@stands_for("scipy.spatial.distance", "pdist")
+def pdist(X, metric="euclidean", *, out=None, **options):
+    if out is not None:
+        raise unsupported_argument("scipy.spatial.distance.pdist", "out", "take the result")
+    x = lift_first(X)
+    rows, cols = np.triu_indices(pinned(x, 0), 1)
+    return _distances(x[rows], x[cols], metric, options)
+
+
+@stands_for("scipy.spatial.distance", "squareform")
+def squareform(X, force="no", checks=True):
+    x = lift_first(X)
+    if x.ndim == 2:
+        rows, cols = np.triu_indices(pinned(x, 0), 1)
+        return x[rows, cols]
+    count = int(np.ceil(np.sqrt(pinned(x, 0) * 2)))
+    place = np.zeros((count, count), int)
+    rows, cols = np.triu_indices(count, 1)
+    place[rows, cols] = place[cols, rows] = 1 + np.arange(len(rows))
+    return np.concatenate([np.zeros(1), x])[place]
+
+
+for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "correlation", "canberra",
+              "braycurtis", "minkowski"):  # fmt: skip
+
+    def _single(u, v, *args, _name=_name, **options):
+        u, v = lift_all(u, v)
+        if args and _name == "minkowski":
+            options["p"] = args[0]
+        elif args:
+            raise unsupported_argument(f"scipy.spatial.distance.{_name}", "w")
+        if options.get("w", 0) is None:
+            del options["w"]
+        return METRICS[_name](u, v, **options)
+
+    stands_for("scipy.spatial.distance", _name)(_single)
+
+
+# ---- scipy.fft: real transforms (the complex ones: numbatape.trace.complex.stand_ins)
+
+
+def _real_transform(name: str):
+    """A cosine or sine transform as a product with its matrix, which SciPy makes of a unit matrix."""
+
+    def transform(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, orthogonalize=None):
+        import scipy.fft
+
+        x = lift_first(x)
+        line = np.moveaxis(x, axis, -1)
+        size = pinned(line, line.ndim - 1)
+        if n is not None and n != size:
+            line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
+            size = n
+        matrix = getattr(scipy.fft, name)(np.eye(size), type, axis=0, norm=norm, orthogonalize=orthogonalize)
+        return np.moveaxis(np.matmul(line, matrix.T), -1, axis)
+
+    return transform
+
+
+for _name in ("dct", "idct", "dst", "idst"):
+    stands_for("scipy.fft", _name)(_real_transform(_name))
+
+
+def _real_transforms(name: str):
+    def transform(x, type=2, s=None, axes=None, norm=None, overwrite_x=False, workers=None, *,
+                  orthogonalize=None):  # fmt: skip
+        x = lift_first(x)
+        if axes is None:
+            axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+        for k, axis in enumerate(np.atleast_1d(list(axes))):
+            n = None if s is None else s[k]
+            x = _real_transform(name)(x, type, n, int(axis), norm, orthogonalize=orthogonalize)
+        return x
+
+    return transform
+
+
+for _name in ("dct", "idct", "dst", "idst"):
+    stands_for("scipy.fft", _name + "n")(_real_transforms(_name))

@@ -1,0 +1,413 @@
+"""``scipy.special``: functions that are compositions of rows, ufuncs and others.
+
+Calls of a ufunc come from NumPy's protocol, wherever the call is (`numbatape.numpy_api.ufuncs`); other
+functions have stand-ins. Numbers of formulas are those of the DLMF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..numpy_api.common import adopt, lift_first, plain, unsupported_argument
+from ..numpy_api.stand_ins import stands_for
+from ..trace.array import TracedArray
+from ..trace.primitives import by_row
+from .distributions import pick, sc
+
+UFUNCS: dict[str, Callable] = {}  # by name, because SciPy may not be imported yet
+
+
+def ufunc(*names):
+    """Register a composition for ufuncs of ``scipy.special``."""
+
+    def register(function):
+        for name in names:
+            UFUNCS[name] = function
+        return function
+
+    return register
+
+
+def composed_special(function, inputs, kwargs):
+    """Return the result of a ufunc that is composed, or None."""
+    implementation = UFUNCS.get(function.__name__)
+    if implementation is None or getattr(sc, function.__name__, None) is not function:
+        return None
+    value = function(*map(plain, inputs), **kwargs)
+    with np.errstate(all="ignore"):
+        return adopt(implementation(*inputs), value)
+
+
+# ---- distribution functions: counts as regularised gamma and beta functions, 8.4.10, 8.17.5
+
+
+@ufunc("bdtr")
+def bdtr(k, n, p):
+    k = np.floor(k)
+    inside = by_row("betaincc")(np.minimum(k, n - 1.0) + 1.0, np.maximum(n - k, 1.0), p)
+    return _counted(k, n, p, inside, 1.0)
+
+
+@ufunc("bdtrc")
+def bdtrc(k, n, p):
+    k = np.floor(k)
+    inside = by_row("betainc")(np.maximum(k, 0.0) + 1.0, np.maximum(n - k, 1.0), p)
+    return np.where(np.less(k, 0), 1.0, _counted(k, n, p, inside, 0.0))
+
+
+def _counted(k, n, p, inside, at_end):
+    bad = (p < 0) | (p > 1) | np.less(n, k)
+    return np.where(bad, np.nan, np.where(np.equal(k, n), at_end, inside))
+
+
+@ufunc("bdtri")
+def bdtri(k, n, y):
+    return by_row("betainccinv")(np.floor(k) + 1.0, n - np.floor(k), y)
+
+
+@ufunc("nbdtr")
+def nbdtr(k, n, p):
+    return by_row("betainc")(n, k + 1.0, p)
+
+
+@ufunc("nbdtrc")
+def nbdtrc(k, n, p):
+    return by_row("betaincc")(n, k + 1.0, p)
+
+
+@ufunc("nbdtri")
+def nbdtri(k, n, y):
+    return by_row("betaincinv")(n, k + 1.0, y)
+
+
+@ufunc("pdtri")
+def pdtri(k, y):
+    return by_row("gammainccinv")(np.floor(k) + 1.0, y)
+
+
+@ufunc("chdtri")
+def chdtri(v, p):
+    return 2.0 * by_row("gammainccinv")(0.5 * v, p)
+
+
+@ufunc("fdtri")
+def fdtri(m, n, p):
+    rest = by_row("betainccinv")(0.5 * n, 0.5 * m, p)  # 1 - w, because w near one would have lost its digits
+    return by_row("betaincinv")(0.5 * m, 0.5 * n, p) * n / (m * rest)
+
+
+@ufunc("gdtrix")
+def gdtrix(a, b, p):
+    return by_row("gammaincinv")(b, p) / a
+
+
+@ufunc("gdtria")
+def gdtria(p, b, x):
+    return by_row("gammaincinv")(b, p) / x
+
+
+@ufunc("nrdtrimn")
+def nrdtrimn(p, std, x):
+    return x - std * sc.ndtri(p)
+
+
+@ufunc("nrdtrisd")
+def nrdtrisd(mn, p, x):
+    return (x - mn) / sc.ndtri(p)
+
+
+@ufunc("smirnov")
+def smirnov(n, d):
+    """Birnbaum and Tingey's sum, whose terms are all positive."""
+    n = whole("smirnov", n)
+    j = np.arange(n + 1.0)
+    d = np.expand_dims(d, -1)
+    share = j / n
+    inside = np.less(d + share, 1.0)
+    left = np.where(inside, 1.0 - d - share, 0.5)
+    choose = sc.gammaln(n + 1.0) - sc.gammaln(j + 1.0) - sc.gammaln(n - j + 1.0)
+    terms = np.exp(choose + (j - 1.0) * np.log(np.where(inside, d + share, 0.5)) + (n - j) * np.log(left))
+    flat = np.squeeze(d, -1)
+    total = flat * np.sum(np.where(inside, terms, 0.0), -1)
+    return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
+
+
+# ---- several results
+
+
+def results(*rows):
+    def function(*args):
+        return tuple(by_row(name)(*args) for name in rows)
+
+    return function
+
+
+UFUNCS["airy"] = results("airy_ai", "airy_aip", "airy_bi", "airy_bip")
+UFUNCS["sici"] = results("sine_integral", "cosine_integral")
+UFUNCS["shichi"] = results("sinh_integral", "cosh_integral")
+UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")
+
+
+@ufunc("ellipj")
+def ellipj(u, m):
+    """22.16.11 and 12."""
+    phi = by_row("amplitude")(u, m)
+    sine, cosine = np.sin(phi), np.cos(phi)
+    return sine, cosine, np.sqrt(cosine * cosine + (1.0 - m) * (sine * sine)), phi
+
+
+# ---- complex results of real numbers
+
+
+@ufunc("hankel1")
+def hankel1(v, x):
+    return sc.jv(v, x) + 1j * sc.yv(v, x)
+
+
+@ufunc("hankel2")
+def hankel2(v, x):
+    return sc.jv(v, x) - 1j * sc.yv(v, x)
+
+
+@ufunc("hankel1e")
+def hankel1e(v, x):
+    return hankel1(v, x) * np.exp(-1j * x)
+
+
+@ufunc("hankel2e")
+def hankel2e(v, x):
+    return hankel2(v, x) * np.exp(1j * x)
+
+
+@ufunc("wofz")
+def wofz(x):
+    """7.5.1."""
+    return np.exp(-np.square(x)) + 1j * (2.0 / np.sqrt(np.pi) * sc.dawsn(x))
+
+
+@stands_for("scipy.special", "lambertw")
+def lambertw(z, k=0, tol=1e-8):
+    """The two branches that are real, 4.13.1."""
+    if type(z) is not TracedArray or k not in (0, -1):
+        raise unsupported_argument("scipy.special.lambertw", f"k={k!r}", "real z and k = 0 and -1 are")
+    if not np.all(z >= -np.exp(-1.0) if k == 0 else (z >= -np.exp(-1.0)) & (z < 0)):
+        raise unsupported_argument("scipy.special.lambertw", "z", "z where the branch is real is")
+    return by_row("lambertw" if k == 0 else "lambertw_minus")(z) + 0j
+
+
+# ---- elementary and elliptic
+
+
+@ufunc("radian")
+def radian(d, m, s):
+    return np.deg2rad(d + m / 60.0 + s / 3600.0)
+
+
+@ufunc("inv_boxcox")
+def inv_boxcox(y, lmbda):
+    return np.exp(_inverse_power(y, lmbda))
+
+
+@ufunc("inv_boxcox1p")
+def inv_boxcox1p(y, lmbda):
+    return np.expm1(_inverse_power(y, lmbda))
+
+
+def _inverse_power(y, lmbda):
+    """``log1p(lmbda*y)/lmbda``, smooth at lmbda = 0."""
+    return y / sc.exprel(np.log1p(lmbda * y))
+
+
+@ufunc("agm")
+def agm(a, b):
+    """19.8.5."""
+    total = a + b
+    return np.pi / 4.0 * total / sc.ellipkm1(4.0 * a * b / np.square(total))
+
+
+@ufunc("voigt_profile")
+def voigt_profile(x, sigma, gamma):
+    """7.19.1, by Faddeeva's function."""
+    width = np.sqrt(2.0) * sigma
+
+    def folded():
+        return by_row("faddeeva_re")(x / width, gamma / width) / (np.sqrt(np.pi) * width)
+
+    return pick(np.equal(sigma, 0.0), lambda: gamma / np.pi / (np.square(x) + np.square(gamma)), folded)
+
+
+@stands_for("scipy.special", "diric")
+def diric(x, n):
+    """1.15.3, and its analogue for even n: sums of cosines, smooth where the ratio of sines is 0/0."""
+    n = whole("diric", n)
+    x = lift_first(x)
+    waves = np.arange(1.0 + n % 2, n, 2.0) / 2.0
+    total = np.sum(np.cos(np.expand_dims(x, -1) * waves), -1)
+    return (2.0 * total + n % 2) / n
+
+
+# ---- zeta functions
+
+
+def _hurwitz(s, q):
+    """Euler and Maclaurin's sum, 25.11.5 to six terms; differentiable in both arguments."""
+    count = 16
+    s, q = np.asarray(s, float) if type(s) is not TracedArray else s, q
+    places = np.arange(float(count))
+    terms = np.power(np.expand_dims(q, -1) + places, -np.expand_dims(s, -1))
+    t = 1.0 / (q + count)
+    u = t * t
+    tail = 1.0 - (s + 11.0) * (s + 12.0) * u * (35 / 1382)
+    for k, constant in ((9.0, 691 / 27300), (7.0, 5 / 198), (5.0, 1 / 40), (3.0, 1 / 42), (1.0, 1 / 60)):
+        tail = 1.0 - (s + k) * (s + (k + 1.0)) * u * constant * tail
+    return np.sum(terms, -1) + (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * np.power(t, s - 1.0)
+
+
+def riemann(s, q=1.0):
+    """``zeta(s, q)`` for q = 1 or 2, to the left of 1/2 by reflection, 25.4.1."""
+    left = np.less(s, 0.5)
+
+    def reflected():
+        t = np.where(left, s, 0.0)
+        factor = np.power(2.0, t) * np.power(np.pi, t - 1.0) * np.sin(np.pi / 2.0 * t) * sc.gamma(1.0 - t)
+        return factor * _hurwitz(1.0 - t, 1.0) - (q - 1.0)
+
+    return pick(left, reflected, lambda: _hurwitz(np.where(left, 2.0, s), q))
+
+
+@stands_for("scipy.special", "zeta")
+def zeta(x, q=None, out=None):
+    if out is not None:
+        raise unsupported_argument("scipy.special.zeta", "out")
+    if q is None:
+        return riemann(x)
+    if type(x) is not TracedArray and np.all(np.greater_equal(x, 2.0) & np.equal(x, np.floor(x))):
+        return by_row("hurwitz")(np.asarray(x, float)[()], q)  # to the left of 0 as well
+    return pick(np.less(x, 1.0) | np.less_equal(q, 0.0), lambda: np.nan * x * q, lambda: _hurwitz(x, q))
+
+
+@ufunc("zetac")
+def zetac(x):
+    return riemann(x, 2.0)
+
+
+# ---- spherical Bessel functions, derivatives of Hankel's
+
+
+def _spherical(name, sign):
+    def function(n, z, derivative=False):
+        n, value = np.asarray(n, float), by_row(name)
+        if not derivative:
+            return value(n, z)
+        return n / z * value(n, z) + sign * value(n + 1.0, z)  # 10.51.2, 10.51.5
+
+    stands_for("scipy.special", name)(function)
+
+
+for _name, _sign in (
+    ("spherical_jn", -1.0),
+    ("spherical_yn", -1.0),
+    ("spherical_in", 1.0),
+    ("spherical_kn", -1.0),
+):
+    _spherical(_name, _sign)
+
+
+# ---- orthogonal polynomials of whole degree: recurrences of table 18.9.1
+
+
+def whole(name: str, n) -> int:
+    """Return a degree as an int, or raise if it is none; a traced one records a guard."""
+    if np.ndim(plain(n)) == 0 and plain(n) == int(plain(n)) and plain(n) >= 0:
+        return int(n)
+    raise unsupported_argument(f"scipy.special.{name}", f"n={plain(n)!r}", "one whole number is")
+
+
+def polynomial(name: str, first, step):
+    """Register a family: its member of degree 1, and how member k follows from the two before.
+
+    Both take ``(k, x, *parameters)``; `step` returns the factors of p(k-1) and p(k-2).
+    """
+
+    def evaluate(n, *rest):
+        *parameters, x = rest
+        degrees = np.unique(plain(n))
+        if len(degrees) == 1 and np.ndim(plain(n)) == 0:
+            return _members(whole(name, n), x, parameters)[-1]
+        degrees = [whole(name, degree) for degree in degrees]
+        members = _members(max(degrees), x, parameters)
+        result = members[degrees[0]] + 0.0 * np.asarray(n)
+        for degree in degrees[1:]:
+            result = np.where(np.equal(n, degree), members[degree], result)
+        return result
+
+    def _members(count, x, parameters):
+        one = x * 0.0 + 1.0
+        for parameter in parameters:
+            one = one + 0.0 * parameter
+        members = [one]
+        if count:
+            members.append(one * first(x, *parameters))
+        for k in range(2, count + 1):
+            up, back = step(float(k), x, *parameters)
+            members.append(up * members[-1] - back * members[-2])
+        return members
+
+    return ufunc(name)(evaluate)
+
+
+def _jacobi_step(n, x, a, b):
+    """18.9.2."""
+    c = 2.0 * n + a + b
+    scale = 2.0 * n * (n + a + b) * (c - 2.0)
+    up = (c - 1.0) * (c * (c - 2.0) * x + a * a - b * b) / scale
+    return up, 2.0 * (n + a - 1.0) * (n + b - 1.0) * c / scale
+
+
+jacobi = polynomial("eval_jacobi", lambda x, a, b: a + 1.0 + 0.5 * (a + b + 2.0) * (x - 1.0), _jacobi_step)
+polynomial(
+    "eval_gegenbauer",
+    lambda x, a: 2.0 * a * x,
+    lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n),
+)
+legendre = polynomial("eval_legendre", lambda x: x, lambda n, x: ((2.0 - 1.0 / n) * x, 1.0 - 1.0 / n))
+first_kind = polynomial("eval_chebyt", lambda x: x, lambda n, x: (2.0 * x, 1.0))
+second_kind = polynomial("eval_chebyu", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 1.0))
+polynomial("eval_chebys", lambda x: x, lambda n, x: (x, 1.0))
+polynomial("eval_laguerre", lambda x: 1.0 - x, lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n))
+polynomial(
+    "eval_genlaguerre",
+    lambda x, a: 1.0 + a - x,
+    lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n),
+)
+polynomial("eval_hermite", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 2.0 * n - 2.0))
+polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
+
+
+@ufunc("eval_chebyc")
+def eval_chebyc(n, x):
+    """18.1.3: twice the first kind at x/2."""
+    return 2.0 * first_kind(n, 0.5 * x)
+
+
+@ufunc("eval_sh_legendre")
+def eval_sh_legendre(n, x):
+    return legendre(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyt")
+def eval_sh_chebyt(n, x):
+    return first_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyu")
+def eval_sh_chebyu(n, x):
+    return second_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_jacobi")
+def eval_sh_jacobi(n, p, q, x):
+    """18.1.2."""
+    return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)

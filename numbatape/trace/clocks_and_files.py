@@ -1,0 +1,265 @@
+"""Functions that read the outside world (clocks, files, fresh random numbers) raise while tracing.
+
+A tape would keep what was read, and repeat it in every call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import pathlib
+from collections.abc import Callable, MutableMapping
+
+from ..errors import UnsupportedOperationError
+from ..usercode.frames import where_in_user_code
+from . import warning_filters
+from .files import note
+from .plain import strip
+from .primitives import value_of
+from .trace import current
+
+CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
+CLOCKS += ("process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime")
+TOKENS = ("token_bytes", "token_hex", "token_urlsafe", "randbits", "randbelow", "choice")
+FILES = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
+OF_SYSTEM = ("getenv", "getenvb", "getcwd", "getpid", "getloadavg", "times")
+OF_FILES = ("stat", "lstat", "fstat", "access", "read", "readlink", "get_terminal_size")
+OF_PATHS = ("exists", "lexists", "isfile", "isdir", "islink", "ismount", "samefile", "realpath", "abspath")
+OF_PATHS += ("getsize", "getmtime", "getatime", "getctime", "expandvars", "expanduser")
+ASKING = ("stat", "lstat", "exists", "is_file", "is_dir", "is_mount", "is_symlink", "samefile", "owner")
+ASKING += ("group", "resolve", "absolute", "readlink", "iterdir", "glob", "rglob", "walk", "expanduser")
+ENGINES = ("Sobol", "Halton", "LatinHypercube", "PoissonDisk", "MultinomialQMC", "MultivariateNormalQMC")
+GENERATORS = (
+    "default_rng",
+    "RandomState",
+    "SeedSequence",
+    "PCG64",
+    "PCG64DXSM",
+    "MT19937",
+    "Philox",
+    "SFC64",
+)
+
+
+def _always(args, kwargs) -> bool:
+    return True
+
+
+def _unseeded(args, kwargs) -> bool:
+    """Whether a generator is seeded from the system's entropy."""
+    given = args[0] if args else next(iter(kwargs.values()), None)
+    return given is None
+
+
+def _unscrambled(args, kwargs) -> bool:
+    """Whether points are scrambled by the system's entropy."""
+    return kwargs.get("rng", kwargs.get("seed")) is None and kwargs.get("scramble", True)
+
+
+def _of_now(args, kwargs) -> bool:
+    """Whether a function of a time was given no time, and takes the present one."""
+    return not args and not kwargs
+
+
+def _path(args, kwargs) -> bool:
+    """Whether the argument is a path of the file system."""
+    given = args[0] if args else next(iter(kwargs.values()), None)
+    return isinstance(given, (str, bytes, os.PathLike))
+
+
+def _reads(args, kwargs) -> bool:
+    mode = args[1] if len(args) > 1 else kwargs.get("mode", "r")
+    return not set("wax") & set(mode)
+
+
+def _refusing(name: str, what: str, instead: str, when: Callable):
+    """Return the maker of a stand-in for a function or a class, which raises while tracing."""
+
+    def make(original):
+        def check(args, kwargs):
+            if current() is not None and when(args, kwargs):
+                raise UnsupportedOperationError(
+                    f"{name} at {where_in_user_code()} {what} while the function is traced; the tape would "
+                    f"repeat it in every call. {instead}"
+                )
+
+        if isinstance(original, type):
+
+            class Refusing(type):
+                def __call__(cls, *args, **kwargs):
+                    check(args, kwargs)
+                    return original(*args, **kwargs)
+
+                def __instancecheck__(cls, instance):
+                    return isinstance(instance, original)
+
+                def __getattr__(cls, attribute):
+                    return getattr(original, attribute)
+
+            return Refusing(original.__name__, (), {"__module__": original.__module__})
+
+        def call(*args, **kwargs):
+            check(args, kwargs)
+            return original(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = original.__name__
+        call.__doc__ = original.__doc__
+        return call
+
+    return make
+
+
+def _clock_class(original):
+    """Return the stand-in for ``datetime.datetime`` or ``date``: asking it for the present time raises."""
+
+    class Refusing(type):
+        def __call__(cls, *args, **kwargs):
+            return original(*args, **kwargs)
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, original)
+
+        def __getattr__(cls, name):
+            found = getattr(original, name)
+            if name not in ("now", "utcnow", "today"):
+                return found
+            what, instead = CLOCK
+            return _refusing(f"datetime.{original.__name__}.{name}", what, instead, _always)(found)
+
+    return Refusing(original.__name__, (), {"__module__": original.__module__})
+
+
+def _error_state(original):
+    """Return the stand-in for ``np.errstate``: where errors raise, the tape holds for these inputs only."""
+
+    def errstate(*args, **kwargs):
+        trace = current()
+        if trace is not None and not {"raise", "call"}.isdisjoint({*args, *kwargs.values()}):
+            trace.failed = True
+        return original(*args, **kwargs)
+
+    return errstate
+
+
+class _Environment(MutableMapping):
+    """The stand-in for ``os.environ``, which notes that it is read."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __getitem__(self, key):
+        note("`os.environ`")
+        return self._original[key]
+
+    def __iter__(self):
+        note("`os.environ`")
+        return iter(self._original)
+
+    def __len__(self):
+        note("`os.environ`")
+        return len(self._original)
+
+    def __setitem__(self, key, value):
+        self._original[key] = value
+
+    def __delitem__(self, key):
+        del self._original[key]
+
+    def __getattr__(self, name):
+        note("`os.environ`")
+        return getattr(self._original, name)
+
+
+def _noting(name: str):
+    """Return the maker of a stand-in for a function that reads something which cannot be watched."""
+
+    def make(original):
+        def call(*args, **kwargs):
+            note(f"`{name}`")
+            return original(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = original.__name__
+        call.__doc__ = original.__doc__
+        return call
+
+    return make
+
+
+def noting_path(path: pathlib.Path) -> pathlib.Path:
+    """Return an equal path, which notes when the file system is asked about it."""
+    return _path_class(type(path))(path)
+
+
+@functools.cache
+def _path_class(cls: type) -> type:
+    body = {
+        name: _noting(f"{cls.__name__}.{name}")(getattr(cls, name)) for name in ASKING if hasattr(cls, name)
+    }
+    return type(cls.__name__, (cls,), {**body, "__slots__": (), "__module__": cls.__module__})
+
+
+def _path_type(original):
+    """Return the stand-in for a class of ``pathlib``, whose paths note that the file system is asked."""
+
+    class Noting(type):
+        def __call__(cls, *args, **kwargs):
+            return noting_path(original(*args, **kwargs))
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, other):
+            return issubclass(other, original)
+
+        def __getattr__(cls, attribute):
+            return getattr(original, attribute)
+
+    return Noting(original.__name__, (), {"__module__": original.__module__})
+
+
+CLOCK = "reads a clock", "Read it outside and pass the number as nt.Constant(...)"
+
+
+def _table() -> dict[str, dict[str, Callable]]:
+    draw = "draws random numbers", "Draw outside and pass the numbers as nt.Constant(...), or give a seed"
+    file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"
+    rows = [("time", n, CLOCK, _of_now if n in ("localtime", "gmtime", "ctime") else _always) for n in CLOCKS]
+    rows += [("os", "urandom", draw, _always), ("os", "getrandom", draw, _always)]
+    rows += [("uuid", "uuid1", draw, _always), ("uuid", "uuid4", draw, _always)]
+    rows += [("secrets", name, draw, _always) for name in TOKENS]
+    rows += [("random", "Random", draw, _unseeded), ("random", "SystemRandom", draw, _always)]
+    rows += [("numpy.random", name, draw, _unseeded) for name in GENERATORS]
+    rows += [("numpy", name, file, _path) for name in FILES]
+    found: dict[str, dict[str, Callable]] = {
+        "datetime": {"datetime": _clock_class, "date": _clock_class},
+        "numpy": {"errstate": _error_state, "seterr": _error_state},
+        "warnings": {
+            "catch_warnings": warning_filters.catch_warnings,
+            "simplefilter": warning_filters.adding_filter,
+            "filterwarnings": warning_filters.adding_filter,
+        },
+    }
+    found["os"] = {name: _noting(f"os.{name}") for name in (*OF_SYSTEM, *OF_FILES)} | {
+        "environ": _Environment
+    }
+    found["os.path"] = {name: _noting(f"os.path.{name}") for name in OF_PATHS}
+    found["pathlib"] = dict.fromkeys(("Path", "PosixPath", "WindowsPath"), _path_type)
+    engine = "Draw outside and pass the points as nt.Constant(...), or give a seed"
+    rows += [("scipy.stats.qmc", name, ("draws random points", engine), _unscrambled) for name in ENGINES]
+    for module, name, (what, instead), when in rows:
+        full = f"{module.replace('numpy', 'np')}.{name}"
+        found.setdefault(module, {})[name] = _refusing(full, what, instead, when)
+    return found
+
+
+OUTSIDE = _table()
+
+
+def _print(*args, **kwargs):
+    """Print; while tracing, this prints the values of the trace, and records nothing."""
+    builtins.print(*(value_of(strip(arg)) for arg in args), **kwargs)
+
+
+_file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"
+BUILTINS: dict[str, Callable] = {"print": _print, "open": _refusing("open", *_file, _reads)(open)}

@@ -1,1 +1,0 @@
-"""``__array_function__``: NumPy's functions of traced arrays, as compositions of primitives."""

@@ -1,0 +1,100 @@
+"""``np.zeros`` and the like while a function that writes to arrays is traced.
+
+They make ordinary arrays, to which traced values may be written later: see `numbatape.trace.plain`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ..numpy_api.common import find_trace
+from .memory import root_of
+from .plain import Iterator, strip, trace_of_plain, unflattened, wrap
+from .trace import CURRENT
+
+NAMES = (
+    *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),
+    *(
+        "array",
+        "asarray",
+        "asanyarray",
+        "ascontiguousarray",
+        "asfortranarray",
+        "copy",
+        "fromiter",
+        "frombuffer",
+    ),
+    *("arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "diag", "diagflat"),
+    *("concatenate", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
+    *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
+)
+
+
+def creating(original, stand_in=None):
+    """Return a function that makes plain arrays of the current trace where it would make ndarrays.
+
+    Parameters
+    ----------
+    original
+        NumPy's function.
+    stand_in
+        What runs in its place for traced arguments, if the function does not use NumPy's protocols.
+    """
+
+    def call(*args, **kwargs):
+        trace = CURRENT.get()
+        if (
+            original is np.array
+            and args
+            and isinstance(args[0], Iterator)
+            and args[0].is_array(*args[1:], **kwargs)
+        ):
+            return args[0].as_array()
+        args = unflattened(args)
+        if find_trace(args, tuple(kwargs.values())) is not None:
+            return (stand_in or original)(*args, **kwargs)
+        inner = trace_of_plain(args, kwargs)
+        result = original(*strip(args), **strip(kwargs))
+        trace = inner or trace
+        if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
+            return result
+        if original in (np.empty, np.empty_like):
+            result = np.zeros_like(result)  # uninitialised memory would be random numbers
+        return wrap(trace, result)
+
+    call.__name__ = call.__qualname__ = original.__name__
+    call.__doc__ = original.__doc__
+    call.__wrapped__ = original
+    return call
+
+
+def _is_fresh(result, *arguments) -> bool:
+    """Whether NumPy made new memory for an array; captured memory must not become a plain array."""
+    if type(result) is not np.ndarray:
+        return False
+    root = root_of(result)
+    return root.base is None and not any(root is root_of(array) for array in _arrays_in(arguments))
+
+
+def _arrays_in(tree):
+    if isinstance(tree, np.ndarray):
+        yield tree
+    elif isinstance(tree, (list, tuple)):
+        for part in tree:
+            yield from _arrays_in(part)
+
+
+def creators(stand_ins: dict[str, tuple]) -> dict[str, tuple]:
+    """Return ``{name: (original, what makes the stand-in)}``; ``stand_ins`` maps names to functions."""
+    found = {}
+    for name in NAMES:
+        original = getattr(np, name)
+        _, make = stand_ins.get(name, (None, None))
+        found[name] = original, functools.cache(functools.partial(_made, original, make))
+    return found
+
+
+def _made(original, make):
+    return creating(original, make and make())

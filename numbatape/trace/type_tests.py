@@ -1,0 +1,123 @@
+"""Tests of types: a traced value gives the same answer as the number or array that it carries.
+
+Without this, code that branches on ``type(x)``, ``isinstance(x, np.ndarray)`` or ``hasattr(x, "shape")``
+would trace a path that the function does not take. These functions replace Python's own functions in the
+copies that run while tracing. Code that reads ``x.__class__`` (``match``, ``functools.singledispatch``,
+abstract base classes) is handled by `numbatape.trace.kinds`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..numpy_api.stand_ins import stands_for
+from ..usercode.frames import where_in_user_code
+from .array import TracedArray
+from .complex.array import TracedComplex
+from .integers import TracedInteger
+from .plain import PlainArray, PlainComplex
+from .references import users_classes
+from .trace import current
+
+TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
+
+
+def meant(value):
+    """Return the number or array that a traced value carries, and any other value as it is."""
+    return value._value if builtins.type(value) in TRACED else value
+
+
+def type_of(value):
+    """``type(value)``; for the user's classes the stand-in, to which names refer in copies, too."""
+    kind = builtins.type(meant(value))
+    trace = current()
+    if trace is not None and trace.copies is not None:
+        if issubclass(kind, builtins.type):
+            kind = trace.copies.metaclass_behind(kind)
+        elif users_classes(kind):
+            return trace.copies.value(kind)
+    return Type if kind is builtins.type else kind
+
+
+class _Kind(type):
+    """The metaclass of `Type`: calls of `Type` and tests with it do what those of ``type`` do."""
+
+    def __call__(cls, *args, **kwargs):
+        if cls is not Type:
+            return super().__call__(*args, **kwargs)  # a metaclass that the function derives from type
+        return type_of(*args) if len(args) == 1 and not kwargs else builtins.type(*args, **kwargs)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, builtins.type) if cls is Type else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, other):
+        return issubclass(other, builtins.type) if cls is Type else super().__subclasscheck__(other)
+
+    def __getitem__(cls, item):
+        return types.GenericAlias(builtins.type, item)
+
+    def __eq__(cls, other):
+        return cls is other or (cls is Type and other is builtins.type)
+
+    def __hash__(cls):
+        return hash(builtins.type) if cls is Type else super().__hash__()
+
+    def __repr__(cls):
+        return repr(builtins.type) if cls is Type else super().__repr__()
+
+
+class Type(type, metaclass=_Kind):
+    """The stand-in for ``type``, in calls and as a class."""
+
+
+Type.__name__ = Type.__qualname__ = "type"
+Type.__module__ = "builtins"
+
+
+def is_instance(value, kinds) -> bool:
+    """``isinstance``."""
+    return isinstance(meant(value), kinds)
+
+
+def has_attribute(value, name) -> bool:
+    """``hasattr``."""
+    return hasattr(meant(value), name)
+
+
+def attribute(value, name, *default):
+    """``getattr``; where the number or array has the attribute, a traced value has it, too, or raises."""
+    if name == "__class__":
+        return meant(value).__class__
+    if builtins.type(value) not in (TracedArray, TracedComplex):
+        return getattr(value, name, *default)
+    if name == "__array_priority__" or not hasattr(value._value, name):
+        return getattr(value._value, name, *default)
+    try:
+        return getattr(value, name)
+    except AttributeError:
+        raise UnsupportedOperationError(
+            f"attribute {name} of a traced value at {where_in_user_code()} is not supported"
+        ) from None
+
+
+def names_of(*value) -> list[str]:
+    """``dir``."""
+    return dir(*map(meant, value))
+
+
+@stands_for("numpy", "isscalar", run=None)
+def isscalar(element):
+    return np.isscalar(meant(element))
+
+
+BUILTINS = {
+    "type": Type,
+    "isinstance": is_instance,
+    "hasattr": has_attribute,
+    "getattr": attribute,
+    "dir": names_of,
+}
