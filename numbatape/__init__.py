@@ -58,8 +58,8 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from .jit.loader import kernel_info
-    from .trace.rules.primitive import primitive, zero_derivative
-    from .trace.rules.site import ArgumentSpec
+    from .rules.primitive import primitive, zero_derivative
+    from .rules.site import ArgumentSpec
     from .verbs.batch import batch
     from .verbs.directions import derivative, hvp, jvp
     from .verbs.first_order import grad, stop_gradient, value_and_grad, vjp
@@ -125,11 +125,11 @@ _NAMES = {
         "VerificationError",
     ),
     "jit.loader": ("kernel_info",),
-    "trace.rules.primitive": (
+    "rules.primitive": (
         "primitive",
         "zero_derivative",
     ),
-    "trace.rules.site": ("ArgumentSpec",),
+    "rules.site": ("ArgumentSpec",),
     "verbs.batch": ("batch",),
     "verbs.directions": (
         "derivative",

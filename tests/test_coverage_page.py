@@ -28,10 +28,10 @@ import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
 from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufuncs import COMPOSED
 from numbatape.ops import Elementwise, find
+from numbatape.scipy_api import linalg_refusals
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
 from numbatape.trace.contents import load_all
-from numbatape.trace.matrix import refusals
 
 load_all()
 
@@ -96,7 +96,7 @@ INSTEAD = {
     "pbdv": "scipy.special.hyperu",
     "sph_harm_y": "scipy.special.lpmv and np.exp",
     "kron": "np.kron",
-    **refusals.INSTEAD,
+    **linalg_refusals.INSTEAD,
 }
 
 
@@ -123,7 +123,7 @@ def status(module: str, name: str, function) -> str:
     op = find(function) if isinstance(function, np.ufunc) else None
     if isinstance(op, Elementwise):
         return FLAT if not op.differentiable else PARTLY if op.opaque else RULE
-    refused = module == "scipy.linalg" and name in refusals.INSTEAD
+    refused = module == "scipy.linalg" and name in linalg_refusals.INSTEAD
     if refused or (handled is not None and handled.__name__ == "refuse"):
         return MISSING
     if WRITERS.find(function) is not None:

@@ -15,7 +15,7 @@ from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.capture import immutable
-from ..trace.complex.pairs import join, split
+from ..trace.complex_pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain import Scratch, scratch, strip
 from ..trace.record import InputLeaf

@@ -9,7 +9,7 @@ import numpy as np
 from .. import jit
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, join
+from ..trace.complex_pairs import Pair, join
 from ..trace.record import Output
 from .arguments import Flattened
 from .results import gradient_leaves, in_dtype

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import SpecError, StructureError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, halves_of
+from ..trace.complex_pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
 from ..trace.record import Output
 from . import jacobian as dense

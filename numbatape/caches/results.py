@@ -11,7 +11,7 @@ import optree
 from ..errors import OutputError, SpecError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, is_complex
+from ..trace.complex_pairs import Pair, is_complex
 from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
 from .variant import VariantWorkspace

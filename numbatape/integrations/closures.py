@@ -12,7 +12,7 @@ import types
 
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.holders import holder_of
 from ..trace.plain import PlainArray
 from ..usercode.frames import where_in_user_code

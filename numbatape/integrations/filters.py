@@ -13,7 +13,7 @@ import numpy as np
 from ..numpy_api.calculus import sliced
 from ..numpy_api.common import find_trace, lift, one_axis, pinned, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.rules.primitive import Primitive, Rule
+from ..rules.primitive import Primitive, Rule
 
 
 def _delayed(y, j: int):

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..numpy_api.common import find_trace
 from ..numpy_api.registry import MAKERS
+from ..rules.primitive import Primitive, Rule
+from ..scipy_api.sparse import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.array import TracedArray
 from ..trace.primitives import value_of
-from ..trace.rules.primitive import Primitive, Rule
-from ..trace.sparse_operands import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.trace import failing
 from ..usercode.users_line import UsersLine
 

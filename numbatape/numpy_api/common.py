@@ -15,7 +15,7 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT, F32, F64, family_of_dtype
 from ..trace import operations
 from ..trace.array import TracedArray, new_traced
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.primitives import (
     FLOAT64,
     array_instruction,

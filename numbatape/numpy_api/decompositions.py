@@ -64,7 +64,7 @@ def _eigh(a, values, vectors):
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
         return type(value)(*_eigh(a, *value))
-    from ..trace.matrix import eigen  # LAPACK's vectors may differ in sign from the transpose's
+    from ..matrix import eigen  # LAPACK's vectors may differ in sign from the transpose's
 
     return type(value)(*eigen.eigh(a, False))
 

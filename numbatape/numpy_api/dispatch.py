@@ -13,7 +13,7 @@ from ..ops import ArrayOp, find
 from ..tape.tape import CONSTANT
 from ..trace import operations
 from ..trace.array import TracedArray
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.memory import duplicates
 from ..trace.plain import has_plain, strip, trace_of_plain, wrap
 from ..trace.primitives import array_instruction

@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
 from ..trace import operations, writes
 from ..trace.array import TracedArray
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.memory import duplicates, root_of
 from ..trace.plain import strip, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of

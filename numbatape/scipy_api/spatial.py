@@ -118,7 +118,7 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
     stands_for("scipy.spatial.distance", _name)(_single)
 
 
-# ---- scipy.fft: real transforms (the complex ones: numbatape.trace.complex.stand_ins)
+# ---- scipy.fft: real transforms (the complex ones: numbatape.scipy_api.complex_functions)
 
 
 def _real_transform(name: str):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..rules import Primitive
+from ..rules.site import ArgumentSpec, allocated
 from ..trace.primitives import value_of
-from ..trace.rules import Primitive
-from ..trace.rules.site import ArgumentSpec, allocated
 from .check import check_derivatives
 from .failures import DerivativeError, compare
 from .point import contents, copied, float_leaves, is_active

@@ -18,8 +18,8 @@ from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64
 from ..usercode.frames import where_in_user_code
 from . import operations
-from .complex.array import combine as complex_combine
-from .complex.array import meets
+from .complex_array import combine as complex_combine
+from .complex_array import meets
 from .kinds import PYTHON, check_attribute, check_subscriptable, missing
 from .memory import root_of
 from .methods import Methods

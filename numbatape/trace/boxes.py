@@ -18,7 +18,7 @@ from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .array import TracedArray, new_traced, revalue
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .memory import part, root_of, rooted
 from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 

@@ -15,10 +15,10 @@ from . import operations
 # What the methods of traced values call (`numbatape.trace.operations`).
 OPERATIONS = {
     "trace.boxes": "array_of box_of put_entry seen settle",
-    "trace.complex.arrays": "adopted complete complex_entries constant in_box part",
-    "trace.complex.functions": "call_complex_function",
-    "trace.complex.pairs": "join",
-    "trace.complex.ufuncs": "call_complex_ufunc",
+    "trace.complex_parts": "adopted complete complex_entries constant in_box part",
+    "numpy_api.complex_functions": "call_complex_function",
+    "trace.complex_pairs": "join",
+    "numpy_api.complex_ufuncs": "call_complex_ufunc",
     "trace.flat": "Flat",
     "numpy_api.dispatch": "call_function",
     "numpy_api.exact_math": "power_of_scalars",
@@ -27,22 +27,22 @@ OPERATIONS = {
     "trace.indexing": "getitem item",
     "trace.integers": "TracedInteger operands settled",
     "trace.leaks": "leak",
-    "trace.matrix.rules": "call_rule",
+    "matrix.rules": "call_rule",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
     "trace.scipy_bridge": "module_in_traces",
-    "trace.sparse_operands": "answer_to_sparse_product operate_on_sparse",
+    "scipy_api.sparse": "answer_to_sparse_product operate_on_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "trace.writes": "assign store",
 }
 
 # NumPy's functions of real arrays.
 NUMPY = {
-    "trace.complex.fft": """
+    "numpy_api.fft": """
         fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft
         fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
     """,
-    "trace.complex.reductions": """
+    "numpy_api.complex_reductions": """
         scimath.arccos scimath.arcsin scimath.arctanh scimath.log scimath.log10 scimath.log2 scimath.sqrt
     """,
     "numpy_api.creation": """
@@ -103,7 +103,7 @@ NUMPY = {
         average corrcoef cov mean median nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum
         nanvar percentile quantile std var
     """,
-    "trace.matrix.numpys": "linalg.eig linalg.eigvals",
+    "numpy_api.complex_matrices": "linalg.eig linalg.eigvals",
 }
 
 # NumPy's functions that write into their first argument.
@@ -113,13 +113,13 @@ WRITERS = {
 
 # NumPy's functions of complex arrays whose implementations are not made by a form.
 COMPLEX = {
-    "trace.complex.functions": """
+    "numpy_api.complex_functions": """
         astype full_like imag iscomplex isreal pad real real_if_close select sliding_window_view where
     """,
-    "trace.complex.linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
-    "trace.complex.products": "einsum linalg.multi_dot",
-    "trace.complex.reductions": "cumprod linspace polyval prod std vander var",
-    "trace.matrix.numpys": """
+    "numpy_api.complex_linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
+    "numpy_api.complex_products": "einsum linalg.multi_dot",
+    "numpy_api.complex_reductions": "cumprod linspace polyval prod std vander var",
+    "numpy_api.complex_matrices": """
         linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.lstsq linalg.matrix_rank
         linalg.pinv linalg.qr linalg.slogdet linalg.svd linalg.svdvals
     """,
@@ -127,21 +127,23 @@ COMPLEX = {
 
 # The forms: what makes the implementations of all other functions of complex arrays (`registry.implements`).
 FORMS = {
-    "trace.complex.functions": "by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values",
-    "trace.complex.products": "bilinear conjugating_first conjugating_second",
+    "numpy_api.complex_functions": """
+        by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values
+    """,
+    "numpy_api.complex_products": "bilinear conjugating_first conjugating_second",
 }
 
 # NumPy's ufuncs of complex numbers.
 COMPLEX_UFUNCS = {
-    "trace.complex.arithmetic": """
+    "numpy_api.complex_arithmetic": """
         absolute add conjugate divide equal greater greater_equal isfinite isinf isnan less less_equal
         logical_and logical_not logical_or logical_xor multiply negative not_equal positive reciprocal sign
         square subtract
     """,
-    "trace.complex.elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
-    "trace.complex.inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
-    "trace.complex.powers": "float_power power",
-    "trace.complex.products": "matmul matvec vecdot vecmat",
+    "numpy_api.complex_elementary": "cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
+    "numpy_api.complex_inverse": "arccos arccosh arcsin arcsinh arctan arctanh",
+    "numpy_api.complex_powers": "float_power power",
+    "numpy_api.complex_products": "matmul matvec vecdot vecmat",
 }
 
 # Functions and objects that do not use NumPy's protocols, by module (`numbatape.trace.scipy_bridge`).
@@ -149,30 +151,30 @@ STAND_INS = {
     "scipy.linalg": {
         "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
         "scipy_api.in_python": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
-        "trace.matrix.functions": """
+        "scipy_api.matrix_functions": """
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
-        "trace.matrix.scipys": """
+        "scipy_api.linalg": """
             eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal lstsq lu lu_factor lu_solve orth
             orthogonal_procrustes pinvh polar rq solve_continuous_are solve_continuous_lyapunov
             solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester subspace_angles
         """,
-        "trace.matrix.structured": """
+        "scipy_api.structured_matrices": """
             cho_solve_banded cholesky_banded convolution_matrix diagsvd eigvals_banded hankel ishermitian
             issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
         """,
-        "trace.matrix.refusals": """
+        "scipy_api.linalg_refusals": """
             cossin eig_banded funm hessenberg ldl null_space qr_multiply qz schur signm
         """,
     },
     "cmath": {
-        "trace.complex.stand_ins": """
+        "scipy_api.complex_functions": """
             acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin
             sinh sqrt tan tanh
         """,
     },
     "scipy.fft": {
-        "trace.complex.stand_ins": """
+        "scipy_api.complex_functions": """
             fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn
         """,
         "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",

@@ -17,7 +17,7 @@ from ..errors import LeakError
 from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray, new_traced
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .primitives import elementwise, value_of
 
 # Up to here, quotients of integers round down to the right integer, and sums and products are exact.

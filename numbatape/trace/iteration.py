@@ -9,7 +9,7 @@ from ..numpy_api.common import find_trace, plain
 from ..usercode.frames import where_in_user_code
 from . import boxes
 from .array import TracedArray
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .memory import root_of, window
 from .plain import is_plain, strip, trace_of_plain, unflattened, wrap
 

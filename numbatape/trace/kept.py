@@ -14,7 +14,7 @@ import numpy as np
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
 from .array import TracedArray
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .integers import TracedInteger
 from .plain import PlainArray, PlainComplex
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .clocks_and_files import OUTSIDE
-from .complex.arrays import is_traced
+from .complex_parts import is_traced
 from .plain import is_plain
 from .trace import standing
 

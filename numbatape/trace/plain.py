@@ -16,7 +16,7 @@ import numpy as np
 from ..tape.tape import CONSTANT, family_of_dtype
 from . import boxes, operations
 from .array import TracedArray, new_traced, note
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .kinds import missing
 from .memory import lend, root_of, rooted
 from .positions import fixed

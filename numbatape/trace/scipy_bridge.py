@@ -28,7 +28,7 @@ from . import clocks_and_files, module_getters, pytrees, type_tests  # noqa: F40
 from .capture import module_of
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
-from .complex.arrays import is_traced
+from .complex_parts import is_traced
 from .copies import Copies
 from .iteration import ITERATORS
 from .modules import copy_module

@@ -17,7 +17,7 @@ from ..errors import UnsupportedOperationError
 from ..numpy_api.stand_ins import stands_for
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .integers import TracedInteger
 from .plain import PlainArray, PlainComplex
 from .references import users_classes

@@ -11,9 +11,9 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.common import find_trace, lift, plain
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations
+from . import complex_parts as complex_arrays
 from .array import TracedArray
-from .complex import arrays as complex_arrays
-from .complex.array import TracedComplex
+from .complex_array import TracedComplex
 from .indexing import _is_basic, _plain
 from .memory import has_twice, is_lent, is_same, order_of_writes, root_of
 from .plain import PlainArray, PlainComplex, is_plain, strip

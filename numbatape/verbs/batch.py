@@ -21,7 +21,7 @@ from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex.pairs import Pair, is_complex, join, split
+from ..trace.complex_pairs import Pair, is_complex, join, split
 from ..trace.nested.derived import gradients, pullback, pushforward
 from ..trace.record import Output, Recording
 from . import inner_batch

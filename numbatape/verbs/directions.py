@@ -13,7 +13,7 @@ from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
 from ..trace.array import TracedArray
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.nested.derived import hessian_vector, pushforward
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics

@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..trace import pytrees, scipy_bridge
 from ..trace.array import TracedArray, is_deferred
-from ..trace.complex.array import TracedComplex
-from ..trace.complex.pairs import Pair, flatten_like, opened
+from ..trace.complex_array import TracedComplex
+from ..trace.complex_pairs import Pair, flatten_like, opened
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
 from ..trace.plain import strip
 from ..trace.primitives import sample_of

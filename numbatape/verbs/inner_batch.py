@@ -12,7 +12,7 @@ from ..caches.points import batched_leaves, common_length
 from ..errors import OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
-from ..trace.complex.array import TracedComplex
+from ..trace.complex_array import TracedComplex
 from ..trace.plain import strip
 from ..trace.primitives import value_of
 from .calls import bare_arguments

@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse
 
 from ..caches.arguments import is_mark
+from ..scipy_api.sparse import TracedSparse
 from ..sparse.compression import ROWS, Compression, compress_hessian, compress_jacobian, known_pattern
 from ..sparse.pattern import among_rows
 from ..sparse.stretch import pattern_of
 from ..trace.array import TracedArray
 from ..trace.nested.transforms import Linearised, or_zeros
 from ..trace.primitives import value_of
-from ..trace.sparse_operands import TracedSparse
 from .calls import bare_arguments
 from .inner import Call, has_floats
 

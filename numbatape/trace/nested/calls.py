@@ -12,11 +12,11 @@ import numpy as np
 
 from ...derive.adjoint import Rules
 from ...emitter.symbol import Symbol
+from ...rules.emit import flattened
+from ...rules.linear import Linear, Pulled, emit_linear
 from ...tape.tape import ACTIVE, FAMILY_DTYPE
 from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
-from ..rules.emit import flattened
-from ..rules.linear import Linear, Pulled, emit_linear
 from ..trace import Trace
 from .emitting import symbol, traced
 

@@ -30,7 +30,7 @@ class TraceEmitter(Emitter):
         return outcome
 
     def cofactors(self, a: Symbol) -> Symbol:
-        from ..matrix.determinants import cofactors
+        from ...matrix.determinants import cofactors
 
         result = cofactors(traced(self.trace, a))
         return self.in_family(symbol(self.trace, result), a.family)

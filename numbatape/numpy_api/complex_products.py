@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 
-from ...numpy_api.common import plain
-from ...numpy_api.registry import RULES, form, implements_complex
-from . import arrays
+from ..trace import complex_parts
+from .common import plain
+from .registry import RULES, form, implements_complex
 
 
 def multilinear(product, operands) -> list:
@@ -46,9 +46,9 @@ def _bilinear(function, conjugate: int | None):
 
     def call(a, b, *args, **kwargs):
         value = function(*plain((a, b, *args)), **kwargs)
-        trace = arrays.trace_of(a, b)
-        pairs = _conjugated([arrays.halves(x, trace) for x in (a, b)], conjugate)
-        return arrays.make(*multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs), value)
+        trace = complex_parts.trace_of(a, b)
+        pairs = _conjugated([complex_parts.halves(x, trace) for x in (a, b)], conjugate)
+        return complex_parts.make(*multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs), value)
 
     return call
 
@@ -87,7 +87,7 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 def einsum(*operands, **kwargs):
     """An operand has one part or two: at most ``2**k`` real products of k operands."""
     value = np.einsum(*plain(operands), **plain(kwargs))
-    trace = arrays.trace_of(*operands)
+    trace = complex_parts.trace_of(*operands)
     if isinstance(operands[0], str):
         places = range(1, len(operands))
     else:  # operand, labels, operand, labels, ..., labels
@@ -99,7 +99,9 @@ def einsum(*operands, **kwargs):
             filled[k] = part
         return np.einsum(*filled, **kwargs)
 
-    return arrays.make(*multilinear(product, [arrays.halves(operands[k], trace) for k in places]), value)
+    return complex_parts.make(
+        *multilinear(product, [complex_parts.halves(operands[k], trace) for k in places]), value
+    )
 
 
 @implements_complex(np.linalg.multi_dot)

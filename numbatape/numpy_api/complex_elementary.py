@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ...numpy_api.registry import rule
-from .arithmetic import full, negated
+from .complex_arithmetic import full, negated
+from .registry import rule
 
 
 @rule(np.exp)

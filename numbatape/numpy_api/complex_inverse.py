@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.registry import rule
-from .arithmetic import full
-from .elementary import sqrt
+from .complex_arithmetic import full
+from .complex_elementary import sqrt
+from .registry import rule
 
 
 def _roots(a):

@@ -16,11 +16,11 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.primitives import array_instruction, value_of
+from ..trace.sparse_kinds import Sparse, is_sparse
 from ..usercode.frames import where_in_user_code
-from .array import TracedArray
-from .complex.array import TracedComplex
-from .primitives import array_instruction, value_of
-from .sparse_kinds import Sparse, is_sparse
 
 PRODUCTS = ("_matmul_dispatch", "_mul_dispatch", "_divide")  # SciPy's; the second before 1.13
 ELEMENTWISE = ("_multiply_2d_with_broadcasting", "multiply")

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import optree
 
-from ...errors import UnsupportedOperationError
-from ...jit.rules import is_dispatcher
-from .. import integers, pytrees, scipy_bridge
-from ..array import TracedArray
-from ..plain import strip
-from ..primitives import stop_gradient, trace_of
-from ..trace import CURRENT, current, failing
+from ..errors import UnsupportedOperationError
+from ..jit.rules import is_dispatcher
+from ..trace import integers, pytrees, scipy_bridge
+from ..trace.array import TracedArray
+from ..trace.plain import strip
+from ..trace.primitives import stop_gradient, trace_of
+from ..trace.trace import CURRENT, current, failing
 from .emit import emit
 from .linear import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 from .native import Entry
@@ -58,7 +58,7 @@ class Rule(Callee):
         return is_dispatcher(self.value) or is_dispatcher(self.pullback)
 
     def entries(self, site, names, results, state) -> list[Entry]:
-        """Return what compiled code calls, forward and back; see `numbatape.trace.rules.native`."""
+        """Return what compiled code calls, forward and back; see `numbatape.rules.native`."""
         first = site.traced[: len(site.first)]
         bars = site.packed([f"bar_{name}" for name in results])
         wanted = tuple(names[k] if k in first else None for k in range(len(names)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.registry import rule
-from .arithmetic import full, multiply, reciprocal, square
-from .elementary import exp, log
+from .complex_arithmetic import full, multiply, reciprocal, square
+from .complex_elementary import exp, log
+from .registry import rule
 
 LARGEST = 100  # powers with whole exponents up to this one are products
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..array import TracedArray
-from ..pytrees import NAMESPACE, flatten
-from ..sharing import note_pair
-from . import arrays
-from .array import TracedComplex
+from . import complex_parts
+from .array import TracedArray
+from .complex_array import TracedComplex
+from .pytrees import NAMESPACE, flatten
+from .sharing import note_pair
 
 
 class Pair:
@@ -40,10 +40,13 @@ def join(re, im):
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
     if type(re) is TracedArray or type(im) is TracedArray:
-        value = _complex(arrays.plain(re), arrays.plain(im))
-        if isinstance(value, np.ndarray) and not getattr(arrays.plain(re), "flags", value.flags).writeable:
+        value = _complex(complex_parts.plain(re), complex_parts.plain(im))
+        if (
+            isinstance(value, np.ndarray)
+            and not getattr(complex_parts.plain(re), "flags", value.flags).writeable
+        ):
             value.flags.writeable = False  # as the arrays of the caller are
-        z = arrays.make(re, im, value)
+        z = complex_parts.make(re, im, value)
         if type(re) is type(im):
             note_pair(z._trace, re, im, z)
         return z

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.common import plain
-from ...numpy_api.dispatch import along
-from ...numpy_api.registry import HOLDS, implements, implements_complex
-from . import arrays
-from .ufuncs import unsupported
+from ..trace import complex_parts
+from .common import plain
+from .complex_ufuncs import unsupported
+from .dispatch import along
+from .registry import HOLDS, implements, implements_complex
 
 
 @implements_complex(np.prod)
@@ -28,7 +28,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
         product = x[..., :half] * x[..., half : 2 * half]
         x = np.concatenate([product, x[..., 2 * half :]], -1) if x.shape[-1] % 2 else product
     last = x[..., 0] if x.shape[-1] else np.ones_like(value)
-    return np.reshape(last, np.shape(value)) if arrays.is_traced(last) else value
+    return np.reshape(last, np.shape(value)) if complex_parts.is_traced(last) else value
 
 
 @implements_complex(np.cumprod)

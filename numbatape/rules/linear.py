@@ -11,9 +11,9 @@ import inspect
 
 import numpy as np
 
-from ...errors import OutputError, UnsupportedOperationError
-from ...jit.rules import is_dispatcher
-from .. import scipy_bridge
+from ..errors import OutputError, UnsupportedOperationError
+from ..jit.rules import is_dispatcher
+from ..trace import scipy_bridge
 from .emit import emit
 from .native import Entry
 from .site import Callee

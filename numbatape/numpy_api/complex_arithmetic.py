@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.registry import rule
+from .registry import rule
 
 # ---- parts that may be None (zero everywhere)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.common import plain
-from ...numpy_api.registry import implements_complex
-from . import arrays
+from ..trace import complex_parts
+from .common import plain
+from .registry import implements_complex
 
 
 def _block(a):
@@ -23,7 +23,7 @@ def _columns(b):
 
 
 def _parts(stacked, n: int, value):
-    return arrays.make(stacked[..., :n, :], stacked[..., n:, :], value)
+    return complex_parts.make(stacked[..., :n, :], stacked[..., n:, :], value)
 
 
 BLOCKS = 100  # from so many rows on, SciPy and a pullback in NumPy are faster than twice the rows
@@ -38,7 +38,7 @@ def solve(a, b):
         from ..matrix import equations
 
         solution = equations.call(equations.SOLVE, a, right)[0]
-        return arrays.adopted(solution if right is b else solution[:, 0], value)
+        return complex_parts.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
     return _parts(solution, n, value if np.ndim(plain(b)) > 1 else value[..., None])[
         ... if np.ndim(plain(b)) > 1 else (..., 0)
@@ -52,7 +52,7 @@ def inv(a):
     if n >= BLOCKS:
         from ..matrix import equations
 
-        return arrays.adopted(equations.call(equations.INV, a)[0], value)
+        return complex_parts.adopted(equations.call(equations.INV, a)[0], value)
     return _parts(np.linalg.inv(_block(a))[..., :n], n, value)
 
 
@@ -73,7 +73,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)
     if len(axes) == 2 and ord in (2, -2, "nuc"):
-        from ..matrix.numpys import spectral_norm
+        from .complex_matrices import spectral_norm
 
         return spectral_norm(x, ord, tuple(k % x.ndim for k in axes), keepdims)
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)

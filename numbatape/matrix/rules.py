@@ -1,6 +1,6 @@
 """Rules of matrix functions without an op: SciPy computes the value, a pullback in NumPy the derivative.
 
-A call is recorded like that of a user's rule (`numbatape.trace.rules`), with a complex matrix as two real
+A call is recorded like that of a user's rule (`numbatape.rules`), with a complex matrix as two real
 arguments or results. Sweeps call the pullback on arrays. Where derivatives nest, the pullback is traced and
 differentiated again; so it may use NumPy's functions, and other rules by `call`.
 """
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...numpy_api.common import plain
-from ..array import TracedArray
-from ..complex import arrays
-from ..complex.array import TracedComplex
-from ..complex.pairs import join
+from ..numpy_api.common import plain
 from ..rules.emit import emit
 from ..rules.site import Callee
+from ..trace import complex_parts
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.complex_pairs import join
 
 
 class MatrixRule:
@@ -47,9 +47,9 @@ def call_rule(name: str, value: Callable, pullback: Callable, *args):
 
 def call(rule: MatrixRule, *args):
     """Return the results (a tuple) of a rule; the call is recorded if an argument is traced."""
-    if not any(map(arrays.is_traced, args)):
+    if not any(map(complex_parts.is_traced, args)):
         return _tuple(rule.value(*args))
-    args = tuple(x if arrays.is_traced(x) else np.asarray(x) for x in args)
+    args = tuple(x if complex_parts.is_traced(x) else np.asarray(x) for x in args)
     split = Split(rule, [is_complex(x) for x in args])
     results = list(emit(split, split.apart(args)))
     if rule.varies:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
-from ...numpy_api.stand_ins import stands_for
-from ..complex.pairs import join
-from ..primitives import stop_gradient
-from .equations import LOGM, SQRTM, by_block, linalg, undisturbed
-from .rules import call, is_complex, traced
+from ..matrix.equations import LOGM, SQRTM, by_block, linalg, undisturbed
+from ..matrix.rules import call, is_complex, traced
+from ..numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
+from ..numpy_api.stand_ins import stands_for
+from ..trace.complex_pairs import join
+from ..trace.primitives import stop_gradient
 
 PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
         10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)  # fmt: skip

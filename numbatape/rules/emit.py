@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import UnsupportedOperationError
-from ...tape.tape import F32, F64
-from ...usercode.frames import where_in_user_code
-from ..array import TracedArray, new_traced
-from ..primitives import (
+from ..errors import UnsupportedOperationError
+from ..tape.tape import F32, F64
+from ..trace.array import TracedArray, new_traced
+from ..trace.primitives import (
     FLOAT32,
     array_instruction,
     assemble,
@@ -18,7 +17,8 @@ from ..primitives import (
     value_of,
     view,
 )
-from ..trace import CURRENT, Trace
+from ..trace.trace import CURRENT, Trace
+from ..usercode.frames import where_in_user_code
 from .site import ArgumentSpec, Port, Site, allocated, explain, plain_result, ports_of
 
 

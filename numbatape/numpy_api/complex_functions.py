@@ -10,15 +10,15 @@ import inspect
 
 import numpy as np
 
-from ...numpy_api.common import plain
-from ...numpy_api.dispatch import writing
-from ...numpy_api.registry import COMPLEX, form, full_name, implements_complex
-from ...tape.tape import CONSTANT
-from ..array import TracedArray
-from ..plain import strip, trace_of_plain, wrap
-from . import arrays
-from .array import TracedComplex, meets
-from .ufuncs import unsupported
+from ..tape.tape import CONSTANT
+from ..trace import complex_parts
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex, meets
+from ..trace.plain import strip, trace_of_plain, wrap
+from .common import plain
+from .complex_ufuncs import unsupported
+from .dispatch import writing
+from .registry import COMPLEX, form, full_name, implements_complex
 
 
 def call_complex_function(function, args, kwargs):
@@ -44,7 +44,7 @@ def _dispatch(function, args, kwargs):
 
 def _traced(tree):
     for leaf in tree:
-        if arrays.is_traced(leaf):
+        if complex_parts.is_traced(leaf):
             yield leaf
         elif isinstance(leaf, (list, tuple)):
             yield from _traced(leaf)
@@ -57,7 +57,7 @@ def real_of(x):
     """Return an argument of a call with real parts in place of complex values, also in lists and tuples."""
     if isinstance(x, (list, tuple)):
         return x.__class__([real_of(one) for one in x])
-    return x.real if arrays.is_traced(x) else np.real(x) if _is_plain_complex(x) else x
+    return x.real if complex_parts.is_traced(x) else np.real(x) if _is_plain_complex(x) else x
 
 
 def imag_of(x):
@@ -66,7 +66,7 @@ def imag_of(x):
     if type(x) is TracedComplex:
         return x.imag
     if type(x) is TracedArray:
-        return arrays.zeros_like(x)
+        return complex_parts.zeros_like(x)
     return np.imag(x) if _is_plain_complex(x) else np.zeros_like(x)[()]
 
 
@@ -79,7 +79,7 @@ def combine(re, im, value):
     if isinstance(value, (list, tuple)):
         parts = [combine(*three) for three in zip(re, im, value, strict=True)]
         return value.__class__(parts)
-    return arrays.make(re, im, value) if np.iscomplexobj(value) else re
+    return complex_parts.make(re, im, value) if np.iscomplexobj(value) else re
 
 
 @form
@@ -194,7 +194,7 @@ def of_values(function):
 
     def answer(*args, **kwargs):
         for arg in args:
-            if arrays.is_traced(arg):
+            if complex_parts.is_traced(arg):
                 arg.shape  # noqa: B018  (records a guard)
         return function(*plain(args), **plain(kwargs))
 
@@ -243,7 +243,7 @@ def isreal(x):
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     windows = np.lib.stride_tricks.sliding_window_view
     value = windows(x._value, window_shape, axis, writeable=writeable)
-    return arrays.each(x, lambda part: windows(part, window_shape, axis), value)
+    return complex_parts.each(x, lambda part: windows(part, window_shape, axis), value)
 
 
 @implements_complex(np.real_if_close)
@@ -260,7 +260,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     value = np.asarray(x._value).astype(dtype)
     value = value if isinstance(x._value, np.ndarray) else value[()]
     if dtype.kind == "c":
-        return arrays.make(*arrays.halves(x), value)
+        return complex_parts.make(*complex_parts.halves(x), value)
     if dtype.kind == "b":
         return np.not_equal(x, 0.0)
     return np.astype(x.real, dtype)
@@ -270,4 +270,4 @@ def astype(x, dtype, /, *, copy=True, device=None):
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     value = np.full_like(plain(a), plain(fill_value), dtype, order, subok, shape)
     seen = np.broadcast_to(fill_value, np.shape(value))
-    return np.astype(seen, value.dtype) if arrays.is_traced(seen) else value
+    return np.astype(seen, value.dtype) if complex_parts.is_traced(seen) else value

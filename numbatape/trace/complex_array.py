@@ -1,4 +1,10 @@
-"""`TracedComplex`: what a user's function computes with where numbers are complex."""
+"""`TracedComplex`: what a user's function computes with where numbers are complex.
+
+The engine only knows real numbers. A `TracedComplex` has a real and an imaginary part, both
+`TracedArray`s, and each operation on it is a composition of real ones, so that derivatives of any order,
+lanes and guards are those of the parts. The NumPy values of an array's parts are views of its complex
+value, so that NumPy tells what shares memory, and a write goes to both parts (`numbatape.trace.writes`).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,15 @@ from operator import index
 import numpy as np
 import optree
 
-from ...errors import LeakError
-from ...tape.tape import ACTIVE, CONSTANT
-from ...usercode.frames import is_stored, unreachable
-from .. import operations
-from ..kinds import check_attribute, missing
-from ..methods import Methods
-from ..pytrees import NAMESPACE
-from ..sparse_kinds import is_sparse
-from ..trace import failing
+from ..errors import LeakError
+from ..tape.tape import ACTIVE, CONSTANT
+from ..usercode.frames import is_stored, unreachable
+from . import operations
+from .kinds import check_attribute, missing
+from .methods import Methods
+from .pytrees import NAMESPACE
+from .sparse_kinds import is_sparse
+from .trace import failing
 
 
 def _operator(ufunc):

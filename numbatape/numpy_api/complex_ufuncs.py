@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import UnsupportedOperationError
-from ...numpy_api.common import adopt
-from ...numpy_api.registry import RULES
-from ...numpy_api.ufuncs import into_out
-from ...tape.tape import CONSTANT
-from ...usercode.frames import where_in_user_code
-from .. import writes
-from ..plain import strip
-from . import arrays
+from ..errors import UnsupportedOperationError
+from ..tape.tape import CONSTANT
+from ..trace import complex_parts, writes
+from ..trace.plain import strip
+from ..usercode.frames import where_in_user_code
+from .common import adopt
+from .registry import RULES
+from .ufuncs import into_out
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -40,7 +39,7 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         return call(ufunc, inputs, kwargs)
     if method == "outer":
         left, right = inputs
-        shape = (*np.shape(arrays.plain(left)), *(1,) * np.ndim(arrays.plain(right)))
+        shape = (*np.shape(complex_parts.plain(left)), *(1,) * np.ndim(complex_parts.plain(right)))
         return ufunc(np.reshape(left, shape), right, **kwargs)
     function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
     if function is None:
@@ -53,15 +52,15 @@ def call(ufunc, inputs, kwargs):
     options = [name for name in kwargs if name not in ("casting", "order", "subok")]
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
-    trace = arrays.trace_of(*inputs)
-    values = [arrays.plain(x) for x in inputs]
+    trace = complex_parts.trace_of(*inputs)
+    values = [complex_parts.plain(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
     function = RULES.find(ufunc)
     if function is None:
-        if all(x._level == CONSTANT for x in inputs if arrays.is_traced(x)):
+        if all(x._level == CONSTANT for x in inputs if complex_parts.is_traced(x)):
             trace.pin_constants()
             return value
         raise unsupported(f"np.{ufunc.__name__}")
-    operands = [arrays.halves(x, trace) for x in inputs]
+    operands = [complex_parts.halves(x, trace) for x in inputs]
     result = function(*operands)
-    return arrays.make(*result, value) if result.__class__ is tuple else adopt(result, value)
+    return complex_parts.make(*result, value) if result.__class__ is tuple else adopt(result, value)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ...numpy_api.common import lift, plain, records
-from ...numpy_api.registry import HOLDS, implements
-from ...ops.fft import plan_of
-from ..primitives import array_instruction
-from . import arrays
+from ..ops.fft import plan_of
+from ..trace import complex_parts
+from ..trace.primitives import array_instruction
+from .common import lift, plain, records
+from .registry import HOLDS, implements
 
 AXES = (-2, -1)
 
@@ -50,9 +50,9 @@ def _along(x, n, axis, norm, inverse: bool):
     axis = axis % x.ndim
     n = x.shape[axis] if n is None else int(n)
     x = np.moveaxis(_sized(x, n, axis), axis, -1)
-    re, im = arrays.halves(x)
-    re = arrays.zeros_like(im) if re is None else re
-    im = arrays.zeros_like(re) if im is None else im
+    re, im = complex_parts.halves(x)
+    re = complex_parts.zeros_like(im) if re is None else re
+    im = complex_parts.zeros_like(re) if im is None else im
     if inverse:  # parts are exchanged before and after the transform
         im, re = _transform(im, re)
     else:
@@ -64,7 +64,7 @@ def _along(x, n, axis, norm, inverse: bool):
 
 def _operand(a):
     """Return what is transformed, as a traced array of floats."""
-    trace = arrays.trace_of(a)
+    trace = complex_parts.trace_of(a)
     x = lift(trace, a)
     return x if x.dtype.kind in "fc" else np.astype(x, float)
 
@@ -74,20 +74,20 @@ def _transforms(name: str, inverse: bool):
     usual = AXES if name.endswith("2") else None
 
     def one(value, a, n=None, axis=-1, norm=None, out=None):
-        return arrays.make(*_along(_operand(a), n, axis, norm, inverse), value)
+        return complex_parts.make(*_along(_operand(a), n, axis, norm, inverse), value)
 
     def several(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)
         axes, s = _axes(x, s, axes)
         for n, axis in zip(s, axes, strict=True):
             x = _complex(*_along(x, n, axis, norm, inverse))
-        return arrays.adopted(x, value)
+        return complex_parts.adopted(x, value)
 
     _register(function, several if name[-1] in "2n" else one)
 
 
 def _complex(re, im):
-    return arrays.make(re, im, plain(re) + 1j * plain(im))
+    return complex_parts.make(re, im, plain(re) + 1j * plain(im))
 
 
 def _axes(x, s, axes) -> tuple:
@@ -119,7 +119,7 @@ def _first_half(part, axis: int):
 def rfft(value, a, n=None, axis=-1, norm=None, out=None):
     x = _operand(a)
     parts = _along(x, n, axis, norm, False)
-    return arrays.make(*(_first_half(part, axis % x.ndim) for part in parts), value)
+    return complex_parts.make(*(_first_half(part, axis % x.ndim) for part in parts), value)
 
 
 def _real_inverse(x, n, axis, norm):
@@ -153,7 +153,7 @@ def hfft(value, a, n=None, axis=-1, norm=None, out=None):
 def ihfft(value, a, n=None, axis=-1, norm=None, out=None):
     x = _operand(a)
     re, im = (_first_half(part, axis % x.ndim) for part in _along(x, n, axis, SWAPPED[norm], False))
-    return arrays.make(re, -im, value)
+    return complex_parts.make(re, -im, value)
 
 
 for _function in (rfft, irfft, hfft, ihfft):
@@ -170,7 +170,7 @@ def _several_real(name: str):
         x = _complex(re, im)
         for n, axis in zip(sizes, axes, strict=True):
             x = _complex(*_along(x, n, axis, norm, False))
-        return arrays.adopted(x, value)
+        return complex_parts.adopted(x, value)
 
     def inverse(value, a, s=None, axes=usual, norm=None, out=None):
         x = _operand(a)

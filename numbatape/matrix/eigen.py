@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..primitives import stop_gradient
+from ..trace.primitives import stop_gradient
 from .rules import MatrixRule, adjoint, call, is_complex, traced
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api.common import lift_all, lift_first, unsupported_argument
-from ...numpy_api.stand_ins import stands_for
-from ...scipy_api.in_python import triangular
-from . import equations
-from .equations import linalg
-from .rules import MatrixRule, adjoint, call, conjugate
-from .scipys import refuse
+from ..matrix import equations
+from ..matrix.equations import linalg
+from ..matrix.rules import MatrixRule, adjoint, call, conjugate
+from ..numpy_api.common import lift_all, lift_first, unsupported_argument
+from ..numpy_api.stand_ins import stands_for
+from .in_python import triangular
+from .linalg import refuse
 
 # ---- banded
 

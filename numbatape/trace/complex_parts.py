@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...emitter.instructions import broadcast_dims
-from ...numpy_api.common import adopt, lift
-from ...numpy_api.common import plain as plain  # re-exported
-from ...tape.tape import CONSTANT
-from .. import boxes, primitives
-from ..array import TracedArray, new_traced, note
-from ..integers import settled
-from ..memory import root_of
-from ..plain import strip
-from ..primitives import dims_of
-from ..trace import Trace
-from .array import REAL, TracedComplex
+from ..emitter.instructions import broadcast_dims
+from ..numpy_api.common import adopt, lift
+from ..numpy_api.common import plain as plain  # re-exported
+from ..tape.tape import CONSTANT
+from . import boxes, primitives
+from .array import TracedArray, new_traced, note
+from .complex_array import REAL, TracedComplex
+from .integers import settled
+from .memory import root_of
+from .plain import strip
+from .primitives import dims_of
+from .trace import Trace
 
 REAL.add(TracedArray)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api import decompositions
-from ...numpy_api.common import adopt, lift_all, lift_first, run_record, unsupported_argument
-from ...numpy_api.stand_ins import stands_for
-from ...scipy_api.in_python import triangular
-from ..primitives import stop_gradient
-from . import eigen, equations, factors
-from .equations import linalg
-from .numpys import pseudo_inverse, squared
-from .rules import MatrixRule, adjoint, call, is_complex
+from ..matrix import eigen, equations, factors
+from ..matrix.equations import linalg
+from ..matrix.rules import MatrixRule, adjoint, call, is_complex
+from ..numpy_api import decompositions
+from ..numpy_api.common import adopt, lift_all, lift_first, run_record, unsupported_argument
+from ..numpy_api.complex_matrices import pseudo_inverse, squared
+from ..numpy_api.stand_ins import stands_for
+from ..trace.primitives import stop_gradient
+from .in_python import triangular
 
 CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...numpy_api import decompositions
-from ...numpy_api.common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
-from ...numpy_api.registry import HOLDS, implements, implements_complex
-from ..complex.ufuncs import unsupported
-from . import determinants, eigen, factors
-from .rules import adjoint, call, is_complex
+from ..matrix import determinants, eigen, factors
+from ..matrix.rules import adjoint, call, is_complex
+from . import decompositions
+from .common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
+from .complex_ufuncs import unsupported
+from .registry import HOLDS, implements, implements_complex
 
 
 def named(value, *parts):

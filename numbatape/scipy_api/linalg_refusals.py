@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...errors import UnsupportedOperationError
-from ...numpy_api.common import plain
-from ...numpy_api.stand_ins import stands_for
-from ...tape.tape import CONSTANT
-from ...usercode.frames import where_in_user_code
-from .equations import linalg
-from .rules import traced
+from ..errors import UnsupportedOperationError
+from ..matrix.equations import linalg
+from ..matrix.rules import traced
+from ..numpy_api.common import plain
+from ..numpy_api.stand_ins import stands_for
+from ..tape.tape import CONSTANT
+from ..usercode.frames import where_in_user_code
 
 INSTEAD = {
     "cossin": "np.linalg.svd",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import OutputError, SpecError, UnsupportedOperationError
+from ..errors import OutputError, SpecError, UnsupportedOperationError
 from .native import native, workspace_class
 
 
