@@ -11,9 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.calculus import sliced
-from ..numpy_api.common import find_trace, lift, one_axis, pinned, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..rules.primitive import Primitive, Rule
+from ..trace.axes import one_axis, pinned
+from ..trace.operands import find_trace, lift
 
 
 def _delayed(y, j: int):

@@ -22,8 +22,8 @@ import numpy as np
 from ..caches.derivative import prepare_derivative_cache, value_and_derivative
 from ..caches.pullback import prepare_pullback_cache, value_and_pullback
 from ..config import Config
-from ..numpy_api.common import find_trace, lift
 from ..rules.primitive import Primitive, Rule
+from ..trace.operands import find_trace, lift
 from ..verbs.directions import jvp
 from ..verbs.first_order import vjp
 

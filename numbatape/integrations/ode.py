@@ -7,8 +7,8 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.common import find_trace, lift
 from ..numpy_api.registry import MAKERS
+from ..trace.operands import find_trace, lift
 from ..trace.primitives import stop_gradient
 from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code

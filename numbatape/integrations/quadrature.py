@@ -12,9 +12,9 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.common import find_trace
 from ..numpy_api.registry import MAKERS
 from ..rules.primitive import Primitive, Rule
+from ..trace.operands import find_trace
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp

@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-from ..numpy_api.common import find_trace
 from ..numpy_api.registry import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.sparse import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.array import TracedArray
+from ..trace.operands import find_trace
 from ..trace.primitives import value_of
 from ..trace.trace import failing
 from ..usercode.users_line import UsersLine

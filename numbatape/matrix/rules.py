@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..numpy_api.common import plain
 from ..rules.emit import emit
 from ..rules.site import Callee
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import join
+from ..trace.operands import values_of
 
 
 class MatrixRule:
@@ -122,7 +122,7 @@ class Split(Callee):
             if ct is None:
                 parts += [None, None] if pair else [None]
                 continue
-            ct = summed(ct, np.shape(plain(x)))
+            ct = summed(ct, np.shape(values_of(x)))
             parts += [ct.real, ct.imag if is_complex(ct) else np.zeros_like(ct)] if pair else [ct.real]
         return tuple(parts)
 
@@ -136,10 +136,10 @@ class Split(Callee):
 
 def summed(ct, shape: tuple[int, ...]):
     """Sum a cotangent over the axes along which its argument was broadcast."""
-    extra = np.ndim(plain(ct)) - len(shape)
+    extra = np.ndim(values_of(ct)) - len(shape)
     if extra:
         ct = np.sum(ct, tuple(range(extra)))
-    wide = tuple(k for k, n in enumerate(shape) if n == 1 and np.shape(plain(ct))[k] != 1)
+    wide = tuple(k for k, n in enumerate(shape) if n == 1 and np.shape(values_of(ct))[k] != 1)
     return np.sum(ct, wide, keepdims=True) if wide else ct
 
 

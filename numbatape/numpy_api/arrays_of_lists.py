@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import boxes
+from ..trace.operands import find_trace, lift, lift_all
 from ..trace.plain import has_plain, strip, trace_of_plain, wrap
-from .common import find_trace, lift, lift_all, unsupported_argument
+from .registration import unsupported_argument
 from .stand_ins import stands_for
 
 

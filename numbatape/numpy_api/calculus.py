@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.axes import merge, one_axis, pinned
+from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import layout_of, view
-from .common import composes, find_trace, lift, lift_all, lift_first, merge, one_axis, pinned, plain
+from .registration import composes
 
 NO = np._NoValue
 
@@ -32,7 +34,7 @@ def diff(a, n=1, axis=-1, prepend=NO, append=NO):
 
 
 def _block(part, x, axis):
-    if np.ndim(plain(part)):
+    if np.ndim(values_of(part)):
         return part
     shape = list(x.shape)
     shape[axis] = 1
@@ -60,7 +62,7 @@ def gradient(f, *varargs, axis=None, edge_order=1):
 def _gradient(x, spacing, axis, edge_order):
     n = pinned(x, axis)
     shape = [1] * x.ndim
-    if np.ndim(plain(spacing)):
+    if np.ndim(values_of(spacing)):
         steps = np.reshape(np.diff(spacing), [-1 if k == axis else 1 for k in range(x.ndim)])
     else:
         shape[axis] = n - 1
@@ -91,7 +93,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     place = one_axis(y, axis)
     if x is None:
         steps = dx
-    elif np.ndim(plain(x)) == 1:
+    elif np.ndim(values_of(x)) == 1:
         steps = np.reshape(np.diff(x), [-1 if k == place else 1 for k in range(y.ndim)])
     else:
         steps = np.diff(x, axis=axis)  # x may have more axes than y, and so may the products

@@ -14,8 +14,8 @@ from ..tape.tape import CONSTANT
 from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
+from ..trace.operands import values_of
 from ..trace.plain import strip, trace_of_plain, wrap
-from .common import plain
 from .complex_ufuncs import unsupported
 from .dispatch import writing
 from .registry import COMPLEX, form, full_name, implements_complex
@@ -38,7 +38,7 @@ def _dispatch(function, args, kwargs):
     found = list(_traced((*args, *kwargs.values())))
     if all(leaf._level == CONSTANT for leaf in found):
         found[0]._trace.pin_constants()
-        return function(*plain(args), **plain(kwargs))
+        return function(*values_of(args), **values_of(kwargs))
     raise unsupported(name)
 
 
@@ -100,7 +100,7 @@ def _on_parts(function, count: int):
         rest = (*args[count:], *kwargs.values())
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(full_name(function), "its other arguments must be real")
-        value = function(*plain(args), **plain(kwargs))
+        value = function(*values_of(args), **values_of(kwargs))
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
         re = function(*map(real_of, data), *args[count:], **kwargs)
@@ -138,7 +138,7 @@ def of_all(function):
     """Return the implementation of a function whose arguments are all data."""
 
     def call(*args, **kwargs):
-        value = function(*plain(args), **kwargs)
+        value = function(*values_of(args), **kwargs)
         return combine(*(function(*map(half, args), **kwargs) for half in (real_of, imag_of)), value)
 
     return call
@@ -152,7 +152,7 @@ def where(condition, x=None, y=None, /):
     condition = np.not_equal(condition, 0.0) if meets((condition,)) else condition
     if x is None and y is None:
         return np.nonzero(condition)
-    value = np.where(*plain((condition, x, y)))
+    value = np.where(*values_of((condition, x, y)))
     return combine(*(np.where(condition, half(x), half(y)) for half in (real_of, imag_of)), value)
 
 
@@ -169,7 +169,7 @@ def by_condition(function):
     """Return the implementation of a function that selects entries by a condition."""
 
     def call(condition, a, *args, **kwargs):
-        value = function(plain(condition), plain(a), *args, **kwargs)
+        value = function(values_of(condition), values_of(a), *args, **kwargs)
         return combine(*(function(condition, half(a), *args, **kwargs) for half in (real_of, imag_of)), value)
 
     return call
@@ -177,7 +177,7 @@ def by_condition(function):
 
 @implements_complex(np.pad)
 def pad(array, pad_width, mode="constant", **options):
-    value = np.pad(plain(array), pad_width, mode, **options)
+    value = np.pad(values_of(array), pad_width, mode, **options)
     done = []
     for half in (real_of, imag_of):
         own = {k: half(v) if k == "constant_values" else v for k, v in options.items()}
@@ -196,7 +196,7 @@ def of_values(function):
         for arg in args:
             if complex_parts.is_traced(arg):
                 arg.shape  # noqa: B018  (records a guard)
-        return function(*plain(args), **plain(kwargs))
+        return function(*values_of(args), **values_of(kwargs))
 
     return answer
 
@@ -208,7 +208,7 @@ def of_shapes(function):
     def make(*args, **kwargs):
         found = next(_traced((*args, *kwargs.values())))
         found.shape  # noqa: B018  (records a guard)
-        return wrap(found._trace, function(*plain(args), **plain(kwargs)))
+        return wrap(found._trace, function(*values_of(args), **values_of(kwargs)))
 
     return make
 
@@ -268,6 +268,6 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 @implements_complex(np.full_like)
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    value = np.full_like(plain(a), plain(fill_value), dtype, order, subok, shape)
+    value = np.full_like(values_of(a), values_of(fill_value), dtype, order, subok, shape)
     seen = np.broadcast_to(fill_value, np.shape(value))
     return np.astype(seen, value.dtype) if complex_parts.is_traced(seen) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import complex_parts
-from .common import plain
+from ..trace.operands import values_of
 from .registry import implements_complex
 
 
@@ -31,23 +31,23 @@ BLOCKS = 100  # from so many rows on, SciPy and a pullback in NumPy are faster t
 
 @implements_complex(np.linalg.solve)
 def solve(a, b):
-    value = np.linalg.solve(*plain((a, b)))
-    n = np.shape(plain(a))[-1]
-    right = b if np.ndim(plain(b)) > 1 else b[:, None]
+    value = np.linalg.solve(*values_of((a, b)))
+    n = np.shape(values_of(a))[-1]
+    right = b if np.ndim(values_of(b)) > 1 else b[:, None]
     if n >= BLOCKS:
         from ..matrix import equations
 
         solution = equations.call(equations.SOLVE, a, right)[0]
         return complex_parts.adopted(solution if right is b else solution[:, 0], value)
     solution = np.linalg.solve(_block(a), _columns(right))
-    return _parts(solution, n, value if np.ndim(plain(b)) > 1 else value[..., None])[
-        ... if np.ndim(plain(b)) > 1 else (..., 0)
+    return _parts(solution, n, value if np.ndim(values_of(b)) > 1 else value[..., None])[
+        ... if np.ndim(values_of(b)) > 1 else (..., 0)
     ]
 
 
 @implements_complex(np.linalg.inv)
 def inv(a):
-    value = np.linalg.inv(plain(a))
+    value = np.linalg.inv(values_of(a))
     n = np.shape(value)[-1]
     if n >= BLOCKS:
         from ..matrix import equations
@@ -68,7 +68,7 @@ def _euclidean(z, axes, keepdims):
 
 @implements_complex(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
-    np.linalg.norm(plain(x), ord, axis, keepdims)  # raises NumPy's own error
+    np.linalg.norm(values_of(x), ord, axis, keepdims)  # raises NumPy's own error
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord is None or (len(axes) == 1 and ord == 2) or ord == "fro":
         return _euclidean(x, axes, keepdims)

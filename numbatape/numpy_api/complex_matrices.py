@@ -6,9 +6,11 @@ import numpy as np
 
 from ..matrix import determinants, eigen, factors
 from ..matrix.rules import adjoint, call, is_complex
+from ..trace.axes import axes_of
+from ..trace.operands import adopt, lift_all, lift_first, values_of
 from . import decompositions
-from .common import adopt, axes_of, lift_all, lift_first, plain, unsupported_argument
 from .complex_ufuncs import unsupported
+from .registration import unsupported_argument
 from .registry import HOLDS, implements, implements_complex
 
 
@@ -22,13 +24,13 @@ def named(value, *parts):
 
 @implements(np.linalg.eig, complex=HOLDS)
 def eig(a):
-    value = np.linalg.eig(plain(a))
+    value = np.linalg.eig(values_of(a))
     return named(value, *eigen.eig(lift_first(a)))
 
 
 @implements(np.linalg.eigvals, complex=HOLDS)
 def eigvals(a):
-    value = np.linalg.eigvals(plain(a))
+    value = np.linalg.eigvals(values_of(a))
     return adopt(eigen.eigvals(lift_first(a)), value)
 
 
@@ -37,19 +39,19 @@ def eigvals(a):
 
 @implements_complex(np.linalg.eigh)
 def eigh(a, UPLO="L"):
-    value = np.linalg.eigh(plain(a), UPLO)
+    value = np.linalg.eigh(values_of(a), UPLO)
     return named(value, *eigen.eigh(a, UPLO.upper() == "L"))
 
 
 @implements_complex(np.linalg.eigvalsh)
 def eigvalsh(a, UPLO="L"):
-    value = np.linalg.eigvalsh(plain(a), UPLO)
+    value = np.linalg.eigvalsh(values_of(a), UPLO)
     return adopt(eigen.eigh(a, UPLO.upper() == "L")[0], value)
 
 
 @implements_complex(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
-    value = np.linalg.svd(plain(a), full_matrices, compute_uv, hermitian)
+    value = np.linalg.svd(values_of(a), full_matrices, compute_uv, hermitian)
     if hermitian:
         raise unsupported("np.linalg.svd(hermitian=True)", "np.linalg.eigh is")
     if not compute_uv:
@@ -61,12 +63,12 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 
 @implements_complex(np.linalg.svdvals)
 def svdvals(x, /):
-    return adopt(factors.svd(x)[1], np.linalg.svdvals(plain(x)))
+    return adopt(factors.svd(x)[1], np.linalg.svdvals(values_of(x)))
 
 
 @implements_complex(np.linalg.qr)
 def qr(a, mode="reduced"):
-    value = np.linalg.qr(plain(a), mode)
+    value = np.linalg.qr(values_of(a), mode)
     if mode not in ("reduced", "r") and not (mode == "complete" and a.shape[-2] <= a.shape[-1]):
         raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced' and 'r' are")
     q, r = factors.qr(a)
@@ -75,7 +77,7 @@ def qr(a, mode="reduced"):
 
 @implements_complex(np.linalg.cholesky)
 def cholesky(a, /, *, upper=False):
-    value = np.linalg.cholesky(plain(a), upper=upper)
+    value = np.linalg.cholesky(values_of(a), upper=upper)
     if upper:
         return adopt(adjoint(call(factors.CHOLESKY, adjoint(a))[0]), value)
     return adopt(call(factors.CHOLESKY, a)[0], value)
@@ -83,13 +85,13 @@ def cholesky(a, /, *, upper=False):
 
 @implements_complex(np.linalg.det)
 def det(a):
-    value = np.linalg.det(plain(a))
+    value = np.linalg.det(values_of(a))
     return adopt(call(determinants.DET, a)[0], value)
 
 
 @implements_complex(np.linalg.slogdet)
 def slogdet(a):
-    value = np.linalg.slogdet(plain(a))
+    value = np.linalg.slogdet(values_of(a))
     return named(value, *call(determinants.SLOGDET, a))
 
 
@@ -109,7 +111,7 @@ def pseudo_inverse(function, a, cutoff):
 @implements_complex(np.linalg.pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     options = {} if rtol is np._NoValue else {"rtol": rtol}
-    value = np.linalg.pinv(plain(a), rcond, hermitian, **options)
+    value = np.linalg.pinv(values_of(a), rcond, hermitian, **options)
     cutoff = rcond if rcond is not None else None if rtol is np._NoValue else rtol
     if hermitian or np.ndim(0.0 if cutoff is None else cutoff):
         raise unsupported("np.linalg.pinv(hermitian=True), or an array rcond")
@@ -124,7 +126,7 @@ def squared(x):
 
 @implements_complex(np.linalg.lstsq)
 def lstsq(a, b, rcond=None):
-    value = np.linalg.lstsq(plain(a), plain(b), rcond)
+    value = np.linalg.lstsq(values_of(a), values_of(b), rcond)
     a, b = lift_all(a, b)
     cutoff = np.finfo(value[3].dtype).eps * max(a.shape) if rcond is None else rcond
     inverse = pseudo_inverse if is_complex(a) else decompositions._pinv
@@ -148,7 +150,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 @implements_complex(np.linalg.cond)
 def cond(x, p=None):
-    value = np.linalg.cond(plain(x), p)
+    value = np.linalg.cond(values_of(x), p)
     if p in (None, 2, -2):
         values = factors.svd(x)[1]
         largest, smallest = values[..., 0], values[..., -1]

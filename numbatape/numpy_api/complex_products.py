@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from ..trace import complex_parts
-from .common import plain
+from ..trace.operands import values_of
 from .registry import RULES, form, implements_complex
 
 
@@ -45,7 +45,7 @@ def _bilinear(function, conjugate: int | None):
     """Return the implementation of a product of two arrays, one of which may be conjugated."""
 
     def call(a, b, *args, **kwargs):
-        value = function(*plain((a, b, *args)), **kwargs)
+        value = function(*values_of((a, b, *args)), **kwargs)
         trace = complex_parts.trace_of(a, b)
         pairs = _conjugated([complex_parts.halves(x, trace) for x in (a, b)], conjugate)
         return complex_parts.make(*multilinear(lambda x, y: function(x, y, *args, **kwargs), pairs), value)
@@ -86,7 +86,7 @@ if hasattr(np, "matvec"):  # NumPy 2.2
 @implements_complex(np.einsum)
 def einsum(*operands, **kwargs):
     """An operand has one part or two: at most ``2**k`` real products of k operands."""
-    value = np.einsum(*plain(operands), **plain(kwargs))
+    value = np.einsum(*values_of(operands), **values_of(kwargs))
     trace = complex_parts.trace_of(*operands)
     if isinstance(operands[0], str):
         places = range(1, len(operands))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace import complex_parts
-from .common import plain
+from ..trace.operands import values_of
 from .complex_ufuncs import unsupported
 from .dispatch import along
 from .registry import HOLDS, implements, implements_complex
@@ -14,14 +14,14 @@ from .registry import HOLDS, implements, implements_complex
 @implements_complex(np.prod)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
-    value = np.prod(plain(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
+    value = np.prod(values_of(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
     if options:
         raise unsupported(f"np.prod({', '.join(options)}=...)")
     if axis is None:
-        axes = tuple(range(np.ndim(plain(a))))
+        axes = tuple(range(np.ndim(values_of(a))))
     else:
         axes = tuple(k % a.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
-    kept = [k for k in range(np.ndim(plain(a))) if k not in axes]
+    kept = [k for k in range(np.ndim(values_of(a))) if k not in axes]
     x = np.reshape(np.transpose(a, [*kept, *axes]), [*(a.shape[k] for k in kept), -1 if a.size else 0])
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
@@ -62,8 +62,8 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
 
 @implements_complex(np.polyval)
 def polyval(p, x):
-    result = np.zeros_like(plain(x))
-    for k in range(np.shape(plain(p))[0]):
+    result = np.zeros_like(values_of(x))
+    for k in range(np.shape(values_of(p))[0]):
         result = result * x + p[k]
     return result
 
@@ -80,7 +80,7 @@ def vander(x, N=None, increasing=False):
 
 @implements_complex(np.linspace)
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
-    value = np.linspace(plain(start), plain(stop), num, endpoint, axis=axis)
+    value = np.linspace(values_of(start), values_of(stop), num, endpoint, axis=axis)
     count = num - 1 if endpoint else num
     shape = (num, *(1,) * (value.ndim - 1))
     places = np.arange(num, dtype=float).reshape(shape) / max(count, 1)
@@ -98,7 +98,7 @@ def _extended(name: str, inside):
     function, ufunc = getattr(np.emath, name), getattr(np, name)
 
     def extended(x):
-        if np.iscomplexobj(plain(x)):
+        if np.iscomplexobj(values_of(x)):
             return ufunc(x)
         return ufunc(x) if bool(np.all(inside(x))) else ufunc(x + 0j)
 

@@ -7,9 +7,9 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
 from ..trace import complex_parts, writes
+from ..trace.operands import adopt, values_of
 from ..trace.plain import strip
 from ..usercode.frames import where_in_user_code
-from .common import adopt
 from .registry import RULES
 from .ufuncs import into_out
 
@@ -39,7 +39,7 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         return call(ufunc, inputs, kwargs)
     if method == "outer":
         left, right = inputs
-        shape = (*np.shape(complex_parts.plain(left)), *(1,) * np.ndim(complex_parts.plain(right)))
+        shape = (*np.shape(values_of(left)), *(1,) * np.ndim(values_of(right)))
         return ufunc(np.reshape(left, shape), right, **kwargs)
     function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
     if function is None:
@@ -53,7 +53,7 @@ def call(ufunc, inputs, kwargs):
     if options:
         raise unsupported(f"np.{ufunc.__name__}({', '.join(options)}=...)")
     trace = complex_parts.trace_of(*inputs)
-    values = [complex_parts.plain(x) for x in inputs]
+    values = [values_of(x) for x in inputs]
     value = ufunc(*values, **kwargs) if dtype is None else ufunc(*values, dtype=dtype, **kwargs)
     function = RULES.find(ufunc)
     if function is None:

@@ -6,9 +6,11 @@ import numpy as np
 
 from ..tape.tape import family_of_dtype
 from ..trace.array import TracedArray, new_traced
+from ..trace.axes import pinned
+from ..trace.operands import adopt, find_trace, lift_all, values_of
 from ..trace.plain import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
-from .common import adopt, composes, find_trace, lift_all, pinned, plain, unsupported_argument
+from .registration import composes, unsupported_argument
 from .registry import HOLDS, implements
 
 
@@ -54,7 +56,7 @@ def _plain_result(function, complex=None):
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:
                 arg.shape  # noqa: B018  (records a guard)
-        return wrap(trace, function(*plain(args), **plain(kwargs)))
+        return wrap(trace, function(*values_of(args), **values_of(kwargs)))
 
     implements(function, complex=complex)(make)
 

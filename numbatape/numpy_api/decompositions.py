@@ -10,19 +10,10 @@ import math
 
 import numpy as np
 
+from ..trace.axes import axes_of, pinned
+from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
-from .common import (
-    adopt,
-    axes_of,
-    composes,
-    converted,
-    lift_all,
-    lift_first,
-    pinned,
-    records,
-    run_record,
-    unsupported_argument,
-)
+from .registration import composes, converted, records, run_record, unsupported_argument
 from .registry import HOLDS
 from .stand_ins import stands_for
 

@@ -8,20 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.axes import drop_axes, merge, over_axes, unmerge
+from ..trace.operands import adopt, find_trace, lift, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
-from .common import (
-    adopt,
-    drop_axes,
-    find_trace,
-    lift,
-    merge,
-    over_axes,
-    plain,
-    records,
-    unmerge,
-    unsupported_argument,
-)
 from .products import multiply_matrices
+from .registration import records, unsupported_argument
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", ca
     subscripts, arrays = (operands[0], operands[1:]) if in_words else interleaved(operands)
     trace = find_trace(arrays)
     arrays = [lift(trace, x) for x in arrays]
-    labels, output = parse(subscripts, plain(arrays))
+    labels, output = parse(subscripts, values_of(arrays))
     terms = [_without_repeats(Term(x, its)) for x, its in zip(arrays, labels, strict=True)]
     terms = _without_ones(terms)
     for pair in _order(subscripts, arrays):
@@ -95,7 +86,7 @@ def einsum(value, *operands, out=None, optimize=False, dtype=None, order="K", ca
 def _order(subscripts, arrays) -> list[tuple[int, ...]]:
     if len(arrays) <= 2:
         return [tuple(range(len(arrays)))]
-    return np.einsum_path(subscripts, *plain(arrays), optimize="greedy")[0][1:]
+    return np.einsum_path(subscripts, *values_of(arrays), optimize="greedy")[0][1:]
 
 
 def _without_repeats(term: Term) -> Term:

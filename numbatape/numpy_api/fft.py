@@ -8,8 +8,9 @@ import numpy as np
 
 from ..ops.fft import plan_of
 from ..trace import complex_parts
+from ..trace.operands import lift, values_of
 from ..trace.primitives import array_instruction
-from .common import lift, plain, records
+from .registration import records
 from .registry import HOLDS, implements
 
 AXES = (-2, -1)
@@ -21,7 +22,7 @@ def _transform(re, im):
     The table of a length is a literal: each length has a tape of its own.
     """
     n = re.shape[-1]
-    value = np.fft.fft(plain(re) + 1j * plain(im))
+    value = np.fft.fft(values_of(re) + 1j * values_of(im))
     both = np.stack([value.real, value.imag], -2)
     result = array_instruction("fft", (re, im, plan_of(n)), both)
     return result[..., 0, :], result[..., 1, :]
@@ -35,7 +36,7 @@ def _scale(n: int, norm, inverse: bool) -> float:
 
 def _sized(x, n: int, axis: int):
     """Return x, truncated or padded with zeros to n entries along an axis."""
-    have = np.shape(plain(x))[axis]
+    have = np.shape(values_of(x))[axis]
     if n < have:
         return x[(slice(None),) * axis + (slice(None, n),)]
     if n > have:
@@ -87,7 +88,7 @@ def _transforms(name: str, inverse: bool):
 
 
 def _complex(re, im):
-    return complex_parts.make(re, im, plain(re) + 1j * plain(im))
+    return complex_parts.make(re, im, values_of(re) + 1j * values_of(im))
 
 
 def _axes(x, s, axes) -> tuple:
@@ -193,7 +194,7 @@ def _shifts(name: str, extra: int):
     function = getattr(np.fft, name)
 
     def shift(x, axes=None):
-        ndim = np.ndim(plain(x))
+        ndim = np.ndim(values_of(x))
         axes = tuple(range(ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
         return np.roll(x, [(x.shape[k] + extra) // 2 for k in axes], axes)
 

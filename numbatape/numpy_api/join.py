@@ -5,21 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.axes import merge, one_axis, pinned, unmerge
+from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
-from .common import (
-    composes,
-    find_trace,
-    lift,
-    lift_first,
-    merge,
-    one_axis,
-    pinned,
-    plain,
-    records,
-    unmerge,
-    unsupported_argument,
-)
+from .registration import composes, records, unsupported_argument
 from .registry import implements
 
 
@@ -90,7 +80,7 @@ def append(arr, values, axis=None):
 
 @composes(np.block, complex="by_parts")
 def block(arrays):
-    depth, ndim = _depth(arrays), np.ndim(np.block(plain(arrays)))
+    depth, ndim = _depth(arrays), np.ndim(np.block(values_of(arrays)))
     trace = find_trace(arrays)
 
     def build(part, level):

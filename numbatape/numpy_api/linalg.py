@@ -7,9 +7,11 @@ from operator import index
 
 import numpy as np
 
+from ..trace.axes import axes_of, count_of, drop_axes, over_axes
+from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import array_instruction, expand
-from .common import axes_of, composes, count_of, drop_axes, lift_all, lift_first, over_axes, records
 from .decompositions import spectral_norm
+from .registration import composes, records
 from .registry import HOLDS
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.operands import lift_all
 from ..trace.primitives import elementwise
 from . import exact_math
-from .common import lift_all
 from .stand_ins import stands_for
 
 UFUNCS = (

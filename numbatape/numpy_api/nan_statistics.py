@@ -5,21 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.axes import axes_of, axis_to_end, count_of, merge, one_axis
+from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import expand
-from .common import (
-    axes_of,
-    axis_to_end,
-    composes,
-    count_of,
-    find_trace,
-    lift,
-    lift_all,
-    lift_first,
-    merge,
-    one_axis,
-    plain,
-    unsupported_argument,
-)
+from .registration import composes, unsupported_argument
 
 NO = np._NoValue
 
@@ -100,7 +89,7 @@ def apply_over_axes(func, a, axes):
 @composes(np.geomspace)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = lift_all(start, stop)
-    sign = np.sign(plain(start))
+    sign = np.sign(values_of(start))
     steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
     ndim = max(start.ndim, stop.ndim)
     steps = np.reshape(steps, (-1, *(1,) * ndim))
@@ -138,6 +127,6 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         matrix = matrix * w[:, None]
         y = y * (w[:, None] if y.ndim == 2 else w)
     scale = np.sqrt(np.sum(np.square(matrix), 0))
-    rcond = len(plain(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
+    rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
     solution = np.linalg.lstsq(matrix / scale, y, rcond)[0]
     return solution / (scale[:, None] if y.ndim == 2 else scale)

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..errors import UnsupportedOperationError
+from ..trace.axes import along_axis, merge
 from ..trace.indexing import mask_positions
+from ..trace.operands import lift_all, lift_first
 from ..usercode.frames import where_in_user_code
-from .common import along_axis, composes, lift_all, lift_first, merge, records, unsupported_argument
+from .registration import composes, records, unsupported_argument
 
 
 @composes(np.sort)

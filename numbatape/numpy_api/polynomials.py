@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import composes, lift_all, lift_first, pinned
+from ..trace.axes import pinned
+from ..trace.operands import lift_all, lift_first
+from .registration import composes
 
 
 @composes(np.roots)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.axes import axes_of, count_of
+from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import elementwise
-from .common import axes_of, composes, count_of, lift_all, lift_first, plain
+from .registration import composes
 from .registry import HOLDS, implements
 
 
@@ -16,7 +18,7 @@ def shape(a):
 
 @implements(np.ndim, complex=HOLDS)
 def ndim(a):
-    return np.ndim(plain(a))
+    return np.ndim(values_of(a))
 
 
 @implements(np.size, complex="of_values")
@@ -29,7 +31,7 @@ def _of_dtypes(function, complex=None):
     """Let NumPy answer what depends on dtypes and dimensions alone."""
 
     def answer(*args, **kwargs):
-        return function(*plain(args), **plain(kwargs))
+        return function(*values_of(args), **values_of(kwargs))
 
     implements(function, complex=complex)(answer)
 

@@ -7,8 +7,10 @@ from operator import index
 import numpy as np
 
 from ..trace.array import revalue
+from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, unmerge
+from ..trace.operands import lift_all
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
-from .common import axes_of, axis_to_end, composes, drop_axes, lift_all, merge, records, unmerge
+from .registration import composes, records
 from .registry import implements
 
 

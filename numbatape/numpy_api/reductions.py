@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import adopt, along_axis, axes_of, composes, count_of, lift_first, one_axis, over_axes
+from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes
+from ..trace.operands import adopt, lift_first
+from .registration import composes
 
 NO = np._NoValue
 LOWEST, HIGHEST = -np.inf, np.inf

@@ -7,22 +7,11 @@ import operator
 import numpy as np
 
 from ..trace.array import TracedArray
+from ..trace.axes import axis_to_end, count_of, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
+from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import elementwise, value_of
-from .common import (
-    axis_to_end,
-    composes,
-    count_of,
-    find_trace,
-    lift,
-    lift_all,
-    lift_first,
-    merge,
-    one_axis,
-    pinned,
-    plain,
-    unsupported_argument,
-)
+from .registration import composes, unsupported_argument
 from .registry import HOLDS, implements
 
 # Operands that instructions take as they are: lists have to be lifted.
@@ -37,7 +26,7 @@ def _is_number(operand) -> bool:
 def where(condition, x=None, y=None, /):
     if x is None and y is None:
         return np.nonzero(condition)
-    value = np.where(*plain((condition, x, y)))
+    value = np.where(*values_of((condition, x, y)))
     trace = find_trace(condition, x, y)
     parts = (condition, x, y)
     condition, x, y = (
@@ -74,7 +63,7 @@ def select(condlist, choicelist, default=0):
 def piecewise(x, condlist, funclist, *args, **kw):
     """Call each function on all of ``x``; entries that it is not chosen for get no adjoint from it."""
     x = lift_first(x, *condlist)
-    if not isinstance(condlist, (list, tuple)) or np.ndim(plain(condlist[0])) == 0 != x.ndim:
+    if not isinstance(condlist, (list, tuple)) or np.ndim(values_of(condlist[0])) == 0 != x.ndim:
         condlist = [condlist]
     conditions = list(condlist)
     if len(funclist) == len(conditions) + 1:
@@ -214,7 +203,7 @@ def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     count_of(x, range(x.ndim - 1))
     # Views, as in NumPy, because the function may write to them.
     results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(x._value.shape[:-1])]
-    shape = np.shape(plain(results[0]))
+    shape = np.shape(values_of(results[0]))
     stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))
     axis = one_axis(arr, axis)
     return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import (
-    along_axis,
-    composes,
-    find_trace,
-    lift_all,
-    lift_first,
-    merge,
-    plain,
-    records,
-    unsupported_argument,
-)
+from ..trace.axes import along_axis, merge
+from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from .registration import composes, records, unsupported_argument
 from .registry import implements
 
 
@@ -69,13 +61,13 @@ def unique_values(x):
 @implements(np.partition)
 def partition(a, kth, axis=-1, kind="introselect", order=None):
     """Sort, which partitions at every position; NumPy leaves the order on both sides of kth open."""
-    np.partition(plain(a), plain(kth), axis)  # raises NumPy's errors
+    np.partition(values_of(a), values_of(kth), axis)  # raises NumPy's errors
     return np.sort(lift_first(a), axis)
 
 
 @implements(np.argpartition)
 def argpartition(a, kth, axis=-1, kind="introselect", order=None):
-    np.argpartition(plain(a), plain(kth), axis)
+    np.argpartition(values_of(a), values_of(kth), axis)
     return np.argsort(lift_first(a), axis, kind="stable")
 
 
@@ -113,7 +105,7 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each entry is data."""
     if find_trace(bins, range) is not None:
         raise unsupported_argument(np.histogram, "bins or range")
-    x, edges = plain(a), bins
+    x, edges = values_of(a), bins
     if np.ndim(bins) == 0:
         if range is None and find_trace(a) is not None:
             raise unsupported_argument(

@@ -9,22 +9,11 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..trace import primitives
 from ..trace.array import revalue
+from ..trace.axes import axes_of, drop_axes, merge, one_axis, pinned
 from ..trace.indexing import basic
+from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
-from .common import (
-    axes_of,
-    composes,
-    drop_axes,
-    find_trace,
-    lift,
-    lift_all,
-    lift_first,
-    merge,
-    one_axis,
-    pinned,
-    records,
-    unsupported_argument,
-)
+from .registration import composes, records, unsupported_argument
 from .registry import implements
 
 

@@ -11,9 +11,10 @@ import functools
 
 from ..late import imported
 from ..trace import integers
+from ..trace.operands import find_trace
 from ..trace.plain import strip, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
-from .common import as_users_call, evaluated, find_trace, run_composition
+from .registration import as_users_call, evaluated, run_composition
 from .registry import MAKERS, STAND_INS
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .common import axes_of, composes, count_of, lift_all, lift_first, merge, pinned, unsupported_argument
+from ..trace.axes import axes_of, count_of, merge, pinned
+from ..trace.operands import lift_all, lift_first
 from .reductions import NO, flag, is_given
+from .registration import composes, unsupported_argument
 
 
 def _count(x, axes, where):

@@ -13,10 +13,10 @@ from ..trace import operations, writes
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.memory import duplicates, root_of
+from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
 from ..trace.plain import strip, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import where_in_user_code
-from .common import adopt, find_trace, lift, lift_all, plain
 from .dispatch import along, constant_only, on_constants, unsupported
 from .registry import REAL
 
@@ -124,8 +124,8 @@ def into_out(ufunc, method, inputs, kwargs):
     where = kwargs.pop("where", True) if method == "__call__" else True
 
     def again():
-        values, copies = duplicates(plain(strip((inputs, out))))
-        getattr(ufunc, method)(*values, **plain(strip(kwargs)), out=copies)
+        values, copies = duplicates(values_of(strip((inputs, out))))
+        getattr(ufunc, method)(*values, **values_of(strip(kwargs)), out=copies)
         return copies
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.operands import find_trace, lift, values_of
 from ..trace.plain import strip, trace_of_plain, wrap
-from .common import find_trace, lift, plain, unsupported_argument
+from .registration import unsupported_argument
 
 
 class Vectorized(np.vectorize):
@@ -22,7 +23,7 @@ class Vectorized(np.vectorize):
         named = [name for name in kwargs if name not in self.excluded]
         placed = [k for k in range(len(args)) if k not in self.excluded]
         arrays = [lift(trace, x) for x in (*(args[k] for k in placed), *(kwargs[name] for name in named))]
-        shape = np.broadcast_shapes(*(np.shape(plain(x)) for x in arrays))
+        shape = np.broadcast_shapes(*(np.shape(values_of(x)) for x in arrays))
         columns = [np.reshape(np.broadcast_to(x, shape), (-1,)) for x in arrays]
         count = int(np.prod(shape))
         if not count:
@@ -41,7 +42,7 @@ class Vectorized(np.vectorize):
 
     def _shaped(self, trace, results, shape):
         """Return the results of all entries as one array with the first one's dtype, as in NumPy."""
-        dtype = np.dtype(self.otypes[0]) if self.otypes else np.asarray(plain(results[0])).dtype
+        dtype = np.dtype(self.otypes[0]) if self.otypes else np.asarray(values_of(results[0])).dtype
         stacked = np.stack([lift(trace, x) for x in results])
         stacked = stacked if stacked.dtype == dtype else np.astype(stacked, dtype)
         return np.reshape(stacked, shape)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.operands import find_trace, lift, values_of
 from ..trace.plain import strip
 from ..trace.positions import fixed
 from ..trace.primitives import value_of
 from ..trace.writes import assign, masked, overlap, write_by, write_where
-from .common import find_trace, lift, plain
 from .registry import in_place
 from .select import wrapped
 
 
 def _values(*parts):
-    return plain(strip(parts))
+    return values_of(strip(parts))
 
 
 @in_place(np.copyto)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.common import adopt, find_trace, lift, plain, run_composition, unsupported_argument
+from ..numpy_api.registration import run_composition, unsupported_argument
 from ..numpy_api.registry import MAKERS
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
+from ..trace.operands import adopt, find_trace, lift, values_of
 from ..usercode.frames import where_in_user_code
 
 
@@ -366,7 +367,7 @@ def _run_broadcast(implementation, value, args, kwargs):
 
 
 def _adopted(result, value):
-    if np.shape(plain(result)) != np.shape(value):
+    if np.shape(values_of(result)) != np.shape(value):
         result = np.broadcast_to(result, np.shape(value))
     return adopt(result, value)
 

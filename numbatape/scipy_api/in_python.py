@@ -7,18 +7,11 @@ import sys
 
 import numpy as np
 
-from ..numpy_api.common import (
-    axes_of,
-    drop_axes,
-    lift_all,
-    lift_first,
-    over_axes,
-    plain,
-    run_record,
-    unsupported_argument,
-)
 from ..numpy_api.linalg import cholesky_factor, solve_system
+from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import axes_of, drop_axes, over_axes
+from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
 from .special import whole
 
@@ -156,7 +149,9 @@ def triangular(a, b, lower: bool, trans=0, unit: bool = False):
     trans = {"N": 0, "T": 1, "C": 2}.get(trans, trans)
     if not _complex(a, b):
         solve_plain = sys.modules["scipy.linalg"].solve_triangular  # it is imported, since the user calls it
-        return solve_triangular(solve_plain(plain(a), plain(b), trans, lower, unit), a, b, trans, lower, unit)
+        return solve_triangular(
+            solve_plain(values_of(a), values_of(b), trans, lower, unit), a, b, trans, lower, unit
+        )
     a = np.tril(a, -int(unit)) if lower else np.triu(a, int(unit))
     a = a + np.eye(a.shape[-1]) if unit else a
     turned = a if trans == 0 else np.matrix_transpose(a)
@@ -198,7 +193,7 @@ def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
 def _cholesky_solve(c, lower: bool, b, value):
     column = b if b.ndim > 1 else expand(b, (1,))
     factor = c if lower else np.matrix_transpose(c)
-    half = np.linalg.solve(np.tril(plain(factor)), plain(column))
+    half = np.linalg.solve(np.tril(values_of(factor)), values_of(column))
     half = array_instruction("solve_lower", (factor, column), half)
     full = value if b.ndim > 1 else np.asarray(value)[..., None]
     result = array_instruction("solve_upper", (np.matrix_transpose(factor), half), full)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.calculus import sliced
-from ..numpy_api.common import lift_first, one_axis, pinned, plain, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import one_axis, pinned
+from ..trace.operands import lift_first, values_of
 
 
 @stands_for("scipy.integrate", "trapezoid")
@@ -18,7 +20,7 @@ def _steps(y, x, dx, axis):
     """Return the distances between samples, in a shape that broadcasts with them."""
     if x is None:
         return dx
-    if np.ndim(plain(x)) == 1:
+    if np.ndim(values_of(x)) == 1:
         return np.reshape(np.diff(x), [-1 if k == axis else 1 for k in range(y.ndim)])
     return np.diff(x, axis=axis)
 

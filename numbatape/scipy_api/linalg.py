@@ -8,9 +8,10 @@ from ..matrix import eigen, equations, factors
 from ..matrix.equations import linalg
 from ..matrix.rules import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
-from ..numpy_api.common import adopt, lift_all, lift_first, run_record, unsupported_argument
 from ..numpy_api.complex_matrices import pseudo_inverse, squared
+from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import stop_gradient
 from .in_python import triangular
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..errors import UnsupportedOperationError
 from ..matrix.equations import linalg
 from ..matrix.rules import traced
-from ..numpy_api.common import plain
 from ..numpy_api.stand_ins import stands_for
 from ..tape.tape import CONSTANT
+from ..trace.operands import values_of
 from ..usercode.frames import where_in_user_code
 
 INSTEAD = {
@@ -38,7 +38,7 @@ def _refusal(name: str, hint: str) -> None:
         found = list(_leaves((*args, *kwargs.values())))
         if all(leaf._level == CONSTANT for leaf in found):
             found[0]._trace.pin_constants()
-            return getattr(linalg(), name)(*plain(args), **plain(kwargs))
+            return getattr(linalg(), name)(*values_of(args), **values_of(kwargs))
         raise UnsupportedOperationError(
             f"scipy.linalg.{name} of a traced array at {where_in_user_code()} is not supported; use {hint}"
         )

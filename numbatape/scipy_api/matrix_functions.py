@@ -6,9 +6,11 @@ import numpy as np
 
 from ..matrix.equations import LOGM, SQRTM, by_block, linalg, undisturbed
 from ..matrix.rules import call, is_complex, traced
-from ..numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import pinned
 from ..trace.complex_pairs import join
+from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import stop_gradient
 
 PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,

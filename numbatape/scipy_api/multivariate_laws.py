@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numpy_api.common import find_trace, lift, lift_all, plain, run_composition, unsupported_argument
+from ..numpy_api.registration import run_composition, unsupported_argument
 from ..numpy_api.registry import MAKERS
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
+from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.primitives import array_instruction
 from .distributions import StandIn, sc
 
@@ -16,7 +17,7 @@ LOG_2PI = 1.8378770664093453
 
 def _lifted(*operands):
     trace = find_trace(*operands)
-    return [x if x is None or np.ndim(plain(x)) == 0 else _array(trace, x) for x in operands]
+    return [x if x is None or np.ndim(values_of(x)) == 0 else _array(trace, x) for x in operands]
 
 
 def _array(trace, x):
@@ -45,7 +46,7 @@ def _solve_lower(factor, columns):
 
 def _spread(matrix, dim: int):
     """Return a covariance given as a number, a diagonal or a matrix, as a matrix."""
-    ndim = np.ndim(plain(matrix))
+    ndim = np.ndim(values_of(matrix))
     if ndim == 2:
         return matrix
     return np.eye(dim) * matrix if ndim == 0 else np.eye(dim) * matrix[:, None]
@@ -53,17 +54,17 @@ def _spread(matrix, dim: int):
 
 def _dimension(*parameters) -> int:
     """Return the dimension that SciPy takes from the parameters, never from the points."""
-    return next((np.shape(plain(p))[-1] for p in parameters if np.ndim(plain(p))), 1)
+    return next((np.shape(values_of(p))[-1] for p in parameters if np.ndim(values_of(p))), 1)
 
 
 def _deviations(x, mean, dim: int):
     """Return ``x - mean`` as rows, one per point, and the shape of the points."""
-    if np.ndim(plain(x)) == 0:
+    if np.ndim(values_of(x)) == 0:
         x = np.reshape(x, (1,))
-    elif np.ndim(plain(x)) == 1 and dim == 1:
+    elif np.ndim(values_of(x)) == 1 and dim == 1:
         x = np.reshape(x, (-1, 1))
     rows = x if mean is None else x - mean
-    shape = np.shape(plain(rows))[:-1]
+    shape = np.shape(values_of(rows))[:-1]
     return np.reshape(rows, (-1, dim)), tuple(n for n in shape if n != 1)
 
 
@@ -107,11 +108,11 @@ def multivariate_t(x, loc=None, shape=1, df=1):
 
 def dirichlet(x, alpha):
     x, alpha = _lifted(x, alpha)
-    if np.shape(plain(x))[0] + 1 == np.shape(plain(alpha))[0]:  # the last entry is the rest to one
+    if np.shape(values_of(x))[0] + 1 == np.shape(values_of(alpha))[0]:  # the last entry is the rest to one
         last = 1.0 - np.sum(x, 0)
-        x = np.concatenate([x, np.reshape(last, (1, *np.shape(plain(x))[1:]))])
+        x = np.concatenate([x, np.reshape(last, (1, *np.shape(values_of(x))[1:]))])
     norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))
-    powers = np.reshape(alpha - 1.0, (-1, *(1,) * (np.ndim(plain(x)) - 1)))
+    powers = np.reshape(alpha - 1.0, (-1, *(1,) * (np.ndim(values_of(x)) - 1)))
     return np.sum(sc.xlogy(powers, x), 0) - norm
 
 
@@ -161,21 +162,21 @@ def invwishart(x, df, scale):
 
 
 def _each(function, x, dim: int):
-    if np.ndim(plain(x)) < 2:
+    if np.ndim(values_of(x)) < 2:
         if dim != 1:
             raise unsupported_argument(
                 "scipy.stats.wishart.logpdf", "x with fewer than two axes", "give a matrix"
             )
         x = np.reshape(x, (1, 1, -1))
-    if np.ndim(plain(x)) == 2:
+    if np.ndim(values_of(x)) == 2:
         return function(x)
-    results = [function(x[..., k]) for k in range(np.shape(plain(x))[-1])]
+    results = [function(x[..., k]) for k in range(np.shape(values_of(x))[-1])]
     return results[0] if len(results) == 1 else np.stack(results)
 
 
 def dirichlet_multinomial(x, alpha, n):
     x, alpha = _lifted(x, alpha)
-    n = np.asarray(plain(n), float)
+    n = np.asarray(values_of(n), float)
     total = np.sum(alpha, -1)
     inside = np.sum(sc.gammaln(x + alpha) - sc.gammaln(alpha) - sc.gammaln(x + 1.0), -1)
     log = sc.gammaln(total) + sc.gammaln(n + 1.0) - sc.gammaln(n + total) + inside
@@ -185,7 +186,7 @@ def dirichlet_multinomial(x, alpha, n):
 def _whitened(X, mean, row, column):
     """Return deviations without their covariances, transposed, and those covariances' factors."""
     X, mean, row, column = _lifted(X, mean, row, column)
-    rows, columns = np.shape(plain(X))[-2:]
+    rows, columns = np.shape(values_of(X))[-2:]
     row_factor, column_factor = _factor(_spread(row, rows)), _factor(_spread(column, columns))
     deviations = X if mean is None else X - mean
     half = _solve_lower(row_factor, deviations)
@@ -193,7 +194,7 @@ def _whitened(X, mean, row, column):
 
 
 def _without_ones(result):
-    return np.squeeze(result) if 1 in np.shape(plain(result)) else result
+    return np.squeeze(result) if 1 in np.shape(values_of(result)) else result
 
 
 def matrix_normal(X, mean=None, rowcov=1, colcov=1):
@@ -213,7 +214,7 @@ def matrix_t(X, mean=None, row_spread=1, col_spread=1, df=1):
 
 def vonmises_fisher(x, mu=None, kappa=1):
     x, mu = _lifted(x, mu)
-    dim = np.shape(plain(mu))[0]
+    dim = np.shape(values_of(mu))[0]
     order = 0.5 * dim - 1.0
     norm = order * np.log(kappa) - 0.5 * dim * LOG_2PI - np.log(sc.ive(order, kappa)) - kappa
     return norm + kappa * (x @ mu)

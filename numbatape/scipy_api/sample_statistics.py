@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numpy_api.common import lift_first, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.operands import lift_first
 from .distributions import sc
 
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numpy_api.common import (
-    axes_of,
-    find_trace,
-    lift_all,
-    lift_first,
-    one_axis,
-    pinned,
-    plain,
-    unsupported_argument,
-)
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import axes_of, one_axis, pinned
+from ..trace.operands import find_trace, lift_all, lift_first, values_of
 from ..trace.primitives import layout_of, view
 
 
@@ -116,7 +109,7 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 def _bordered(a, b, mode, boundary, fillvalue):
     """Convolve in two dimensions, with entries beyond the borders."""
-    if boundary == "fill" and np.ndim(plain(fillvalue)) == 0 and plain(fillvalue) == 0:
+    if boundary == "fill" and np.ndim(values_of(fillvalue)) == 0 and values_of(fillvalue) == 0:
         return convolved(a, b, mode)
     if mode == "valid":
         return convolved(a, b, mode)
@@ -166,7 +159,7 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
 
     x = lift_first(x)
     value = scipy.signal.savgol_filter(
-        x._value, window_length, polyorder, deriv, delta, axis, mode, plain(cval)
+        x._value, window_length, polyorder, deriv, delta, axis, mode, values_of(cval)
     )
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)

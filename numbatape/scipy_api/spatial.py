@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numpy_api.common import lift_all, lift_first, pinned, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import pinned
+from ..trace.operands import lift_all, lift_first
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
 

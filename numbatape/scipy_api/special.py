@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..numpy_api.common import adopt, lift_first, plain, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.array import TracedArray
+from ..trace.operands import adopt, lift_first, values_of
 from ..trace.primitives import by_row
 from .distributions import pick, sc
 
@@ -35,7 +36,7 @@ def composed_special(function, inputs, kwargs):
     implementation = UFUNCS.get(function.__name__)
     if implementation is None or getattr(sc, function.__name__, None) is not function:
         return None
-    value = function(*map(plain, inputs), **kwargs)
+    value = function(*map(values_of, inputs), **kwargs)
     with np.errstate(all="ignore"):
         return adopt(implementation(*inputs), value)
 
@@ -320,9 +321,9 @@ for _name, _sign in (
 
 def whole(name: str, n) -> int:
     """Return a degree as an int, or raise if it is none; a traced one records a guard."""
-    if np.ndim(plain(n)) == 0 and plain(n) == int(plain(n)) and plain(n) >= 0:
+    if np.ndim(values_of(n)) == 0 and values_of(n) == int(values_of(n)) and values_of(n) >= 0:
         return int(n)
-    raise unsupported_argument(f"scipy.special.{name}", f"n={plain(n)!r}", "one whole number is")
+    raise unsupported_argument(f"scipy.special.{name}", f"n={values_of(n)!r}", "one whole number is")
 
 
 def polynomial(name: str, first, step):
@@ -333,8 +334,8 @@ def polynomial(name: str, first, step):
 
     def evaluate(n, *rest):
         *parameters, x = rest
-        degrees = np.unique(plain(n))
-        if len(degrees) == 1 and np.ndim(plain(n)) == 0:
+        degrees = np.unique(values_of(n))
+        if len(degrees) == 1 and np.ndim(values_of(n)) == 0:
             return _members(whole(name, n), x, parameters)[-1]
         degrees = [whole(name, degree) for degree in degrees]
         members = _members(max(degrees), x, parameters)

@@ -11,8 +11,9 @@ import numpy as np
 from ..matrix import equations
 from ..matrix.equations import linalg
 from ..matrix.rules import MatrixRule, adjoint, call, conjugate
-from ..numpy_api.common import lift_all, lift_first, unsupported_argument
+from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.operands import lift_all, lift_first
 from .in_python import triangular
 from .linalg import refuse
 

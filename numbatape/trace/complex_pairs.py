@@ -15,6 +15,7 @@ import optree
 from . import complex_parts
 from .array import TracedArray
 from .complex_array import TracedComplex
+from .operands import values_of
 from .pytrees import NAMESPACE, flatten
 from .sharing import note_pair
 
@@ -40,11 +41,8 @@ def join(re, im):
     if re is None or im is None:
         return re if im is None else join(np.zeros_like(im), im)
     if type(re) is TracedArray or type(im) is TracedArray:
-        value = _complex(complex_parts.plain(re), complex_parts.plain(im))
-        if (
-            isinstance(value, np.ndarray)
-            and not getattr(complex_parts.plain(re), "flags", value.flags).writeable
-        ):
+        value = _complex(values_of(re), values_of(im))
+        if isinstance(value, np.ndarray) and not getattr(values_of(re), "flags", value.flags).writeable:
             value.flags.writeable = False  # as the arrays of the caller are
         z = complex_parts.make(re, im, value)
         if type(re) is type(im):

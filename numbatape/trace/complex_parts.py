@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from ..numpy_api.common import adopt, lift
-from ..numpy_api.common import plain as plain  # re-exported
 from ..tape.tape import CONSTANT
 from . import boxes, primitives
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
 from .memory import root_of
+from .operands import adopt, lift, values_of
 from .plain import strip
 from .primitives import dims_of
 from .trace import Trace
@@ -123,7 +122,7 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
 def complex_entries(z: TracedComplex, key) -> TracedComplex:
     """Return ``z[key]``."""
     key = strip(settled(key))
-    return each(z, lambda part: part[key], z._value[plain(key)])
+    return each(z, lambda part: part[key], z._value[values_of(key)])
 
 
 def halves(x, trace: Trace | None = None) -> tuple:

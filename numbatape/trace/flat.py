@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numpy_api.common import find_trace, plain
 from . import writes
+from .operands import find_trace, values_of
 from .plain import Iterator, is_plain, strip, unflattened, wrap
 from .positions import fixed
 from .trace import failing
@@ -44,9 +44,9 @@ class Flat(Iterator):
         x, key = self.base, strip(key)
         if is_plain(x) and find_trace(key) is None:
             return wrap(x._trace, x._value.flat[key])
-        x._value.flat[plain(key)]  # raises NumPy's errors
+        x._value.flat[values_of(key)]  # raises NumPy's errors
         taken = np.ravel(x)[key]
-        return np.copy(taken) if isinstance(plain(taken), np.ndarray) else taken
+        return np.copy(taken) if isinstance(values_of(taken), np.ndarray) else taken
 
     def __setitem__(self, key, item):
         key = strip(key)
@@ -76,7 +76,7 @@ class Flat(Iterator):
         if key.dtype.kind == "b":
             np.place(copied, key, item)
         else:
-            copied[key] = item if np.ndim(item) == 0 else np.resize(item, np.shape(plain(key)))
+            copied[key] = item if np.ndim(item) == 0 else np.resize(item, np.shape(values_of(key)))
         x[...] = np.reshape(copied, x.shape)
 
     def _write(self, write, item) -> None:

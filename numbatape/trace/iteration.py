@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.common import find_trace, plain
 from ..usercode.frames import where_in_user_code
 from . import boxes
 from .array import TracedArray
 from .complex_array import TracedComplex
 from .memory import root_of, window
+from .operands import find_trace, values_of
 from .plain import is_plain, strip, trace_of_plain, unflattened, wrap
 
 
@@ -28,7 +28,7 @@ class Iterator:
     def __init__(self, op, *args, **kwargs):
         self._given = tuple(op) if isinstance(op, (list, tuple)) else (op,)
         self._trace = find_trace(self._given) or trace_of_plain(self._given)
-        values = [plain(strip(x)) for x in self._given]
+        values = [values_of(strip(x)) for x in self._given]
         self._numpys = np.nditer(values if isinstance(op, (list, tuple)) else values[0], *args, **kwargs)
 
     def __getattr__(self, name):

@@ -9,8 +9,8 @@ import functools
 
 import numpy as np
 
-from ..numpy_api.common import find_trace
 from .memory import root_of
+from .operands import find_trace
 from .plain import Iterator, strip, trace_of_plain, unflattened, wrap
 from .trace import CURRENT
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from ..numpy_api.common import find_trace, lift, plain
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations
 from . import complex_parts as complex_arrays
@@ -16,6 +15,7 @@ from .array import TracedArray
 from .complex_array import TracedComplex
 from .indexing import _is_basic, _plain
 from .memory import has_twice, is_lent, is_same, order_of_writes, root_of
+from .operands import find_trace, lift, values_of
 from .plain import PlainArray, PlainComplex, is_plain, strip
 from .positions import fixed
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
@@ -91,7 +91,7 @@ def setitem(x: TracedArray, key, item) -> None:
             operations.write_at(x, keys, item)
             return
     if type(item) is list or type(item) is tuple:
-        x._value.copy()[key] = plain(item)  # NumPy's error for one that is too deep
+        x._value.copy()[key] = values_of(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
     shared = _for_writing(x)
     if (
@@ -144,7 +144,7 @@ def write_where(x, item, mask, what: str) -> None:
 
 def overlap(x, item=None) -> bool:
     """Whether an array has an entry twice, or shares only part of its entries with ``item``."""
-    value, its = plain(strip((x, item)))
+    value, its = values_of(strip((x, item)))
     if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
         return True
     return has_twice(value)
@@ -168,16 +168,16 @@ def write_by(x, item, write, what: str) -> None:
         expose(x)
     item = strip(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
-        write(x._value, plain(item))  # a number: NumPy raises, or writes to a copy
+        write(x._value, values_of(item))  # a number: NumPy raises, or writes to a copy
     elif type(x) is TracedArray:
         _write_cells(x, item, write)
     elif type(x) is TracedComplex:
         parts = complex_arrays.halves(item)
         for whole, its in zip((x.real, x.imag), parts, strict=True):
-            zeros = np.zeros(np.shape(plain(item)), whole.dtype)
+            zeros = np.zeros(np.shape(values_of(item)), whole.dtype)
             _write_cells(whole, zeros if its is None else its, write)
     elif find_trace(item) is None or isinstance(x, np.generic):
-        write(x, plain(item))
+        write(x, values_of(item))
     else:
         raise LeakError(unreachable(what))
 
@@ -212,7 +212,7 @@ def set_parts(z: TracedComplex, key, item) -> None:
         raise TypeError(f"'numpy.{z.dtype.name}' object does not support item assignment")
     keys = key if type(key) is tuple else (key,)
     if any(type(k) is TracedComplex for k in keys):
-        z._value[plain(key)]  # NumPy's error
+        z._value[values_of(key)]  # NumPy's error
     parts = [0.0 if part is None else part for part in complex_arrays.halves(item)]
     for whole, its in zip((z.real, z.imag), parts, strict=True):
         setitem(whole, key, its)
@@ -241,9 +241,9 @@ def converted(trace, item, x):
     if type(item) is not TracedArray:
         if find_trace(item) is not None:
             item = lift(trace, item)
-        if np.iscomplexobj(plain(item)):
+        if np.iscomplexobj(values_of(item)):
             # Raises NumPy's error, or gives its warning.
-            np.empty(np.shape(plain(item)), x._value.dtype)[...] = plain(item)
+            np.empty(np.shape(values_of(item)), x._value.dtype)[...] = values_of(item)
             item = np.real(item)
         if find_trace(item) is None:
             return item
@@ -297,14 +297,14 @@ def store_all(out, inputs, result, where, name: str, again):
     results = result if isinstance(result, tuple) else (result,)
     what = f"{name}(..., out=array) (or `array += traced`)"
     stored = list(results)
-    arrays = [None if target is None else plain(strip(target)) for target in out]
-    given = [x for x in plain(strip(inputs)) if isinstance(x, np.ndarray)]
+    arrays = [None if target is None else values_of(strip(target)) for target in out]
+    given = [x for x in values_of(strip(inputs)) if isinstance(x, np.ndarray)]
     order = [0] if len(out) == 1 else order_of_writes(arrays, given)
     if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
         written = again()  # with buffers NumPy's order differs; its last write counts
 
         def came_last(k):
-            its = np.asarray(plain(strip(results[k]))).astype(arrays[k].dtype)
+            its = np.asarray(values_of(strip(results[k]))).astype(arrays[k].dtype)
             return np.array_equal(written[k], its, equal_nan=True)
 
         order.sort(key=came_last)
@@ -332,12 +332,12 @@ def store(out, result, what: str, again):
         Calls NumPy with copies of the operands and returns the copy of ``out``: if the result has another
         shape or dtype, NumPy converts it, or raises.
     """
-    target, value = plain(strip(out)), np.asarray(plain(strip(result)))
+    target, value = values_of(strip(out)), np.asarray(values_of(strip(result)))
     if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
         written = again()
         if target.size == value.size and target.shape != value.shape:
             result = np.reshape(result, target.shape)
-        seen = np.broadcast_to(np.asarray(plain(strip(result))), target.shape).astype(target.dtype)
+        seen = np.broadcast_to(np.asarray(values_of(strip(result))), target.shape).astype(target.dtype)
         if not np.allclose(seen, written, equal_nan=True):
             raise UnsupportedOperationError(
                 f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
@@ -359,7 +359,7 @@ def at(ufunc, x, indices, *operands) -> None:
     if is_plain(x):
         expose(x)
     indices, operands = strip(indices), strip(operands)
-    ufunc.at(x._value.copy(), plain(indices), *plain(operands))  # NumPy's errors
+    ufunc.at(x._value.copy(), values_of(indices), *values_of(operands))  # NumPy's errors
     if type(x) is TracedComplex and ufunc in (np.add, np.subtract):
         for part, its in zip((x.real, x.imag), complex_arrays.halves(operands[0]), strict=True):
             if its is not None:

@@ -14,9 +14,9 @@ import numpy as np
 from ...derive.adjoint import Adjoint
 from ...emitter.symbol import Symbol
 from ...errors import OutputError
-from ...numpy_api.common import plain
 from .. import pytrees
 from ..array import TracedArray
+from ..operands import values_of
 from ..plain import strip
 from ..primitives import sample_of
 from ..trace import Trace
@@ -129,7 +129,7 @@ class Linearised:
                 return result if type(result) is TracedArray else None
             if type(result) is not TracedArray:
                 return None
-        if np.iscomplexobj(plain(value)):
+        if np.iscomplexobj(values_of(value)):
             raise OutputError(
                 f"a {what} needs a function that returns one real scalar, got complex numbers; perhaps "
                 "holomorphic=True, or np.real or np.abs of the result"

@@ -1,0 +1,118 @@
+"""How implementations are registered: NumPy's own result first, then what is recorded."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..tape.tape import F32
+from ..trace.array import TracedArray
+from ..trace.operands import adopt, values_of
+from ..usercode.frames import where_in_user_code
+from ..usercode.users_line import UsersLine
+from .registry import REAL, full_name, register_form
+
+
+def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOperationError:
+    """Return the error for an argument, or for the value of one, that has no rule."""
+    name_of = function if isinstance(function, str) else full_name(function)
+    return UnsupportedOperationError(
+        f"{name_of}(..., {name}) of a traced array at {where_in_user_code()} is not supported"
+        + (f"; {hint}" if hint else "")
+    )
+
+
+# ---- registration
+
+
+def composes(*functions: Callable, complex: str | None = None):
+    """Register a composition of other functions.
+
+    NumPy is called first: it raises its own errors, and its result is the value that the
+    composition's result carries (they may differ in the last bits).
+
+    Parameters
+    ----------
+    complex
+        The implementation for complex arguments, see `registry.implements`.
+    """
+    return _registrar(functions, run_composition, complex)
+
+
+def records(*functions: Callable, complex: str | None = None):
+    """Register an implementation whose first argument is NumPy's own result."""
+    return _registrar(functions, run_record, complex)
+
+
+CONTAINERS = (list, tuple, dict)
+
+
+def run_composition(implementation, value, args, kwargs):
+    if kwargs or any([type(x) in CONTAINERS or (type(x) is TracedArray and x._family == F32) for x in args]):
+        if value.__class__ is float or getattr(value, "dtype", None) == np.float64:
+            args, kwargs = (converted(tree, np.float32, np.float64) for tree in (args, kwargs))
+        # NumPy computes functions of float16 in float32, and rounds at the end.
+        args, kwargs = (converted(tree, np.float16, np.float32) for tree in (args, kwargs))
+    with np.errstate(all="ignore"):  # NumPy's own call has given the warnings already
+        return adopt(implementation(*args, **kwargs), value)
+
+
+def converted(tree, old, new):
+    """Return arguments with traced numbers of one dtype cast to another, in which NumPy computes."""
+    kind = type(tree)
+    if kind is TracedArray:
+        return np.astype(tree, new) if tree._family == F32 and tree.dtype == old else tree
+    if kind is list or kind is tuple:
+        return kind([converted(item, old, new) for item in tree])
+    if kind is dict:
+        return {key: converted(item, old, new) for key, item in tree.items()}
+    return tree
+
+
+def run_record(implementation, value, args, kwargs):
+    return implementation(value, *args, **kwargs)
+
+
+def _registrar(functions, run, complex):
+    def decorate(implementation):
+        for function in functions:
+            REAL.register((function,), evaluated(function, implementation, run))
+        register_form(functions, complex)
+        return implementation
+
+    return decorate
+
+
+def as_users_call(function):
+    """Return a library's function that is called from the user's line, which SciPy's warnings then name."""
+    if not (getattr(function, "__module__", None) or "").startswith("scipy."):
+        return function
+    return lambda *args, **kwargs: UsersLine().call(function, *args, **kwargs)
+
+
+def evaluated(function, implementation, run):
+    """Return a function of traced arguments that calls NumPy's ``function`` on their values first."""
+    accepted, takes_any = _keywords(implementation)
+    call_function = as_users_call(function)
+
+    @functools.wraps(implementation)
+    def call(*args, **kwargs):
+        if "overwrite_input" in kwargs:
+            raise unsupported_argument(function, "overwrite_input", "leave it out")
+        value = call_function(*values_of(args), **(values_of(kwargs) if kwargs else kwargs))
+        for name in kwargs:
+            if name not in accepted and not takes_any:
+                raise unsupported_argument(function, name)
+        return run(implementation, value, args, kwargs)
+
+    return call
+
+
+def _keywords(implementation) -> tuple[frozenset[str], bool]:
+    code = implementation.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return frozenset(names), bool(code.co_flags & inspect.CO_VARKEYWORDS)

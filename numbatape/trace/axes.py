@@ -1,0 +1,125 @@
+"""Axes of traced arrays: which are meant, moved, merged, dropped; ops along them. Sizes stay symbolic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from ..emitter import addresses
+from ..emitter.instructions import row
+from .array import TracedArray
+from .primitives import array_instruction, contiguous, expand, layout_of, seen, transpose
+
+
+def axes_of(x, axis) -> tuple[int, ...]:
+    """Return ``axis`` as a tuple of non-negative axes; None means all. Numbers have the axes 0 and -1."""
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):
+        return tuple(range(x.ndim))
+    return normalize_axis_tuple(axis, x.ndim)
+
+
+def one_axis(x, axis) -> int:
+    return normalize_axis_tuple(axis, x.ndim)[0]
+
+
+def pinned(x: TracedArray, axis: int) -> int:
+    """Return the size of one axis; the tape then holds for this size only."""
+    if type(x) is not TracedArray:  # a complex array, whose parts record the guard
+        return x.shape[axis]
+    return x._trace.tape.sizes.pin(layout_of(x).dims[axis])
+
+
+def count_of(x: TracedArray, axes) -> int:
+    result = 1
+    for axis in axes:
+        result *= pinned(x, axis)
+    return result
+
+
+# ---- views that keep sizes symbolic
+
+
+def merge(x: TracedArray, counts: Sequence[int]) -> TracedArray:
+    """Return ``x`` with neighbouring axes merged: ``counts[k]`` of them become axis k.
+
+    The result is a view where the strides allow it, else a copy. A count of zero makes an axis of size one.
+    """
+    tape = x._trace.tape
+    number = addresses.merged(tape, x._id, counts)
+    if number is None:
+        x = contiguous(x)
+        number = addresses.merged(tape, x._id, counts)
+        assert number is not None
+    shape = [tape.sizes.value(d) for d in addresses.layout_of(tape, number).dims]
+    return seen(x, np.reshape(x._value, shape), number)
+
+
+def unmerge(x: TracedArray, dims) -> TracedArray:
+    """Return ``x`` with the given size codes as its shape; their product is its size."""
+    x = contiguous(x)
+    tape = x._trace.tape
+    value = np.reshape(x._value, [tape.sizes.value(d) for d in dims])
+    return seen(x, value, addresses.reshaped(tape, x._id, dims))
+
+
+def drop_axes(x: TracedArray, axes) -> TracedArray:
+    """Return ``x`` without the given axes, whose size is one."""
+    value = np.asarray(x._value).squeeze(tuple(axes))
+    return seen(x, value[()], addresses.dropped(x._trace.tape, x._id, axes))
+
+
+def axis_to_end(x: TracedArray, axis: int) -> TracedArray:
+    if axis == x.ndim - 1:
+        return x
+    return transpose(x, [*(k for k in range(x.ndim) if k != axis), axis])
+
+
+def axis_from_end(x: TracedArray, axis: int) -> TracedArray:
+    """Undo `axis_to_end`."""
+    if axis == x.ndim - 1:
+        return x
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return transpose(x, order)
+
+
+# ---- array ops over axes
+
+
+def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=False) -> TracedArray:
+    """Record a reduction ``(n)->()`` over several axes as one instruction.
+
+    Parameters
+    ----------
+    function
+        NumPy's reduction, for the value.
+    ordered
+        Whether the order of the entries matters (positions); otherwise it is that of memory.
+    """
+    kept = [k for k in range(x.ndim) if k not in axes]
+    layout, sizes = layout_of(x), x._trace.tape.sizes
+    if row(op).nonempty:  # NumPy raises if there are no entries
+        for k in axes:
+            sizes.guard(layout.dims[k], ">=", 1)
+    if ordered or len(axes) == 1:
+        order = sorted(axes)
+    else:
+        order = sorted(axes, key=lambda k: -abs(sizes.value(layout.strides[k])))
+    moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
+    merged = moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
+    result = array_instruction(op, (merged,), function(merged._value, axis=-1))
+    return expand(result, tuple(axes)) if keepdims and axes else result
+
+
+def along_axis(op: str, x: TracedArray, axis, function) -> TracedArray:
+    """Record an op ``(n)->(n)`` along one axis; None means the flattened array."""
+    if axis is None:
+        x, axis = merge(x, [x.ndim]), 0
+    if x.ndim == 0:  # NumPy treats a number as a vector of one entry
+        return along_axis(op, expand(x, (0,)), axis, function)
+    axis = one_axis(x, axis)
+    moved = axis_to_end(x, axis)
+    result = array_instruction(op, (moved,), function(moved._value, axis=-1))
+    return axis_from_end(result, axis)

@@ -1,0 +1,104 @@
+"""Arguments of a call: their values, the trace they belong to, plain data as traced arrays; and results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..tape.tape import CONSTANT, F64, family_of_dtype
+from ..usercode.frames import where_in_user_code
+from . import operations
+from .array import TracedArray, new_traced
+from .axes import drop_axes
+from .complex_array import TracedComplex
+from .primitives import FLOAT64, family_of, rounded, trace_of
+from .trace import CURRENT, Trace
+
+
+def values_of(tree):
+    """Return arguments of a call with traced arrays replaced by their values."""
+    kind = type(tree)
+    if kind is TracedArray or kind is TracedComplex:
+        return tree._value
+    if kind is list:
+        return [values_of(item) for item in tree]
+    if kind is tuple:
+        return tuple([values_of(item) for item in tree])
+    if kind is dict:
+        return {key: values_of(item) for key, item in tree.items()}
+    return tree
+
+
+def find_trace(*trees) -> Trace | None:
+    """Return the trace of the first traced array in arguments, lists and tuples included."""
+    for tree in trees:
+        if type(tree) is TracedArray:
+            return trace_of((tree,))
+        if type(tree) is TracedComplex:
+            return trace_of([part for part in (tree._re, tree._im) if part is not None])
+        if isinstance(tree, (list, tuple)):
+            found = find_trace(*tree)
+            if found is not None:
+                return found
+    return None
+
+
+def lift(trace: Trace, x) -> TracedArray:
+    """Return an operand as a traced array: literals for plain data, stacked lists of traced."""
+    if type(x) is TracedArray or type(x) is TracedComplex:
+        return x
+    if isinstance(x, (list, tuple)) and find_trace(x) is not None:
+        return np.stack([lift(trace, item) for item in x])
+    value = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if value.dtype.kind == "c":
+        return operations.constant(trace, value)
+    family = family_of_dtype(value.dtype)
+    number = trace.literal(value, family)
+    return new_traced(trace, value if value.ndim else value[()], number, CONSTANT, family)
+
+
+def lift_all(*operands) -> list[TracedArray]:
+    """Return operands of one call, in which at least one thing is traced, as traced arrays."""
+    trace = find_trace(*operands) or CURRENT.get()
+    assert trace is not None
+    return [lift(trace, x) for x in operands]
+
+
+def lift_first(x, *others) -> TracedArray:
+    """Return ``x`` as a traced array; the trace is that of any argument of the call.
+
+    The traced value may be none of ``x`` and ``others``: a position, an option, an entry of a list.
+    """
+    return x if type(x) is TracedArray else lift(find_trace(x, *others) or CURRENT.get(), x)
+
+
+NUMPYS = (np.ndarray, np.float64)
+
+
+def adopt(result, value):
+    """Return a traced result that carries NumPy's own value; tuples and lists entry by entry."""
+    if type(result) is TracedArray:
+        its = result._value
+        same_kind = value.__class__ is its.__class__ and value.__class__ in NUMPYS
+        if same_kind and result._family == F64 and value.dtype is FLOAT64 and value.shape == its.shape:
+            return new_traced(result._trace, value, result._id, result._level, F64)
+        if np.shape(value) != np.shape(result._value):
+            if np.shape(result._value) != (1,) or np.ndim(value):
+                raise UnsupportedOperationError(
+                    f"a result of shape {np.shape(value)} at {where_in_user_code()}: its rule gives shape "
+                    f"{np.shape(result._value)}; please report this"
+                )
+            result = drop_axes(result, (0,))
+        family, number = result._family, result._id
+        dtype = np.asarray(value).dtype
+        if dtype == np.float16 and result.dtype != dtype:
+            return rounded(result, value)
+        if dtype.kind == "f" and family != family_of(value):
+            family = family_of(value)
+            number = result._trace.cast(result, family)
+        return new_traced(result._trace, value, number, result._level, family)
+    if type(result) is TracedComplex:
+        return operations.adopted(result, value)
+    if isinstance(result, (list, tuple)) and not hasattr(result, "_fields"):
+        return result.__class__([adopt(one, its) for one, its in zip(result, value, strict=True)])
+    return result
