@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as _numpy
 
-from .trace.scipy_bridge import table as _table
+from .capture.rebinding import table as _table
 
 _proxy = vars(_table(writes=True).modules[id(_numpy)][1])
 globals().update({name: value for name, value in _proxy.items() if not name.startswith("__")})

@@ -28,10 +28,10 @@ import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
 from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS
 from numbatape.numpy_api.ufuncs import COMPOSED
 from numbatape.ops import Elementwise, find
+from numbatape.recording.contents import load_all
 from numbatape.scipy_api import linalg_refusals
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
-from numbatape.trace.contents import load_all
 
 load_all()
 

@@ -19,8 +19,8 @@ from scipy.stats import gamma, norm
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
 from numbatape.numpy_api.registry import MAKERS
+from numbatape.recording.contents import load_all
 from numbatape.scipy_api.distributions import LAWS
-from numbatape.trace.contents import load_all
 
 load_all()
 

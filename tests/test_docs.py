@@ -23,8 +23,8 @@ import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
 from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS, full_name
 from numbatape.ops import OPS, Elementwise, resolve
+from numbatape.recording.contents import load_all
 from numbatape.scipy_api.special import UFUNCS
-from numbatape.trace.contents import load_all
 
 load_all()
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import numbatape as nt
+from numbatape.capture.rebinding import rebind
+from numbatape.recording.record import InputLeaf, Output, record
 from numbatape.tape.tape import ACTIVE
-from numbatape.trace.record import InputLeaf, Output, record
-from numbatape.trace.scipy_bridge import rebind
 
 V, W, M, N, C = (5,), (4,), (3, 4), (4, 3), (2, 3, 4)
 SQUARE, STACK = (3, 3), (2, 3, 3)

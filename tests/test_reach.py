@@ -20,8 +20,9 @@ import pytest
 from scipy.special import logsumexp
 
 import numbatape as nt
+from numbatape.capture import rebinding
 from numbatape.errors import LeakError
-from numbatape.trace import pytrees, scipy_bridge
+from numbatape.trace import pytrees
 
 X = np.array([0.5, 1.5, 2.0])
 
@@ -814,11 +815,11 @@ def test_each_helper_is_copied_once_and_cheaply():
     source += "def f(x): return np.sum(K(x).x) + " + " + ".join(f"np.sum(h{k}(x))" for k in range(10)) + "\n"
     scope = {"np": np, "math": math, "__name__": __name__}
     exec(compile(source, "/home/user/ten.py", "exec"), scope)
-    scipy_bridge.rebind(scope["f"])  # what is known of code is found out once
+    rebinding.rebind(scope["f"])  # what is known of code is found out once
     calls = []
     sys.setprofile(lambda frame, event, arg: calls.append(event) if event in ("call", "c_call") else None)
     try:
-        copy = scipy_bridge.rebind(scope["f"])
+        copy = rebinding.rebind(scope["f"])
     finally:
         sys.setprofile(None)
     assert copy is not scope["f"]

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
+from ..capture.environment import immutable
 from ..errors import DtypeError, SpecError
+from ..recording.record import InputLeaf
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray
-from ..trace.capture import immutable
 from ..trace.complex_pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain import Scratch, scratch, strip
-from ..trace.record import InputLeaf
 from .memory import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape

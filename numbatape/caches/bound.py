@@ -10,8 +10,8 @@ import numpy as np
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
+from ..recording.record import Output
 from ..tape.tape import ACTIVE
-from ..trace.record import Output
 from .alone import in_turn
 from .arguments import Flattened
 from .compressed import places, views_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..jit.steady import CALLED
+from ..recording.record import Output
 from ..trace import pytrees
-from ..trace.record import Output
 from .arguments import Flattened
 from .derived import Derived
 from .jacobian import samples_of

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..config import Config
 from ..engine.lanes import Lanes
+from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.nested.derived import in_lanes
-from ..trace.record import Output
 from .arguments import Flattened
 from .debug import checked_forward
 from .front import Front

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SpecError, StructureError
+from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import halves_of
-from ..trace.record import Output
 from .arguments import Flattened, is_mark
 from .results import in_dtype, per_argument, value_of
 from .variant import VariantWorkspace

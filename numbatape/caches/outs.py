@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from .. import jit
+from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, join
-from ..trace.record import Output
 from .arguments import Flattened
 from .results import gradient_leaves, in_dtype
 from .variant import VariantWorkspace

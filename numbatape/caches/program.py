@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import threads
+from ..capture import randomness
+from ..capture.environment import Environment
 from ..config import Config, chosen_passes
 from ..engine import Plan
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
 from ..ops import status
+from ..recording.record import record
+from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
-from ..trace import randomness
-from ..trace.capture import Environment
-from ..trace.record import record
-from ..trace.warn import warn_of
 from . import debug
 from .arguments import STATIC, Flattened
 from .failures import failure

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError, StructureError
+from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
-from ..trace.record import Output
 from . import jacobian as dense
 from .alone import one_at_a_time
 from .base import PreparedCache

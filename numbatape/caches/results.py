@@ -9,10 +9,10 @@ import numpy as np
 import optree
 
 from ..errors import OutputError, SpecError
+from ..recording.record import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, is_complex
-from ..trace.record import Output, Recording
 from .arguments import Flattened, LeafSpec
 from .variant import VariantWorkspace
 

@@ -10,9 +10,9 @@ from ..engine import Plan, Workspace, make_plan
 from ..engine.lanes import Lanes, with_lanes
 from ..engine.placement import LINE_CELLS, placed_cells
 from ..errors import UnsupportedOperationError
+from ..recording.record import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
-from ..trace.record import Recording
 from ..trace.sharing import sharing
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import types
 
+from ..capture.holders import holder_of
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.holders import holder_of
 from ..trace.plain import PlainArray
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_users_class

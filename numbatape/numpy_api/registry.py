@@ -2,7 +2,7 @@
 
 A function is registered once, by the decorators of this file and of `common`; the same registration names the
 form of the implementation for complex numbers. A topic's file is imported when one of its functions is first
-called; `numbatape.trace.contents` announces the names that each file registers.
+called; `numbatape.recording.contents` announces the names that each file registers.
 """
 
 from __future__ import annotations

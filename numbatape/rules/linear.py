@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import OutputError, UnsupportedOperationError
 from ..jit.rules import is_dispatcher
-from ..trace import scipy_bridge
+from ..trace import operations
 from .emit import emit
 from .native import Entry
 from .site import Callee
@@ -129,7 +129,7 @@ class Linear(Callee):
         keywords = {}
         if self.rule.workspace is not None and "workspace" in inspect.signature(function).parameters:
             keywords["workspace"] = None
-        return scipy_bridge.rebind(function)(*args, **keywords)
+        return operations.rebind(function)(*args, **keywords)
 
     def _pull(self, flat, memory) -> tuple:
         """Return the cotangents of the traced arguments."""

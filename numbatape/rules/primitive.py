@@ -9,7 +9,7 @@ import optree
 
 from ..errors import UnsupportedOperationError
 from ..jit.rules import is_dispatcher
-from ..trace import integers, pytrees, scipy_bridge
+from ..trace import integers, operations, pytrees
 from ..trace.array import TracedArray
 from ..trace.plain import strip
 from ..trace.primitives import stop_gradient, trace_of
@@ -74,7 +74,7 @@ class Rule(Callee):
         """Record the pullback; return one cotangent for each argument of the first operand."""
         if not self.traceable:
             return list(emit_linear(Pulled(self, site), cotangents, results, args))
-        pullback = scipy_bridge.rebind(self.pullback)
+        pullback = operations.rebind(self.pullback)
         parts = pullback(site.packed(cotangents), site.packed(results), *site.filled(args))
         return site.checked_cotangents(parts)
 
@@ -208,7 +208,7 @@ class ZeroDerivative:
     def __call__(self, *args, **kwargs):
         if current() is None:
             return self.function(*args, **kwargs)
-        result = scipy_bridge.rebind(self.function)(*args, **kwargs)
+        result = operations.rebind(self.function)(*args, **kwargs)
         return optree.tree_map(
             lambda leaf: stop_gradient(leaf) if type(leaf) is TracedArray else leaf,
             result,

@@ -108,7 +108,8 @@ def multivariate_t(x, loc=None, shape=1, df=1):
 
 def dirichlet(x, alpha):
     x, alpha = _lifted(x, alpha)
-    if np.shape(values_of(x))[0] + 1 == np.shape(values_of(alpha))[0]:  # the last entry is the rest to one
+    entries, parameters = (len(part) for part in values_of((x, alpha)))
+    if entries + 1 == parameters:  # the last entry is the rest to one
         last = 1.0 - np.sum(x, 0)
         x = np.concatenate([x, np.reshape(last, (1, *np.shape(values_of(x))[1:]))])
     norm = np.sum(sc.gammaln(alpha)) - sc.gammaln(np.sum(alpha))

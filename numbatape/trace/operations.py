@@ -3,7 +3,7 @@
 The classes of traced values are below all files that compute with them: indexing makes traced arrays, and
 so does every function of NumPy. So that imports point one way, the methods look such operations up here
 when they run, as ``operations.getitem(x, key)``. The file that defines an operation is imported when the
-operation is first needed; `numbatape.trace.contents` announces which file that is.
+operation is first needed; `numbatape.recording.contents` announces which file that is.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Trace:
         self.leak: LeakError | None = None  # the first one, even if it was caught
         self.containers: list = []  # (container, its copy, entries of both, how to change the container)
         self.lent: list = []  # (class, name) of members that are behind a switch
-        self.copies = None  # `numbatape.trace.copies.Copies`, which makes stand-ins for the user's values
+        self.copies = None  # `numbatape.capture.copies.Copies`, which makes stand-ins for the user's values
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory
         self.twins: dict[int, list] = {}  # arguments that are the same array; None if they only overlap

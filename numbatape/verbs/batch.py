@@ -19,11 +19,11 @@ from ..caches.results import per_argument, require_derivative
 from ..config import Config
 from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
+from ..recording.record import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, is_complex, join, split
 from ..trace.nested.derived import gradients, pullback, pushforward
-from ..trace.record import Output, Recording
 from . import inner_batch
 from .calls import bare_arguments, dispatch, with_statics
 from .made import made_by

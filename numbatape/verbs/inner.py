@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
-from ..trace import pytrees, scipy_bridge
+from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
@@ -33,7 +34,7 @@ class Call:
         trace = current()
         assert trace is not None
         self.trace: Trace = trace
-        self.function = scipy_bridge.rebind(function)
+        self.function = rebinding.rebind(function)
         args = strip(list(args))
         self.args, self.kwargs, self.chosen = args, kwargs, chosen
         self.whole = [opened(args[k]) for k in chosen]  # complex leaves as pairs

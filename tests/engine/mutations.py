@@ -23,10 +23,10 @@ from numbatape.engine.lanes import Lanes, with_lanes
 from numbatape.errors import VerificationError
 from numbatape.ops import OPS, ArrayOp, status
 from numbatape.ops.table import UNKNOWN
+from numbatape.recording.record import InputLeaf, record
 from numbatape.tape.instruction import GUARD, NONE
 from numbatape.tape.tape import ACTIVE, CONSTANT, F32, F64, FAMILY_DTYPE
 from numbatape.trace.primitives import array_instruction, elementwise
-from numbatape.trace.record import InputLeaf, record
 
 LEVEL = {"x": ACTIVE, "c": CONSTANT}
 

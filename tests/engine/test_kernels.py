@@ -26,9 +26,9 @@ from numbatape.ops import OPS, ArrayOp, Elementwise, oracle, scalars
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
 from numbatape.ops.table import BOOLEAN, UNKNOWN
+from numbatape.recording.record import InputLeaf, record
 from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import array_instruction, elementwise
-from numbatape.trace.record import InputLeaf, record
 
 ROWS = [op for op in OPS if isinstance(op, Elementwise) and not op.name.startswith(PREFIX)]
 ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]

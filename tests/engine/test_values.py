@@ -14,9 +14,9 @@ from numbatape.ops import OPS, Elementwise, oracle
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
 from numbatape.ops.table import BOOLEAN
+from numbatape.recording.record import InputLeaf, record
 from numbatape.tape.tape import ACTIVE, VARYING
 from numbatape.trace.primitives import elementwise
-from numbatape.trace.record import InputLeaf, record
 
 COMPOSED = {
     "sinc",

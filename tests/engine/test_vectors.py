@@ -15,9 +15,9 @@ from numbatape.engine.vectors import FIRST_VECTOR, PATTERNS, vector_arms
 from numbatape.errors import VerificationError
 from numbatape.ops import OPCODE, OPS, oracle
 from numbatape.ops.status import DONE
+from numbatape.recording.record import InputLeaf, record
 from numbatape.tape.tape import ACTIVE, CONSTANT
 from numbatape.trace.primitives import elementwise
-from numbatape.trace.record import InputLeaf, record
 
 ARMS = [(op.name, pattern) for _, op, pattern in vector_arms()]
 LENGTHS = [2, 3, 4, 5, 7, 8, 13, 16, 17, 30, 55]

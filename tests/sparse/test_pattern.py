@@ -10,13 +10,13 @@ import pytest
 from numbatape.engine import Workspace, make_plan
 from numbatape.engine.reference import Reference
 from numbatape.ops import OPCODE, ROWS
+from numbatape.recording.record import InputLeaf, record
 from numbatape.sparse import index_sets
 from numbatape.sparse.index_sets import IndexSets
 from numbatape.sparse.pattern import hessian_pattern, jacobian_pattern
 from numbatape.tape import TapeBuilder
 from numbatape.tape.instruction import MAIN
 from numbatape.tape.tape import ACTIVE, CONSTANT
-from numbatape.trace.record import InputLeaf, record
 
 
 def planned(function, *arrays, levels=""):

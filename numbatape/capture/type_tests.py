@@ -15,13 +15,13 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.stand_ins import stands_for
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.integers import TracedInteger
+from ..trace.plain import PlainArray, PlainComplex
+from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
-from .array import TracedArray
-from .complex_array import TracedComplex
-from .integers import TracedInteger
-from .plain import PlainArray, PlainComplex
-from .references import users_classes
-from .trace import current
+from .reach import users_classes
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .memory import root_of, twin, window
-from .plain import is_plain, wrap
-from .trace import Trace
+from ..trace.memory import root_of, twin, window
+from ..trace.plain import is_plain, wrap
+from ..trace.trace import Trace
 
 
 class CapturedArrays:

@@ -12,12 +12,12 @@ import pathlib
 from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
+from ..trace.plain import strip
+from ..trace.primitives import value_of
+from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
 from . import warning_filters
 from .files import note
-from .plain import strip
-from .primitives import value_of
-from .trace import current
 
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
 CLOCKS += ("process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..trace.complex_parts import is_traced
+from ..trace.plain import is_plain
+from ..trace.trace import standing
 from .clocks_and_files import OUTSIDE
-from .complex_parts import is_traced
-from .plain import is_plain
-from .trace import standing
 
 NAMESPACES = ("scipy._lib._array_api", "array_api_compat", "array_api_compat.common")
 

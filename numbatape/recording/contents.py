@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from ..numpy_api import registry
-from . import operations
+from ..trace import operations
 
 # What the methods of traced values call (`numbatape.trace.operations`).
 OPERATIONS = {
@@ -26,11 +26,11 @@ OPERATIONS = {
     "scipy_api.special": "composed_special",
     "trace.indexing": "getitem item",
     "trace.integers": "TracedInteger operands settled",
-    "trace.leaks": "leak",
+    "recording.leaks": "leak",
     "matrix.rules": "call_rule",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
-    "trace.scipy_bridge": "module_in_traces",
+    "capture.rebinding": "module_in_traces rebind",
     "scipy_api.sparse": "answer_to_sparse_product operate_on_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "trace.writes": "assign store",
@@ -146,7 +146,7 @@ COMPLEX_UFUNCS = {
     "numpy_api.complex_products": "matmul matvec vecdot vecmat",
 }
 
-# Functions and objects that do not use NumPy's protocols, by module (`numbatape.trace.scipy_bridge`).
+# Functions and objects that do not use NumPy's protocols, by module (`numbatape.capture.rebinding`).
 STAND_INS = {
     "scipy.linalg": {
         "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
@@ -180,7 +180,7 @@ STAND_INS = {
         "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
     },
     "numpy": {
-        "trace.type_tests": "isscalar",
+        "capture.type_tests": "isscalar",
         "numpy_api.arrays_of_lists": """
             all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ..errors import UnwatchedWarning
-from .trace import Outside
+from ..trace.trace import Outside
 
 _warned: set[Outside] = set()
 

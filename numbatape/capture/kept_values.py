@@ -11,12 +11,12 @@ import types
 
 import numpy as np
 
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.integers import TracedInteger
+from ..trace.plain import PlainArray, PlainComplex
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
-from .array import TracedArray
-from .complex_array import TracedComplex
-from .integers import TracedInteger
-from .plain import PlainArray, PlainComplex
 
 _KINDS = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 _LISTS = (list, collections.deque)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .trace import current
+from ..trace.trace import current
 
 
 def _see_warnings() -> None:

@@ -1,7 +1,7 @@
 """Holders are containers, methods, descriptors and wrappers: taking them apart and making them again.
 
-This table is used by the copies that run while tracing (`numbatape.trace.copies`), by the walk over what a
-function refers to (`numbatape.trace.references`), and by the search for traced values in closures
+This table is used by the copies that run while tracing (`numbatape.capture.copies`), by the walk over what a
+function refers to (`numbatape.capture.reach`), and by the search for traced values in closures
 (`numbatape.integrations.closures`).
 """
 

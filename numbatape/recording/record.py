@@ -9,22 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from ..capture import files, randomness, rebinding
+from ..capture.captured_arrays import CapturedArrays
+from ..capture.copied_classes import restore
+from ..capture.environment import Environment
+from ..capture.kept_values import Kept
 from ..config import PASSES
 from ..errors import ForeignTraceError, LeakError
 from ..tape import Tape
-from . import files, pytrees, randomness, scipy_bridge
-from .array import TracedArray, is_deferred, new_traced
-from .capture import Environment
-from .captured_arrays import CapturedArrays
-from .copied_classes import restore
-from .integers import TracedInteger, lifted, settled
-from .kept import Kept
+from ..trace import pytrees
+from ..trace.array import TracedArray, is_deferred, new_traced
+from ..trace.integers import TracedInteger, lifted, settled
+from ..trace.plain import strip
+from ..trace.primitives import dense_number, family_of, sample_of
+from ..trace.sharing import note_inputs
+from ..trace.trace import CURRENT, Outside, Trace
+from ..trace.unknown import refuse_unknown
+from . import contents  # noqa: F401  (it announces which file has what)
 from .leaks import explained
-from .plain import strip
-from .primitives import dense_number, family_of, sample_of
-from .sharing import note_inputs
-from .trace import CURRENT, Outside, Trace
-from .unknown import refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def _record(
         args, kwargs = rebuild(traced if data_integers else [settled(x) for x in traced])
         foreign = environment is not None and environment.foreign
         with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
-            run, args, kwargs = scipy_bridge.rebind_call(function, args, kwargs)
+            run, args, kwargs = rebinding.rebind_call(function, args, kwargs)
             result = (run if transform is None else transform(run))(*args, **kwargs)
             restore(trace)
             if trace.leak is not None:

@@ -15,6 +15,8 @@ import linecache
 import sys
 import types
 
+from ..capture.reach import MARK
+from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.registry import REAL
 from ..numpy_api.stand_ins import STAND_INS
@@ -22,8 +24,6 @@ from ..tape.tape import ACTIVE
 from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
 from ..usercode.solvers import RULES, SOLVERS, implicit, public_name, solver_above
-from .references import MARK
-from .scipy_bridge import table
 
 CONVERSIONS = (float, int, complex, bool, hash)
 

@@ -9,10 +9,10 @@ import functools
 
 import numpy as np
 
-from .memory import root_of
-from .operands import find_trace
-from .plain import Iterator, strip, trace_of_plain, unflattened, wrap
-from .trace import CURRENT
+from ..trace.memory import root_of
+from ..trace.operands import find_trace
+from ..trace.plain import Iterator, strip, trace_of_plain, unflattened, wrap
+from ..trace.trace import CURRENT
 
 NAMES = (
     *("zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like"),

@@ -5,7 +5,7 @@ Functions such as ``scipy.special.logsumexp``, ``math.log`` and ``np.array`` cal
 helpers that it calls, whose globals and closure refer to functions that know traced arrays.
 NumPy, SciPy and the user's modules stay as they are, and other threads notice nothing.
 
-`numbatape.trace.copies` makes the copies, and tells what can be reached.
+`numbatape.capture.copies` makes the copies, and tells what can be reached.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ..numpy_api.arrays_of_lists import JOINERS
 from ..numpy_api.registry import STAND_INS
 from ..numpy_api.stand_ins import made
 from ..numpy_api.vectorize import CLASSES
+from ..trace import pytrees
+from ..trace.complex_parts import is_traced
+from ..trace.plain import is_plain
+from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.ownership import adopt
-from . import clocks_and_files, module_getters, pytrees, type_tests  # noqa: F401  (they register themselves)
-from .capture import module_of
+from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they register themselves)
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
-from .complex_parts import is_traced
 from .copies import Copies
+from .environment import module_of
 from .iteration import ITERATORS
-from .modules import copy_module
-from .plain import is_plain
+from .module_copies import copy_module
 from .plain_creators import creators
-from .references import Reach, is_atom, users_classes
-from .trace import current
+from .reach import Reach, is_atom, users_classes
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")

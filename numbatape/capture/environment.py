@@ -3,7 +3,7 @@
 Such values are literals on a tape, so `Captured` keeps their former state. The walk follows the user's own
 functions, classes and objects to everything that they refer to, and the attributes of libraries' objects.
 What cannot be inspected (a connection, an open file) is *opaque*: a tape that was recorded with it serves
-one call. `numbatape.trace.watching` knows the kinds of objects.
+one call. `numbatape.capture.watching` knows the kinds of objects.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import types
 
 import numpy as np
 
+from ..trace.trace import Outside
 from ..usercode import ownership
 from ..usercode.bytecode import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
 from . import watching
 from .captured import NUMBERS, Captured
 from .randomness import generators
-from .trace import Outside
 
 _ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum))
 _SEQUENCES = (list, tuple, collections.deque)

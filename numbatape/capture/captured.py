@@ -2,7 +2,7 @@
 
 Each call checks that nothing has changed: bindings by identity (numbers by value), contents of containers
 entry by entry, contents of arrays by comparison (in the sweep's kernel where that is possible). When a
-trace is started again, it starts from the same state. `numbatape.trace.capture` finds what there is to
+trace is started again, it starts from the same state. `numbatape.capture.environment` finds what there is to
 note.
 """
 
@@ -13,8 +13,8 @@ from operator import is_
 
 import numpy as np
 
+from ..trace.trace import Outside
 from . import watching
-from .trace import Outside
 
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
 

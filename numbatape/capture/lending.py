@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from .trace import standing
+from ..trace.trace import standing
 
 _MISSING = object()
 _lock = threading.Lock()

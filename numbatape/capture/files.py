@@ -12,8 +12,8 @@ import sys
 import threading
 
 from ..jit.audit import observe
+from ..trace.trace import Outside, current
 from ..usercode.ownership import is_users_file
-from .trace import Outside, current
 
 _READING = ("os.listdir", "os.scandir", "os.walk", "os.system", "os.posix_spawn", "os.exec", "os.spawn")
 _FAMILIES = ("subprocess.", "socket.", "sqlite3.", "urllib.", "http.", "ftplib.", "imaplib.", "pty.")

@@ -1,8 +1,8 @@
 """What the user's code refers to: names, helpers, classes, objects.
 
 `numbatape.usercode.bytecode` tells what a single piece of code does (names, writes, imports),
-`numbatape.trace.holders` what containers and wrappers hold, `numbatape.usercode.ownership` whether code is the
-user's.
+`numbatape.capture.holders` what containers and wrappers hold, `numbatape.usercode.ownership` whether code
+is the user's.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from ..usercode import ownership
 from ..usercode.bytecode import imports, names_of, passed_on
 from ..usercode.ownership import is_users_class, is_users_function
-from .capture import contents, module_of
 from .captured import NUMBERS
+from .environment import contents, module_of
 from .holders import HOLDERS, container_of, parts_of
 
 ATOMS = (
@@ -76,7 +76,7 @@ def users_classes(cls: type) -> tuple[type, ...]:
 def lent_classes(cls: type) -> tuple[type, ...]:
     """Return the user's own classes among a class and its bases where an object can have no stand-in.
 
-    Exceptions are caught, and members of enumerations compared, by class: `numbatape.trace.lending`.
+    Exceptions are caught, and members of enumerations compared, by class: `numbatape.capture.lending`.
     """
     return tuple(base for base in cls.__mro__ if is_users_class(base)) if issubclass(cls, LENT) else ()
 

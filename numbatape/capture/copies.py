@@ -1,6 +1,6 @@
 """Copies of the user's functions that refer to stand-ins.
 
-The originals do not change. `numbatape.trace.copied_classes` is about classes and objects.
+The originals do not change. `numbatape.capture.copied_classes` is about classes and objects.
 """
 
 from __future__ import annotations
@@ -19,16 +19,8 @@ from ..usercode.bytecode import assigns_attributes, globals_assigned, imports
 from ..usercode.ownership import is_users_function, is_users_module
 from .copied_classes import CopiedClasses
 from .holders import holder_of
-from .modules import UsersModule
-from .references import (
-    MARK,
-    Reach,
-    is_atom,
-    lent_classes,
-    python_function,
-    used_globals,
-    users_classes,
-)
+from .module_copies import UsersModule
+from .reach import MARK, Reach, is_atom, lent_classes, python_function, used_globals, users_classes
 
 
 class Copies(CopiedClasses):

@@ -13,22 +13,15 @@ import enum
 import functools
 from operator import is_not
 
-from . import lending, pytrees
+from ..trace import pytrees
+from ..trace.trace import current
+from . import lending
 from .holders import HOLDERS, Holder, container_of, keys_of
-from .references import (
-    Reach,
-    fields_of,
-    lent_classes,
-    members_of,
-    slots_of,
-    users_classes,
-    users_metaclasses,
-)
-from .trace import current
+from .reach import Reach, fields_of, lent_classes, members_of, slots_of, users_classes, users_metaclasses
 
 
 class CopiedClasses:
-    """The part of `numbatape.trace.copies.Copies` that is about classes and objects."""
+    """The part of `numbatape.capture.copies.Copies` that is about classes and objects."""
 
     def __init__(self):
         self._objects: dict[int, object] = {}

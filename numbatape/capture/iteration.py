@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..trace import boxes
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.memory import root_of, window
+from ..trace.operands import find_trace, values_of
+from ..trace.plain import is_plain, strip, trace_of_plain, unflattened, wrap
 from ..usercode.frames import where_in_user_code
-from . import boxes
-from .array import TracedArray
-from .complex_array import TracedComplex
-from .memory import root_of, window
-from .operands import find_trace, values_of
-from .plain import is_plain, strip, trace_of_plain, unflattened, wrap
 
 
 class Iterator:

@@ -1,0 +1,1 @@
+"""One run of a function, recorded: arguments in, tape out."""
