@@ -1,4 +1,4 @@
-"""Which rows write and read the storages of a tape that is being built, and what their views cover."""
+"""Definitions and uses: which instructions write and read the storages of a tape, and what views cover."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def array_rows(builder, code, ops) -> list[int]:
 def keys_of(values) -> list[int]:
     """Name what holds each value: its storage, or (negative) its cell of a pool, see `cell_of`."""
     pools = len(POOLS)
-    return [s if s >= pools else -1 - (offset * pools + s) for s, offset, _ in values]
+    rows = values.tolist() if isinstance(values, np.ndarray) else values
+    return [s if s >= pools else -1 - (offset * pools + s) for s, offset, _ in rows]
 
 
 def cell_of(key: int) -> tuple[int, int]:
@@ -67,10 +68,12 @@ class Use:
 
 
 class Uses:
-    """The use of each storage, and of each cell of the pools, by `Uses.key`: of the rows there are now.
+    """Which instructions write and read each storage, and each cell of a pool: ``of[uses.key(value)]``.
 
     Parameters
     ----------
+    builder
+        A builder or a tape.
     code
         Instructions as columns, without dead ones.
     outputs

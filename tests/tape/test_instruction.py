@@ -19,6 +19,7 @@ from numbatape.tape.instruction import (
     rewritten,
     tape_instructions,
 )
+from numbatape.tape.uses import Uses
 
 ROWS = [
     (opcode(3, 0), 3, 1, 5, 1, 2, NONE, NONE, 0),
@@ -85,6 +86,17 @@ def test_every_operand_was_made_before_it_is_read(tape):
         assert {storage[value] for value in row.operands} <= made
         made |= {storage[value] for value in row.results}
     assert {storage[value] for value in tape.outputs} <= made
+
+
+def test_uses_are_definitions_and_readers(tape):
+    """Of a frozen tape as of one that is built; a guard reads the value alone that it looks at."""
+    code, uses = tape.instructions(), Uses(tape, tape.code, tape.outputs)
+    for k, row in enumerate(code):
+        read = row.operands[:1] if row.is_guard else (*row.operands, *row.results[1:])
+        assert all(k in uses.of[uses.key(value)].readers for value in read)
+        assert row.is_guard or k in uses.of[uses.key(row.out)].writers
+    assert sum(len(use.writers) for use in uses.of.values()) == sum(not row.is_guard for row in code)
+    assert {uses.key(value) for value in tape.outputs} <= uses.fixed
 
 
 def test_replacing_leaves_the_other_fields():
