@@ -56,6 +56,11 @@ def test_any_name_may_be_the_first(module):
     assert f"numbatape.{module}" in loaded_by(f"from numbatape import {name}")
 
 
+def test_checks_know_what_other_packages_functions_stand_for():
+    """Whoever imports ``numbatape.testing`` alone traces functions of SciPy's too."""
+    assert "numbatape.integrations" in loaded_by("from numbatape.testing import check_derivatives")
+
+
 def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="has no attribute 'gradient'"):
         nt.gradient  # noqa: B018

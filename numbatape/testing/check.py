@@ -6,11 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..caches.arguments import Constant, Static
-from ..caches.derivative import prepare_derivative_cache, value_and_derivative
-from ..caches.gradient import prepare_gradient_cache, value_and_gradient
-from ..caches.second_order import prepare_hvp_cache, value_and_hvp
-from ..config import Config
+# From the package itself, which also announces what other packages' functions stand for.
+from .. import (
+    Config,
+    Constant,
+    Static,
+    prepare_derivative_cache,
+    prepare_gradient_cache,
+    prepare_hvp_cache,
+    value_and_derivative,
+    value_and_gradient,
+    value_and_hvp,
+)
 from ..trace import pytrees
 from .differences import extrapolated
 from .failures import DerivativeError, compare
