@@ -14,15 +14,18 @@ from ..errors import UnsupportedOperationError
 from ..ops import OPS, Elementwise
 from ..tape.instruction import Instruction, columns, instruction, lists
 from ..tape.uses import keys_of
-from .cotangents import Cotangents
+from .cells import Cells
 from .partials import product
 
 
 class Rules:
     """The part of a walk that depends on the tape's owner: the pullbacks of calls of users' rules."""
 
-    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
-        """Return one cotangent per operand of a call, None for no cotangent."""
+    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
+        """Return one cotangent an operand of a call, or None.
+
+        With ``transposing`` the adjoint of what is recorded will be taken: a pushforward is wanted.
+        """
         raise UnsupportedOperationError(
             "a call of a user's rule can be differentiated while its function is traced, not on a "
             "finished tape"
@@ -43,9 +46,10 @@ class Adjoint:
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
     rules
-        Has the pullbacks of users' rules.
-    transposing
-        Whether the result will be transposed, to make a pushforward.
+        What knows the pullbacks of users' rules.
+    lanes
+        How many cotangents each value has (a size code): they are the leading axis of all symbols that are
+        given, and of all that come out. None for one. A call of a user's rule takes one at a time.
     """
 
     def __init__(
@@ -54,15 +58,14 @@ class Adjoint:
         strong: bool = True,
         either: bool = False,
         rules: Rules | None = None,
-        transposing: bool = False,
+        lanes: int | None = None,
     ):
         self.emitter = emitter
         self.tape = emitter.tape
         self.strong = strong
         self.either = either
         self.rules = rules or Rules()
-        self.transposing = transposing
-        self.cotangents = Cotangents(emitter)
+        self.cotangents = Cells(emitter, lanes)
 
     def run(self, start: int, stop: int, targets, seeds) -> list:
         """Return the cotangents of ``targets``, None for a target on which no seed depends.
@@ -104,7 +107,7 @@ class Adjoint:
             ct = self.cotangents.spread(ct, out)
         need = tuple(bool(needed >> j & 1) for j in range(len(numbers)))
         if op.calls:  # a pullback may fail where the value does not
-            parts = self.rules.pull_call(ct, out, numbers, need, self.transposing)
+            parts = self.rules.pull_call(ct, out, numbers, need)
         else:
             if op.pullback is None:
                 raise UnsupportedOperationError(

@@ -106,6 +106,16 @@ def cut(tape: TapeBuilder, number: int, axis: int, first: int, size: int) -> int
     return view(tape, number, dims, layout.strides, offset)
 
 
+def split(tape: TapeBuilder, number: int, shape) -> int:
+    """Return a view whose first axis has become several, of the given sizes."""
+    layout, sizes = layout_of(tape, number), tape.sizes
+    strides, step = [], layout.strides[0]
+    for size in reversed(shape):
+        strides.append(step)
+        step = sizes.mul(step, size)
+    return view(tape, number, (*shape, *layout.dims[1:]), (*reversed(strides), *layout.strides[1:]))
+
+
 def flipped(tape: TapeBuilder, number: int, axis: int) -> int:
     """Return the entries in the other order along an axis."""
     layout, sizes = layout_of(tape, number), tape.sizes

@@ -16,7 +16,7 @@ from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, VARYING
 from . import addresses, instructions
 from .symbol import Symbol
 
-ROWS = {op.name: (op, k, op.partials) for k, op in enumerate(OPS) if isinstance(op, Elementwise)}
+ELEMENTWISE = {op.name: (op, k, op.partials) for k, op in enumerate(OPS) if isinstance(op, Elementwise)}
 ARRAY_OPS = {op.name: op for op in OPS if isinstance(op, ArrayOp)}
 POWERS = {2.0: "square", 1.0: "copy", -1.0: "reciprocal"}
 
@@ -98,7 +98,7 @@ class Emitter:
 
     def row(self, name: str, *args):
         """Return an elementwise op of the table, by name, of symbols, numbers and arrays."""
-        op, code, partials = ROWS[name]
+        op, code, partials = ELEMENTWISE[name]
         tape = self.tape
         values, storages = tape.values, tape.storages
         numbers, family, level, active, cells, symbols = [], F32, 0, 0, True, False
@@ -271,6 +271,14 @@ class Emitter:
     def flip(self, x: Symbol) -> Symbol:
         """Return x in the other order along its last axis."""
         return Symbol(self, addresses.flipped(self.tape, x.number, x.ndim - 1))
+
+    def ordered(self, x: Symbol, order) -> Symbol:
+        """Return a view whose axis k is axis ``order[k]`` of x."""
+        return Symbol(self, addresses.transposed(self.tape, x.number, order))
+
+    def split(self, x: Symbol, shape) -> Symbol:
+        """Return x with its first axis as axes of the given sizes (plain numbers), whose product it has."""
+        return Symbol(self, addresses.split(self.tape, x.number, shape))
 
     def head(self, x: Symbol) -> Symbol:
         """Return all entries along the last axis but the last one."""

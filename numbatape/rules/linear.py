@@ -78,6 +78,9 @@ class Linear(Callee):
     def has_formula(self) -> bool:
         return self.rule.has_formula
 
+    def fingerprint(self) -> str:
+        return f"{type(self).__name__} of {self.site.fingerprint()}"
+
     @property
     def is_compiled(self) -> bool:
         return is_dispatcher(self.rule.pullback) or is_dispatcher(self.rule.pushforward)

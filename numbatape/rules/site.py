@@ -7,6 +7,7 @@ a `Port` says where each of them is, and what kind of object the rule gets.
 from __future__ import annotations
 
 import abc
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,10 @@ class Callee(abc.ABC):
     push_formula: Callable | None = None
     traceable = has_formula = True
     is_compiled = False
+
+    def fingerprint(self) -> str:
+        """Return what tells one rule from others in this process."""
+        return f"{type(self).__name__} {self.name} {id(self)}"
 
     @abc.abstractmethod
     def nested(self, site: Site, cotangents, results, args) -> list:
@@ -212,6 +217,17 @@ class Site:
 
     def __repr__(self) -> str:
         return f"Site({self.rule.name!r}, {self.number})"
+
+    def fingerprint(self) -> str:
+        """Return what decides the result of the call, for the tape's digest."""
+        content = hashlib.sha256()
+        for arg in self.args:
+            if isinstance(arg, np.ndarray) and arg.dtype != object:
+                content.update(repr((arg.shape, arg.dtype)).encode() + arg.tobytes())
+            else:
+                content.update(repr(arg).encode())
+        places = self.traced, self.first, self.rest, self.results, self.single, self.family
+        return f"{self.rule.fingerprint()} {content.hexdigest()} {places}"
 
     def packed(self, parts):
         """Return results (or their cotangents) as the rule passes them: one, or a tuple."""

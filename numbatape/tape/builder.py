@@ -53,6 +53,7 @@ class TapeBuilder:
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
+        self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
         self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
@@ -196,7 +197,7 @@ class TapeBuilder:
         key = (id(code), number)  # a code object's own hash reads all of its bytecode
         index = self._lines.get(key)
         if index is None:
-            index = self._lines[key] = len(self._lines)
+            index = self._lines[key] = len(self.past) + len(self._lines)
             self._positions.append((code, number))  # keeps the code alive, so that no other gets its id
         return index
 
@@ -204,12 +205,11 @@ class TapeBuilder:
         """Return a source position for an error's message."""
         if line == NONE:
             return "an instruction without a source line"
-        code, number = self._positions[line]
-        return Line(code.co_filename, number, code.co_qualname)
+        return self.line_table()[line]
 
     def line_table(self) -> tuple[Line, ...]:
         """Return the source positions met so far."""
-        return tuple(Line(c.co_filename, n, c.co_qualname) for c, n in self._positions)
+        return (*self.past, *(Line(c.co_filename, n, c.co_qualname) for c, n in self._positions))
 
     def freeze(
         self,

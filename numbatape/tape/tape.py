@@ -189,7 +189,7 @@ class Tape:
         relations = [(guard.left, guard.relation, guard.right) for guard in self.sizes.guards]
         fixed = (
             (self.prologue, self.uniform, self.forward),
-            (self.layouts, self.inputs, self.outputs, self.calls),
+            (self.layouts, self.inputs, self.outputs, [call.fingerprint() for call in self.calls]),
             (self.sizes.rows, relations, guards),
             self.signatures(),
         )

@@ -15,7 +15,7 @@ import numpy as np
 from ..ops import OPCODE, OPS, Elementwise
 from ..stalls import LOOKS, TRACING
 from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
-from ..tape.tape import ACTIVE, CONSTANT, F64
+from ..tape.tape import ACTIVE, CONSTANT, F64, FAMILY_DTYPE
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine
@@ -28,6 +28,7 @@ from .sparse_kinds import is_sparse
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
+_value_of = object.__getattribute__  # does not compute what is missing, see `deferred`
 OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG = opcode(OPCODE["neg"], F64)
@@ -69,7 +70,7 @@ def is_deferred(x) -> bool:
     """Whether nobody has asked for a traced array's value yet."""
     if type(x) is TracedArray:
         try:
-            object.__getattribute__(x, "_value")
+            _value_of(x, "_value")
         except AttributeError:
             return True
     return False
@@ -431,10 +432,19 @@ class TracedArray(Methods, Reads):
 
     # ---- properties
 
+    def _sample(self):
+        try:
+            return _value_of(self, "_value")
+        except AttributeError:
+            layouts, sizes = self._trace.tape.layouts, self._trace.tape.sizes
+            shape = tuple(map(sizes.value, layouts[self._trace.tape.values[self._id][2]].dims))
+            zero = FAMILY_DTYPE[self._family].type(0.0)
+            return np.broadcast_to(zero, shape) if shape else zero
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
-        if not isinstance(self._value, ndarray):
+        if not isinstance(self._sample(), ndarray):
             check_attribute(self, "shape")
             return ()
         if operations.box_of(self) is not None:

@@ -73,9 +73,13 @@ class Methods(Kinds):
             result *= n
         return result
 
+    def _sample(self):
+        """Return the value; of a derivative that nobody has computed, zeros of its shape and dtype."""
+        return self._value
+
     @property
     def ndim(self) -> int:
-        value = self._value
+        value = self._sample()
         if value.__class__ in PYTHON:
             check_attribute(self, "ndim")
             return 0
@@ -83,7 +87,7 @@ class Methods(Kinds):
 
     @property
     def dtype(self) -> np.dtype:
-        value = self._value
+        value = self._sample()
         if value.__class__ in PYTHON:
             check_attribute(self, "dtype")
             return np.asarray(value).dtype

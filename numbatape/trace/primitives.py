@@ -12,9 +12,9 @@ from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
-from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, NARROW, VARYING, family_of_dtype
+from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
-from .array import TracedArray, is_deferred, new_traced
+from .array import TracedArray, new_traced
 from .trace import Trace
 
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
@@ -27,11 +27,7 @@ def value_of(arg):
 
 def sample_of(arg):
     """Return the NumPy value behind an argument, or zeros of its shape and dtype where nobody computed it."""
-    if not is_deferred(arg):
-        return value_of(arg)
-    shape = tuple(map(arg._trace.tape.sizes.value, dims_of(arg)))
-    zero = FAMILY_DTYPE[arg._family].type(0.0)
-    return np.broadcast_to(zero, shape) if shape else zero
+    return arg._sample() if type(arg) is TracedArray else arg
 
 
 def trace_of(args) -> Trace:

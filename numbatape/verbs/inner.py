@@ -15,6 +15,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
+from ..trace.nested.jacobians import jacobian_blocks
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
 from ..trace.plain import strip
 from ..trace.primitives import sample_of
@@ -204,20 +205,6 @@ def hvp(function, args, kwargs, chosen, direction):
     return call.trees_of(_zeros(products, call.leaves))
 
 
-def _unit(like, k: int) -> np.ndarray:
-    value = sample_of(like)
-    unit = np.zeros(np.shape(value), np.asarray(value).dtype)
-    unit[np.unravel_index(k, unit.shape)] = 1.0
-    return unit[()]
-
-
-def _stacked(rows, shape, like):
-    """Return derivatives, one per row, as one array of the given shape."""
-    if not rows:
-        return np.zeros(shape, np.asarray(sample_of(like)).dtype)
-    return np.reshape(np.stack(rows), shape)
-
-
 def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphic: bool = False):
     """Return the result's tree of tuples of Jacobians, one tree per chosen argument; no tuples if single."""
     call = Call(function, args, kwargs, chosen)
@@ -233,33 +220,7 @@ def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphi
     size = lambda x: int(np.size(sample_of(x)))  # noqa: E731
     shape = lambda x: np.shape(sample_of(x))  # noqa: E731
     forward = mode == "forward" or (mode == "auto" and sum(map(size, inputs)) <= sum(map(size, outputs)))
-    blocks: dict[tuple[int, int], object] = {}
-    if forward:
-        for i, x in enumerate(inputs):
-            if skipped[i]:
-                continue
-            columns: list[list] = [[] for _ in outputs]
-            for k in range(size(x)):
-                tangents: list = [None] * len(inputs)
-                tangents[i] = _unit(x, k)
-                for rows, part, y in zip(columns, run.push(tangents), outputs, strict=True):
-                    rows.append(or_zeros(part, y))
-            for j, (rows, y) in enumerate(zip(columns, outputs, strict=True)):
-                block = _stacked(rows, (*shape(x), *shape(y)), y)
-                lead = np.ndim(sample_of(x))
-                axes = [*range(lead, np.ndim(sample_of(block))), *range(lead)]
-                blocks[j, i] = np.transpose(block, axes)
-    else:
-        for j, y in enumerate(outputs):
-            rows_of: list[list] = [[] for _ in inputs]
-            for k in range(size(y)):
-                seeds: list = [None] * len(outputs)
-                seeds[j] = _unit(y, k)
-                for rows, part, x in zip(rows_of, run.pull(seeds), inputs, strict=True):
-                    rows.append(or_zeros(part, x))
-            for i, (rows, x) in enumerate(zip(rows_of, inputs, strict=True)):
-                if not skipped[i]:
-                    blocks[j, i] = _stacked(rows, (*shape(y), *shape(x)), x)
+    blocks = jacobian_blocks(run, forward, skipped)
 
     def trees(leaf):
         number = next((j for j, y in enumerate(outputs) if y is leaf), None)

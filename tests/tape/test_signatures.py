@@ -64,7 +64,6 @@ CHANGES = {
     "a guard's kind": lambda t: {"guards": with_first(t.guards, kind="int")},
     "a size": lambda t: {"sizes": dataclasses.replace(t.sizes, rows=(*t.sizes.rows, (1, 2, 3)))},
     "a relation between sizes": lambda t: {"sizes": dataclasses.replace(t.sizes, guards=())},
-    "a rule": lambda t: {"calls": ("another",)},
     "a formula": lambda t: {"ops": Rows(map(other_formula, t.ops), version_of)},
 }
 

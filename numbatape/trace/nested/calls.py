@@ -27,7 +27,7 @@ class CallRules(Rules):
     def __init__(self, trace: Trace):
         self.trace = trace
 
-    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
+    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
         """Run or record the user's pullback on traced arrays; return symbols."""
         trace = self.trace
         around, trace.differentiating = trace.differentiating, ct.emitter.line

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...derive.adjoint import Adjoint
-from ...emitter.symbol import Symbol
+from ...derive.pushforward import Pushforward
 from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
@@ -76,44 +76,31 @@ class Linearised:
     def pull(self, cotangents, strong: bool = True) -> list:
         """Return one cotangent per leaf (None for zero), given one per output (None for zero)."""
         trace = self.trace
-        given = zip(self.results, cotangents, strict=True)
-        seeds = [(y, symbol(trace, ct)) for y, ct in given if ct is not None]
-        return [traced(trace, part) for part in self._pulled(seeds, strong)]
+        given = [None if ct is None else symbol(trace, ct) for ct in cotangents]
+        return [traced(trace, part) for part in self.pulled(given, strong)]
 
-    def _pulled(self, seeds, strong: bool, transposing: bool = False) -> list:
-        """Return the same as symbols or numbers, given pairs of value numbers and symbols or numbers."""
+    def pulled(self, cotangents, strong: bool = True, lanes: int | None = None) -> list:
+        """Return the same of symbols and numbers, perhaps many at once (`numbatape.derive.adjoint`)."""
+        seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]
+        walk = Adjoint(self._emitter(), strong, rules=CallRules(self.trace), lanes=lanes)
+        return walk.run(self._start, self._stop, self.inputs, seeds)
+
+    def _emitter(self):
         emitter = emitter_of(self.trace)
         emitter.line = self.trace.line()
-        rules = CallRules(self.trace)
-        adjoint = Adjoint(emitter, strong, rules=rules, transposing=transposing)
-        return adjoint.run(self._start, self._stop, self.inputs, seeds)
+        return emitter
 
     def push(self, tangents, strong: bool = False) -> list:
-        """Return one tangent per output (None for zero), given one per leaf (None for zero).
+        """Return one tangent an output (None for zero), given one a leaf (None for zero)."""
+        trace = self.trace
+        given = [None if t is None else symbol(trace, t) for t in tangents]
+        return [traced(trace, part) for part in self.pushed(given, strong)]
 
-        The pullback is linear in its cotangent, and its transpose is the pushforward. The first
-        transposition's own instructions are dropped when the tape is frozen, because nothing needs them.
-        """
-        trace, tape = self.trace, self.trace.tape
-        emitter = emitter_of(trace)
-        emitter.line = trace.line()
-        ghosts = []
-        for y in self.results:
-            dims = tape.layouts[tape.values[y][2]].dims
-            ghosts.append(emitter.zeros(dims, tape.family_of(y)))
-        start = len(tape.code)
-        pulled = self._pulled(zip(self.results, ghosts, strict=True), strong, transposing=True)
-        stop = len(tape.code)
-        tape.note_spare(start)
-        seeds = [
-            (ct.number, symbol(trace, t))
-            for ct, t in zip(pulled, tangents, strict=True)
-            if ct.__class__ is Symbol and t is not None
-        ]
-        # The partials of the transposed walk are those of the function.
-        transposed = Adjoint(emitter, strong, either=strong, rules=CallRules(trace))
-        parts = transposed.run(start, stop, [ghost.number for ghost in ghosts], seeds)
-        return [traced(trace, part) for part in parts]
+    def pushed(self, tangents, strong: bool = False, lanes: int | None = None) -> list:
+        """Return the same of symbols and numbers, perhaps many at once (`numbatape.derive.pushforward`)."""
+        seeds = [(x, t) for x, t in zip(self.inputs, tangents, strict=True) if t is not None]
+        walk = Pushforward(self._emitter(), strong, CallRules(self.trace), lanes)
+        return walk.run(self._start, self._stop, seeds, self.results)
 
     def scalar(self, result=None, what: str = "gradient") -> TracedArray | None:
         """Return the one real scalar of the result, None for a plain number; else raise."""

@@ -1,4 +1,4 @@
-"""Cotangents of values on a tape, while they are added up.
+"""Cotangents, or tangents, of values on a tape, while they are added up.
 
 The cotangent of a one-cell value is a sum; each addition makes a new value. Those of arrays are kept per
 storage: as long as all of them belong to the same view, they are added up like scalars. Cotangents of parts
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitter import addresses
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
@@ -32,12 +31,23 @@ class Buffer:
         self.storage: int | None = None
 
 
-class Cotangents:
-    """The cotangents of one walk: symbols, or numbers, which mean arrays with equal entries."""
+class Cells:
+    """The cotangents (or tangents) of one walk: symbols, or numbers that stand for arrays of them.
 
-    def __init__(self, emitter: Emitter):
+    Parameters
+    ----------
+    emitter
+        What appends to the tape.
+    lanes
+        How many of them each value has (a size code): all symbols then have a leading axis of this size, in
+        front of the axes of their values. None for one cotangent a value.
+    """
+
+    def __init__(self, emitter: Emitter, lanes: int | None = None):
         self.emitter = emitter
         self.tape = emitter.tape
+        self.lanes = lanes
+        self.lead: tuple[int, ...] = () if lanes is None else (lanes,)
         self._cells: dict[tuple[int, int], object] = {}
         self._buffers: dict[int, Buffer] = {}
 
@@ -50,7 +60,16 @@ class Cotangents:
     def _spread(self, ct, dims, family: int) -> Symbol:
         if ct.__class__ is not Symbol:
             ct = self.emitter.literal(ct, family)
-        return self.emitter.broadcast(ct, dims)
+        else:
+            ct = self.aligned(ct, len(dims))
+        return self.emitter.broadcast(ct, (*self.lead, *dims))
+
+    def aligned(self, ct: Symbol, rank: int) -> Symbol:
+        """Return a symbol with axes of one entry between lanes and its own, to broadcast with that rank."""
+        missing = rank + 1 - ct.ndim
+        if self.lanes is None or missing <= 0:
+            return ct
+        return self.emitter.expand(ct, range(1, 1 + missing))
 
     def add(self, value: int, ct) -> None:
         """Add a cotangent to those of a value; sums over what was broadcast."""
@@ -70,9 +89,9 @@ class Cotangents:
         dims, strides = its.dims, its.strides
         repeated = [
             axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # in a broadcast view several entries are one cell
-        if repeated:  # a number for all entries counts once per repetition
-            own = ct.dims if ct.__class__ is Symbol else ()
+        ]  # a broadcast view: its entries are one cell
+        if repeated:  # what stands for several entries counts as often as the cell repeats
+            own = ct.dims[len(self.lead) :] if ct.__class__ is Symbol else ()
             wide = [1] * (len(dims) - len(own)) + list(own)
             for axis in repeated:
                 place = axis - len(dims)
@@ -90,26 +109,34 @@ class Cotangents:
             buffer = self._buffers[storage] = Buffer()
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
 
+    def fitted(self, ct, value: int) -> Symbol:
+        """Return a cotangent as a symbol in the dimensions and the cells of a value."""
+        tape = self.tape
+        storage, _, layout = tape.values[value]
+        family = tape.storages[storage][1]
+        symbol = ct if ct.__class__ is Symbol else self.emitter.literal(ct, family)
+        return self._fit(self.emitter.in_family(symbol, family), tape.layouts[layout].dims)
+
     def _fit(self, ct, dims):
         """Return a cotangent in the given dimensions: summed, or repeated, where they differ."""
         if ct.__class__ is not Symbol:
             return ct  # a number is the same in every entry
         own = ct.dims
-        if own == dims:
+        if own == (*self.lead, *dims):
             return ct
-        emitter, size = self.emitter, self.tape.sizes.value
-        lead = len(own) - len(dims)
-        summed = [*range(lead)]
-        for axis, dim in enumerate(dims):
-            if lead + axis >= 0 and size(dim) == 1 and size(own[lead + axis]) != 1:
-                summed.append(lead + axis)
+        emitter, size, lanes = self.emitter, self.tape.sizes.value, len(self.lead)
+        lead = len(own) - lanes - len(dims)
+        summed = [*range(lanes, lanes + lead)]
+        for axis, dim in enumerate(dims, lanes + lead):
+            if axis >= lanes and size(dim) == 1 and size(own[axis]) != 1:
+                summed.append(axis)
         if summed:
             ct = emitter.sum(ct, summed, keepdims=True)
         if lead > 0:
-            ct = emitter.drop(ct, range(lead))
+            ct = emitter.drop(ct, range(lanes, lanes + lead))
         elif lead < 0:
-            ct = emitter.expand(ct, range(-lead))
-        return emitter.broadcast(ct, dims)
+            ct = emitter.expand(ct, range(lanes, lanes - lead))
+        return emitter.broadcast(ct, (*self.lead, *dims))
 
     def whole(self, value: int):
         """Return the cotangent of a value as an array of its dimensions."""
@@ -138,37 +165,39 @@ class Cotangents:
                 if first == (offset, its.dims, its.strides):
                     return total
                 if self._is_whole(storage, *first) and total.__class__ is Symbol:
-                    return self._part(buffer, total, offset, its)
+                    total = self.emitter.dense(total)
+                    buffer.pending = [(*first, total)]
+                    base, start, _ = tape.values[total.number]
+                    return self._view(base, storage, tape.sizes.add(start, offset), its.dims, its.strides)
             self._allocate(buffer, storage)
         for part in buffer.pending:
-            self._accumulate(buffer, *part)
+            self._accumulate(buffer, storage, *part)
         buffer.pending = []
         assert buffer.storage is not None
-        return Symbol(self.emitter, tape.view(buffer.storage, offset, its.dims, its.strides))
+        return self._view(buffer.storage, storage, offset, its.dims, its.strides)
+
+    def _view(self, base: int, storage: int, offset, dims, strides) -> Symbol:
+        """Return part of the cotangents of a storage, which stand in another one, lane after lane."""
+        tape = self.tape
+        step = () if self.lanes is None else (tape.storages[storage][0],)
+        return Symbol(self.emitter, tape.view(base, offset, (*self.lead, *dims), (*step, *strides)))
 
     def _is_whole(self, storage: int, offset, dims, strides) -> bool:
         """Whether a view is all of a storage, in order."""
         expected, size = self.tape.contiguous_strides(dims)
         return offset == 0 and strides == expected and size == self.tape.storages[storage][0]
 
-    def _part(self, buffer: Buffer, total: Symbol, offset, its) -> Symbol:
-        """Return a part of a cotangent that belongs to a whole storage."""
-        tape = self.tape
-        total = self.emitter.dense(total)
-        buffer.pending = [(*buffer.pending[0][:3], total)]
-        start = tape.sizes.add(tape.values[total.number][1], offset)
-        return Symbol(self.emitter, addresses.view(tape, total.number, its.dims, its.strides, start))
-
     def _allocate(self, buffer: Buffer, storage: int) -> None:
         """Give a storage's cotangent cells of its own, zero at first."""
         size, family, _ = self.tape.storages[storage]
-        buffer.storage = self.tape.values[self.emitter.zeros((size,), family).number][0]
+        cells = size if self.lanes is None else self.tape.sizes.mul(size, self.lanes)
+        buffer.storage = self.tape.values[self.emitter.zeros((cells,), family).number][0]
 
-    def _accumulate(self, buffer: Buffer, offset, dims, strides, ct) -> None:
+    def _accumulate(self, buffer: Buffer, storage: int, offset, dims, strides, ct) -> None:
         tape = self.tape
         assert buffer.storage is not None
         family = tape.storages[buffer.storage][1]
-        target = tape.view(buffer.storage, offset, dims, strides)
+        target = self._view(buffer.storage, storage, offset, dims, strides).number
         if ct.__class__ is Symbol:
             number, active = ct.number, 2 if ct.level == ACTIVE else 0
         else:

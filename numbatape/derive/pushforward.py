@@ -1,0 +1,171 @@
+"""The pushforward of a stretch of a tape, appended to the tape: tangents, first instruction to last.
+
+An elementwise row's tangent is the sum of its partials times the operands' tangents. An array op that is
+linear is applied to the tangent itself, and of a bilinear one both products are taken. The tangent of any
+other array op is the transpose of its pullback, which is linear in its cotangent: the pullback is recorded
+for a cotangent of zeros, and the adjoint of what it recorded is the pushforward. The pullback's own
+instructions are dropped when the tape is frozen, because nothing needs them.
+"""
+
+from __future__ import annotations
+
+from ..emitter.emitter import Emitter
+from ..emitter.instructions import CORES
+from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
+from ..ops import OPS, ArrayOp, Elementwise
+from ..tape.instruction import Instruction, instruction
+from ..tape.uses import keys_of
+from .adjoint import Adjoint, Rules, relevant
+from .cells import Cells
+from .partials import product
+
+
+class Pushforward:
+    """One forward walk.
+
+    A tangent is a symbol, or a number that stands for an array of it.
+
+    Parameters
+    ----------
+    emitter
+        What appends to the tape that is walked.
+    strong
+        Whether products pass over zeros, of tangents and of partials.
+    rules
+        What knows the pullbacks of users' rules.
+    lanes
+        How many tangents each value has, see `Adjoint`.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        strong: bool = False,
+        rules: Rules | None = None,
+        lanes: int | None = None,
+    ):
+        self.emitter = emitter
+        self.tape = emitter.tape
+        self.strong = strong
+        self.rules = rules or Rules()
+        self.lanes = lanes
+        self.tangents = Cells(emitter, lanes)
+
+    def run(self, start: int, stop: int, seeds, outputs) -> list:
+        """Return the tangents of ``outputs`` (value numbers), None for one that depends on no seed.
+
+        Parameters
+        ----------
+        start, stop
+            The instructions that computed the outputs.
+        seeds
+            ``(value number, tangent)`` pairs of what is varied.
+        """
+        seeds = list(seeds)
+        found = relevant(self.tape, start, stop, [value for value, _ in seeds])
+        found = leading_to(self.tape, found, outputs)
+        for value, tangent in seeds:
+            self.tangents.add(value, tangent)
+        emitter, code = self.emitter, self.tape.code
+        around = emitter.line
+        try:
+            for k, needed in found:
+                row = instruction(code[k])
+                emitter.line = row.line
+                self._push(row, needed)
+            return [self.tangents.whole(output) for output in outputs]
+        finally:
+            emitter.line = around
+
+    def _push(self, row: Instruction, needed: int) -> None:
+        op = OPS[row.row]
+        known = self.tangents
+        tangents: list = [
+            known.collect(number) if needed >> k & 1 else None for k, number in enumerate(row.operands)
+        ]
+        if all(tangent is None for tangent in tangents):
+            return
+        if isinstance(op, Elementwise):
+            total = self._elementwise(op, row, tangents)
+        else:
+            pairs = zip(tangents, row.operands, strict=True)
+            tangents = [None if tangent is None else known.spread(tangent, n) for tangent, n in pairs]
+            total = self._array_op(op, row, tangents)
+        if total is not None:
+            self.tangents.add(row.out, total)
+
+    def _elementwise(self, op: Elementwise, row: Instruction, tangents):
+        total, rank = None, len(self.tape.layouts[self.tape.values[row.out][2]].dims)
+        for k, tangent in enumerate(tangents):
+            if tangent is not None:
+                if tangent.__class__ is Symbol:
+                    tangent = self.tangents.aligned(tangent, rank)
+                part = product(
+                    self.emitter, op, k, tangent, row.operands, row.out, self.strong, either=self.strong
+                )
+                total = part if total is None else total + part
+        return total
+
+    def _array_op(self, op: ArrayOp, row: Instruction, tangents):
+        emitter, numbers = self.emitter, row.operands
+        operands = [Symbol(emitter, number) for number in numbers]
+        dims = self.tape.layouts[self.tape.values[row.out][2]].dims
+        cores = CORES[op.name]
+        batch = len(dims) - len(cores[0])
+        active = [k for k in range(len(numbers)) if row.takes(k)]
+        given = [k for k in active if tangents[k] is not None]
+        if op.linear and given == active:
+            for k in given:
+                operands[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+            sizes = dict(zip(cores[0], dims[batch:], strict=True))
+            return emitter.op(op.name, *operands, **sizes)
+        if op.bilinear and not emitter.strong and not self.strong:
+            total = None
+            for k in given:
+                pair = list(operands)
+                pair[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+                part = emitter.op(op.name, *pair)
+                total = part if total is None else total + part
+            return total
+        return self._transposed(op, row, operands, tangents, given)
+
+    def _transposed(self, op: ArrayOp, row: Instruction, operands, tangents, given):
+        emitter, tape = self.emitter, self.tape
+        need = tuple(k in given for k in range(len(operands)))
+        ghost = emitter.zeros(tape.layouts[tape.values[row.out][2]].dims, tape.family_of(row.out))
+        start = len(tape.code)
+        if op.calls:
+            parts = self.rules.pull_call(ghost, row.out, row.operands, need, transposing=True)
+        elif op.pullback is None:
+            raise UnsupportedOperationError(
+                f"{op.name} has no derivative of this order yet ({tape.where(row.line)})"
+            )
+        else:
+            parts = op.pullback(emitter, ghost, Symbol(emitter, row.out), operands, need)
+        one = Cells(emitter)
+        pulled = [
+            (one.fitted(part, number), tangents[k])
+            for k, (part, number) in enumerate(zip(parts, row.operands, strict=False))
+            if need[k] and part is not None
+        ]
+        stop = len(tape.code)
+        tape.note_spare(start)
+        seeds = [(part.number, tangent) for part, tangent in pulled]
+        transposed = Adjoint(emitter, self.strong, self.strong, self.rules, self.lanes)
+        (tangent,) = transposed.run(start, stop, [ghost.number], seeds)
+        return tangent
+
+
+def leading_to(tape, found, outputs) -> list[tuple[int, int]]:
+    """Return those of some (instruction, operands) pairs whose results lead to the outputs."""
+    keys = keys_of(tape.values)
+    wanted = {keys[output] for output in outputs}
+    kept = []
+    for k, needed in reversed(found):
+        row = instruction(tape.code[k])
+        if keys[row.out] in wanted:
+            kept.append((k, needed))
+            wanted.update(keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)
+    kept.reverse()
+    return kept

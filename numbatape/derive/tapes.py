@@ -1,0 +1,139 @@
+"""Derivatives of finished tapes: functions from tape to tape, which need no trace and no numbers.
+
+A derived tape computes what its tape computes, and the derivative behind it. It can be derived again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..ops import ROWS
+from ..tape import Tape
+from ..tape.passes import PASSES
+from ..tape.resume import resumed
+from ..tape.tape import ACTIVE
+from .adjoint import Adjoint
+from .pushforward import Pushforward
+
+MOST_KEPT = 64  # derived tapes
+_kept: OrderedDict[tuple, Tape] = OrderedDict()
+
+
+def adjoint(tape: Tape, dimensions: tuple[int, ...], strong: bool = True, lanes: int | None = None) -> Tape:
+    """Return the tape of a function's result and its pullback.
+
+    Parameters
+    ----------
+    tape
+        The function's tape.
+    dimensions
+        Dimensions of its inputs for which the tape holds, one behind the other.
+    strong
+        Whether a zero cotangent adds nothing whatever the partial is.
+    lanes
+        None for one cotangent an output. Else cotangents have a leading axis, in front of the output's axes,
+        and this is a number of entries for which the tape holds; it serves others too.
+
+    Returns
+    -------
+    Tape
+        Its inputs are those of ``tape`` and one cotangent for each output that is active. Its outputs are
+        those of ``tape`` and one cotangent for each input that is active.
+    """
+    return _derived(_adjoint, tape, dimensions, strong, lanes)
+
+
+def pushforward(
+    tape: Tape, dimensions: tuple[int, ...], strong: bool = False, lanes: int | None = None
+) -> Tape:
+    """Return the tape of a function's result and its pushforward.
+
+    Parameters
+    ----------
+    tape
+        The function's tape.
+    dimensions
+        Dimensions of its inputs for which the tape holds, one behind the other.
+    strong
+        Whether products of tangents and partials pass over zeros.
+    lanes
+        None for one tangent an input, else see `adjoint`.
+
+    Returns
+    -------
+    Tape
+        Its inputs are those of ``tape`` and one tangent for each input that is active. Its outputs are those
+        of ``tape`` and one tangent for each output that is active.
+    """
+    return _derived(_pushforward, tape, dimensions, strong, lanes)
+
+
+def _derived(derive: Callable, tape: Tape, dimensions, strong: bool, lanes: int | None) -> Tape:
+    where = tape.lines, tape.positions.tobytes()  # for error messages
+    key = (derive, tape.digest, tuple(dimensions), strong, lanes, where)
+    found = _kept.get(key)
+    if found is None:
+        emitter = Emitter(resumed(tape, tuple(dimensions), ROWS))
+        found = _kept[key] = derive(emitter, tape, strong, lanes)
+        while len(_kept) > MOST_KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+def _adjoint(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) -> Tape:
+    outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
+    stop = len(emitter.tape.code)
+    seeds, code = _seeds(emitter, outputs, lanes)
+    parts = Adjoint(emitter, strong, lanes=code).run(0, stop, sources, seeds)
+    return _frozen(emitter, tape, parts, sources, code)
+
+
+def _pushforward(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) -> Tape:
+    outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
+    stop = len(emitter.tape.code)
+    seeds, code = _seeds(emitter, sources, lanes)
+    parts = Pushforward(emitter, strong, lanes=code).run(0, stop, seeds, outputs)
+    return _frozen(emitter, tape, parts, outputs, code)
+
+
+def _active_inputs(tape: Tape) -> list[int]:
+    return [slot.value for slot in tape.inputs if slot.level == ACTIVE]
+
+
+def _active_outputs(emitter: Emitter, tape: Tape) -> list[int]:
+    return [value for value in tape.outputs if emitter.tape.level_of(value) == ACTIVE]
+
+
+def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int, Symbol]], int | None]:
+    """Return new inputs for the tangents or cotangents of values, and the size code of the lanes."""
+    tape, code = emitter.tape, None
+    seeds = []
+    for value in values:
+        dims = tape.layouts[tape.values[value][2]].dims
+        shape = (*(() if lanes is None else (lanes,)), *map(tape.sizes.value, dims))
+        beside = Symbol(emitter, tape.input(shape, tape.family_of(value), ACTIVE))
+        own = list(beside.dims)
+        if lanes is not None:
+            first = own.pop(0)
+            code = first if code is None else tape.sizes.same(code, first)
+        for mine, dim in zip(own, dims, strict=True):
+            tape.sizes.same(mine, dim)
+        seeds.append((value, beside))
+    return seeds, code
+
+
+def _frozen(emitter: Emitter, tape: Tape, parts, likes, lanes: int | None) -> Tape:
+    """Return the tape whose further outputs are derivatives, zeros for None, in the dimensions of values."""
+    builder = emitter.tape
+    found = []
+    for part, like in zip(parts, likes, strict=True):
+        if part.__class__ is not Symbol:
+            dims = builder.layouts[builder.values[like][2]].dims
+            wide = dims if lanes is None else (lanes, *dims)
+            zeros = emitter.zeros(wide, builder.family_of(like))
+            part = zeros if part is None else zeros + part
+        found.append(emitter.dense(part).number)
+    return builder.freeze((*tape.outputs, *found), tuple(PASSES), derivatives=True, forward=True)

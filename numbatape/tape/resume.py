@@ -1,0 +1,59 @@
+"""A frozen tape as a tape under construction again, to which derivatives are appended."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from .builder import TapeBuilder
+from .rows import Rows
+from .sizes import Sizes
+from .tape import F64, POOLS, Tape
+
+
+def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
+    """Return a builder that holds all of a tape, under the same numbers of values.
+
+    Parameters
+    ----------
+    tape
+        The frozen tape.
+    dimensions
+        Dimensions of its inputs for which the tape holds, one behind the other.
+    ops
+        The op table.
+    """
+    builder = TapeBuilder(ops)
+    builder.sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], list(dimensions))
+    builder.code = list(tape.instructions())
+    builder.values = [tuple(value) for value in tape.values.tolist()]
+    builder.pool_cells = tape.storages["size"][: len(POOLS)].tolist()
+    builder.storages += [tuple(storage) for storage in tape.storages[len(POOLS) :].tolist()]
+    builder.layouts = list(tape.layouts)
+    builder.literals = list(tape.literals)
+    builder.inputs = list(tape.inputs)
+    builder.guards = list(tape.guards)
+    builder.calls = list(tape.calls)
+    builder.past = tape.lines
+    _index(builder)
+    return builder
+
+
+def _index(builder: TapeBuilder) -> None:
+    """Let the builder find layouts, literals of one cell, and cells that more than one value refers to."""
+    builder._layout_index = {(its.dims, its.strides): k for k, its in enumerate(builder.layouts)}
+    places: dict[tuple[int, int], int] = {}
+    count: Counter = Counter()
+    for number, (storage, offset, _) in enumerate(builder.values):
+        if storage < len(POOLS):
+            count[storage, offset] += 1
+            places.setdefault((storage, offset), number)
+    builder._viewed = {place for place, times in count.items() if times > 1}
+    for item in builder.literals:
+        found = places.get((item.storage, item.offset))
+        if found is not None:
+            family = POOLS[item.storage][1]
+            builder._scalar_literals[np.asarray(item.data[0]).tobytes(), family] = found
+            if family == F64:
+                builder.numbers[found] = item.data[0]
