@@ -198,3 +198,27 @@ def test_what_is_imported_by_a_call():
     np.testing.assert_allclose(nt.grad(f)(x), [np.cos(0.5), 1.0], rtol=1e-15)
     with pytest.raises(nt.UnsupportedOperationError, match="clock"):
         nt.grad(lambda x: x[0] * __import__("time").time())(x)
+
+
+CLASS = """
+class Model:
+    rate = 2.0
+    def __call__(self, x):
+        return np.sum(x * x) * self.rate
+model = Model()
+"""
+
+
+@pytest.mark.parametrize("scope", [{}, {"__name__": "a_module_that_is_nowhere"}], ids=["exec", "not entered"])
+def test_classes_whose_module_is_not_there(scope):
+    """Their objects are watched like others of the user's."""
+    scope = {"np": np, **scope}
+    exec(CLASS, scope)
+    model = scope["model"]
+    g = nt.value_and_grad(model)
+    for rate in (2.0, 3.0, 5.0):
+        model.rate = rate
+        assert g(np.ones(2))[0] == 2.0 * rate
+    model.rate = 1.0
+    scope["Model"].__call__ = lambda self, x: np.sum(x) * self.rate
+    assert g(np.ones(2))[0] == 2.0

@@ -51,6 +51,7 @@ class PreparedCache:
     """
 
     mode = "reverse"
+    repeats = False  # whether a call is one sweep, which repeats side effects of the function once
     choices: tuple[str, ...] = ()  # attributes that further options of the preparation set
     serving: tuple[str, ...] = ()  # methods that return the cache's own arrays under `reuse_buffers`
 
@@ -122,7 +123,7 @@ class PreparedCache:
             target, args, names = _call_first, (function, *args), ("callable", *names)
         prepared = Flattened(tuple(args), kwargs, names)
         require_active(prepared)
-        return cls(Program(target, config), prepared, tuple(args), kwargs, names)
+        return cls(Program(target, config, repeats=cls.repeats), prepared, tuple(args), kwargs, names)
 
     def _ready(self) -> None:
         """Check that the function's result fits the verb, and make what a new cache needs."""

@@ -64,7 +64,7 @@ def bind(cache, args, out) -> Bound:
     parts = iter(buffers)
     bound.out = per_argument(flat, [None if s.kind == "static" else next(parts) for s in flat.specs])
     output = scalar_output(space.variant.recording)
-    if output is None or space.variant.single_use or cache._program.config.debug_mode:
+    if output is None or space.variant.is_more_than_sweeps or cache._program.config.debug_mode:
         bound.__call__, bound._alive = elsewhere, ()
         return bound
     for name, rows in zip(("COPY_IN", "COPY_OUT"), tables, strict=True):
@@ -105,7 +105,7 @@ def _bind_parts(cache, flat: Flattened, space: VariantWorkspace, out) -> Bound:
     turn, elsewhere = cache._turn, in_turn(cache._turn, elsewhere)
     bound = Bound()
     bound.out, bound.__call__, bound._alive = out, elsewhere, ()
-    if output is None or space.variant.single_use or cache._program.config.debug_mode:
+    if output is None or space.variant.is_more_than_sweeps or cache._program.config.debug_mode:
         return bound
     value = space.outputs[output.number].reshape(-1)
     gradient, words = kernels.call_of("gradient", space, value, _stopped, space.variant.counter)
@@ -231,7 +231,7 @@ def bind_outputs(cache, derived: Derived, x, out) -> Bound:
     bound = Bound()
     bound.out = out
     bound.__call__, bound._alive = elsewhere, ()
-    if space is None or space.variant.single_use:
+    if space is None or space.variant.is_more_than_sweeps:
         return bound
     result, grads, products = space.variant.recording.result
     leaves = [result, *grads, *products]

@@ -47,6 +47,7 @@ class GradientCache(PreparedCache):
     (np.float64(3.0), (array([1., 1., 1.]),))
     """
 
+    repeats = True
     call: Callable  # serves the next call
 
     def _ready(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import threads
 from ..capture import randomness
+from ..capture.effects import union
 from ..capture.environment import Environment
 from ..config import Config, chosen_passes
 from ..engine import Plan
@@ -52,7 +53,7 @@ class Stop:
 class Program:
     """All traces of one function for one signature of arguments."""
 
-    def __init__(self, function, config: Config, transform=None):
+    def __init__(self, function, config: Config, transform=None, repeats: bool = False):
         self.function = function
         self.transform = transform  # what is traced is transform(function), a derivative of it
         self.config = config
@@ -62,6 +63,9 @@ class Program:
         self._once: Variant | None = None  # the last trace that served a single call
         self._captures = False  # whether captured arrays are traced, see `record`
         self.version = 0  # counts the times that captured values changed
+        self._repeats = repeats
+        self._written: list[tuple] = []  # places that the function only writes to, see `Effects.places`
+        self._statics: list = []
         self.environment = Environment(function)
         self._lock = threads.survives_fork(threading.RLock())  # never held while the function runs
         self._tracing = threads.Patient()
@@ -77,6 +81,7 @@ class Program:
         if changed:
             with self._tracing, self._lock:
                 self.variants.clear()
+                self._written, self._statics = [], []
                 self.environment = Environment(self.function)
                 self.version += 1
         return changed
@@ -96,10 +101,14 @@ class Program:
 
     def _trace(self, flat: Flattened) -> Variant:
         with self._lock:
-            environment = self.environment
+            watched = self.environment
             for value, spec in zip(flat.leaves, flat.specs, strict=True):
-                if spec.level == STATIC:
-                    environment.add(value)
+                if spec.level == STATIC and not any(value is known for known in self._statics):
+                    self._statics.append(value)
+            environment = self._environment(()) if self._written else watched
+            for value in self._statics:
+                environment.add(value)
+            environment.repeats = self._repeats
         before = environment.generator_states()
         passes, strong = chosen_passes(self.config), self.config.strong_zero
         data_integers = self._data_integers and not environment.tests_identity
@@ -112,13 +121,19 @@ class Program:
         variant = Variant(recording, flat, self.config.values)
         outside = (*environment.opaque, *recording.outside)
         warn_of(outside)
-        # A function that changes what it captures has to run in every call, even from the same values.
-        changes = recording.kept or environment.rebound() or environment.rewritten()
+        # A function that changes what it captures has to run in every call, even from the same values, unless
+        # a call without a trace can do the same.
+        written = [] if recording.effects is None else recording.effects.places
+        environment.forget(written)
+        changes = (recording.kept and not written) or environment.rebound() or environment.rewritten()
         with self._lock:
             self._data_integers, self._captures = recording.data_integers, recording.captures
             self.traces += 1
-            dropped = environment is not self.environment  # another thread found a captured value changed
+            dropped = watched is not self.environment  # another thread found a captured value changed
             variant.single_use = variant.single_use or changes or bool(outside) or dropped
+            if written and not variant.single_use:
+                self._written = union(self._written + written)
+                self.environment = self._environment(self._written)
             if variant.single_use:
                 if self._once is not None:
                     variant.share_plans(self._once)
@@ -128,6 +143,13 @@ class Program:
                 while len(self.variants) > self.config.max_variants:
                     self.variants.popitem(last=False)
         return variant
+
+    def _environment(self, written) -> Environment:
+        """Return what the function captures, without the places that it only writes to."""
+        environment = Environment(self.function, written)
+        for value in self._statics:
+            environment.add(value)
+        return environment
 
     def find(self, flat: Flattened, stop: Stop | None = None, tried=()) -> Variant | None:
         """Return a trace that fits and that ``stop`` and ``tried`` do not rule out; None if there is none."""
@@ -249,6 +271,8 @@ class Evaluator:
             if program.config.debug_mode and checks:
                 debug.checked_forward(space)
             variant.counter[0] += 1
+            if variant.effects is not None and not fresh:  # else the function itself has just run
+                variant.effects.replay(space.outputs)
             if variant.single_use:
                 return space
             if len(self._last) > 4 * program.config.max_variants:

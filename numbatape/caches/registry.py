@@ -81,17 +81,18 @@ class Shelf:
             found = self._verbs[key] = make()
         return found
 
-    def program(self, function, flat: Flattened, transform=None) -> Program:
+    def program(self, function, flat: Flattened, transform=None, repeats: bool = False) -> Program:
         """Return the program of the function, or of its derivative, for arguments of this signature."""
         with self._lock:
-            key = (flat.signature, transform)
+            key = (flat.signature, transform, repeats)
             if key not in self._programs:
-                self._programs[key] = Program(function, Config(), transform)
+                self._programs[key] = Program(function, Config(), transform, repeats)
             return self._programs[key]
 
-    def evaluator(self, caller: Caller, function, flat: Flattened) -> Evaluator:
+    def evaluator(self, caller: Caller, function, flat: Flattened, repeats: bool = False) -> Evaluator:
         """Return a caller's workspaces for arguments of this signature."""
-        return caller.kept((flat.signature,), lambda: Evaluator(self.program(function, flat)))
+        key = (flat.signature, repeats)
+        return caller.kept(key, lambda: Evaluator(self.program(function, flat, repeats=repeats)))
 
     def derived(self, caller: Caller, function, flat: Flattened, transform, lanes: bool) -> Derived:
         """Return a caller's workspaces for a derivative of the function."""

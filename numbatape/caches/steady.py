@@ -87,8 +87,8 @@ class Entry:
 
     def native(self, fallback: Callable):
         """Return a builtin that hands what it cannot serve to ``fallback``; None if there is none."""
-        if self.space.segments is not None:  # the interpreter runs between segments
-            return None
+        if self.space.segments is not None or self.space.variant.effects is not None:
+            return None  # Python runs between the sweeps, or behind them
         alive: list = []
         rows = [row.native(alive) for row in self.rows]
         if any(row is None for row in rows):
@@ -129,6 +129,8 @@ class Entry:
             row.write(leaf)
         if self._run() is None:
             return REFUSED
+        if self.space.variant.effects is not None:
+            self.space.variant.effects.replay(self.space.outputs)
         made = [out.make() for out in self.outs]
         if self.form == jit.steady.ALONE:
             return made[0]

@@ -31,6 +31,7 @@ class Variant:
         self.sharing = sharing_of(flat) if recording.writes_inputs and len(flat.traced()) > 1 else None
         self.outcomes = tuple(guard.outcome for guard in self.tape.guards)
         self.single_use = recording.failed
+        self.effects = recording.effects
         self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
         self._values = values
         self._plans: dict[tuple, Plan | None] = {}
@@ -43,6 +44,11 @@ class Variant:
         if ours.calls or theirs.calls or ours.digest != theirs.digest or ours.guards != theirs.guards:
             return
         self._plans, self._laned, self._cells = other._plans, other._laned, other._cells
+
+    @property
+    def is_more_than_sweeps(self) -> bool:
+        """Whether a call traces the function, or repeats its side effects."""
+        return self.single_use or self.effects is not None
 
     @property
     def hits(self) -> int:

@@ -33,6 +33,7 @@ class Captured:
     def __init__(self):
         self.arrays: list[tuple[np.ndarray, np.ndarray]] = []
         self._cells: list[tuple] = []
+        self._variables: dict[int, str] = {}  # by the id of a cell
         self._bindings: list[tuple] = []  # (mapping, key, value)
         self._attributes: list[tuple] = []  # (owner, name, value)
         self._sequences: list[tuple] = []  # (container, its entries)
@@ -105,6 +106,42 @@ class Captured:
     def generator_states(self) -> list[str]:
         """Return the states of all captured random generators."""
         return [watching.state_of(generator) for generator in self._generators]
+
+    # ---- by which names code refers to what can change, see `numbatape.trace.effects`
+
+    def sequences(self) -> list[tuple]:
+        """Return (container, its entries as they were), of dictionaries the keys and the values."""
+        return self._sequences
+
+    def dictionaries(self) -> dict[int, tuple[dict, dict]]:
+        """Return, by id, each plain dictionary with its items as they were."""
+        rows = zip(self._sequences, self._sequences[1:], strict=False)
+        return {
+            id(container): (container, dict(zip(keys, values, strict=True)))
+            for (container, keys), (_, values) in rows
+            if type(container) is dict
+        }
+
+    def names(self):
+        """Yield (what holds a value, the name that code has for it, the value)."""
+        yield from self._bindings
+        yield from self._attributes
+        for cell, value in self._cells:
+            yield cell, self._variables[id(cell)], value
+
+    def forget(self, places) -> None:
+        """Do not watch some containers any more: what has changed in them is known (`Effects.places`)."""
+        ids = {id(container) for container, _ in places}
+        kept = []
+        skip = False
+        for container, entries in self._sequences:
+            drop, skip = (
+                skip or id(container) in ids,
+                not skip and id(container) in ids and type(container) is dict,
+            )
+            if not drop:
+                kept.append((container, entries))
+        self._sequences = kept
 
     def undo(self) -> None:
         """Restore what code has changed, so that a trace which starts again starts from the same state."""

@@ -72,14 +72,20 @@ class Environment(Captured):
 
     Attributes
     ----------
+    repeats
+        Whether side effects that a call without a trace can repeat are looked for.
     tests_identity
         Whether the code compares identities, which stand-ins would change.
     foreign
         Whether the function may call libraries other than NumPy and the like, which may read files.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, written=()):
         super().__init__()
+        self._written = {id(container): (container, keys) for container, keys in written}
+        self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
+        self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
+        self.repeats = False
         self.tests_identity = False
         self.foreign = False
         self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
@@ -100,6 +106,8 @@ class Environment(Captured):
                 self._seen[id(value)] = value
                 site = self._sites.get(id(value))
                 for part in self._read(value):
+                    if type(part) is types.FunctionType and not isinstance(value, type):
+                        self._members[id(part)] = set()  # it can be called by other names than a method's
                     if site is not None and not isinstance(part, _ATOMS):
                         self._sites.setdefault(id(part), site)
                     pending.append(part)
@@ -127,6 +135,8 @@ class Environment(Captured):
             return () if isinstance(owner, (types.ModuleType, type)) else (owner,)
         if isinstance(value, _VIEWS):
             return (value.mapping,)
+        if id(value) in self._written:
+            return self._unwritten(*self._written[id(value)])
         if isinstance(value, (dict, types.MappingProxyType)):
             return (*self._sequence(value), *self._sequence(value.values()))
         if isinstance(value, _SEQUENCES):
@@ -167,6 +177,33 @@ class Environment(Captured):
                 self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
         return ()
 
+    def _unwritten(self, container, keys):
+        """Note the items of a dictionary that code does not only write to; of a list there are none."""
+        if keys is None:
+            return ()
+
+        def read():
+            return tuple([part for item in container.items() if item[0] not in keys for part in item])
+
+        self._parts.append((read, read()))
+        return self._parts[-1][1]
+
+    def running(self) -> list[types.CodeType]:
+        """Return the code that may run: not that of methods whose names no such code has."""
+        waiting, found, names = dict(self._codes), [], {"__call__"}
+        while True:
+            chosen = [
+                key
+                for key in waiting
+                if not self._members.get(key)
+                or any(n in names or n.startswith("__") for n in self._members[key])
+            ]
+            if not chosen:
+                return found
+            for key in chosen:
+                found.append(waiting.pop(key))
+                names |= names_of(found[-1])
+
     def _sequence(self, container):
         entries = tuple(container)
         if not isinstance(container, tuple):
@@ -181,6 +218,7 @@ class Environment(Captured):
             yield from (value for value in contents(function) if isinstance(value, types.FunctionType))
             return
         names = names_of(code)
+        self._codes[id(function)] = code
         self.tests_identity = self.tests_identity or tests_identity(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
@@ -188,6 +226,7 @@ class Environment(Captured):
             except ValueError:  # an empty cell, which is filled later
                 continue
             self._cells.append((cell, value))
+            self._variables[id(cell)] = name
             if isinstance(value, types.ModuleType):
                 yield from self._module(value, names, code)
             else:
@@ -270,6 +309,8 @@ class Environment(Captured):
                 continue
             members = vars(base)
             for name, value in list(members.items()):
+                if type(value) is types.FunctionType and self._members.get(id(value), True):
+                    self._members.setdefault(id(value), set()).add(name)
                 if not (name.startswith("__") and name.endswith("__") and name != "__call__"):
                     self._bindings.append((members, name, value))
                     yield value

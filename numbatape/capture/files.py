@@ -29,6 +29,7 @@ _MACHINERY = (
     "pkgutil",
 )
 _COMPILERS = ("numba.", "llvmlite.", "numbatape.jit.")
+_OWNERSHIP = "numbatape.usercode.ownership"  # it looks at what is installed
 _count = threading.Lock()
 
 
@@ -69,7 +70,9 @@ def _is_machinery() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
-        if module.partition(".")[0].lstrip("_") in _MACHINERY or f"{module}.".startswith(_COMPILERS):
+        if module == _OWNERSHIP or module.partition(".")[0].lstrip("_") in _MACHINERY:
+            return True
+        if f"{module}.".startswith(_COMPILERS):
             return True
         if module.startswith("numbatape."):
             return False

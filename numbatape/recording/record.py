@@ -12,6 +12,7 @@ import numpy as np
 from ..capture import files, randomness, rebinding
 from ..capture.captured_arrays import CapturedArrays
 from ..capture.copied_classes import restore
+from ..capture.effects import Effects, effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
 from ..config import PASSES
@@ -61,8 +62,11 @@ class Recording:
         What the function read that cannot be checked before a call: the tape holds for this call only.
     captures
         Whether captured arrays were traced, as stand-ins.
+    effects
+        What the function does to what it captures in each call, where a call without a trace can repeat it.
     kept
-        Whether the function kept numbers of this call: then it has to run in each call.
+        Whether the function kept numbers of this call: unless its effects can be repeated it has to run in
+        each call.
     """
 
     tape: Tape
@@ -75,6 +79,7 @@ class Recording:
     data_integers: bool
     outside: tuple[Outside, ...]
     captures: bool
+    effects: Effects | None = None
     kept: bool = False
 
 
@@ -193,7 +198,8 @@ def _record(
             restore(trace)
             if trace.leak is not None:
                 raise trace.leak  # code caught it and took a path that the function does not take
-            recording = _finish(trace, result, passes)
+            repeats = environment if environment is not None and environment.repeats else None
+            recording = _finish(trace, result, passes, repeats)
     except Exception as error:
         found = explained(trace, error)
         if found is error:
@@ -208,7 +214,7 @@ def _record(
     return replace(recording, kept=True) if kept.found else recording
 
 
-def _finish(trace: Trace, result, passes) -> Recording:
+def _finish(trace: Trace, result, passes, environment: Environment | None) -> Recording:
     if result is None and len(trace.scratch) == 1:
         (result,) = trace.scratch  # the function writes its result into an argument
     outputs: list[int] = []
@@ -226,6 +232,7 @@ def _finish(trace: Trace, result, passes) -> Recording:
         outputs.append(dense_number(leaf))
         values.append(sample_of(leaf))
         levels.append(leaf._level)
+    effects = None if environment is None else effects_of(trace, environment, outputs)
     evaluate_kept(trace, leaves)
     # Derivatives have common subexpressions, because several rules need the same values.
     tape = trace.tape.freeze(
@@ -249,6 +256,7 @@ def _finish(trace: Trace, result, passes) -> Recording:
         trace.integers,
         tuple(trace.outside),
         trace.captures is not None,
+        effects,
     )
 
 

@@ -147,3 +147,84 @@ def assigns_attributes(code: types.CodeType) -> bool:
     """Whether code may assign to attributes of its own function."""
     names = (*code.co_names, *code.co_freevars)
     return code.co_name in names and any(i.opname == "STORE_ATTR" for i in dis.get_instructions(code))
+
+
+REFLECTIVE = frozenset(
+    (
+        *(
+            "vars",
+            "dir",
+            "getattr",
+            "__dict__",
+            "__getstate__",
+            "__reduce__",
+            "__self__",
+            "attrgetter",
+            "copy",
+        ),
+        *("deepcopy", "replace", "asdict", "astuple", "fields", "eval", "exec", "locals", "globals"),
+        *("getmembers", "gc", "get_referrers", "inspect", "__getattribute__", "__closure__", "__globals__"),
+    )
+)
+
+
+class WrittenOnly:
+    """What the names in code show: places that no code reads.
+
+    A name is looked for wherever it may be an attribute (of whatever object), a global, or a variable of a
+    closure.
+    """
+
+    def __init__(self, codes):
+        self._codes: list[types.CodeType] = []
+        pending = list(codes)
+        while pending:
+            code = pending.pop()
+            self._codes.append(code)
+            pending += inner(code)
+        self._reflects = any(not REFLECTIVE.isdisjoint(code.co_names) for code in self._codes)
+
+    def assigned(self, name: str) -> bool:
+        """Whether code does nothing with attributes of a name but assign to them."""
+        return not self._reflects and not any(True for _ in self._uses(name))
+
+    def appended_to(self, name: str) -> bool:
+        """Whether code does nothing with what has a name but look up its ``append`` or ``extend``."""
+        return not self._reflects and all(
+            following
+            and following[0].opname in ("LOAD_METHOD", "LOAD_ATTR")
+            and following[0].argval in ("append", "extend")
+            for following in self._uses(name)
+        )
+
+    def items_put_to(self, name: str) -> bool:
+        """Whether code does nothing with what has a name but assign to items of it."""
+        return not self._reflects and all(
+            len(following) > 1
+            and following[0].opname in ("LOAD_CONST", "LOAD_FAST")
+            and following[1].opname == "STORE_SUBSCR"
+            for following in self._uses(name)
+        )
+
+    def _uses(self, name: str):
+        """Yield the two instructions behind each that uses a name; nothing where the use is not known."""
+        for code in self._codes:
+            if _has_text(code.co_consts, name):
+                yield []
+            if name not in (*code.co_names, *code.co_freevars, *code.co_cellvars):
+                continue
+            instructions = [
+                i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")
+            ]
+            for k, instruction in enumerate(instructions):
+                if instruction.argval != name or instruction.opname in ("STORE_ATTR", "LOAD_CLOSURE"):
+                    continue
+                if "FAST" in instruction.opname and name not in (*code.co_freevars, *code.co_cellvars):
+                    continue  # a variable of this function alone
+                yield instructions[k + 1 : k + 3]
+
+
+def _has_text(constants, name: str) -> bool:
+    return any(
+        c == name if isinstance(c, str) else isinstance(c, tuple) and _has_text(c, name) for c in constants
+    )

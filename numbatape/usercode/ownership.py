@@ -79,10 +79,19 @@ def is_users_function(function) -> bool:
 
 
 def is_users_class(cls: type) -> bool:
-    """Whether a class is the user's own; one of a module without a file was made in a session."""
+    """Whether a class is the user's own; one of a module without a file was made in a session.
+
+    A class that ``exec`` makes, or a module that was loaded from a file and not entered in `sys.modules`,
+    names a module that is not there, or "builtins": its methods say whose it is.
+    """
     module = cls.__module__
     if module == "builtins" or module not in sys.modules:
-        return False
+        method = next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
+        if method is not None:
+            return is_users_function(method)
+        if module == "builtins" or not isinstance(module, str) or "__weakref__" not in vars(cls):
+            return False
+        return is_users_file(f"<{module}>", module)
     file = getattr(sys.modules[module], "__file__", None) or f"<{module}>"
     return is_users_file(file, module)
 

@@ -1,0 +1,245 @@
+"""Side effects of functions in many calls: the same history as plain NumPy leaves.
+
+A program is the text of a class or of a function with its state. It runs with plain NumPy and through a verb,
+with the same arguments and the same changes from outside between the calls.
+"""
+
+import collections
+import copy
+import dataclasses
+import textwrap
+import types
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.caches import program
+
+HEAD = """
+    class Model:
+        scale = 2.0
+        def __init__(self):
+            self.history, self.log, self.last, self.names = [], {"loss": 0.0, "n": 1}, None, ["a"]
+        def __call__(self, x):
+            loss = np.sum(x**2) * self.scale
+            BODY
+            return loss
+        def report(self):
+            return np.mean(self.history), self.last
+    f = model = Model()
+"""
+
+# What a call repeats without a trace: the code that runs only writes there.
+REPEATED = {
+    "append": "self.history.append(loss)",
+    "extend": "self.history.extend([loss, x[0]])",
+    "attribute": "self.last = x * 2",
+    "new attribute": "self.newest = x[::-1]",
+    "item": "self.log['loss'] = loss",
+    "new item": "self.log['least'] = np.min(x)",
+    "containers": "self.history.append((loss, {'x': x, 'parts': [x[0], 'text', 3]}, None, self.names))",
+    "several": "self.history.append(loss); self.last = x; self.log['loss'] = x > 1.0",
+    "twice": "self.history.append(loss); self.history.append(loss)",
+    "helper": "self.keep = x",
+    "loop": "for v in x: self.history.append(v)",
+    "constants": "self.history.append('step'); self.last = loss",
+    "in a branch": "self.history.append(loss) if x[0] > 1.0 else None",
+    "other kinds of numbers": "self.history.append((x.astype(np.float32), np.floor(loss), x > 0))",
+}
+# What it cannot repeat: something is read, or may be.
+NOT_REPEATED = {
+    "length": "self.history.append(loss); loss = loss + len(self.history)",
+    "last entry": "self.history.append(loss); loss = loss + 0.5 * self.history[-1]",
+    "entry before": "loss = loss + (0.0 if self.last is None else self.last); self.last = np.sum(x)",
+    "another name": "h = self.history; h.append(loss)",
+    "a method that reads": "self.history.append(loss); self.last = x[0]; loss = loss + self.report()[1]",
+    "getattr": "self.last = x[0]; loss = loss + getattr(self, 'la' + 'st')",
+    "vars": "self.last = x[0]; loss = loss + vars(self)['last']",
+    "text": "self.last = x[0]; names = ('last',); loss = loss + self.__dict__[names[0]]",
+    "copy": "self.last = x[0]; loss = loss + copy.copy(self).report.__self__.__dict__['last']",
+    "in place": "self.history += [loss]",
+    "a size": "self.history.append(x.size)",
+    "insert": "self.history.insert(0, loss)",
+    "pop": "self.history.append(loss); self.history.append(loss); loss = loss + self.history.pop()",
+    "replaced": "self.history = [*self.history[-1:], loss]",
+    "counter": "self.log['n'] += 1; loss = loss * self.log['n']",
+    "item that is read": "loss = loss + self.log['loss'] * 0.1; self.log['loss'] = np.sum(x)",
+    "key that changes": "self.names.append('b'); self.log[len(self.names)] = loss",
+    "deleted": "self.last = x; del self.last; self.last = loss",
+}
+GLOBALS = """
+## global list
+hist = []
+def f(x):
+    hist.append(np.sum(x))
+    return np.sum(x**2)
+## global dictionary
+log = {}
+def f(x):
+    log['x'] = x
+    return np.sum(x**2)
+## global name
+last = None
+def f(x):
+    global last
+    last = x
+    return np.sum(x**2)
+## closure
+def make():
+    hist = []
+    def f(x):
+        def keep(v):
+            hist.append(v)
+        keep(np.sum(x))
+        return np.sum(x**2)
+    return f, hist
+f, hist = make()
+## closure that is read
+def make():
+    hist = []
+    def f(x):
+        hist.append(np.sum(x))
+        return np.sum(x**2) + sum(hist)
+    return f, hist
+f, hist = make()
+## two names
+hist = []
+same = hist
+def f(x):
+    hist.append(np.sum(x))
+    return np.sum(x) + len(same)
+## bound method
+hist = []
+keep = hist.append
+def f(x):
+    keep(np.sum(x))
+    return np.sum(x**2)
+## in a container
+parts = ([], 1)
+def f(x):
+    parts[0].append(np.sum(x))
+    return np.sum(x**2)
+## default
+def f(x, hist=[]):
+    hist.append(np.sum(x))
+    return np.sum(x**2) + len(hist)
+## dataclass
+@dataclasses.dataclass
+class M:
+    last: object = None
+    def __call__(self, x):
+        self.last = x[0]
+        return np.sum(x**2) + (1.0 if self == M(x[0]) else 0.0)
+f = model = M()
+## deque
+hist = collections.deque(maxlen=2)
+def f(x):
+    hist.append(np.sum(x))
+    return np.sum(x**2)
+## property
+class M:
+    @property
+    def best(self):
+        return self.kept
+    def __call__(self, x):
+        self.kept = x[0]
+        return np.sum(x**2) + self.best
+f = model = M()
+## set by a hook
+class M:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name + '_', value)
+    def __call__(self, x):
+        self.kept = x[0]
+        return np.sum(x**2) + self.kept_
+f = model = M()
+"""
+CLASSES = {
+    name: textwrap.dedent(HEAD).replace("BODY", body) for name, body in (REPEATED | NOT_REPEATED).items()
+}
+PROGRAMS = CLASSES | dict(part.strip().split("\n", 1) for part in GLOBALS.split("##")[1:])
+
+BETWEEN = {
+    2: "model.history.clear()",
+    4: "model.history = []",
+    5: "model.log = {'loss': 5.0, 'n': 3}",
+    6: "model.log.pop('least', None)",
+    7: "model.scale = 3.0",
+    9: "model.last = np.float64(0.5)",
+}
+
+
+MODULES = []  # functions refer to their scopes alone
+
+
+def made(text):
+    module = types.ModuleType("a_users_module")
+    module.__file__ = "/nowhere/a_users_module.py"
+    scope = vars(module)
+    scope.update(np=np, copy=copy, dataclasses=dataclasses, collections=collections)
+    MODULES.append(module)
+    exec(compile(text, module.__file__, "exec"), scope)
+    return scope
+
+
+def state(scope):
+    kept = {k: v for k, v in scope.items() if k in ("hist", "log", "last", "parts")}
+    kept |= vars(scope["model"]) if "model" in scope else {}
+    return repr(kept) + repr(getattr(scope["f"], "__defaults__", None))
+
+
+def points():
+    rng = np.random.default_rng(0)
+    for k in range(12):
+        yield k, rng.integers(-2, 4, size=3 + (k == 8)) * 0.5
+
+
+def verb(f):
+    return nt.value_and_grad(f)
+
+
+def prepared(f):
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    return lambda x: nt.value_and_gradient(cache, x)
+
+
+@pytest.mark.filterwarnings("ignore::numbatape.errors.UnwatchedWarning")
+@pytest.mark.parametrize("way", [verb, prepared])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_history_is_that_of_plain_numpy(name, way):
+    numpy, traced = made(PROGRAMS[name]), made(PROGRAMS[name])
+    if way is prepared:
+        numpy["f"](np.ones(3))
+    run = way(traced["f"])
+    for k, x in points():
+        if "model" in numpy and name in CLASSES and k in BETWEEN:
+            for scope in (numpy, traced):
+                exec(BETWEEN[k], scope)
+        found, expected = run(x)[0], numpy["f"](x)
+        assert found == expected, (k, found, expected)
+        assert state(traced) == state(numpy), k
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_no_trace_for_what_is_repeated(name, monkeypatch):
+    traces = []
+    trace = program.Program._trace
+    monkeypatch.setattr(program.Program, "_trace", lambda *args: traces.append(1) or trace(*args))
+    f = made(PROGRAMS[name])["f"]
+    run = nt.value_and_grad(f)
+    for k in range(5):
+        run(np.array([2.0, k, 3.0]))
+        run(np.array([0.0, k, 3.0]))
+    assert len(traces) <= 4  # two branches; the first call finds out what is written
+
+
+def test_arrays_that_are_kept_are_the_callers():
+    model = made(PROGRAMS["attribute"])["f"]
+    g = nt.grad(model)
+    kept = []
+    for k in range(4):
+        g(np.full(3, float(k)))
+        kept.append(model.last)
+        model.last[0] = -1.0
+    np.testing.assert_array_equal(np.stack(kept)[:, 1], 2.0 * np.arange(4.0))
