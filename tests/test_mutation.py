@@ -593,3 +593,22 @@ def test_every_cell_is_written_once_and_before_it_is_read(name):
     for k, written, read in written_and_read(plan):
         assert not written & seen, f"instruction {k} writes what was read or written"
         seen |= written | read
+
+
+@pytest.mark.parametrize("values", [-0.5, [-0.5, 1.5], "traced", "mixed"])
+@pytest.mark.parametrize("function", [np.place, np.putmask])
+@pytest.mark.parametrize("mask", ["constant", "traced"])
+def test_masked_writes_of_numbers_into_float32(function, values, mask):
+    """NumPy makes arrays of lists and of Python's numbers in the dtype of the target."""
+
+    def f(x):
+        y = x * 2.0
+        chosen = x > 0.5 if mask == "traced" else np.array([True, False, True])
+        given = {"traced": x[0] * 3.0, "mixed": [x[0], -0.5]}[values] if isinstance(values, str) else values
+        function(y, chosen, [given] if function is np.place and values == "traced" else given)
+        return np.sum(y * y)
+
+    x = np.array([1.0, 0.25, 2.0], np.float32)
+    value, gradient = nt.value_and_grad(f)(x)
+    assert value == f(x) and type(value) is np.float32
+    np.testing.assert_allclose(gradient, nt.grad(f)(x.astype(float)), rtol=1e-6)

@@ -52,6 +52,15 @@ def _lifted(v):
     return np.asarray(v) if trace is None else lift(trace, v)
 
 
+def _cast(values, target):
+    """Return values in the dtype of the array that they are written to, as far as NumPy casts them by itself.
+
+    It makes arrays of lists and of Python's numbers in that dtype, which `_lifted` does not know.
+    """
+    dtype = _values(target)[0].dtype
+    return values.astype(dtype) if dtype.kind == values.dtype.kind == "f" else values
+
+
 def _in_shape_of(a, mask):
     """Return a traced mask in the shape of an array; NumPy only demands equal numbers of entries."""
     return np.astype(np.reshape(mask, np.shape(_values(a)[0])), bool)
@@ -59,13 +68,13 @@ def _in_shape_of(a, mask):
 
 @in_place(np.place)
 def place(arr, mask, vals):
-    given, vals = vals, np.ravel(_lifted(vals))
+    np.place(_values(arr)[0].copy(), *_values(mask, vals))  # raises NumPy's errors, also for casts of lists
+    vals = _cast(np.ravel(_lifted(vals)), arr)
     trace = find_trace(mask)
     if trace is None or overlap(arr, vals):
         mask = fixed(strip(mask))
         write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
         return
-    np.place(_values(arr)[0].copy(), *_values(mask, given))  # raises NumPy's errors, also for casts of lists
     chosen, count = _in_shape_of(arr, mask), len(vals)
     if not count:
         bool(np.any(chosen))  # records a guard: NumPy raises if one is chosen
@@ -79,13 +88,13 @@ def place(arr, mask, vals):
 
 @in_place(np.putmask)
 def putmask(a, mask, values):
-    given, values = values, _lifted(values)
+    np.putmask(_values(a)[0].copy(), *_values(mask, values))  # raises NumPy's errors, also for casts of lists
+    values = _cast(_lifted(values), a)
     if find_trace(mask) is None or overlap(a, values):
         mask = fixed(strip(mask))
         write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
         return
     numbers = _values(a)[0]
-    np.putmask(numbers.copy(), *_values(mask, given))  # raises NumPy's errors
     if not values.size:
         return
     if np.shape(value_of(values)) != numbers.shape and values.ndim:
