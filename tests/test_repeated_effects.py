@@ -204,9 +204,23 @@ def prepared(f):
     return lambda x: nt.value_and_gradient(cache, x)
 
 
+def pulled_back(f):
+    def run(x):
+        value, pullback = nt.vjp(f, x)
+        return value, pullback(1.0)
+
+    return run
+
+
 @pytest.mark.filterwarnings("ignore::numbatape.errors.UnwatchedWarning")
-@pytest.mark.parametrize("way", [verb, prepared])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name, way",
+    [
+        *((name, verb) for name in PROGRAMS),
+        *((name, way) for name in REPEATED for way in (prepared, pulled_back)),
+        *((name, prepared) for name in ("counter", "last entry", "set by a hook", "two names")),
+    ],
+)
 def test_the_history_is_that_of_plain_numpy(name, way):
     numpy, traced = made(PROGRAMS[name]), made(PROGRAMS[name])
     if way is prepared:

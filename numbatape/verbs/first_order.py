@@ -274,7 +274,7 @@ def _vjp_verb(f):
             flat = Flattened(primals, {}, names)
             require_active(flat)
             # The pullback reads the evaluator's state, so it gets an evaluator of its own.
-            evaluator = Evaluator(shelf.program(target, flat))
+            evaluator = Evaluator(shelf.program(target, flat, repeats=True))
             space = evaluator.forward(flat)
             require_numbers(space)
             taped = Taped(evaluator, flat, space)
