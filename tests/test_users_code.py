@@ -160,7 +160,7 @@ def test_numpy_in_another_directory_is_a_library(tmp_path):
             (target / path.name).symlink_to(path)
     program = """
         import numpy as np, numbatape as nt, scipy.special
-        from numbatape.trace import ownership
+        from numbatape.usercode import ownership
         assert "target" in np.__file__, np.__file__
         for module in (np, np.linalg, scipy.special):
             assert not ownership.is_users_module(module)
