@@ -29,6 +29,7 @@ from numbatape.scipy_api.special import UFUNCS
 load_all()
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "numbatape"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```\n(?:```text\n(?P<text>.*?)^```\n)?", re.M | re.S)
 LIST = re.compile(r"(?<=<!-- supported -->\n).*?(?=<!-- /supported -->)", re.S)
@@ -59,6 +60,20 @@ def test_page(page, tmp_path, monkeypatch, capsys):
         if fence["text"]:
             same = doctest.OutputChecker().check_output(fence["text"], shown, FLAGS)
             assert same, f"{page.name}:{line}: the page shows\n{fence['text']}\nthe code gave\n{shown}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names(page):
+    """Python files in backquotes are in the repository, or in the package."""
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
+    assert {path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())} == set()
+
+
+def test_every_folder_is_explained():
+    """docs/how-it-works.md has a line for each folder of the package."""
+    text = (ROOT / "docs" / "how-it-works.md").read_text()
+    listed = set(re.findall(r"(\w+)/ ", text[text.index("## Folders") : text.index("## The way of")]))
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= listed
 
 
 def supported() -> str:
