@@ -167,6 +167,10 @@ def report(results: dict) -> str:
             grid(results.get("warm", {}), "function"),
         ),
         ("Process start to first gradient", grid(results.get("process", {}), "program")),
+        (
+            "First run, processor time by where kernels come from",
+            grid(results.get("first_run", {}), "program"),
+        ),
         ("One more scalar operation of a loop", grid(results.get("scalar_cost", {}), "loop")),
         ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
         ("Dense linear algebra, least times", linalg_table(results)),

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 OWN = "numbatape"
-PARTS = ("workloads", "warm", "process", "scalar_cost", "second_order", "linalg", "calls")
+PARTS = ("workloads", "warm", "process", "first_run", "scalar_cost", "second_order", "linalg", "calls")
 
 
 def one_thread():
@@ -150,9 +150,9 @@ def main(argv: list[str] | None = None) -> int:
             progress(f"process, {name}")
             spent, _ = attempt(first_gradient.process, name, repeats)
             results["process"][name] = {"wall time": spent}
-        if by_library[OWN] and not options.quick:
-            spent, _ = attempt(first_gradient.empty_cache)
-            results["process"]["numbatape, empty kernel cache"] = {"wall time": spent}
+    if wanted("first_run") and not options.filter and by_library[OWN] and not options.quick:
+        progress("first runs")
+        results["first_run"] = first_gradient.first_runs(repeats)
     if wanted("scalar_cost") and not options.filter:
         results["scalar_cost"] = {}
         loops = [name for name in ("numbatape bound", "casadi bound") if name in every]

@@ -48,6 +48,16 @@ def test_first_gradient_functions(function):
     assert check(workload, *read(call())) <= 1e-8
 
 
+def test_programs_of_first_runs(tmp_path):
+    """They run, and processor time is that of the child alone."""
+    first_gradient.sixteen_functions()
+    program = "import numbatape as nt; print(nt.kernel_info()['shipped'])"
+    for wheel in (True, False):
+        seconds, printed = first_gradient.processor_time(program, str(tmp_path), wheel)
+        assert seconds > 0.0
+        assert printed.strip().isdigit()
+
+
 def test_closed_forms_agree_with_differences():
     for workload in SMALL:
         if workload.gradient is None or workload.name.startswith("large_single_block"):

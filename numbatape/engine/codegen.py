@@ -111,8 +111,14 @@ def _head(cells: str) -> str:
 """
 
 
-def _patterns(arity: int):
-    """Yield the stride patterns that get a loop of their own, as text: "1" or "0" per operand."""
+def _patterns(arity: int, formula: str) -> list[str]:
+    """Return the stride patterns that get a loop of their own, as text: "1" or "0" per operand.
+
+    A formula that calls SciPy has one loop, for any strides: a call takes some fifty times as long as a step,
+    and each loop more as long to compile as the first.
+    """
+    if "sc_" in kernel_text(formula) + helpers(formula, scalars):
+        return []
     if arity == 1:
         return ["1"]
     if arity == 2:
@@ -143,6 +149,8 @@ def _entry_loads(formulas, arity, pattern, source):
 
 def _branches(patterns, body) -> str:
     """Return an if/elif chain over stride patterns that ends in the general case."""
+    if not patterns:
+        return body("") + "\n"
     text = ""
     for k, pattern in enumerate([*patterns, ""]):
         head = "else:" if not pattern else f"{'if' if k == 0 else 'elif'} {_condition(pattern)}:"
@@ -174,7 +182,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, loop: str | None) ->
         lines = [*inner, f"{target} = {kernel_text(op.value)}"]
         return _rows(op, [*hoisted, "for i in range(n):", *("    " + x for x in lines)])
 
-    return _branches(_patterns(op.arity), body)
+    return _branches(_patterns(op.arity, op.value), body)
 
 
 def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> str:
@@ -199,7 +207,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> s
         lines.append(f"{adjoint}[{place}] += term")
         return _rows(op, [*hoisted, "for i in range(n):", *("    " + t for t in lines)])
 
-    return _branches(_patterns(op.arity), body)
+    return _branches(_patterns(op.arity, partial), body)
 
 
 def elementwise_source(op: Elementwise, cells: str, values: str, direction: str) -> str:
