@@ -80,6 +80,16 @@ def test_passes_change_no_derivative(function, mode):
             np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("function", [normal, columns, chained, transposed, masked])
+def test_a_value_keeps_its_bits(function):
+    """A dot adds up as a sum of products does, and a fused addition rounds its product."""
+    values = []
+    for chosen in ("none", "all", ("fuse",)):
+        cache = nt.prepare_gradient_cache(function, X, config=nt.Config(passes=chosen))
+        values.append(nt.value_and_gradient(cache, X)[0])
+    assert values[1:] == values[:1] * 2
+
+
 @pytest.mark.parametrize("name", PASSES)
 def test_each_pass_finds_work_by_itself(name, monkeypatch):
     """The law above is about something."""

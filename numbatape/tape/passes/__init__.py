@@ -4,8 +4,8 @@ A pass takes the instructions as columns (`numbatape.tape.instruction.columns`) 
 makes new values and views in the builder, whose sizes have the numbers of the trace. That is why passes work
 on a builder and not on a frozen tape: cells are packed and numbered once, when all passes have run.
 
-Results stay what they were, to rounding: a value, and the derivative of a value that is swept back, keep all
-bits but the sign of a zero; passes over derivatives may change last bits.
+Results stay what they were, to rounding. Where a function takes no derivatives itself, its value keeps all of
+its bits; passes over derivatives may change their last bits.
 """
 
 from __future__ import annotations
