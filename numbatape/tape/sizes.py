@@ -82,6 +82,7 @@ class Sizes:
         self.rows: list[tuple[int, int, int]] = []
         self.values: list[int] = []
         self.guards: dict[tuple, SizeGuard] = {}
+        self._numbers: dict[int, int] = {}  # code -> what a guard says it is
         self._reach: dict[int, int] = {}  # code -> the largest lower bound that is guarded
         self._index: dict[tuple[int, int, int], int] = {}
 
@@ -95,6 +96,8 @@ class Sizes:
         sizes.values = SizeTable(tuple(sizes.rows), ()).evaluate(tuple(dimensions))
         sizes._index = {row: -k - 1 for k, row in enumerate(sizes.rows)}
         sizes.guards = {(g.left, g.relation, g.right): g for g in table.guards}
+        for key in sizes.guards:
+            sizes._note_number(*key)
         return sizes
 
     def input(self, number: int, value: int) -> int:
@@ -175,6 +178,24 @@ class Sizes:
             return
         if (left, relation, right) not in self.guards:
             self.guards[(left, relation, right)] = SizeGuard(left, relation, right, line)
+            self._note_number(left, relation, right)
+
+    def _note_number(self, left: int, relation: str, right: int) -> None:
+        if relation == "==" and max(left, right) >= 0:
+            self._numbers[min(left, right)] = max(left, right)
+
+    def settled(self, code: int) -> int:
+        """Return the number that guards allow a size alone; the code itself where they allow several."""
+        if code >= 0 or code in self._numbers:
+            return self._numbers.get(code, code)
+        operation, left, right = self.rows[-code - 1]
+        if operation == INPUT:
+            return code
+        left, right = self.settled(left), self.settled(right)
+        if left < 0 or right < 0 or (operation == FLOORDIV and right == 0):
+            return code
+        number = _APPLY[operation](left, right)
+        return number if number >= 0 else code  # a negative number would be another code
 
     def pin(self, code: int, line: int = -1) -> int:
         """Return the value behind a code, guarded: the trace holds for this size alone."""

@@ -118,16 +118,16 @@ def layout_of(builder, value: int):
 
 
 def covers(builder, value: int) -> bool:
-    """Whether a view has every cell of its storage once, whatever the sizes."""
+    """Whether a view has every cell of its storage once, for all sizes that guards allow."""
     storage, offset, layout = builder.values[value]
-    dims, strides = builder.layouts[layout].dims, builder.layouts[layout].strides
-    size = builder.sizes.value
+    size, settled, its = builder.sizes.value, builder.sizes.settled, builder.layouts[layout]
+    dims, strides = (list(map(settled, codes)) for codes in (its.dims, its.strides))
     axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -size(strides[k]))
     expected, cells = builder.contiguous_strides([dims[k] for k in axes])
     return (
         offset == 0
-        and cells == builder.storages[storage][0]
-        and (tuple(strides[k] for k in axes) == expected)
+        and settled(cells) == settled(builder.storages[storage][0])
+        and [strides[k] for k in axes] == list(map(settled, expected))
     )
 
 

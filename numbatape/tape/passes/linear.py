@@ -139,14 +139,14 @@ class _Contraction:
         """Whether a result is only needed as part of its readers' sums of products."""
         out = self.code[k].out
         use = self.uses.of[self.uses.key(out)]
-        place = self.builder.values[out]
+        place = self._place(out)
         few = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
         return (
             0 < len(use.readers) <= few
             and self.uses.key(out) not in self.uses.fixed
             and all(self.linear[r] for r in use.readers)
             and all(self._shape(self.code[r].out) == self._shape(out) for r in use.readers)
-            and all(self.builder.values[v] == place for v in use.values)
+            and all(self._place(v) == place for v in use.values)
         )
 
     # ---- instructions
@@ -214,7 +214,13 @@ class _Contraction:
         return self.builder.array(self._shape(value), F64, self._level(value))
 
     def _shape(self, value: int) -> tuple:
-        return layout_of(self.builder, value).dims
+        return tuple(map(self.builder.sizes.settled, layout_of(self.builder, value).dims))
+
+    def _place(self, value: int) -> tuple:
+        """Return which cells a value is, and in which order."""
+        storage, offset, _ = self.builder.values[value]
+        strides = tuple(map(self.builder.sizes.settled, layout_of(self.builder, value).strides))
+        return storage, offset, self._shape(value), strides
 
     def _level(self, value: int) -> int:
         return self.builder.storages[self.builder.values[value][0]][2]

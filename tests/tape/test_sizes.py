@@ -1,0 +1,44 @@
+"""Sizes that guards allow one number alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from numbatape.tape.sizes import Sizes
+
+
+@pytest.fixture
+def sizes():
+    found = Sizes()
+    n, m, k = (found.input(number, value) for number, value in enumerate((3, 4, 5)))
+    found.guard(n, "==", 3)
+    found.guard(2, "==", found.sub(m, 2))
+    found.guard(k, ">=", 5)
+    return found
+
+
+def test_a_settled_size_is_its_number(sizes):
+    n, m = sizes.input(0, 3), sizes.input(1, 4)
+    assert [sizes.settled(code) for code in (0, 7, n)] == [0, 7, 3]
+    assert sizes.settled(sizes.mul(n, n)) == 9
+    assert sizes.settled(sizes.sub(m, 2)) == 2
+    assert sizes.settled(sizes.add(sizes.mul(n, 20), sizes.sub(m, 2))) == 62
+
+
+def test_other_sizes_stay_codes(sizes):
+    m, k = sizes.input(1, 4), sizes.input(2, 5)
+    n = sizes.input(0, 3)
+    for code in (m, k, sizes.mul(n, k), sizes.sub(n, sizes.mul(n, n))):
+        assert sizes.settled(code) == code
+
+
+def test_what_is_settled_holds_for_all_sizes_that_guards_allow(sizes):
+    n, k = sizes.input(0, 3), sizes.input(2, 5)
+    codes = [sizes.mul(n, 4), sizes.add(n, n), sizes.mul(n, k), sizes.floordiv(sizes.mul(n, 6), n)]
+    table = sizes.freeze()
+    for dimensions in ((3, 4, 5), (3, 4, 9)):
+        values = table.evaluate(dimensions)
+        assert table.broken_guard(values) is None
+        for code in codes:
+            settled = sizes.settled(code)
+            assert settled < 0 or settled == (code if code >= 0 else values[-code - 1])
