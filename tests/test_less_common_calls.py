@@ -117,3 +117,35 @@ def test_a_position_out_of_range_and_a_singular_triangle_raise_on_replay():
         nt.value_and_gradient(cache, X, np.float64(3.0))
     with pytest.raises(np.linalg.LinAlgError, match="zero entry on diagonal"):
         nt.grad(lambda x: np.sum(spl.spsolve_triangular(x[0] * LOWER, x)))(np.zeros(3))
+
+
+CONSTANT_DATA = np.array([1.0, 5.0, 2.0])
+TRACED_OPTIONS = {
+    "pad, one number": lambda x: np.pad(CONSTANT_DATA, 1, constant_values=x[0]),
+    "pad, two numbers": lambda x: np.pad(CONSTANT_DATA, (1, 2), constant_values=(x[0], x[1])),
+    "pad of a traced array": lambda x: np.pad(x, 2, constant_values=x[0]),
+    "pad in two dimensions": lambda x: np.pad(np.outer(x, x), 1, constant_values=((x[0], 0.5), (x[1], x[2]))),
+    "quantile": lambda x: np.quantile(CONSTANT_DATA, x[0]),
+    "quantiles": lambda x: np.quantile(CONSTANT_DATA, x),
+    "percentile": lambda x: np.percentile(x, 100.0 * x[:2]),
+    "fromiter": lambda x: np.fromiter((v * v for v in x), float),
+    "fromiter, count": lambda x: np.fromiter(iter(x), dtype=float, count=2),
+}
+
+
+@pytest.mark.parametrize("name", TRACED_OPTIONS)
+def test_traced_options_of_constants(name):
+    f = TRACED_OPTIONS[name]
+    g = nt.jacobian(f)
+    for x in (np.array([0.3, 0.7, 0.95]), np.array([0.8, 0.1, 0.45])):
+        np.testing.assert_allclose(nt.jvp(f, (x,), (np.ones(3),))[0], f(x), rtol=1e-14)
+        for k, unit in enumerate(np.eye(3)):
+            slope = (f(x + 1e-6 * unit) - f(x - 1e-6 * unit)) / 2e-6
+            np.testing.assert_allclose(g(x)[..., k], slope, rtol=1e-7, atol=1e-8)
+
+
+def test_what_numpy_raises_for_such_options():
+    with pytest.raises(ValueError, match="range"):
+        nt.grad(lambda x: np.quantile(CONSTANT_DATA, 2.0 * x[0]))(np.ones(1))
+    with pytest.raises(ValueError, match="too short"):
+        nt.grad(lambda x: np.sum(np.fromiter((v for v in x), float, count=3)))(np.ones(2))

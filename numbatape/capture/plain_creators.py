@@ -6,6 +6,7 @@ They make ordinary arrays, to which traced values may be written later: see `num
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 
@@ -52,6 +53,8 @@ def creating(original, stand_in=None):
             and args[0].is_array(*args[1:], **kwargs)
         ):
             return args[0].as_array()
+        if original is np.fromiter:
+            args, kwargs = _entries(*args, **kwargs)
         args = unflattened(args)
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)
@@ -68,6 +71,12 @@ def creating(original, stand_in=None):
     call.__doc__ = original.__doc__
     call.__wrapped__ = original
     return call
+
+
+def _entries(iter, dtype, count=-1, **options):
+    """Return the arguments of ``fromiter``, a list in the place of what is iterated over."""
+    entries = list(iter if count < 0 else itertools.islice(iter, count))
+    return (entries, dtype, count), options
 
 
 def _is_fresh(result, *arguments) -> bool:

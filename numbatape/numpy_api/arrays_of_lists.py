@@ -27,6 +27,13 @@ def asarray(a, dtype=None, order=None, *, copy=None, device=None, like=None):
     return _filled_in(a, dtype)
 
 
+@stands_for("numpy", "fromiter")
+def fromiter(iter, dtype, count=-1, *, like=None):
+    if len(iter) < count:
+        raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(iter)} items.")
+    return array(iter, dtype)
+
+
 @stands_for("numpy", "require")
 def require(a, dtype=None, requirements=None, *, like=None):
     return _filled_in(a, dtype)
@@ -98,6 +105,7 @@ OF_LISTS = (
     *("amax", "amin", "ptp", "average", "argmax", "argmin", "argsort", "any", "all", "diag", "diagflat"),
     *("tril", "triu", "trace", "outer", "inner", "kron", "vdot", "cross", "convolve", "flip", "roll"),
     *("ravel", "reshape", "transpose", "repeat", "tile", "quantile", "percentile", "polyval", "vander"),
+    "pad",
     *("nansum", "nanmean", "nanmax", "nanmin", "squeeze", "atleast_1d", "atleast_2d", "broadcast_to", "clip"),
 )
 OF_LISTS_LINALG = (

@@ -180,7 +180,8 @@ COPYING = ("edge", "reflect", "symmetric", "wrap")
 
 @composes(np.pad)
 def pad(array, pad_width, mode="constant", **options):
-    x = lift_first(array)
+    fills = options.get("constant_values", 0)
+    x = lift_first(array, fills)
     if mode == "empty":  # NumPy leaves these entries undefined
         mode = "constant"
     if mode != "constant" and mode not in COPYING:
@@ -196,21 +197,24 @@ def pad(array, pad_width, mode="constant", **options):
             positions = np.pad(np.arange(pinned(x, axis)), width, mode, **options)
             x = np.take(x, positions, axis) if any(width) else x
         return x
-    fills = options.get("constant_values", 0)
-    fills = np.broadcast_to(np.asarray(fills), (x.ndim, 2)).tolist()
+    trace = find_trace(fills)
+    fills = np.broadcast_to(np.asarray(fills) if trace is None else lift(trace, fills), (x.ndim, 2))
     for axis, (width, fill) in enumerate(zip(widths, fills, strict=True)):
         x = _bordered(x, axis, width, fill)
     return x
 
 
 def _bordered(x, axis, width, fill):
-    """Return ``x`` between constant blocks: views of one literal cell."""
+    """Return ``x`` between constant blocks: views of one cell."""
     sizes = x._trace.tape.sizes
     dtype = np.asarray(x._value).dtype
     blocks = [x]
     for side, (n, number) in enumerate(zip(width, fill, strict=True)):
         if n:
-            cell = lift(x._trace, np.asarray(number, dtype))
+            cell = lift(
+                x._trace,
+                np.astype(number, dtype) if type(number) is TracedArray else np.asarray(number, dtype),
+            )
             dims = list(layout_of(x).dims)
             dims[axis] = n
             border = broadcast_to(cell, tuple(sizes.value(d) for d in dims), dims)

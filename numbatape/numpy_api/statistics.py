@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.array import TracedArray
 from ..trace.axes import axes_of, count_of, merge, pinned
-from ..trace.operands import lift_all, lift_first
+from ..trace.operands import find_trace, lift, lift_all, lift_first
 from .reductions import NO, flag, is_given
 from .registration import composes, unsupported_argument
 
@@ -119,7 +120,17 @@ def _interpolated(ordered, place: float):
     below = min(int(np.floor(place)), n - 1)
     low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
     weight = place - below
-    return low + (high - low) * weight if weight else low + 0.0
+    return low + (high - low) * weight if type(weight) is TracedArray or weight else low + 0.0
+
+
+def _traced_places(function, q, scale: float, n: int, method):
+    """Return the fractional positions of traced probabilities; which entries are next to them is guarded."""
+    if method != "linear":
+        raise unsupported_argument(function, f"method={method!r} with traced probabilities", "'linear' is")
+    probabilities = np.ravel(q) / scale
+    if not np.all((probabilities >= 0.0) & (probabilities <= 1.0)):
+        raise ValueError(f"{function.__name__.capitalize()}s must be in the range [0, {scale:g}]")
+    return list(probabilities * (n - 1))
 
 
 def _quantile(function, scale: float):
@@ -127,14 +138,16 @@ def _quantile(function, scale: float):
                  weights=None):  # fmt: skip
         if weights is not None:
             raise unsupported_argument(function, "weights")
-        ordered, axes = _sorted_last(lift_first(a), axis)
+        ordered, axes = _sorted_last(lift_first(a, q), axis)
         n = pinned(ordered, ordered.ndim - 1)
-        q = np.asarray(q, float)  # traced probabilities raise
-        probabilities = (q / scale).reshape(-1)
-        if method == "linear":
-            places = probabilities * (n - 1)
+        trace = find_trace(q)
+        q = np.asarray(q, float) if trace is None else lift(trace, q)
+        if trace is not None:
+            places = _traced_places(function, q, scale, n, method)
+        elif method == "linear":
+            places = (q / scale).reshape(-1) * (n - 1)
         else:  # a quantile of the numbers 0, 1, ... is its position
-            places = np.quantile(np.arange(float(n)), probabilities, method=method)
+            places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
         parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
         return np.reshape(np.stack(parts), (*q.shape, *parts[0].shape))
 

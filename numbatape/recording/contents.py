@@ -184,10 +184,10 @@ STAND_INS = {
         "numpy_api.arrays_of_lists": """
             all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
-            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack full
-            hstack inner kron max mean median min nanmax nanmean nanmin nansum ndenumerate outer percentile
-            polyval prod ptp quantile ravel repeat require reshape roll sort squeeze stack std sum tile trace
-            transpose tril triu vander var vdot vstack
+            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack fromiter
+            full hstack inner kron max mean median min nanmax nanmean nanmin nansum ndenumerate outer pad
+            percentile polyval prod ptp quantile ravel repeat require reshape roll sort squeeze stack std sum
+            tile trace transpose tril triu vander var vdot vstack
         """,
     },
     "numpy.ctypeslib": {
