@@ -1,4 +1,4 @@
-"""Imports of what is first needed while a program runs."""
+"""Imports of modules that are only needed once a program runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows; numbatape.threads is not 
 
 
 def imported(name: str, package: str | None = None) -> ModuleType:
-    """Return a module by name, imported if it is not there yet.
+    """Return a module by name; import it if necessary.
 
-    Where another thread is importing it, this waits until it is complete.
+    If another thread is importing it, this waits until the import is complete.
     """
     with LOCK:
         return import_module(name, package)

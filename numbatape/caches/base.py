@@ -51,7 +51,7 @@ class PreparedCache:
     """
 
     mode = "reverse"
-    repeats = False  # whether a call is one sweep, which repeats side effects of the function once
+    repeats = False  # whether a call is one sweep, after which side effects of the function can be repeated
     choices: tuple[str, ...] = ()  # attributes that further options of the preparation set
     serving: tuple[str, ...] = ()  # methods that return the cache's own arrays under `reuse_buffers`
 

@@ -1,1 +1,1 @@
-"""What a function refers to: looked at before each call, and replaced by stand-ins while it is traced."""
+"""What a function refers to: compared in each call, replaced by stand-ins while it is traced."""

@@ -107,14 +107,14 @@ class Captured:
         """Return the states of all captured random generators."""
         return [watching.state_of(generator) for generator in self._generators]
 
-    # ---- by which names code refers to what can change, see `numbatape.trace.effects`
+    # ---- the names by which code refers to mutable objects (`numbatape.capture.effects`)
 
     def sequences(self) -> list[tuple]:
-        """Return (container, its entries as they were), of dictionaries the keys and the values."""
+        """Return (container, its former entries); a dictionary gives two pairs, of keys and of values."""
         return self._sequences
 
     def dictionaries(self) -> dict[int, tuple[dict, dict]]:
-        """Return, by id, each plain dictionary with its items as they were."""
+        """Return, by id, each plain dictionary with its former items."""
         rows = zip(self._sequences, self._sequences[1:], strict=False)
         return {
             id(container): (container, dict(zip(keys, values, strict=True)))
@@ -123,14 +123,14 @@ class Captured:
         }
 
     def names(self):
-        """Yield (what holds a value, the name that code has for it, the value)."""
+        """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self._bindings
         yield from self._attributes
         for cell, value in self._cells:
             yield cell, self._variables[id(cell)], value
 
     def forget(self, places) -> None:
-        """Do not watch some containers any more: what has changed in them is known (`Effects.places`)."""
+        """Stop watching some containers: each call repeats their changes (`Effects.places`)."""
         ids = {id(container) for container, _ in places}
         kept = []
         skip = False

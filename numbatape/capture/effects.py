@@ -1,11 +1,11 @@
 """Side effects that a call repeats without a trace: ``self.history.append(loss)``, ``self.last = x``.
 
-What a function keeps it has to keep in every call. The tape has kept values as further outputs, and a call
-without a trace does with its own numbers what the function did, on two conditions. First, only containers
-have changed: a list has got longer, or a dictionary or the attributes of an object have other values. Second,
-the user's code does nothing with these places but write to them, which is read off its names (`WrittenOnly`):
-what stands there cannot decide anything, and need not be watched. A function that changes anything else runs
-in every call.
+A function that stores values in containers has to do so in every call. The tape has these values as
+additional outputs, and a call without a trace stores its own numbers in the same places. This needs two
+conditions. First, only containers have changed: a list has become longer, or a dictionary or the attributes
+of an object have other values. Second, the user's code only writes to these places, which is decided by the
+names in it (`WrittenOnly`): then their contents cannot influence the result and need not be compared in each
+call. A function that changes anything else is traced in every call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VALUES = type({}.values())
 
 
 class Kept(NamedTuple):
-    """A traced value that is kept: an output of the tape, and what its number is to be."""
+    """A traced value that the function stores: its output on the tape, and the class of its number."""
 
     output: int
     kind: type  # of the number, ndarray for arrays
@@ -41,7 +41,7 @@ class Kept(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A container that the function makes in each call, with templates of its parts."""
+    """A container that the function makes in each call, with templates of its entries."""
 
     kind: type
     keys: tuple
@@ -70,7 +70,7 @@ class Effects:
         self.put: list[tuple] = []
 
     def replay(self, outputs) -> None:
-        """Do the same with the numbers of another call.
+        """Repeat the side effects with the numbers of another call.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Effects:
 
     @property
     def places(self) -> list[tuple]:
-        """(container, keys) of what changes; of a list it is all that stands there, and the keys are None."""
+        """Pairs of a container and the keys that change; a list changes as a whole, and its keys are None."""
         return union(
             [(container, None) for container, _ in self.appended]
             + [(mapping, frozenset((key,))) for mapping, key, _ in self.put]
@@ -92,7 +92,7 @@ class Effects:
 
 
 def union(places: list[tuple]) -> list[tuple]:
-    """Return places with one row a container."""
+    """Return places with one pair per container."""
     found: dict[int, tuple] = {}
     for container, keys in places:
         _, known = found.get(id(container), (None, keys))
@@ -110,11 +110,11 @@ def _made(part, outputs):
 
 
 class NotRepeatable(Exception):
-    """A function did something that a call without a trace cannot repeat."""
+    """The function did something that a call without a trace cannot repeat."""
 
 
 def effects_of(trace, environment, outputs: list[int]) -> Effects | None:
-    """Return what a traced call has done to captured containers; None if that is nothing, or more than that.
+    """Return what a traced call changed in captured containers; None if nothing, or if more changed.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Derivatives from tape to tape: the adjoint of a stretch of instructions, made of further instructions."""
+"""Derivatives from tape to tape: the adjoint and the pushforward of instructions, as further instructions."""

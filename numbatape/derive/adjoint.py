@@ -22,9 +22,9 @@ class Rules:
     """The part of a walk that depends on the tape's owner: the pullbacks of calls of users' rules."""
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
-        """Return one cotangent an operand of a call, or None.
+        """Return one cotangent per operand of a call, None for no cotangent.
 
-        With ``transposing`` the adjoint of what is recorded will be taken: a pushforward is wanted.
+        ``transposing`` says that the adjoint of what is recorded will be taken, to make a pushforward.
         """
         raise UnsupportedOperationError(
             "a call of a user's rule can be differentiated while its function is traced, not on a "
@@ -46,10 +46,10 @@ class Adjoint:
     either
         Whether a zero partial adds nothing either, whatever the cotangent is.
     rules
-        What knows the pullbacks of users' rules.
+        Has the pullbacks of users' rules.
     lanes
-        How many cotangents each value has (a size code): they are the leading axis of all symbols that are
-        given, and of all that come out. None for one. A call of a user's rule takes one at a time.
+        The number of cotangents per value, as a size code: all given and returned symbols then have a leading
+        axis of this size. None for a single cotangent. A call of a user's rule takes one at a time.
     """
 
     def __init__(

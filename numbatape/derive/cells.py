@@ -32,15 +32,15 @@ class Buffer:
 
 
 class Cells:
-    """The cotangents (or tangents) of one walk: symbols, or numbers that stand for arrays of them.
+    """The cotangents (or tangents) of one walk: symbols, or numbers, which mean arrays with equal entries.
 
     Parameters
     ----------
     emitter
-        What appends to the tape.
+        Appends to the tape.
     lanes
-        How many of them each value has (a size code): all symbols then have a leading axis of this size, in
-        front of the axes of their values. None for one cotangent a value.
+        The number of cotangents per value, as a size code: all symbols then have a leading axis of this size,
+        before the axes of their values. None for one cotangent per value.
     """
 
     def __init__(self, emitter: Emitter, lanes: int | None = None):
@@ -65,7 +65,7 @@ class Cells:
         return self.emitter.broadcast(ct, (*self.lead, *dims))
 
     def aligned(self, ct: Symbol, rank: int) -> Symbol:
-        """Return a symbol with axes of one entry between lanes and its own, to broadcast with that rank."""
+        """Return a symbol with axes of size one after the lanes, to broadcast with symbols of that rank."""
         missing = rank + 1 - ct.ndim
         if self.lanes is None or missing <= 0:
             return ct
@@ -89,8 +89,8 @@ class Cells:
         dims, strides = its.dims, its.strides
         repeated = [
             axis for axis, s in enumerate(strides) if size(s) == 0 and size(dims[axis]) != 1
-        ]  # a broadcast view: its entries are one cell
-        if repeated:  # what stands for several entries counts as often as the cell repeats
+        ]  # in a broadcast view several entries are one cell
+        if repeated:  # a number for all entries counts once per repetition
             own = ct.dims[len(self.lead) :] if ct.__class__ is Symbol else ()
             wide = [1] * (len(dims) - len(own)) + list(own)
             for axis in repeated:
@@ -177,7 +177,7 @@ class Cells:
         return self._view(buffer.storage, storage, offset, its.dims, its.strides)
 
     def _view(self, base: int, storage: int, offset, dims, strides) -> Symbol:
-        """Return part of the cotangents of a storage, which stand in another one, lane after lane."""
+        """Return part of the cotangents of a storage; they are in a storage of their own, lane after lane."""
         tape = self.tape
         step = () if self.lanes is None else (tape.storages[storage][0],)
         return Symbol(self.emitter, tape.view(base, offset, (*self.lead, *dims), (*step, *strides)))

@@ -1,10 +1,10 @@
-"""The pushforward of a stretch of a tape, appended to the tape: tangents, first instruction to last.
+"""The pushforward of recorded instructions, appended to their tape: tangents, first instruction to last.
 
-An elementwise row's tangent is the sum of its partials times the operands' tangents. An array op that is
-linear is applied to the tangent itself, and of a bilinear one both products are taken. The tangent of any
-other array op is the transpose of its pullback, which is linear in its cotangent: the pullback is recorded
-for a cotangent of zeros, and the adjoint of what it recorded is the pushforward. The pullback's own
-instructions are dropped when the tape is frozen, because nothing needs them.
+The tangent of an elementwise row is the sum of its partials times the tangents of its operands. A linear
+array op is applied to the tangent itself, and a bilinear one to the tangent of each operand in turn. For any
+other array op the pullback is transposed, which is possible because it is linear in its cotangent: the
+pullback is recorded for a cotangent of zeros, and the adjoint of what it recorded is the pushforward. The
+pullback's own instructions are dropped when the tape is frozen, because nothing needs them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .partials import product
 class Pushforward:
     """One forward walk.
 
-    A tangent is a symbol, or a number that stands for an array of it.
+    A tangent is a symbol, or a number, which means an array with this number in all entries.
 
     Parameters
     ----------
     emitter
-        What appends to the tape that is walked.
+        Appends to the tape that is walked.
     strong
-        Whether products pass over zeros, of tangents and of partials.
+        Whether a product is zero where the tangent or the partial is zero, whatever the other one is.
     rules
-        What knows the pullbacks of users' rules.
+        Has the pullbacks of users' rules.
     lanes
-        How many tangents each value has, see `Adjoint`.
+        The number of tangents per value, see `Adjoint`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Pushforward:
         start, stop
             The instructions that computed the outputs.
         seeds
-            ``(value number, tangent)`` pairs of what is varied.
+            ``(value number, tangent)`` pairs of the values that the derivative is taken along.
         """
         seeds = list(seeds)
         found = relevant(self.tape, start, stop, [value for value, _ in seeds])

@@ -1,6 +1,6 @@
 """Derivatives of finished tapes: functions from tape to tape, which need no trace and no numbers.
 
-A derived tape computes what its tape computes, and the derivative behind it. It can be derived again.
+A derived tape computes what its tape computes, and then the derivative. It can be derived again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def adjoint(tape: Tape, dimensions: tuple[int, ...], strong: bool = True, lanes:
     tape
         The function's tape.
     dimensions
-        Dimensions of its inputs for which the tape holds, one behind the other.
+        Dimensions of all inputs, in one sequence, for which the tape holds.
     strong
-        Whether a zero cotangent adds nothing whatever the partial is.
+        Whether a zero cotangent adds nothing, whatever the partial is (0 * inf = 0).
     lanes
-        None for one cotangent an output. Else cotangents have a leading axis, in front of the output's axes,
-        and this is a number of entries for which the tape holds; it serves others too.
+        None for one cotangent per output. A number: cotangents have a leading axis before the axes of the
+        output, and this is a size of that axis for which the tape holds; the tape holds for other sizes too.
 
     Returns
     -------
@@ -56,11 +56,11 @@ def pushforward(
     tape
         The function's tape.
     dimensions
-        Dimensions of its inputs for which the tape holds, one behind the other.
+        Dimensions of all inputs, in one sequence, for which the tape holds.
     strong
-        Whether products of tangents and partials pass over zeros.
+        Whether a product is zero where the tangent or the partial is zero, whatever the other one is.
     lanes
-        None for one tangent an input, else see `adjoint`.
+        None for one tangent per input. A number: tangents have a leading axis, as in `adjoint`.
 
     Returns
     -------
@@ -126,7 +126,10 @@ def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int,
 
 
 def _frozen(emitter: Emitter, tape: Tape, parts, likes, lanes: int | None) -> Tape:
-    """Return the tape whose further outputs are derivatives, zeros for None, in the dimensions of values."""
+    """Return the tape with derivatives as additional outputs.
+
+    None among ``parts`` stands for zeros in the dimensions of the value in ``likes``.
+    """
     builder = emitter.tape
     found = []
     for part, like in zip(parts, likes, strict=True):

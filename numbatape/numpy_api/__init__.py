@@ -1,1 +1,1 @@
-"""NumPy's functions and ufuncs of traced arrays, as compositions of primitives: a file a topic."""
+"""NumPy's functions and ufuncs of traced arrays, as compositions of primitives: one file per topic."""

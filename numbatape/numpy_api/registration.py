@@ -1,4 +1,4 @@
-"""How implementations are registered: NumPy's own result first, then what is recorded."""
+"""How implementations are registered: NumPy is called first, then instructions are recorded."""
 
 from __future__ import annotations
 

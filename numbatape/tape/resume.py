@@ -13,14 +13,14 @@ from .tape import F64, POOLS, Tape
 
 
 def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
-    """Return a builder that holds all of a tape, under the same numbers of values.
+    """Return a builder that holds all of a tape; values keep their numbers.
 
     Parameters
     ----------
     tape
         The frozen tape.
     dimensions
-        Dimensions of its inputs for which the tape holds, one behind the other.
+        Dimensions of all inputs, in one sequence, for which the tape holds.
     ops
         The op table.
     """
@@ -41,7 +41,7 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
 
 
 def _index(builder: TapeBuilder) -> None:
-    """Let the builder find layouts, literals of one cell, and cells that more than one value refers to."""
+    """Index layouts, one-cell literals and cells that several values refer to, for the builder."""
     builder._layout_index = {(its.dims, its.strides): k for k, its in enumerate(builder.layouts)}
     places: dict[tuple[int, int], int] = {}
     count: Counter = Counter()

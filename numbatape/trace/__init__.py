@@ -1,1 +1,1 @@
-"""Traced values and what is done to them: each operation computes with NumPy and is written to a tape."""
+"""Traced values and their operations: NumPy computes each value, and an instruction is appended to a tape."""

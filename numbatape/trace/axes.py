@@ -1,4 +1,4 @@
-"""Axes of traced arrays: which are meant, moved, merged, dropped; ops along them. Sizes stay symbolic."""
+"""Axes of traced arrays: resolving, moving, merging, dropping; ops along axes. Sizes stay symbolic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of a call: their values, the trace they belong to, plain data as traced arrays; and results."""
+"""Arguments of a call: their values and their trace, plain data as traced arrays; and values of results."""
 
 from __future__ import annotations
 

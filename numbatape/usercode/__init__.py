@@ -1,1 +1,1 @@
-"""Whose code something is, what it says, and where in it the program stands now."""
+"""The user's code: whose code a function is, what its bytecode says, and which line runs now."""

@@ -169,10 +169,9 @@ REFLECTIVE = frozenset(
 
 
 class WrittenOnly:
-    """What the names in code show: places that no code reads.
+    """Names of places that the user's code writes to and never reads.
 
-    A name is looked for wherever it may be an attribute (of whatever object), a global, or a variable of a
-    closure.
+    A name counts wherever it may be an attribute (of any object), a global, or a variable of a closure.
     """
 
     def __init__(self, codes):
@@ -185,11 +184,11 @@ class WrittenOnly:
         self._reflects = any(not REFLECTIVE.isdisjoint(code.co_names) for code in self._codes)
 
     def assigned(self, name: str) -> bool:
-        """Whether code does nothing with attributes of a name but assign to them."""
+        """Whether code only assigns to attributes of this name."""
         return not self._reflects and not any(True for _ in self._uses(name))
 
     def appended_to(self, name: str) -> bool:
-        """Whether code does nothing with what has a name but look up its ``append`` or ``extend``."""
+        """Whether code only looks up ``append`` or ``extend`` of the object with this name."""
         return not self._reflects and all(
             following
             and following[0].opname in ("LOAD_METHOD", "LOAD_ATTR")
@@ -198,7 +197,7 @@ class WrittenOnly:
         )
 
     def items_put_to(self, name: str) -> bool:
-        """Whether code does nothing with what has a name but assign to items of it."""
+        """Whether code only assigns to items of the object with this name."""
         return not self._reflects and all(
             len(following) > 1
             and following[0].opname in ("LOAD_CONST", "LOAD_FAST")
@@ -207,7 +206,7 @@ class WrittenOnly:
         )
 
     def _uses(self, name: str):
-        """Yield the two instructions behind each that uses a name; nothing where the use is not known."""
+        """Yield the two instructions after each use of a name; an empty list where the use is not known."""
         for code in self._codes:
             if _has_text(code.co_consts, name):
                 yield []

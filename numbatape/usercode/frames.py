@@ -1,4 +1,4 @@
-"""Where in the user's code the program stands now, read off the stack."""
+"""Where in the user's code the program is now, read off the stack."""
 
 from __future__ import annotations
 

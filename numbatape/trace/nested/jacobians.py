@@ -1,7 +1,7 @@
 """Jacobians inside of a trace: all unit directions at once, as a leading axis of one walk.
 
-The number of instructions does not depend on how many directions there are. Calls of users' rules take one
-direction at a time: a function that makes one is walked once for each.
+The number of instructions does not depend on the number of directions. Calls of users' rules take one
+direction at a time, so a function that contains such a call is walked once for each direction.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .transforms import Linearised, or_zeros
 
 
 def jacobian_blocks(run: Linearised, forward: bool, skipped: list[bool]) -> dict[tuple[int, int], object]:
-    """Return the derivative of each output by each input: their axes one behind the other.
+    """Return the derivative of each output by each input: the axes of the output, then those of the input.
 
     Parameters
     ----------
     forward
         Whether the directions are those of the inputs; else they are those of the outputs.
     skipped
-        Inputs by which no derivative is wanted.
+        Which inputs need no derivative.
     """
     varied = [k for k, skip in enumerate(skipped) if not skip]
     inputs, outputs = run.marks, run.outputs
@@ -48,13 +48,13 @@ def _size(x) -> int:
 
 
 def _calls_rules(run: Linearised) -> bool:
-    """Whether the function calls a rule of a user's."""
+    """Whether the function calls a user's rule."""
     rows = run.trace.tape.instructions(*run.rows)
     return any(not row.is_guard and isinstance(OPS[row.row], ArrayOp) and OPS[row.row].calls for row in rows)
 
 
 def _units(sources, count: int) -> list[np.ndarray]:
-    """Return the unit directions of some leaves, one behind the other along a leading axis."""
+    """Return the unit directions of leaves: for each leaf an array with a leading axis of directions."""
     units, first = [], 0
     for _, x in sources:
         value = sample_of(x)
@@ -92,7 +92,7 @@ def _together(run: Linearised, forward: bool, sources, count: int) -> list:
 
 
 def _one_by_one(run: Linearised, forward: bool, sources, count: int) -> list:
-    """Return the same, one walk for each direction."""
+    """Return the same as `_together`, by one walk for each direction."""
     units = _units(sources, count)
     likes = run.outputs if forward else run.marks
     rows: list[list] = [[] for _ in likes]
@@ -104,7 +104,7 @@ def _one_by_one(run: Linearised, forward: bool, sources, count: int) -> list:
 
 
 def _block(run: Linearised, found, span: tuple[int, int], source, target, forward: bool):
-    """Return the derivative of one leaf by one leaf, of derivatives along all directions."""
+    """Return the derivative of one leaf by another, taken out of the derivatives along all directions."""
     its, other = np.shape(sample_of(source)), np.shape(sample_of(target))
     like = target if forward else source
     if found is None or span[0] == span[1]:

@@ -80,7 +80,7 @@ class Linearised:
         return [traced(trace, part) for part in self.pulled(given, strong)]
 
     def pulled(self, cotangents, strong: bool = True, lanes: int | None = None) -> list:
-        """Return the same of symbols and numbers, perhaps many at once (`numbatape.derive.adjoint`)."""
+        """Return the same as symbols or numbers, given as such; they may have lanes (`Adjoint`)."""
         seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]
         walk = Adjoint(self._emitter(), strong, rules=CallRules(self.trace), lanes=lanes)
         return walk.run(self._start, self._stop, self.inputs, seeds)
@@ -91,13 +91,13 @@ class Linearised:
         return emitter
 
     def push(self, tangents, strong: bool = False) -> list:
-        """Return one tangent an output (None for zero), given one a leaf (None for zero)."""
+        """Return one tangent per output (None for zero), given one per leaf (None for zero)."""
         trace = self.trace
         given = [None if t is None else symbol(trace, t) for t in tangents]
         return [traced(trace, part) for part in self.pushed(given, strong)]
 
     def pushed(self, tangents, strong: bool = False, lanes: int | None = None) -> list:
-        """Return the same of symbols and numbers, perhaps many at once (`numbatape.derive.pushforward`)."""
+        """Return the same as symbols or numbers, given as such; they may have lanes."""
         seeds = [(x, t) for x, t in zip(self.inputs, tangents, strict=True) if t is not None]
         walk = Pushforward(self._emitter(), strong, CallRules(self.trace), lanes)
         return walk.run(self._start, self._stop, seeds, self.results)
