@@ -166,6 +166,7 @@ def report(results: dict) -> str:
             "First gradient of a new function, warm process",
             grid(results.get("warm", {}), "function"),
         ),
+        ("First gradient an operation, least times", grid(results.get("tracing", {}), "function")),
         ("Process start to first gradient", grid(results.get("process", {}), "program")),
         (
             "First run, processor time by where kernels come from",

@@ -17,7 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 OWN = "numbatape"
-PARTS = ("workloads", "warm", "process", "first_run", "scalar_cost", "second_order", "linalg", "calls")
+PARTS = (
+    *("workloads", "warm", "tracing", "process", "first_run"),
+    *("scalar_cost", "second_order", "linalg", "calls"),
+)
 
 
 def one_thread():
@@ -104,7 +107,7 @@ def time_workload(workload, engines: dict, rounds: int, seconds: float) -> dict:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when numbatape failed anywhere."""
-    from benchmarks import calls, first_gradient, linalg, report, scalar_cost, second_order
+    from benchmarks import calls, first_gradient, linalg, report, scalar_cost, second_order, tracing
     from benchmarks.peers import engines, installed
     from benchmarks.workloads import catalogue
 
@@ -144,6 +147,8 @@ def main(argv: list[str] | None = None) -> int:
                 for name, prepare in every.items()
                 if name in by_library
             }
+    if wanted("tracing") and not options.filter:
+        results["tracing"] = tracing.measure(repeats, progress)
     if wanted("process") and not options.filter:
         results["process"] = {}
         for name in ("numpy (value only)", *(n for n in libraries if by_library[n])):

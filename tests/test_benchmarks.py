@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `benchmarks` is not installed
 
-from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, workloads
+from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, tracing, workloads
 from benchmarks.check import WrongGradient, check, directional_derivative
 from benchmarks.peers import engines, rebound
 
@@ -56,6 +56,13 @@ def test_programs_of_first_runs(tmp_path):
         seconds, printed = first_gradient.processor_time(program, str(tmp_path), wheel)
         assert seconds > 0.0
         assert printed.strip().isdigit()
+
+
+@pytest.mark.parametrize("name", [name for name in tracing.CASES if name != "Kalman filter"])
+def test_functions_that_are_traced(name):
+    case = tracing.CASES[name]
+    workload = workloads.Workload("", case.function, (case.x,))
+    assert check(workload, *tracing.first_gradient(case.function, case.x)) <= 1e-8
 
 
 def test_closed_forms_agree_with_differences():

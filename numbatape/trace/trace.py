@@ -18,7 +18,7 @@ from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
-from ..usercode.ownership import is_core_file
+from ..usercode.ownership import is_core_file, is_users_file
 from .evaluation import Evaluation
 from .memory import root_of
 
@@ -170,7 +170,8 @@ class Trace:
             index = self.places.get((id(frame.f_code), frame.f_lasti))
             if index is not None:
                 return index
-        frame = user_frame()
+        if frame is None or not is_users_file(frame.f_code.co_filename, frame.f_globals.get("__name__")):
+            frame = user_frame()
         index = self.tape.line(frame.f_code, frame.f_lineno)
         # The tape keeps the code alive, so that no other code gets its id.
         self.places[(id(frame.f_code), frame.f_lasti)] = index
