@@ -23,29 +23,51 @@ def view(tape: TapeBuilder, number: int, dims, strides, offset: int | None = Non
 
 def transposed(tape: TapeBuilder, number: int, order) -> int:
     """Return a view whose axis k is the value's axis ``order[k]``."""
-    layout = layout_of(tape, number)
-    return view(tape, number, [layout.dims[k] for k in order], [layout.strides[k] for k in order])
+    return _rearranged(tape, number, _transposed, tuple(order))
 
 
 def expanded(tape: TapeBuilder, number: int, axes) -> int:
     """Return a view with new axes of size one at the given positions of the result."""
-    layout = layout_of(tape, number)
-    ndim = len(layout.dims) + len(axes)
-    places = {axis % ndim for axis in axes}
-    own = iter(zip(layout.dims, layout.strides, strict=True))
-    pairs = [(1, 0) if k in places else next(own) for k in range(ndim)]
-    return view(tape, number, [d for d, _ in pairs], [s for _, s in pairs])
+    return _rearranged(tape, number, _expanded, tuple(axes))
 
 
 def dropped(tape: TapeBuilder, number: int, axes) -> int:
     """Return a view without the given axes, whose size is one."""
-    layout = layout_of(tape, number)
+    return _rearranged(tape, number, _dropped, tuple(axes))
+
+
+def _rearranged(tape: TapeBuilder, number: int, axes_of, argument: tuple[int, ...]) -> int:
+    """Return a view with the axes that ``axes_of(tape, layout, argument)`` lists, None for new ones.
+
+    Which axes these are, and the guards that they need, follow from the layout alone: they are worked out
+    once for all values of a layout.
+    """
+    storage, offset, layout = tape.values[number]
+    key = (axes_of, layout, argument)
+    found = tape.rearranged.get(key)
+    if found is None:
+        of = tape.layouts[layout]
+        pairs = [(1, 0) if k is None else (of.dims[k], of.strides[k]) for k in axes_of(tape, of, argument)]
+        found = tape.rearranged[key] = tuple(d for d, _ in pairs), tuple(s for _, s in pairs)
+    return tape.view(storage, offset, *found)
+
+
+def _transposed(tape: TapeBuilder, layout: Layout, order):
+    return order
+
+
+def _expanded(tape: TapeBuilder, layout: Layout, axes):
+    ndim = len(layout.dims) + len(axes)
+    places, own = {axis % ndim for axis in axes}, iter(range(ndim))
+    return [None if k in places else next(own) for k in range(ndim)]
+
+
+def _dropped(tape: TapeBuilder, layout: Layout, axes):
     ndim = len(layout.dims)
     places = {axis % ndim for axis in axes}
     for k in places:
         tape.sizes.pin(layout.dims[k])
-    kept = [k for k in range(ndim) if k not in places]
-    return view(tape, number, [layout.dims[k] for k in kept], [layout.strides[k] for k in kept])
+    return [k for k in range(ndim) if k not in places]
 
 
 def broadcast(tape: TapeBuilder, number: int, dims) -> int:

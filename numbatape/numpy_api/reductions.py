@@ -31,14 +31,14 @@ def flag(keepdims) -> bool:
 @composes(np.sum, complex="by_parts")
 def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
-    result = over_axes("sum", x, axes_of(x, axis), np.sum, flag(keepdims))
+    result = over_axes("sum", x, axes_of(x, axis), np.add.reduce, flag(keepdims))
     return result + initial if is_given(initial) else result
 
 
 @composes(np.prod)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 1)
-    result = over_axes("prod", x, axes_of(x, axis), np.prod, flag(keepdims))
+    result = over_axes("prod", x, axes_of(x, axis), np.multiply.reduce, flag(keepdims))
     return result * initial if is_given(initial) else result
 
 
@@ -56,8 +56,8 @@ def _extremum(op: str, function, pairwise, worst):
     return reduce
 
 
-composes(np.max, np.amax)(_extremum("max", np.max, np.maximum, LOWEST))
-composes(np.min, np.amin)(_extremum("min", np.min, np.minimum, HIGHEST))
+composes(np.max, np.amax)(_extremum("max", np.maximum.reduce, np.maximum, LOWEST))
+composes(np.min, np.amin)(_extremum("min", np.minimum.reduce, np.minimum, HIGHEST))
 
 
 @composes(np.ptp)

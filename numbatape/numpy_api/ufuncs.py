@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
@@ -70,9 +71,9 @@ def _name(ufunc) -> str:
 def call_ufunc(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with traced inputs."""
     if not kwargs and method == "__call__":
-        op = elementwise_row(ufunc)
-        if op is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
-            return record_row(ufunc, op, inputs)
+        record = usual_call(ufunc)
+        if record is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
+            return record(inputs)
     if method == "at":
         return writes.at(ufunc, *inputs)
     if kwargs.get("out") is not None:
@@ -88,10 +89,16 @@ def call_ufunc(ufunc, method, inputs, kwargs):
 
 
 @functools.lru_cache(maxsize=1_000)
-def elementwise_row(ufunc) -> Elementwise | None:
-    """Return the row whose instruction a plain call of a ufunc becomes, or None."""
+def usual_call(ufunc) -> Callable | None:
+    """Return what records a call of a ufunc without options, given its inputs, in new memory; or None."""
     op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
-    return op if isinstance(op, Elementwise) else None
+    if isinstance(op, ArrayOp):
+        return functools.partial(_call_rule, REAL.find(ufunc))
+    return None if op is None else functools.partial(record_row, ufunc, op)
+
+
+def _call_rule(rule, inputs):
+    return rule(*inputs)
 
 
 def apart(result, inputs):

@@ -51,6 +51,7 @@ class TapeBuilder:
         self.calls: list = []  # rules by the number that call instructions have as an operand
         self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
+        self.rearranged: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.addresses`
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
@@ -80,8 +81,9 @@ class TapeBuilder:
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
-        self.values.append((storage, offset, SCALAR_LAYOUT))
-        self.move(len(self.values) - 1, storage, offset, dims, strides)
+        if storage < len(POOLS):
+            self._viewed.add((storage, offset))
+        self.values.append((storage, offset, self._layout(tuple(dims), tuple(strides))))
         return len(self.values) - 1
 
     def move(self, value: int, storage: int, offset: int, dims, strides) -> None:
