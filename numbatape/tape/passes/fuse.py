@@ -151,23 +151,28 @@ class _Fusion:
         code, products = self.code, self.ops.with_trait("added")
         rows = self._of(self._with_signs((1, 1)))
         rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
-        for place, other in (("b", "a"), ("a", "b")):
-            at = self._makers(rows, code[place][rows], products)
-            a, b, factors = self._factors(at)
-            fit = at >= 0
-            if not fit.any():
-                continue
-            fit[fit] = self._alike(*(each[fit] for each in (code["out"][rows], code[other][rows], a, b)))
-            active = code["active"][rows]
-            takes = active >> "ab".index(other) & 1
-            takes |= np.where(active >> "ab".index(place) & 1, factors << 1, 0)
-            for product in products:
-                its = fit & (code["op"][at] >> 1 == product)
-                self._rewrite(
-                    rows[its], self.ops[product].added, code[other][rows][its], a[its], b[its], takes[its]
-                )
-            self.gone.append(at[fit])
-            rows = rows[~fit]
+        # Each row twice: the product may be its second operand, or its first.
+        count, rows = len(rows), np.tile(rows, 2)
+        behind = np.arange(2 * count) < count
+        a, b = code["a"][rows], code["b"][rows]
+        product, addend = np.where(behind, b, a), np.where(behind, a, b)
+        at = self._makers(rows, product, products)
+        found = np.flatnonzero(at >= 0)
+        if not len(found):
+            return
+        alike = self._alike(code["out"][rows[found]], addend[found], *self._factors(at[found])[:2])
+        fit = np.zeros(2 * count, bool)
+        fit[found] = alike
+        fit[count:] &= ~fit[:count]
+        rows, at, addend, behind = rows[fit], at[fit], addend[fit], behind[fit]
+        a, b, factors = self._factors(at)
+        active = code["active"][rows]
+        takes = np.where(behind, active, active >> 1) & 1
+        takes |= np.where(np.where(behind, active >> 1, active) & 1, factors << 1, 0)
+        for each in products:
+            its = code["op"][at] >> 1 == each
+            self._rewrite(rows[its], self.ops[each].added, addend[its], a[its], b[its], takes[its])
+        self.gone.append(at)
 
 
 def _same_length(builder, factor: int, product: int) -> bool:
