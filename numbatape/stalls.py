@@ -17,9 +17,7 @@ import time
 from collections.abc import Iterator
 
 LONG = 1.0  # seconds; shorter work is not announced
-LOOKS = (
-    0xFFF  # a trace looks at the clock where none of these bits is set in a count: every 4096 instructions
-)
+LOOKS = 0xFFF  # a trace looks at the clock where none of these bits is set: at every 4096th value
 REDRAW = 0.2
 PAUSE = 0.5  # seconds at most between pieces of work that count as one
 

@@ -163,12 +163,20 @@ def scalar_loop(x):
     return total
 
 
-def test_long_traces(clock, terminal):
-    """A loop of scalars looks at the clock on its way, and so do array operations."""
+def array_loop(x):
+    for _ in range(4200):
+        x = x + 1.0
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("function", [scalar_loop, array_loop], ids=lambda f: f.__name__)
+def test_long_traces(clock, terminal, function):
+    """Loops of scalars look at the clock on their way, and so do array operations."""
     clock.tick = 0.9
-    nt.prepare_gradient_cache(scalar_loop, np.ones(2))
+    nt.prepare_gradient_cache(function, np.ones(2))
     first, *_ = (line for line in shown(terminal) if line)
-    assert first.startswith("numbatape: traced ") and " instructions for scalar_loop in " in first
+    assert first.startswith("numbatape: traced ")
+    assert f" instructions for {function.__name__} in " in first
     assert "\rnumbatape: tracing 4" in terminal.getvalue()
 
 

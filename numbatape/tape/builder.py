@@ -67,6 +67,8 @@ class TapeBuilder:
         pool = 2 * level + family
         offset = self.pool_cells[pool]
         self.pool_cells[pool] = offset + 1
+        if not offset & LOOKS:
+            TRACING.step(len(self.code))
         self.values.append((pool, offset, SCALAR_LAYOUT))
         return len(self.values) - 1
 
@@ -76,6 +78,8 @@ class TapeBuilder:
             return self.scalar(family, level)
         strides, size = self.contiguous_strides(dims)
         self.storages.append((size, family, level))
+        if not len(self.storages) & LOOKS:
+            TRACING.step(len(self.code))
         self.values.append((len(self.storages) - 1, 0, self._layout(tuple(dims), strides)))
         return len(self.values) - 1
 
@@ -172,8 +176,6 @@ class TapeBuilder:
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         self.code.append((op, active, stage, out, a, b, c, aux, line))
-        if not len(self.code) & LOOKS:
-            TRACING.step(len(self.code))
 
     def instructions(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
         """Return a stretch of the instructions, to be read one at a time."""
