@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "numbatape"
 LAYERS = (
     {"errors", "late"},
     {"config"},
-    {"threads", "stalls"},
+    {"threads", "stalls", "garbage"},
     {"jit"},
     {"tape"},
     {"ops"},

@@ -11,6 +11,7 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
+from ..garbage import uncollected
 from ..ops import OPS, Elementwise
 from ..tape.instruction import Instruction, columns, instruction, lists
 from ..tape.uses import keys_of
@@ -67,6 +68,7 @@ class Adjoint:
         self.rules = rules or Rules()
         self.cotangents = Cells(emitter, lanes)
 
+    @uncollected
     def run(self, start: int, stop: int, targets, seeds) -> list:
         """Return the cotangents of ``targets``, None for a target on which no seed depends.
 

@@ -13,6 +13,7 @@ from ..emitter.emitter import Emitter
 from ..emitter.instructions import CORES
 from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
+from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
 from ..tape.instruction import Instruction, instruction
 from ..tape.uses import keys_of
@@ -52,6 +53,7 @@ class Pushforward:
         self.lanes = lanes
         self.tangents = Cells(emitter, lanes)
 
+    @uncollected
     def run(self, start: int, stop: int, seeds, outputs) -> list:
         """Return the tangents of ``outputs`` (value numbers), None for one that depends on no seed.
 

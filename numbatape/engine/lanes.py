@@ -16,15 +16,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ops import OPCODE, OPS, ArrayOp
+from ..garbage import uncollected
+from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from ..tape import Tape
-from ..tape.instruction import MAIN, NONE, PROLOGUE, Instruction, columns, frozen, opcode
+from ..tape.instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, frozen, opcode
 from ..tape.sizes import Sizes
 from ..tape.tape import ACTIVE, CONSTANT, F64, POOLS, STORAGE, VALUE, VARYING, Layout, Literal
 from ..tape.uses import cell_of, dependents, keys_of
 
 ADD, AGREE, COPY = (OPCODE[name] for name in ("add", "agree", "copy"))
 # The product in a fused product and sum.
+WHOLE = [k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and not op.repeats]  # results in one piece
 PARTS = {OPCODE[op.added]: k for k, op in enumerate(OPS) if op.added and op.factors == "xy"}
 
 
@@ -53,6 +55,7 @@ class Lanes:
     folded: bool = True
 
 
+@uncollected
 def with_lanes(tape: Tape, level: Lanes, dimensions: tuple[int, ...]) -> Tape:
     """Return a tape whose inputs of the given numbers have a leading dimension of lanes.
 
@@ -73,12 +76,14 @@ class _Widened:
         self.storages = [tuple(storage) for storage in tape.storages.tolist()]
         self.layouts = list(tape.layouts)
         self.literals = list(tape.literals)
-        self._layout_index = {layout: k for k, layout in enumerate(self.layouts)}
+        self._layout_index = {(its.dims, its.strides): k for k, its in enumerate(self.layouts)}
+        self._ranks = [len(layout.dims) for layout in self.layouts]
         self.keys = keys_of(self.values)
         self._renumber(dimensions)
         self._find_laned()
         self._place()
-        self._views: dict[tuple[int, int], int] = {}
+        self._views: dict[tuple[int, int], int] = {}  # by value and padding
+        self._cells: dict[int, int] = {}  # the views of one-cell values without padding
 
     # ---- sizes
 
@@ -117,18 +122,19 @@ class _Widened:
 
     def _place(self) -> None:
         """Choose where the lanes of each storage are, and make storages for one-cell values."""
-        single: dict[int, int] = {}
-        kept_whole: set[int] = set()
-        for row in self.code:
-            if row.is_guard:
-                continue
-            for n in (row.out, *row.operands):
-                key, cells = self._of(n), self.layouts[self.values[n][2]].dims
-                single[key] = single.get(key, 0) + (1 if not cells else -1)
-            if isinstance(OPS[row.row], ArrayOp) and not OPS[row.row].repeats:
-                kept_whole.update(map(self._of, row.results))
+        code = self.old.code[self.old.code["op"] != GUARD]
+        keys = np.array(self.keys, np.int64)
+        whole = np.isin(code["op"] >> 1, WHOLE)
+        results = np.concatenate([code["out"][whole], code["aux"][whole & (code["aux"] != NONE)]])
+        kept_whole = set(keys[results].tolist())
+        # Storages that are read and written cell by cell more often than otherwise.
+        named = np.concatenate([code[name][code[name] != NONE] for name in ("out", "a", "b", "c")])
+        one_cell = np.array(self._ranks)[self.old.values["layout"][named]] == 0
+        arrays = keys[named] >= 0
+        votes = np.zeros(len(self.storages), int)
+        np.add.at(votes, keys[named][arrays], np.where(one_cell, 1, -1)[arrays])
         self.interleaved = {
-            key for key in self.laned if key >= 0 and key not in kept_whole and single.get(key, 0) > 0
+            key for key in self.laned if key >= 0 and key not in kept_whole and votes[key] > 0
         }
         self.scalar_storage: dict[int, int] = {}
         self.lane_stride: dict[int, int] = {}
@@ -146,12 +152,20 @@ class _Widened:
     # ---- values with lanes
 
     def _layout(self, dims, strides) -> int:
-        layout = Layout(tuple(dims), tuple(strides))
+        layout = tuple(dims), tuple(strides)
         number = self._layout_index.get(layout)
         if number is None:
             number = self._layout_index[layout] = len(self.layouts)
-            self.layouts.append(layout)
+            self.layouts.append(Layout(*layout))
+            self._ranks.append(len(dims))
         return number
+
+    def _cell(self, value: int) -> int:
+        """Return a one-cell value with lanes in front, or none for an operand that is not there."""
+        known = self._cells.get(value)
+        if known is None:
+            known = self._cells[value] = value if value == NONE else self._view(value)
+        return known
 
     def _view(self, value: int, padding: int = 0) -> int:
         """Return the value with lanes in front, then ``padding`` axes of one entry."""
@@ -183,7 +197,7 @@ class _Widened:
         return number
 
     def _rank(self, value: int) -> int:
-        return len(self.layouts[self.values[value][2]].dims)
+        return self._ranks[self.values[value][2]]
 
     # ---- instructions
 
@@ -192,8 +206,9 @@ class _Widened:
         for literal in self.old.literals:
             if literal.storage in self.laned:  # first contents, to which instructions with lanes add
                 yield self._spread(literal), True
+        keys, laned, steady, cell = self.keys, self.laned, self.steady, self._cell
         for row in self.code:
-            if row.is_guard:
+            if row.op == GUARD:
                 if self._of(row.a) in self.laned:
                     agreed = self._one_cell(VARYING, F64)
                     compare = opcode(AGREE, F64)
@@ -202,16 +217,21 @@ class _Widened:
                 else:
                     yield row, False
                 continue
-            stage = PROLOGUE if self._of(row.out) in self.steady else MAIN
-            if self._of(row.out) not in self.laned:
+            stage = PROLOGUE if keys[row.out] in steady else MAIN
+            if keys[row.out] not in laned:
                 yield row if stage == MAIN else row.replace(stage=stage), False
                 continue
             rule = OPS[row.row]
             if row.row in PARTS and row.active and not self.hoist and not self._rank(row.out):
                 yield from ((part, True) for part in self._apart(row))
                 continue
+            batch = self._rank(row.out)
+            if isinstance(rule, Elementwise) and not batch:
+                a, b, c = cell(row.a), cell(row.b), cell(row.c)
+                yield Instruction(row.op, row.active, stage, cell(row.out), a, b, c, NONE, row.line), True
+                continue
             cores = rule.operands if isinstance(rule, ArrayOp) else ((),) * 4
-            batch = self._rank(row.out) - len(cores[0])
+            batch -= len(cores[0])
             new = [self._view(row.out)]
             for j, n in enumerate((row.a, row.b, row.c)):
                 if n == NONE:
@@ -294,7 +314,11 @@ class _Widened:
             for number, slot in enumerate(old.inputs)
         )
         # The prologue stays first; no instruction with lanes is part of it (but for fixed lanes).
-        rows = sorted(self._rewritten(), key=self._position)  # stable
+        ordered: tuple[list, ...] = [], [], []
+        for item in self._rewritten():
+            ordered[self._position(item)].append(item)
+        first, uniform = len(ordered[0]), len(ordered[0]) + len(ordered[1])
+        rows = [*ordered[0], *ordered[1], *ordered[2]]
         copies = [self._dense(value) for value in old.outputs]
         rows += [row for _, row in copies if row is not None]
         outputs = tuple(value for value, _ in copies)
@@ -312,8 +336,8 @@ class _Widened:
             outputs=outputs,
             positions=positions,
             sizes=self.sizes.freeze(),
-            prologue=sum(self._position(item) == 0 for item in rows),
-            uniform=sum(self._position(item) < 2 for item in rows) if self.hoist else 0,
+            prologue=first,
+            uniform=uniform if self.hoist else 0,
             forward=self.hoist or old.forward,
         )
         for array in (new.code, new.values, new.storages, new.positions):

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ..garbage import uncollected
 from .instruction import GUARD, NONE, PROLOGUE, frozen
 from .liveness import Cells, without_dead
 from .passes import PASSES, Goal
@@ -18,6 +19,7 @@ from .tape import POOLS, STORAGE, InputSlot, Literal, Tape
 SCALAR_LAYOUT = 0  # the first layout of each builder
 
 
+@uncollected
 def freeze(builder, goal: Goal, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
     """Return the tape that computes the goal's outputs; see `TapeBuilder.freeze`."""
     code = without_dead(builder, builder.columns(), goal.outputs)

@@ -7,47 +7,50 @@ part).
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
-from ..instruction import columns, instructions
-from ..uses import cell_of, keys_of
+from ..instruction import GUARD, lists
+from ..uses import NO_KEY, cell_of, keys_of
 
 
 def merge_common(builder, code: np.ndarray, goal) -> np.ndarray:
     """Drop repeated instructions, and let their readers read the first one's result."""
     values, keys = builder.values, keys_of(builder.values)
-    rows = instructions(code.tolist())
-    writers = Counter(keys[row.out] for row in rows if not row.is_guard)
+    keys.append(NO_KEY)  # of operands that are not there: NONE counts from the end
+    offsets = [offset if key >= 0 else 0 for key, (_, offset, _) in zip(keys, values, strict=False)]
+    layouts = [layout for _, _, layout in values]
+    offsets.append(0)
+    layouts.append(0)
+    number = np.array(keys, np.int64)
+    written, times = np.unique(number[code["out"][code["op"] != GUARD]], return_counts=True)
+    several = set(written[times > 1].tolist())  # keys that more than one instruction writes to
     alias: dict[int, int] = {}  # key of a dropped result -> key of the result that replaces it
     known: dict[tuple, int] = {}
-    kept = []
-    for row in rows:
-        if row.is_guard:
-            kept.append(row)
+    dropped: list[int] = []
+    rows = lists(code, "op", "active", "stage", "out", "a", "b", "c")
+    for k, (op, active, stage, out, a, b, c) in enumerate(zip(*rows, strict=True)):
+        target = keys[out]
+        if op == GUARD or target in several or (target >= 0 and offsets[out]):
             continue
-        operands: list = []
-        for value in row.operands:
-            _, offset, layout = values[value]
-            where = alias.get(keys[value], keys[value])
-            if writers.get(where, 0) > 1:
+        places: list = []
+        for value in (a, b, c):
+            where = keys[value]
+            where = alias.get(where, where)
+            if where in several:
                 break
-            operands.append((where, offset if where >= 0 else 0, layout))
+            places += (where, offsets[value], layouts[value])
         else:
-            target = keys[row.out]
-            _, offset, layout = values[row.out]
-            if writers[target] == 1 and (target < 0 or offset == 0):
-                signature = (row.op, row.active, row.stage, layout, target < 0, *operands)
-                first = known.setdefault(signature, target)
-                if first != target and (target < 0 or builder.storages[first] == builder.storages[target]):
-                    alias[target] = first
-                    continue
-        kept.append(row)
+            first = known.setdefault((op, active, stage, layouts[out], target < 0, *places), target)
+            if first != target and (target < 0 or builder.storages[first] == builder.storages[target]):
+                alias[target] = first
+                dropped.append(k)
     if not alias:
         return code
-    for k, (_, offset, layout) in enumerate(values):
-        first = alias.get(keys[k])
-        if first is not None:
+    for k, key in enumerate(keys[:-1]):
+        if key in alias:
+            first = alias[key]
+            _, offset, layout = values[k]
             builder.place(k, *((first, offset) if first >= 0 else cell_of(first)), layout)
-    return columns(kept)
+    kept = np.ones(len(code), bool)
+    kept[dropped] = False
+    return code[kept]
