@@ -32,6 +32,9 @@ class Rules:
             "finished tape"
         )
 
+    def check_call(self, numbers, need) -> None:
+        """Raise if a derivative by some operands of a call needs a formula that there is not."""
+
 
 class Adjoint:
     """One backward walk.

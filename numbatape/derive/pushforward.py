@@ -67,6 +67,7 @@ class Pushforward:
         seeds = list(seeds)
         found = relevant(self.tape, start, stop, [value for value, _ in seeds])
         found = leading_to(self.tape, found, outputs)
+        self._check_calls(found)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
         emitter, code = self.emitter, self.tape.code
@@ -79,6 +80,17 @@ class Pushforward:
             return [self.tangents.whole(output) for output in outputs]
         finally:
             emitter.line = around
+
+    def _check_calls(self, found) -> None:
+        """Raise if a call needs a formula that there is not.
+
+        The last call comes first: a pullback's own call stands behind the call that it belongs to, and that
+        it has no formula says more than that the rule has no pushforward.
+        """
+        for k, needed in reversed(found):
+            row = instruction(self.tape.code[k])
+            if OPS[row.row].calls:
+                self.rules.check_call(row.operands, [bool(needed >> j & 1) for j in range(3)])
 
     def _push(self, row: Instruction, needed: int) -> None:
         op = OPS[row.row]

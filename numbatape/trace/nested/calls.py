@@ -27,6 +27,10 @@ class CallRules(Rules):
     def __init__(self, trace: Trace):
         self.trace = trace
 
+    def check_call(self, numbers, need) -> None:
+        if need[1]:
+            _require_formula(self.trace.tape.calls[int(self.trace.tape.numbers[numbers[2]])].rule)
+
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
         """Run or record the user's pullback on traced arrays; return symbols."""
         trace = self.trace
@@ -90,13 +94,18 @@ def _part(ct, port):
 # ---- formulas
 
 
+def _require_formula(rule) -> None:
+    """Raise if the pullback or the pushforward that a call makes cannot be differentiated itself."""
+    if not isinstance(rule, Linear) or not rule.has_formula:
+        raise rule.no_further_derivative()
+
+
 def _of_everything(trace, site, args, cotangents) -> list:
     """Return the cotangents of all traced arguments of a pullback or pushforward, recorded by a formula."""
     from . import transforms  # which imports this module
 
     linear = site.rule
-    if not isinstance(linear, Linear) or not linear.has_formula:
-        raise linear.no_further_derivative()
+    _require_formula(linear)
     chosen = [k for k, x in enumerate(args) if transforms.is_float(x)]
 
     def function(leaves):
