@@ -62,9 +62,10 @@ if TYPE_CHECKING:
     from .rules.site import ArgumentSpec
     from .verbs.batch import batch
     from .verbs.directions import derivative, hvp, jvp
-    from .verbs.first_order import grad, stop_gradient, value_and_grad, vjp
+    from .verbs.first_order import grad, stop_gradient, value_and_grad
     from .verbs.matrices import hessian, jacobian
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
+    from .verbs.vjp import vjp
 
 _NAMES = {
     "caches.arguments": (
@@ -140,7 +141,6 @@ _NAMES = {
         "grad",
         "stop_gradient",
         "value_and_grad",
-        "vjp",
     ),
     "verbs.matrices": (
         "hessian",
@@ -151,6 +151,7 @@ _NAMES = {
         "sparse_jacobian",
         "sparsity",
     ),
+    "verbs.vjp": ("vjp",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

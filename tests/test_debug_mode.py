@@ -54,15 +54,15 @@ def test_debug_mode_checks_every_derivative(kind):
 
 
 def test_debug_mode_checks_each_chunk(monkeypatch):
-    from numbatape.caches import derived
+    from numbatape.caches import debug
 
     seen = []
-    check = derived.checked_forward
-    monkeypatch.setattr(derived, "checked_forward", lambda space: seen.append(1) or check(space))
+    check = debug.checked_forward
+    monkeypatch.setattr(debug, "checked_forward", lambda space: seen.append(1) or check(space))
     config = nt.Config(debug_mode=True, silence_debug_messages=True, chunk_size=1)
     cache = nt.prepare_derivative_cache(vector, GOOD, config=config)
     nt.value_and_jacobian(cache, GOOD)
-    assert seen == [1]  # of two chunks the second
+    assert seen == [1, 1]  # two chunks
 
 
 @pytest.mark.parametrize("bind", [False, True])

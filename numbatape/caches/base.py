@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 
 from ..config import Config
+from ..late import imported
 from ..threads import Turn
 from ..trace import pytrees
 from .alone import one_at_a_time
 from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
 from .contract import check_same
-from .debug import checked_reverse
 from .delivery import Owned
 from .derived import Derived
 from .front import Front
@@ -213,7 +213,7 @@ class PreparedCache:
     def _reverse(self, space: VariantWorkspace) -> None:
         """Run the reverse sweep with the seeds in place."""
         if self._program.config.debug_mode:
-            checked_reverse(space)
+            imported(".debug", __package__).checked_reverse(space)
         else:
             space.reverse()
         self._space = space

@@ -10,12 +10,11 @@ import numpy as np
 
 from ..config import Config
 from ..engine.lanes import Lanes
+from ..late import imported
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.nested.derived import in_lanes
 from .arguments import Flattened
-from .debug import checked_forward
 from .front import Front
 from .outs import Out
 from .program import Evaluator, Program
@@ -40,7 +39,9 @@ class Derived:
     """
 
     def __init__(self, function, config: Config, transform, lanes: bool):
-        self.program = Program(function, config, in_lanes(transform) if lanes else transform)
+        if lanes:
+            transform = imported("numbatape.trace.nested.derived").in_lanes(transform)
+        self.program = Program(function, config, transform)
         self.lanes = lanes
         self._evaluators: dict[bool, Evaluator] = {}
         self.last: VariantWorkspace | None = None
@@ -86,7 +87,7 @@ class Derived:
         fill([space.inputs[k] for k in self.slots(extended)])
         space.forward_lanes()
         if self.program.config.debug_mode:
-            checked_forward(space)
+            imported(".debug", __package__).checked_forward(space)
 
     def columns(self, flat: Flattened, samples, visit: Callable, chunk: int | None, seeds=None):
         """Run along many directions, chunk by chunk.

@@ -16,11 +16,11 @@ from ..config import Config, chosen_passes
 from ..engine import Plan
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
+from ..late import imported
 from ..ops import status
 from ..recording.record import record
 from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
-from . import debug
 from .arguments import STATIC, Flattened
 from .failures import failure
 from .variant import Variant, VariantWorkspace, constant_contents
@@ -269,7 +269,7 @@ class Evaluator:
                 fresh = True
                 continue
             if program.config.debug_mode and checks:
-                debug.checked_forward(space)
+                imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
             if variant.effects is not None and not fresh:  # else the function itself has just run
                 variant.effects.replay(space.outputs)

@@ -25,7 +25,7 @@ from ..config import Config
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace, lift
 from ..verbs.directions import jvp
-from ..verbs.first_order import vjp
+from ..verbs.vjp import vjp
 
 FEW = 256  # pullbacks use forward sensitivities up to this many equations
 

@@ -18,7 +18,7 @@ from ..trace.operands import find_trace
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
-from ..verbs.first_order import vjp
+from ..verbs.vjp import vjp
 from .closures import Opened
 from .ode import guarded
 

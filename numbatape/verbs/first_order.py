@@ -1,4 +1,4 @@
-"""Gradients and pullbacks, one-shot: prepared on first use, kept by function and signature."""
+"""Gradients, one-shot: prepared on first use, kept by function and signature."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import optree
 
-from ..caches.arguments import Flattened, bare, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
-from ..caches.linearised import Pullback, Taped
 from ..caches.outs import Out, gradient_outs, result_outs
-from ..caches.program import Evaluator
-from ..caches.pullback import require_numbers
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import (
     complex_output,
@@ -24,13 +20,11 @@ from ..caches.results import (
     value_and_aux,
     value_of,
 )
-from ..caches.steady import REFUSED, sizes_of
+from ..late import imported
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
-from ..trace.trace import current
-from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 from .made import made_by
 
 
@@ -144,6 +138,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums
             return result
 
         def nested():
+            inner = imported(".inner", __package__)  # only a gradient inside of another needs it
             return arranged(*inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic))
 
         return dispatch((args, kwargs), outer, nested)
@@ -212,77 +207,6 @@ def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None,
         static_argnums=static_argnums,
         static_argnames=static_argnames,
     )
-
-
-def vjp(f, *primals, static_argnums=None, static_argnames=None):
-    """Return the value of ``f`` and its pullback (its vector-Jacobian product) at some point.
-
-    Parameters
-    ----------
-    f : callable
-        Plain NumPy/SciPy function with any output.
-    *primals : arrays, numbers or pytrees of them
-        Where to evaluate it.
-    static_argnums, static_argnames : int, str or tuple of them
-        Arguments that select a tape, by place or by name: any hashable value.
-
-    Returns
-    -------
-    value : array, number, or pytree of them
-        ``f(*primals)``.
-    pullback : callable
-        ``pullback(ybar)`` → tuple with the cotangents of the arguments, one entry for each. ``ybar`` has the
-        structure and the shapes of the value. A pullback owns its forward state: pullbacks of
-        several calls may be alive at once.
-
-    Raises
-    ------
-    SpecError
-        If nothing can be differentiated; from the pullback, if the cotangent does not fit the value.
-    UnsupportedOperationError
-        If ``f`` uses what numbatape cannot differentiate.
-
-    Examples
-    --------
-    >>> import numpy as np, numbatape as nt
-    >>> y, pullback = nt.vjp(lambda x: x**2, np.array([1.0, 2.0]))
-    >>> pullback(np.ones(2))
-    (array([2., 4.]),)
-    """
-    primals = with_statics(f, primals, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("vjp",), lambda: _vjp_verb(f))(*primals)
-
-
-def _vjp_verb(f):
-    target, names = python_function(f), parameter_names(f)
-    shelf = shelf_of(target)
-
-    def call(*primals):
-        idle = shelf.idle(("vjp", sizes_of(primals)))
-        if idle and current() is None:
-            try:
-                taped = idle.pop()
-            except IndexError:  # another thread took the last one
-                return general(primals, idle)
-            value = taped.front.call(*primals)
-            if value is not REFUSED:
-                return value, Pullback(taped, idle)
-        return general(primals, idle)
-
-    def general(primals, idle):
-        def outer():
-            flat = Flattened(primals, {}, names)
-            require_active(flat)
-            # The pullback reads the evaluator's state, so it gets an evaluator of its own.
-            evaluator = Evaluator(shelf.program(target, flat, repeats=True))
-            space = evaluator.forward(flat)
-            require_numbers(space)
-            taped = Taped(evaluator, flat, space)
-            return taped.value, Pullback(taped, idle)
-
-        return dispatch(primals, outer, lambda: inner.vjp(target, tuple(map(bare, primals))))
-
-    return call
 
 
 def stop_gradient(x):
