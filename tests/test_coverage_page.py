@@ -62,7 +62,7 @@ MEANING = {
     PARTLY: "the derivative for an order or the like has no closed form: pass it as `nt.Constant` or an integer",
     COMPOSED_OF: "written in terms of other functions",
     FLAT: "works on traced arrays; its result is piecewise constant, so it passes no derivative on",
-    NOTHING: "makes arrays of plain data, reads and writes files, answers questions about types: works as ever",
+    NOTHING: "makes arrays of plain data, reads and writes files, answers questions about types: unchanged by numbatape",
     MISSING: "raises for arrays that carry a derivative, and works on constants",
 }
 
@@ -145,16 +145,16 @@ def page() -> str:
     lines = [
         "# Coverage",
         "",
-        "Every function of these namespaces, from the op table and the tracer's registry: "
-        "`python tests/test_coverage_page.py` writes this page.",
+        "This page lists every function of these namespaces and what happens to it. It is generated from the op table and the "
+        "tracer's registry by `python tests/test_coverage_page.py`.",
         "",
         "| list | means |",
         "|---|---|",
         *(f"| {kind} | {text} |" for kind, text in MEANING.items()),
         "",
-        "Of a distribution of `scipy.stats` it is `logpdf` and `pdf`, or `logpmf` and `pmf`, that are supported; frozen "
-        "ones too. The lines below the list say of which `cdf` (with `sf`, `logcdf`, `logsf`), `ppf` (with `isf`, `median`, "
-        "`interval`), `mean` (with `var`, `std`, `stats`) and `entropy` are.",
+        "A distribution of `scipy.stats` is supported with its `logpdf` and `pdf`, or `logpmf` and `pmf`, frozen or not. The "
+        "lines below that list name the distributions that also support `cdf` (with `sf`, `logcdf`, `logsf`), `ppf` (with "
+        "`isf`, `median`, `interval`), `mean` (with `var`, `std`, `stats`) and `entropy`.",
     ]
     for module, names in table().items():
         lines += ["", f"## {module}"]
