@@ -1,4 +1,4 @@
-"""Differences, integrals, convolutions, interpolation, polynomials."""
+"""Differences, integrals, convolutions, interpolation."""
 
 from __future__ import annotations
 
@@ -189,39 +189,6 @@ def bincount(x, /, weights=None, minlength=0):
     ordered = weights[order]
     sums = [np.sum(ordered[a:b]) if b > a else 0.0 for a, b in zip(ends, ends[1:], strict=False)]
     return np.stack(sums) if sums else weights[:0]
-
-
-# ---- polynomials
-
-
-@composes(np.polyval)
-def polyval(p, x):
-    p, x = lift_all(p, x)
-    result = np.zeros(np.shape(x._value), x.dtype)
-    for k in range(pinned(p, 0)):
-        result = result * x + p[k]
-    return result
-
-
-@composes(np.polyder)
-def polyder(p, m=1):
-    p = lift_first(p)
-    for _ in range(m):
-        n = pinned(p, 0)
-        p = p[:-1] * np.arange(n - 1, 0, -1.0)
-    return p
-
-
-@composes(np.polyadd)
-def polyadd(a1, a2):
-    a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
-    gap = pinned(a1, 0) - pinned(a2, 0)
-    return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
-
-
-@composes(np.polymul)
-def polymul(a1, a2):
-    return np.convolve(a1, a2)
 
 
 @composes(np.unwrap)

@@ -172,3 +172,14 @@ def ix_(*args):
 def angle(z, deg=False):
     turn = np.arctan2(z.imag, z.real)
     return turn * (180.0 / np.pi) if deg else turn
+
+
+@composes(np.geomspace)
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    start, stop = lift_all(start, stop)
+    sign = np.sign(values_of(start))
+    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
+    ndim = max(start.ndim, stop.ndim)
+    steps = np.reshape(steps, (-1, *(1,) * ndim))
+    low, high = np.log(np.abs(start)), np.log(np.abs(stop))
+    return np.moveaxis(sign * np.exp(low + steps * (high - low)), 0, axis)

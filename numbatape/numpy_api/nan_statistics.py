@@ -1,12 +1,11 @@
-"""Quantiles without NaN, polynomials, and other compositions of NumPy's functions."""
+"""Quantiles and positions of entries, NaN left out; functions over several axes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..trace.array import TracedArray
 from ..trace.axes import axes_of, axis_to_end, count_of, merge, one_axis
-from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
+from ..trace.operands import lift_first
 from ..trace.primitives import expand
 from .registration import composes, unsupported_argument
 
@@ -84,49 +83,3 @@ def apply_over_axes(func, a, axes):
         result = func(a, axis)
         a = result if result.ndim == a.ndim else np.expand_dims(result, axis)
     return a
-
-
-@composes(np.geomspace)
-def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    start, stop = lift_all(start, stop)
-    sign = np.sign(values_of(start))
-    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    ndim = max(start.ndim, stop.ndim)
-    steps = np.reshape(steps, (-1, *(1,) * ndim))
-    low, high = np.log(np.abs(start)), np.log(np.abs(stop))
-    return np.moveaxis(sign * np.exp(low + steps * (high - low)), 0, axis)
-
-
-# ---- polynomials
-
-
-@composes(np.polysub)
-def polysub(a1, a2):
-    return np.polyadd(a1, np.negative(np.asarray(a2) if type(a2) is not TracedArray else a2))[...]
-
-
-@composes(np.polyint)
-def polyint(p, m=1, k=None):
-    p = lift_first(p, k)
-    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,))
-    for step in range(m):
-        n = p.shape[-1]
-        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(constants[step])])
-    return p[...] if m == 0 else p
-
-
-@composes(np.polyfit)
-def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
-    if full or cov:
-        raise unsupported_argument(np.polyfit, "full or cov")
-    trace = find_trace(x, y, w)
-    x, y = lift(trace, x) + 0.0, lift(trace, y) + 0.0
-    matrix = np.vander(x, int(deg) + 1)
-    if w is not None:
-        w = lift(trace, w)
-        matrix = matrix * w[:, None]
-        y = y * (w[:, None] if y.ndim == 2 else w)
-    scale = np.sqrt(np.sum(np.square(matrix), 0))
-    rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
-    solution = np.linalg.lstsq(matrix / scale, y, rcond)[0]
-    return solution / (scale[:, None] if y.ndim == 2 else scale)

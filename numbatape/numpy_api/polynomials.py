@@ -1,12 +1,13 @@
-"""Polynomials by their coefficients, highest power first: roots and quotients."""
+"""Polynomials by their coefficients, highest power first: roots, quotients, values, derivatives, fits."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..trace.array import TracedArray
 from ..trace.axes import pinned
-from ..trace.operands import lift_all, lift_first
-from .registration import composes
+from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
+from .registration import composes, unsupported_argument
 
 
 @composes(np.roots)
@@ -54,3 +55,68 @@ def polydiv(u, v):
     while remainder.shape[0] > 1 and bool(np.allclose(remainder[0], 0, rtol=1e-14)):
         remainder = remainder[1:]
     return np.stack(quotient), remainder
+
+
+# ---- values, derivatives, sums and products
+
+
+@composes(np.polyval)
+def polyval(p, x):
+    p, x = lift_all(p, x)
+    result = np.zeros(np.shape(x._value), x.dtype)
+    for k in range(pinned(p, 0)):
+        result = result * x + p[k]
+    return result
+
+
+@composes(np.polyder)
+def polyder(p, m=1):
+    p = lift_first(p)
+    for _ in range(m):
+        n = pinned(p, 0)
+        p = p[:-1] * np.arange(n - 1, 0, -1.0)
+    return p
+
+
+@composes(np.polyadd)
+def polyadd(a1, a2):
+    a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
+    gap = pinned(a1, 0) - pinned(a2, 0)
+    return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
+
+
+@composes(np.polymul)
+def polymul(a1, a2):
+    return np.convolve(a1, a2)
+
+
+@composes(np.polysub)
+def polysub(a1, a2):
+    return np.polyadd(a1, np.negative(np.asarray(a2) if type(a2) is not TracedArray else a2))[...]
+
+
+@composes(np.polyint)
+def polyint(p, m=1, k=None):
+    p = lift_first(p, k)
+    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,))
+    for step in range(m):
+        n = p.shape[-1]
+        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(constants[step])])
+    return p[...] if m == 0 else p
+
+
+@composes(np.polyfit)
+def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    if full or cov:
+        raise unsupported_argument(np.polyfit, "full or cov")
+    trace = find_trace(x, y, w)
+    x, y = lift(trace, x) + 0.0, lift(trace, y) + 0.0
+    matrix = np.vander(x, int(deg) + 1)
+    if w is not None:
+        w = lift(trace, w)
+        matrix = matrix * w[:, None]
+        y = y * (w[:, None] if y.ndim == 2 else w)
+    scale = np.sqrt(np.sum(np.square(matrix), 0))
+    rcond = len(values_of(x)) * np.finfo(x.dtype).eps if rcond is None else rcond
+    solution = np.linalg.lstsq(matrix / scale, y, rcond)[0]
+    return solution / (scale[:, None] if y.ndim == 2 else scale)

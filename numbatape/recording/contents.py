@@ -46,8 +46,9 @@ NUMPY = {
         scimath.arccos scimath.arcsin scimath.arctanh scimath.log scimath.log10 scimath.log2 scimath.sqrt
     """,
     "numpy_api.creation": """
-        angle astype diag diag_indices_from diagflat empty_like full_like imag iscomplex isreal ix_ linspace
-        logspace ones_like real real_if_close tril tril_indices_from triu triu_indices_from vander zeros_like
+        angle astype diag diag_indices_from diagflat empty_like full_like geomspace imag iscomplex isreal ix_
+        linspace logspace ones_like real real_if_close tril tril_indices_from triu triu_indices_from vander
+        zeros_like
     """,
     "numpy_api.einsum": "einsum",
     "numpy_api.join": """
@@ -57,18 +58,12 @@ NUMPY = {
         linalg.cholesky linalg.det linalg.inv linalg.matrix_norm linalg.matrix_power linalg.multi_dot
         linalg.norm linalg.slogdet linalg.solve linalg.vector_norm
     """,
-    "numpy_api.nan_statistics": """
-        apply_over_axes geomspace nanargmax nanargmin nanmedian nanpercentile nanquantile polyfit polyint
-        polysub
-    """,
-    "numpy_api.calculus": """
-        bincount convolve correlate diff ediff1d gradient interp polyadd polyder polymul polyval trapezoid
-        unwrap
-    """,
+    "numpy_api.nan_statistics": "apply_over_axes nanargmax nanargmin nanmedian nanpercentile nanquantile",
+    "numpy_api.calculus": "bincount convolve correlate diff ediff1d gradient interp trapezoid unwrap",
     "numpy_api.ordering": """
         argsort argwhere digitize flatnonzero nonzero searchsorted sort trim_zeros unique
     """,
-    "numpy_api.polynomials": "polydiv roots",
+    "numpy_api.polynomials": "polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "numpy_api.predicates": """
         allclose around array_equal array_equiv can_cast common_type fix i0 isclose iscomplexobj isneginf
         isposinf isrealobj min_scalar_type ndim result_type round shape sinc size
