@@ -8,16 +8,16 @@ import sys
 import pytest
 
 import numbatape.integrations  # noqa: F401  (it announces stand-ins of its own)
-from numbatape.numpy_api import registry
+from numbatape.numpy_api import function_tables
 from numbatape.recording import contents
 from numbatape.trace import operations
 
 contents.load_all()
 TABLES = {
-    "real": registry.REAL,
-    "complex": registry.COMPLEX,
-    "writers": registry.WRITERS,
-    "ufuncs of complex numbers": registry.RULES,
+    "real": function_tables.REAL,
+    "complex": function_tables.COMPLEX,
+    "writers": function_tables.WRITERS,
+    "ufuncs of complex numbers": function_tables.RULES,
 }
 RECENT = {
     "matvec",
@@ -32,23 +32,23 @@ RECENT = {
 def test_what_is_registered_is_announced_for_its_file(name):
     table = TABLES[name]
     announced = dict(table.files)
-    if table is registry.COMPLEX:  # what follows from the real function is registered with it
-        announced = registry.REAL.files | announced
+    if table is function_tables.COMPLEX:  # what follows from the real function is registered with it
+        announced = function_tables.REAL.files | announced
     for function in table.registered:
-        assert registry.name_of(function) in announced, f"{function} is missing in contents.py"
+        assert function_tables.name_of(function) in announced, f"{function} is missing in contents.py"
         assert table.find(function) is table.registered[function]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_announced_is_registered(name):
-    registered = {registry.name_of(function) for function in TABLES[name].registered}
+    registered = {function_tables.name_of(function) for function in TABLES[name].registered}
     assert set(TABLES[name].files) - registered <= RECENT
 
 
 @pytest.mark.parametrize("name", ["real", "complex"])
 def test_functions_are_announced_for_the_file_that_implements_them(name):
     for function, implementation in TABLES[name].registered.items():
-        file = TABLES[name].files.get(registry.name_of(function))
+        file = TABLES[name].files.get(function_tables.name_of(function))
         if file is not None:
             implementation = inspect.unwrap(implementation)
             assert implementation.__module__ == file, f"{function}: {implementation.__module__}"
@@ -61,19 +61,27 @@ def test_operations_are_in_the_files_that_are_announced_for_them():
 
 
 def test_forms_are_in_the_files_that_are_announced_for_them():
-    assert set(registry.FORMS) == set(registry.FORM_FILES)
-    for name, maker in registry.FORMS.items():
-        assert maker.__module__ == registry.FORM_FILES[name]
+    assert set(function_tables.FORMS) == set(function_tables.FORM_FILES)
+    for name, maker in function_tables.FORMS.items():
+        assert maker.__module__ == function_tables.FORM_FILES[name]
 
 
 def test_stand_ins_are_announced():
-    for module, names in registry.MAKERS.items():
-        assert set(names) == set(registry.STAND_INS[module])
-    assert set(registry.MAKERS) == set(registry.STAND_INS)
+    for module, names in function_tables.MAKERS.items():
+        assert set(names) == set(function_tables.STAND_INS[module])
+    assert set(function_tables.MAKERS) == set(function_tables.STAND_INS)
 
 
 # What each trace needs; all other topics wait until one of their functions is called.
-ALWAYS = {"arrays_of_lists", "dispatch", "registration", "registry", "stand_ins", "ufuncs", "vectorize"}
+ALWAYS = {
+    "arrays_of_lists",
+    "dispatch",
+    "registration",
+    "function_tables",
+    "stand_ins",
+    "ufuncs",
+    "vectorize",
+}
 FIRST_GRADIENT = """
 import sys
 import numpy as np

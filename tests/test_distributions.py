@@ -18,7 +18,7 @@ from scipy.stats import gamma, norm
 
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
-from numbatape.numpy_api.registry import MAKERS
+from numbatape.numpy_api.function_tables import MAKERS
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api.distributions import LAWS
 

@@ -21,7 +21,7 @@ import scipy.special
 
 import numbatape as nt
 import numbatape.integrations  # announces its stand-ins
-from numbatape.numpy_api.registry import MAKERS, REAL, WRITERS, full_name
+from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS, full_name
 from numbatape.ops import OPS, Elementwise, resolve
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api.special import UFUNCS

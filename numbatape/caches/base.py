@@ -11,12 +11,12 @@ from ..config import Config
 from ..late import imported
 from ..threads import Turn
 from ..trace import pytrees
-from .alone import one_at_a_time
 from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
 from .contract import check_same
 from .delivery import Owned
 from .derived import Derived
 from .front import Front
+from .one_at_a_time import one_at_a_time
 from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout

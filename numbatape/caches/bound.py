@@ -12,10 +12,10 @@ from ..engine.frame import WORD
 from ..errors import DtypeError, SpecError
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
-from .alone import in_turn
 from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
+from .one_at_a_time import in_turn
 from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 

@@ -8,13 +8,13 @@ from ..errors import ArityError, SpecError
 from ..trace import pytrees
 from ..trace.nested.derived import pushforward
 from . import jacobian as dense
-from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
 from .front import Front
+from .one_at_a_time import one_at_a_time
 from .outs import result_outs, tangent_outs
 from .results import Layout, scalar_output, value_of
 

@@ -13,12 +13,12 @@ from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
 from . import jacobian as dense
-from .alone import one_at_a_time
 from .base import PreparedCache
 from .delivery import require_switches, write_into
 from .derivative import handed_out
 from .derived import Derived
 from .front import Front
+from .one_at_a_time import one_at_a_time
 from .outs import gradient_outs, result_outs
 from .results import Layout, gradients_of, value_of
 from .rows import ArrayRow, NumberRow, Row

@@ -7,7 +7,6 @@ import numpy as np
 from ..errors import SpecError
 from ..trace.nested.derived import hessian_vector
 from . import compressed
-from .alone import one_at_a_time
 from .base import PreparedCache
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real
@@ -17,6 +16,7 @@ from .directions import direction_leaves, like_arguments, products_of
 from .front import Front
 from .hessian import blocks, full_hessian, hessian_outs
 from .jacobian import samples_of
+from .one_at_a_time import one_at_a_time
 from .outs import Out, parts_outs, result_outs
 from .results import Layout, scalar_output, value_of
 

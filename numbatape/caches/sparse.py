@@ -19,13 +19,13 @@ from ..sparse.compression import (
 )
 from ..sparse.pattern import Pattern, among_rows, hessian_pattern, jacobian_pattern
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
-from .alone import one_at_a_time
 from .arguments import Flattened
 from .base import PreparedCache
 from .complex_leaves import require_real
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .jacobian import float_outputs, float_rows, rows_in_lanes, samples_of
+from .one_at_a_time import one_at_a_time
 from .results import scalar_output, value_of
 from .variant import VariantWorkspace
 

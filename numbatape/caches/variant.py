@@ -13,7 +13,7 @@ from ..errors import UnsupportedOperationError
 from ..recording.record import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
-from ..trace.sharing import sharing
+from ..trace.shared_inputs import sharing
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 

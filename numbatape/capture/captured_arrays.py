@@ -1,18 +1,18 @@
 """Captured arrays in a trace: stand-ins for them, which work with traced values everywhere.
 
 With an ordinary array, ``X.dot(b)``, ``table[i]`` and ``buffer[:] = x`` never reach the tracer. A function
-that needs this is traced again with plain arrays (`numbatape.trace.plain`) in place of captured ones. These
-are copies, so that the caller's arrays do not change: an array to which the function writes traced values
-is scratch for the call. What it writes without traced values (a counter) is copied to the caller's array
-when the trace ends.
+that needs this is traced again with plain arrays (`numbatape.trace.plain_arrays`) in place of captured
+ones. These are copies, so that the caller's arrays do not change: an array to which the function writes
+traced values is scratch for the call. What it writes without traced values (a counter) is copied to the
+caller's array when the trace ends.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..trace.memory import root_of, twin, window
-from ..trace.plain import is_plain, wrap
+from ..trace.aliasing import root_of, twin, window
+from ..trace.plain_arrays import is_plain, wrap
 from ..trace.trace import Trace
 
 

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.primitives import value_of
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code

@@ -6,11 +6,11 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..trace import boxes
+from ..trace.aliasing import root_of, window
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.memory import root_of, window
 from ..trace.operands import find_trace, values_of
-from ..trace.plain import is_plain, strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import is_plain, strip, trace_of_plain, unflattened, wrap
 from ..usercode.frames import where_in_user_code
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
-from ..trace.plain import PlainArray, PlainComplex
+from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..usercode.bytecode import globals_assigned
 from ..usercode.ownership import is_users_class
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..trace.complex_parts import is_traced
-from ..trace.plain import is_plain
+from ..trace.plain_arrays import is_plain
 from ..trace.trace import standing
 from .clocks_and_files import OUTSIDE
 

@@ -1,6 +1,6 @@
 """``np.zeros`` and the like while a function that writes to arrays is traced.
 
-They make ordinary arrays, to which traced values may be written later: see `numbatape.trace.plain`.
+They make ordinary arrays, to which traced values may be written later: see `numbatape.trace.plain_arrays`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import itertools
 
 import numpy as np
 
-from ..trace.memory import root_of
+from ..trace.aliasing import root_of
 from ..trace.operands import find_trace
-from ..trace.plain import Iterator, strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import Iterator, strip, trace_of_plain, unflattened, wrap
 from ..trace.trace import CURRENT
 
 NAMES = (

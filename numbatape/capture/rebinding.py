@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..numpy_api.arrays_of_lists import JOINERS
-from ..numpy_api.registry import STAND_INS
+from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made
 from ..numpy_api.vectorize import CLASSES
 from ..trace import pytrees
 from ..trace.complex_parts import is_traced
-from ..trace.plain import is_plain
+from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.ownership import adopt

@@ -18,7 +18,7 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
-from ..trace.plain import PlainArray, PlainComplex
+from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
 from .reach import users_classes

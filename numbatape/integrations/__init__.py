@@ -4,7 +4,7 @@ Importing this package announces their stand-ins (`numbatape.numpy_api.stand_ins
 imported only once a traced function refers to one of its functions.
 """
 
-from ..numpy_api.registry import announce
+from ..numpy_api.function_tables import announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint", "solve_ivp"))
 announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))

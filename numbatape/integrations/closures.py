@@ -14,7 +14,7 @@ from ..capture.holders import holder_of
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain import PlainArray
+from ..trace.plain_arrays import PlainArray
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_users_class
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.registry import MAKERS
+from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift
 from ..trace.primitives import stop_gradient
 from ..trace.trace import failing

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.registry import MAKERS
+from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace
 from ..usercode.frames import where_in_user_code

@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 
-from ..numpy_api.registry import MAKERS
+from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
-from ..scipy_api.sparse import TracedSparse, entries, is_sparse, multiplied, refuse
+from ..scipy_api.sparse_matrices import TracedSparse, entries, is_sparse, multiplied, refuse
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.primitives import value_of

@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from .rules import MatrixRule, adjoint, call, conjugate
+from .matrix_rule import MatrixRule, adjoint, call, conjugate
 
 SMALL = 1e-6  # times the largest singular value: there is no division by smaller ones
 

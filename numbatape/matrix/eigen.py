@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.primitives import stop_gradient
-from .rules import MatrixRule, adjoint, call, is_complex, traced
+from .matrix_rule import MatrixRule, adjoint, call, is_complex, traced
 
 
 def inverse_gaps(w):

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 
-from .rules import MatrixRule, adjoint, call, conjugate
+from .matrix_rule import MatrixRule, adjoint, call, conjugate
 
 
 def linalg():

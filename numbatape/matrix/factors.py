@@ -6,7 +6,7 @@ import numpy as np
 
 from .eigen import _turn, diagonal, folded
 from .equations import sylvester
-from .rules import MatrixRule, adjoint, call, is_complex, solve_triangle, traced
+from .matrix_rule import MatrixRule, adjoint, call, is_complex, solve_triangle, traced
 
 
 def _lower_half(x):

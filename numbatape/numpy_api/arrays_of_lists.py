@@ -6,7 +6,7 @@ import numpy as np
 
 from ..trace import boxes
 from ..trace.operands import find_trace, lift, lift_all
-from ..trace.plain import has_plain, strip, trace_of_plain, wrap
+from ..trace.plain_arrays import has_plain, strip, trace_of_plain, wrap
 from .registration import unsupported_argument
 from .stand_ins import stands_for
 

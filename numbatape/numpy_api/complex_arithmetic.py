@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .registry import rule
+from .function_tables import rule
 
 # ---- parts that may be None (zero everywhere)
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from .complex_arithmetic import full, negated
-from .registry import rule
+from .function_tables import rule
 
 
 @rule(np.exp)

@@ -1,7 +1,7 @@
 """``__array_function__`` of complex numbers: dispatch, and functions that move or add up entries.
 
 Most functions of complex arrays follow from the real ones: a *form* makes the implementation, and
-the registration of the real function names the form (`numbatape.numpy_api.registry.implements`).
+the registration of the real function names the form (`numbatape.numpy_api.function_tables.implements`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
 from ..trace.operands import values_of
-from ..trace.plain import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import strip, trace_of_plain, wrap
 from .complex_ufuncs import unsupported
 from .dispatch import writing
-from .registry import COMPLEX, form, full_name, implements_complex
+from .function_tables import COMPLEX, form, full_name, implements_complex
 
 
 def call_complex_function(function, args, kwargs):

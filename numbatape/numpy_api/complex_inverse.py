@@ -9,7 +9,7 @@ import numpy as np
 
 from .complex_arithmetic import full
 from .complex_elementary import sqrt
-from .registry import rule
+from .function_tables import rule
 
 
 def _roots(a):

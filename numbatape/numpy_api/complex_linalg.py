@@ -6,7 +6,7 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
-from .registry import implements_complex
+from .function_tables import implements_complex
 
 
 def _block(a):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..matrix import determinants, eigen, factors
-from ..matrix.rules import adjoint, call, is_complex
+from ..matrix.matrix_rule import adjoint, call, is_complex
 from ..trace.axes import axes_of
 from ..trace.operands import adopt, lift_all, lift_first, values_of
 from . import decompositions
 from .complex_ufuncs import unsupported
+from .function_tables import HOLDS, implements, implements_complex
 from .registration import unsupported_argument
-from .registry import HOLDS, implements, implements_complex
 
 
 def named(value, *parts):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .complex_arithmetic import full, multiply, reciprocal, square
 from .complex_elementary import exp, log
-from .registry import rule
+from .function_tables import rule
 
 LARGEST = 100  # powers with whole exponents up to this one are products
 

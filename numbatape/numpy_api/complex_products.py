@@ -8,7 +8,7 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
-from .registry import RULES, form, implements_complex
+from .function_tables import RULES, form, implements_complex
 
 
 def multilinear(product, operands) -> list:

@@ -8,7 +8,7 @@ from ..trace import complex_parts
 from ..trace.operands import values_of
 from .complex_ufuncs import unsupported
 from .dispatch import along
-from .registry import HOLDS, implements, implements_complex
+from .function_tables import HOLDS, implements, implements_complex
 
 
 @implements_complex(np.prod)

@@ -8,9 +8,9 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
 from ..trace import complex_parts, writes
 from ..trace.operands import adopt, values_of
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..usercode.frames import where_in_user_code
-from .registry import RULES
+from .function_tables import RULES
 from .ufuncs import into_out
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}

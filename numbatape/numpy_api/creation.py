@@ -8,10 +8,10 @@ from ..tape.tape import family_of_dtype
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import pinned
 from ..trace.operands import adopt, find_trace, lift_all, values_of
-from ..trace.plain import wrap
+from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
+from .function_tables import HOLDS, implements
 from .registration import composes, unsupported_argument
-from .registry import HOLDS, implements
 
 
 @composes(np.diag, complex="by_parts")

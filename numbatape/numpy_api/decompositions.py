@@ -13,8 +13,8 @@ import numpy as np
 from ..trace.axes import axes_of, pinned
 from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
+from .function_tables import HOLDS
 from .registration import composes, converted, records, run_record, unsupported_argument
-from .registry import HOLDS
 from .stand_ins import stands_for
 
 

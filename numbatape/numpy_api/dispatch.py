@@ -12,14 +12,14 @@ from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
 from ..tape.tape import CONSTANT
 from ..trace import operations
+from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.memory import duplicates
-from ..trace.plain import has_plain, strip, trace_of_plain, wrap
+from ..trace.plain_arrays import has_plain, strip, trace_of_plain, wrap
 from ..trace.primitives import array_instruction
 from ..usercode.frames import where_in_user_code
 from ..usercode.solvers import implicit, solver_above
-from .registry import REAL, WRITERS, full_name
+from .function_tables import REAL, WRITERS, full_name
 
 
 def call_function(function, args, kwargs):

@@ -38,14 +38,14 @@ def logarithm(x):
 
 def called(name: str, pullback, args, value=None):
     """Record a call of Python's function."""
-    from ..matrix.rules import call
+    from ..matrix.matrix_rule import call
 
     return call(_rule(name, pullback, value), *args)[0][()]
 
 
 @functools.cache
 def _rule(name: str, pullback, value):
-    from ..matrix.rules import MatrixRule
+    from ..matrix.matrix_rule import MatrixRule
 
     return MatrixRule(f"math.{name}", value or without_errors(name, lambda *_: math.nan), pullback)
 

@@ -10,8 +10,8 @@ from ..ops.fft import plan_of
 from ..trace import complex_parts
 from ..trace.operands import lift, values_of
 from ..trace.primitives import array_instruction
+from .function_tables import HOLDS, implements
 from .registration import records
-from .registry import HOLDS, implements
 
 AXES = (-2, -1)
 

@@ -9,8 +9,8 @@ from ..trace.axes import merge, one_axis, pinned, unmerge
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
+from .function_tables import implements
 from .registration import composes, records, unsupported_argument
-from .registry import implements
 
 
 def join(arrays, axis: int, value) -> TracedArray:

@@ -11,8 +11,8 @@ from ..trace.axes import axes_of, count_of, drop_axes, over_axes
 from ..trace.operands import lift_all, lift_first
 from ..trace.primitives import array_instruction, expand
 from .decompositions import spectral_norm
+from .function_tables import HOLDS
 from .registration import composes, records
-from .registry import HOLDS
 
 
 @records(np.linalg.cholesky)

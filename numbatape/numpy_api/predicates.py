@@ -7,8 +7,8 @@ import numpy as np
 from ..trace.axes import axes_of, count_of
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import elementwise
+from .function_tables import HOLDS, implements
 from .registration import composes
-from .registry import HOLDS, implements
 
 
 @implements(np.shape, complex="of_values")

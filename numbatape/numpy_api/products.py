@@ -10,8 +10,8 @@ from ..trace.array import revalue
 from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, unmerge
 from ..trace.operands import lift_all
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
+from .function_tables import implements
 from .registration import composes, records
-from .registry import implements
 
 
 def multiply_matrices(a, b, value=None):

@@ -14,7 +14,7 @@ from ..trace.array import TracedArray
 from ..trace.operands import adopt, values_of
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
-from .registry import REAL, full_name, register_form
+from .function_tables import REAL, full_name, register_form
 
 
 def unsupported_argument(function, name: str, hint: str = "") -> UnsupportedOperationError:
@@ -38,7 +38,7 @@ def composes(*functions: Callable, complex: str | None = None):
     Parameters
     ----------
     complex
-        The implementation for complex arguments, see `registry.implements`.
+        The implementation for complex arguments, see `function_tables.implements`.
     """
     return _registrar(functions, run_composition, complex)
 

@@ -11,8 +11,8 @@ from ..trace.axes import axis_to_end, count_of, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import elementwise, value_of
+from .function_tables import HOLDS, implements
 from .registration import composes, unsupported_argument
-from .registry import HOLDS, implements
 
 # Operands that instructions take as they are: lists have to be lifted.
 ALREADY = (TracedArray, np.ndarray, float, int)

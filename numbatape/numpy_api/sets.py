@@ -6,8 +6,8 @@ import numpy as np
 
 from ..trace.axes import along_axis, merge
 from ..trace.operands import find_trace, lift_all, lift_first, values_of
+from .function_tables import implements
 from .registration import composes, records, unsupported_argument
-from .registry import implements
 
 
 def _flat(x):

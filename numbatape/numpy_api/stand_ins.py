@@ -12,10 +12,10 @@ import functools
 from ..late import imported
 from ..trace import integers
 from ..trace.operands import find_trace
-from ..trace.plain import strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import strip, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
+from .function_tables import MAKERS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
-from .registry import MAKERS, STAND_INS
 
 
 def stands_for(module: str, *names: str, run=run_composition):

@@ -11,15 +11,15 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
 from ..trace import operations, writes
+from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.memory import duplicates, root_of
 from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
-from ..trace.plain import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import strip, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
-from .registry import REAL
+from .function_tables import REAL
 
 REDUCTIONS = {
     np.add: np.sum,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.operands import find_trace, lift, values_of
-from ..trace.plain import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import strip, trace_of_plain, wrap
 from .registration import unsupported_argument
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.operands import find_trace, lift, values_of
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.positions import fixed
 from ..trace.primitives import value_of
 from ..trace.writes import assign, masked, overlap, write_by, write_where
-from .registry import in_place
+from .function_tables import in_place
 from .select import wrapped
 
 

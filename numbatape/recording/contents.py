@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ..numpy_api import registry
+from ..numpy_api import function_tables
 from ..trace import operations
 
 # What the methods of traced values call (`numbatape.trace.operations`).
@@ -27,11 +27,11 @@ OPERATIONS = {
     "trace.indexing": "getitem item",
     "trace.integers": "TracedInteger operands settled",
     "recording.leaks": "leak",
-    "matrix.rules": "call_rule",
+    "matrix.matrix_rule": "call_rule",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
     "capture.rebinding": "module_in_traces rebind",
-    "scipy_api.sparse": "answer_to_sparse_product operate_on_sparse",
+    "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "trace.writes": "assign store",
 }
@@ -120,7 +120,7 @@ COMPLEX = {
     """,
 }
 
-# The forms: what makes the implementations of all other functions of complex arrays (`registry.implements`).
+# The forms: what makes the implementations of all other functions of complex arrays.
 FORMS = {
     "numpy_api.complex_functions": """
         by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values
@@ -145,7 +145,7 @@ COMPLEX_UFUNCS = {
 STAND_INS = {
     "scipy.linalg": {
         "numpy_api.decompositions": "block_diag circulant pinv qr svd svdvals toeplitz",
-        "scipy_api.in_python": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
+        "scipy_api.special_and_linalg": "cho_factor cho_solve cholesky det inv norm solve solve_triangular",
         "scipy_api.matrix_functions": """
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
@@ -163,13 +163,13 @@ STAND_INS = {
         """,
     },
     "cmath": {
-        "scipy_api.complex_functions": """
+        "scipy_api.cmath_and_fft": """
             acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log log10 phase polar rect sin
             sinh sqrt tan tanh
         """,
     },
     "scipy.fft": {
-        "scipy_api.complex_functions": """
+        "scipy_api.cmath_and_fft": """
             fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn
         """,
         "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
@@ -214,7 +214,7 @@ STAND_INS = {
     },
     "scipy.special": {
         "scipy_api.special": "diric lambertw spherical_in spherical_jn spherical_kn spherical_yn zeta",
-        "scipy_api.in_python": """
+        "scipy_api.special_and_linalg": """
             comb factorial h1vp h2vp ivp jvp kvp log_softmax logsumexp multigammaln perm polygamma softmax
             softplus yvp
         """,
@@ -283,26 +283,28 @@ def _announce() -> None:
     for name, names in OPERATIONS.items():
         operations.announce(_file(name), *names.split())
     for table, contents in (
-        (registry.REAL, NUMPY),
-        (registry.WRITERS, WRITERS),
-        (registry.COMPLEX, COMPLEX),
-        (registry.RULES, COMPLEX_UFUNCS),
+        (function_tables.REAL, NUMPY),
+        (function_tables.WRITERS, WRITERS),
+        (function_tables.COMPLEX, COMPLEX),
+        (function_tables.RULES, COMPLEX_UFUNCS),
     ):
         for name, names in contents.items():
             table.announce(_file(name), names.split())
     for name, names in FORMS.items():
-        registry.FORM_FILES.update(dict.fromkeys(names.split(), _file(name)))
+        function_tables.FORM_FILES.update(dict.fromkeys(names.split(), _file(name)))
     for module, contents in STAND_INS.items():
         for name, names in contents.items():
-            registry.announce(module, _file(name), names.split())
+            function_tables.announce(module, _file(name), names.split())
 
 
 def load_all() -> None:
     """Import every file that is announced, so that the tables are complete."""
-    tables = (registry.REAL, registry.WRITERS, registry.COMPLEX, registry.RULES)
+    tables = (function_tables.REAL, function_tables.WRITERS, function_tables.COMPLEX, function_tables.RULES)
     files = {file for table in tables for file in table.files.values()}
-    files |= {*operations.announced().values(), *registry.FORM_FILES.values()}
-    files |= {file for names in registry.STAND_INS.values() for each in names.values() for file in each}
+    files |= {*operations.announced().values(), *function_tables.FORM_FILES.values()}
+    files |= {
+        file for names in function_tables.STAND_INS.values() for each in names.values() for file in each
+    }
     for file in sorted(files):
         import_module(file)
 

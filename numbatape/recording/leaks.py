@@ -18,7 +18,7 @@ import types
 from ..capture.reach import MARK
 from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
-from ..numpy_api.registry import REAL
+from ..numpy_api.function_tables import REAL
 from ..numpy_api.stand_ins import STAND_INS
 from ..tape.tape import ACTIVE
 from ..usercode.frames import user_frame, where_in_user_code

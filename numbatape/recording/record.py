@@ -21,9 +21,9 @@ from ..tape import Tape
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred, new_traced
 from ..trace.integers import TracedInteger, lifted, settled
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.primitives import dense_number, family_of, sample_of
-from ..trace.sharing import note_inputs
+from ..trace.shared_inputs import note_inputs
 from ..trace.trace import CURRENT, Outside, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)

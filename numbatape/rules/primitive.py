@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperationError
 from ..jit.rules import is_dispatcher
 from ..trace import integers, operations, pytrees
 from ..trace.array import TracedArray
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.primitives import stop_gradient, trace_of
 from ..trace.trace import CURRENT, current, failing
 from .emit import emit

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_composition, unsupported_argument
-from ..numpy_api.registry import MAKERS
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
 from ..trace.operands import adopt, find_trace, lift, values_of

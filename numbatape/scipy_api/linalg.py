@@ -6,14 +6,14 @@ import numpy as np
 
 from ..matrix import eigen, equations, factors
 from ..matrix.equations import linalg
-from ..matrix.rules import MatrixRule, adjoint, call, is_complex
+from ..matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
 from ..numpy_api.complex_matrices import pseudo_inverse, squared
 from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.operands import adopt, lift_all, lift_first
 from ..trace.primitives import stop_gradient
-from .in_python import triangular
+from .special_and_linalg import triangular
 
 CHECKS = ("overwrite_a", "overwrite_b", "check_finite")
 

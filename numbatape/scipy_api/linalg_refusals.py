@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import UnsupportedOperationError
 from ..matrix.equations import linalg
-from ..matrix.rules import traced
+from ..matrix.matrix_rule import traced
 from ..numpy_api.stand_ins import stands_for
 from ..tape.tape import CONSTANT
 from ..trace.operands import values_of

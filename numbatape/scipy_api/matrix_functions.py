@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..matrix.equations import LOGM, SQRTM, by_block, linalg, undisturbed
-from ..matrix.rules import call, is_complex, traced
+from ..matrix.matrix_rule import call, is_complex, traced
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import pinned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..numpy_api.function_tables import MAKERS
 from ..numpy_api.registration import run_composition, unsupported_argument
-from ..numpy_api.registry import MAKERS
 from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of

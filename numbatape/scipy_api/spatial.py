@@ -120,7 +120,7 @@ for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "c
     stands_for("scipy.spatial.distance", _name)(_single)
 
 
-# ---- scipy.fft: real transforms (the complex ones: numbatape.scipy_api.complex_functions)
+# ---- scipy.fft: real transforms (the complex ones: numbatape.scipy_api.cmath_and_fft)
 
 
 def _real_transform(name: str):

@@ -10,12 +10,12 @@ import numpy as np
 
 from ..matrix import equations
 from ..matrix.equations import linalg
-from ..matrix.rules import MatrixRule, adjoint, call, conjugate
+from ..matrix.matrix_rule import MatrixRule, adjoint, call, conjugate
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.operands import lift_all, lift_first
-from .in_python import triangular
 from .linalg import refuse
+from .special_and_linalg import triangular
 
 # ---- banded
 

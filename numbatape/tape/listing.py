@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .families import CONSTANT, FAMILIES, LEVELS, POOLS
 from .instruction import NONE, Instruction
-from .levels import CONSTANT, FAMILIES, LEVELS, POOLS
 
 if TYPE_CHECKING:
     from .tape import Tape

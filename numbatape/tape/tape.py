@@ -14,8 +14,7 @@ import numpy as np
 
 from ..errors import MOST_LINES
 from ..threads import survives_fork
-from .instruction import GUARD, Instruction, tape_instructions
-from .levels import (  # noqa: F401  (who reads a tape finds the words for its values here)
+from .families import (  # noqa: F401  (who reads a tape finds the words for its values here)
     ACTIVE,
     CONSTANT,
     F32,
@@ -28,6 +27,7 @@ from .levels import (  # noqa: F401  (who reads a tape finds the words for its v
     VARYING,
     family_of_dtype,
 )
+from .instruction import GUARD, Instruction, tape_instructions
 from .listing import listing
 from .rows import Rows, Signature
 from .sizes import SizeTable

@@ -18,10 +18,10 @@ from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64, FAMILY_DTYPE
 from ..usercode.frames import where_in_user_code
 from . import operations
+from .aliasing import root_of
 from .complex_array import combine as complex_combine
 from .complex_array import meets
 from .kinds import PYTHON, check_attribute, check_subscriptable, missing
-from .memory import root_of
 from .methods import Methods
 from .reads import Reads
 from .sparse_kinds import is_sparse

@@ -17,10 +17,10 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..usercode.frames import where_in_user_code
 from . import operations
+from .aliasing import part, root_of, rooted
 from .array import TracedArray, new_traced, revalue
+from .cell_copies import OFFSET, SHIFT, affine, is_pool, move_in
 from .complex_array import TracedComplex
-from .memory import part, root_of, rooted
-from .pieces import OFFSET, SHIFT, affine, is_pool, move_in
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
 ndarray = np.ndarray

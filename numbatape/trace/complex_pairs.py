@@ -17,7 +17,7 @@ from .array import TracedArray
 from .complex_array import TracedComplex
 from .operands import values_of
 from .pytrees import NAMESPACE, flatten
-from .sharing import note_pair
+from .shared_inputs import note_pair
 
 
 class Pair:

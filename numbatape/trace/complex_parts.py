@@ -7,12 +7,12 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
 from . import boxes, primitives
+from .aliasing import root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
-from .memory import root_of
 from .operands import adopt, lift, values_of
-from .plain import strip
+from .plain_arrays import strip
 from .primitives import dims_of
 from .trace import Trace
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import writes
 from .operands import find_trace, values_of
-from .plain import Iterator, is_plain, strip, unflattened, wrap
+from .plain_arrays import Iterator, is_plain, strip, unflattened, wrap
 from .positions import fixed
 from .trace import failing
 

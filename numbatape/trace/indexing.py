@@ -6,7 +6,7 @@ import numpy as np
 
 from . import boxes, integers
 from .array import TracedArray, revalue
-from .plain import is_plain
+from .plain_arrays import is_plain
 from .primitives import (
     array_instruction,
     broadcast_to,

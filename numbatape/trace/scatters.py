@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .aliasing import has_twice, offsets
 from .array import TracedArray
 from .axes import merge, unmerge
 from .indexing import mask_positions
-from .memory import has_twice, offsets
 from .operands import find_trace, lift
 from .positions import fixed
 from .primitives import array_instruction, broadcast_to, contiguous, dims_of, elementwise, reshape, value_of

@@ -6,7 +6,7 @@ import sys
 
 
 class Sparse:
-    """The base class of sparse matrices with traced entries (`numbatape.scipy_api.sparse`)."""
+    """The base class of sparse matrices with traced entries (`numbatape.scipy_api.sparse_matrices`)."""
 
     __slots__ = ()
 

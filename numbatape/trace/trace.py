@@ -19,8 +19,8 @@ from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core_file, is_users_file
+from .aliasing import root_of
 from .evaluation import Evaluation
-from .memory import root_of
 
 EXACT_INTEGER = 2**53
 float64 = np.float64

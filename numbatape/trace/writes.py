@@ -11,15 +11,15 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
 from . import boxes, integers, operations
 from . import complex_parts as complex_arrays
+from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
 from .indexing import _is_basic, _plain
-from .memory import has_twice, is_lent, is_same, order_of_writes, root_of
 from .operands import find_trace, lift, values_of
-from .plain import PlainArray, PlainComplex, is_plain, strip
+from .plain_arrays import PlainArray, PlainComplex, is_plain, strip
 from .positions import fixed
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
-from .sharing import is_shared, mirror
+from .shared_inputs import is_shared, mirror
 
 
 def assign(target, key, item, what: str = "an assignment") -> None:

@@ -17,7 +17,7 @@ from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
 from ..trace.nested.jacobians import jacobian_blocks
 from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace, current, failing
 

@@ -13,7 +13,7 @@ from ..errors import OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain import strip
+from ..trace.plain_arrays import strip
 from ..trace.primitives import value_of
 from .calls import bare_arguments
 from .inner import Call, jacobian_of

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from ..caches.arguments import is_mark
-from ..scipy_api.sparse import TracedSparse
+from ..scipy_api.sparse_matrices import TracedSparse
 from ..sparse.compression import ROWS, Compression, compress_hessian, compress_jacobian, known_pattern
 from ..sparse.pattern import among_rows
 from ..sparse.stretch import pattern_of

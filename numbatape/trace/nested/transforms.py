@@ -17,7 +17,7 @@ from ...errors import OutputError
 from .. import pytrees
 from ..array import TracedArray
 from ..operands import values_of
-from ..plain import strip
+from ..plain_arrays import strip
 from ..primitives import sample_of
 from ..trace import Trace
 from .calls import CallRules

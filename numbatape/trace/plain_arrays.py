@@ -15,10 +15,10 @@ import numpy as np
 
 from ..tape.tape import CONSTANT, family_of_dtype
 from . import boxes, operations
+from .aliasing import lend, root_of, rooted
 from .array import TracedArray, new_traced, note
 from .complex_array import TracedComplex
 from .kinds import missing
-from .memory import lend, root_of, rooted
 from .positions import fixed
 from .trace import CURRENT, failing
 
