@@ -104,9 +104,6 @@ def test_no_circle_of_files():
     for name, path in files.items():
         imported = {target for _, target in imported_names(path)}
         # ``from .file import something`` names the something; the file is what stands in front of it.
-        if name == "numbatape.trace.nested.calls":  # becomes a part of numbatape.derive
-            imported.discard("numbatape.trace.nested.transforms")
-            imported -= {t for t in imported if t.startswith("numbatape.trace.nested.transforms.")}
         waiting[name] = {t if t in files else t.rpartition(".")[0] for t in imported} & files.keys() - {name}
     while ready := {name for name, needed in waiting.items() if not needed}:
         waiting = {name: needed - ready for name, needed in waiting.items() if name not in ready}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
-
-if TYPE_CHECKING:
-    from .plan import Plan
 
 PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 
@@ -43,7 +39,7 @@ def plan_functions():
     return kernels.function("derive"), kernels.function("verify")
 
 
-def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
+def verify(plan, storages: np.ndarray | None = None) -> None:
     """Prove that every instruction stays inside the storages that the tape gives it.
 
     Raises
@@ -82,7 +78,7 @@ def verify(plan: Plan, storages: np.ndarray | None = None) -> None:
     _verify_ends(plan, storages)
 
 
-def _verify_extents(plan: Plan) -> None:
+def _verify_extents(plan) -> None:
     """Check that core sizes are as array ops, and the rules that are called, need them."""
     called = call_numbers(plan.tape)
     for number in plan.kernels:
@@ -122,7 +118,7 @@ def scratch_cells(op: ArrayOp, sizes: dict[str, int]) -> int:
     return total
 
 
-def _verify_ends(plan: Plan, storages) -> None:
+def _verify_ends(plan, storages) -> None:
     """Check inputs, outputs and literals, which Python and the entry points touch."""
     tape = plan.tape
     for what, values in (("input", [slot.value for slot in tape.inputs]), ("output", tape.outputs)):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .families import CONSTANT, FAMILIES, LEVELS, POOLS
 from .instruction import NONE, Instruction
-
-if TYPE_CHECKING:
-    from .tape import Tape
 
 POOL_LETTER = "kud"  # constant, varying, active scalars
 
 
-def listing(tape: Tape) -> str:
+def listing(tape) -> str:
     """Return one line per instruction, with inputs above and outputs below."""
     lines = [
         f"tape {tape.digest[:12]}: {len(tape)} instructions ({tape.prologue} in the prologue), "
@@ -34,7 +29,7 @@ def listing(tape: Tape) -> str:
     return "\n".join(lines)
 
 
-def _instruction(tape: Tape, number: int, row: Instruction) -> str:
+def _instruction(tape, number: int, row: Instruction) -> str:
     operands = [operand(tape, value) for value in row.operands]
     if row.is_guard:
         guard = tape.guards[row.aux]
@@ -43,7 +38,7 @@ def _instruction(tape: Tape, number: int, row: Instruction) -> str:
     return f"{tape.name_of(number):12s} {operand(tape, row.out)} <- {', '.join(operands)}"
 
 
-def operand(tape: Tape, value: int) -> str:
+def operand(tape, value: int) -> str:
     """Return a value as text: ``d7`` (a scalar), ``s9[n0]``, ``s9+3[4, n1](strides)``."""
     storage, offset, layout = (int(field) for field in tape.values[value])
     text = tape.sizes.text

@@ -15,6 +15,7 @@ from ...emitter.symbol import Symbol
 from ...rules.emit import flattened
 from ...rules.linear import Linear, Pulled, emit_linear
 from ...tape.tape import ACTIVE, FAMILY_DTYPE
+from .. import operations
 from ..array import TracedArray
 from ..primitives import FLOAT32, value_of
 from ..trace import Trace
@@ -102,11 +103,9 @@ def _require_formula(rule) -> None:
 
 def _of_everything(trace, site, args, cotangents) -> list:
     """Return the cotangents of all traced arguments of a pullback or pushforward, recorded by a formula."""
-    from . import transforms  # which imports this module
-
     linear = site.rule
     _require_formula(linear)
-    chosen = [k for k, x in enumerate(args) if transforms.is_float(x)]
+    chosen = [k for k, x in enumerate(args) if operations.is_float(x)]
 
     def function(leaves):
         given = list(args)
@@ -114,7 +113,7 @@ def _of_everything(trace, site, args, cotangents) -> list:
             given[k] = leaf
         return tuple(_recorded(trace, linear, site.filled(given)))
 
-    run = transforms.Linearised(trace, function, [args[k] for k in chosen])
+    run = operations.Linearised(trace, function, [args[k] for k in chosen])
     parts: list = [None] * len(args)
     for k, part in zip(chosen, run.pull(_of_outputs(run, cotangents)), strict=True):
         parts[k] = part
@@ -123,21 +122,17 @@ def _of_everything(trace, site, args, cotangents) -> list:
 
 def _of_outputs(run, cotangents) -> list:
     """Return the cotangents of the parts of a result that are traced."""
-    from .transforms import is_float
-
     pairs = zip(run.parts, cotangents, strict=True)
-    return [ct for part, ct in pairs if type(part) is TracedArray and is_float(part)]
+    return [ct for part, ct in pairs if type(part) is TracedArray and operations.is_float(part)]
 
 
 def _recorded(trace, linear: Linear, flat) -> list:
     """Record a pullback or a pushforward by its formula, or as the transpose of the other's."""
-    from . import transforms
-
     if linear.formula is not None:
         return linear.direct(flat)
     other = linear.transpose()
     first, rest = linear.split(flat)
     zeros = [np.zeros(shape, dtype)[()] for shape, dtype in linear.kinds()]
-    run = transforms.Linearised(trace, lambda ghosts: tuple(other.direct([*ghosts, *rest])), zeros)
+    run = operations.Linearised(trace, lambda ghosts: tuple(other.direct([*ghosts, *rest])), zeros)
     pulled = run.pull(_of_outputs(run, first))
-    return [transforms.or_zeros(part, zero) for part, zero in zip(pulled, zeros, strict=True)]
+    return [operations.or_zeros(part, zero) for part, zero in zip(pulled, zeros, strict=True)]
