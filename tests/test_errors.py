@@ -343,7 +343,7 @@ def test_a_value_kept_from_another_call():
             "second_order_mode must be 'reverse_over_forward' or 'forward_over_reverse'",
         ),
         ({"values": "exact"}, "values must be 'fast' or 'numpy'"),
-        ({"passes": "some"}, "passes must be 'all' or 'none'"),
+        ({"passes": "some"}, "passes must be 'all', 'none' or a tuple of names"),
     ],
 )
 def test_config_is_validated(options, text):
