@@ -9,6 +9,10 @@ pullback's own instructions are dropped when the tape is frozen, because nothing
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections import Counter
+
 from ..emitter.emitter import Emitter
 from ..emitter.instructions import CORES
 from ..emitter.symbol import Symbol
@@ -52,6 +56,9 @@ class Pushforward:
         self.rules = rules or Rules()
         self.lanes = lanes
         self.tangents = Cells(emitter, lanes)
+        self._keys: list[int] = []
+        self._readers: Counter[int] = Counter()  # how many instructions push a value's tangent on, by key
+        self._sums: dict[int, list] = {}  # one-cell tangents that are sums of products
 
     @uncollected
     def run(self, start: int, stop: int, seeds, outputs) -> list:
@@ -68,6 +75,10 @@ class Pushforward:
         found = relevant(self.tape, start, stop, [value for value, _ in seeds])
         found = leading_to(self.tape, found, outputs)
         self._check_calls(found)
+        self._keys = keys_of(self.tape.values)
+        for k, needed in found:
+            numbers = instruction(self.tape.code[k]).operands
+            self._readers.update(self._keys[n] for j, n in enumerate(numbers) if needed >> j & 1)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
         emitter, code = self.emitter, self.tape.code
@@ -110,16 +121,34 @@ class Pushforward:
             self.tangents.add(row.out, total)
 
     def _elementwise(self, op: Elementwise, row: Instruction, tangents):
-        total, rank = None, len(self.tape.layouts[self.tape.values[row.out][2]].dims)
+        rank = len(self.tape.layouts[self.tape.values[row.out][2]].dims)
+        if not rank and op.signs and sum(tangent is not None for tangent in tangents) > 1:
+            tangents, later = self._taken_apart(op, row, tangents)
+        else:
+            later = []
+        parts = []
         for k, tangent in enumerate(tangents):
             if tangent is not None:
                 if tangent.__class__ is Symbol:
                     tangent = self.tangents.aligned(tangent, rank)
-                part = product(
-                    self.emitter, op, k, tangent, row.operands, row.out, self.strong, either=self.strong
-                )
-                total = part if total is None else total + part
+                args = op, k, tangent, row.operands, row.out
+                parts.append(product(self.emitter, *args, self.strong, either=self.strong))
+        total = functools.reduce(operator.add, [*parts, *later])
+        if not rank and not op.signs and len(parts) > 1 and total.__class__ is Symbol:
+            self._sums[total.number] = parts
         return total
+
+    def _taken_apart(self, op: Elementwise, row: Instruction, tangents):
+        """Return tangents, None where one is a sum of products that nobody else needs, and these products.
+
+        They are added to the other tangent one by one: a product and an addition are one instruction.
+        """
+        for k, tangent in enumerate(tangents):
+            sole = self._readers[self._keys[row.operands[k]]] == 1
+            if sole and op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
+                others = [None if j == k else other for j, other in enumerate(tangents)]
+                return others, self._sums[tangent.number]
+        return tangents, []
 
     def _array_op(self, op: ArrayOp, row: Instruction, tangents):
         emitter, numbers = self.emitter, row.operands
