@@ -24,11 +24,13 @@ import numpy as np
 from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.instruction import GUARD
+from . import plan_kernels as names
 from .codegen import FIRST_KERNEL
 from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
 CELL = 8  # bytes
+LONGEST_RECORD = 4096  # words; no record is longer
 # Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A cut costs 10 us, which would be
 # felt around segments of less than a millisecond.
 MOST = 1 << 23
@@ -156,13 +158,14 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     if op < FIRST_KERNEL or op == GUARD:
         return None
     row = OPS[(op - FIRST_KERNEL) >> 1]
-    record = aux[last:].tolist() if last + 4096 > len(aux) else aux[last : last + 4096].tolist()
+    record = aux[last : last + LONGEST_RECORD].tolist()
     levels, is_array = record[0], isinstance(row, ArrayOp)
     if is_array:
         head = CORE_HEAD + len(row.letters) + sum(map(len, row.operands))
-        third, inner, cells = record[1], [], record[3]
+        third, inner, cells = record[names.CORE_THIRD], [], record[names.CORE_CELLS]
     else:
-        head, third, inner, cells = LOOP_HEAD, record[6], [record[1:6]], 0
+        head, third, cells = LOOP_HEAD, record[names.LOOP_THIRD], 0
+        inner = [record[names.LOOP_COUNT : names.LOOP_THIRD]]
     axes = inner + [record[head + LEVEL * j :][:LEVEL] for j in range(levels)]
     loops = _Loop([o, a, b, third], axes, 0).split(count)
     if len(loops) == 1:
@@ -172,7 +175,8 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
         o, a, b, c = loop.cells
         code.append([word, o, a, b, len(records)])
         if is_array:
-            start = [len(loop.axes), c, record[2] + loop.scratch * cells, *record[3:head]]
+            scratch = record[names.CORE_SCRATCH] + loop.scratch * cells
+            start = [len(loop.axes), c, scratch, *record[names.CORE_CELLS : head]]
             outer = loop.axes
         else:
             innermost, *outer = loop.axes or [[1, 0, 0, 0, 0]]
@@ -187,7 +191,10 @@ def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
     word, o, a, b, last = instruction.tolist()
     _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
     assert pattern in PATTERNS[op.arity]
-    third, n = (int(aux[last + 6]), int(aux[last + 1])) if op.arity == 3 else (0, last)
+    if op.arity == 3:
+        third, n = int(aux[last + names.LOOP_THIRD]), int(aux[last + names.LOOP_COUNT])
+    else:
+        third, n = 0, last  # there is no record: the last word is the number of cells
     steps = [1, *(int(kind == "v") for kind in pattern), 0, 0][:4]
     code, records = [], []
     for loop in _Loop([o, a, b, third], [[n, *steps]], 0).split(count):
