@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
+from ..tape.tape import F64
 from ..trace import operations, writes
 from ..trace.aliasing import duplicates, root_of
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, unary_scalar
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
 from ..trace.plain_arrays import strip, trace_of_plain, wrap
@@ -180,6 +181,10 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two
+        if len(inputs) == 1 and value.__class__ is np.float64 and op.differentiable:
+            (x,) = inputs
+            if x._value.__class__ is np.float64 and x._family == F64:
+                return unary_scalar(op, x, value)
         return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])
