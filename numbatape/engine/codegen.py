@@ -167,6 +167,12 @@ def _rows(op: Elementwise, row: list[str]) -> str:
     return "\n".join(["for line in range(turns):", *("    " + line for line in (*row, *steps))])
 
 
+def _strip_operands(op: Elementwise, pattern: str) -> tuple[str, str]:
+    """Return a strip's pattern, and the text of the first cells of its three operands."""
+    first = ", ".join([*_LETTERS[: op.arity], *"000"[op.arity :]])
+    return pattern.replace("1", "v").replace("0", "s"), first
+
+
 def _forward_body(op: Elementwise, source: str, cells: str, loop: str | None) -> str:
     if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
@@ -174,8 +180,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, loop: str | None) ->
 
     def body(pattern):
         if pattern and op.vector_arm is not None and cells == "f64":  # a strip needs no test for overlap
-            first = ", ".join([*_LETTERS[: op.arity], *"000"[op.arity :]])
-            kinds = pattern.replace("1", "v").replace("0", "s")
+            kinds, first = _strip_operands(op, pattern)
             return _rows(op, [f'strip("{op.value}", "{kinds}", v, o, {first}, n)'])
         hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
         target = "v[o + i]" if pattern else "v[o + i * so]"
@@ -185,7 +190,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, loop: str | None) ->
     return _branches(_patterns(op.arity, op.value), body)
 
 
-def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> str:
+def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cells: str) -> str:
     partial = op.partials[operand]
     x = _LETTERS[operand]
     term = kernel_text(product(partial))
@@ -193,6 +198,11 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str) -> s
         term = f"{term} if gz != 0.0 else 0.0"
 
     def body(pattern):
+        if pattern and op.vector_arm is not None and op.arity < 3 and adjoint == "g" and cells == "f64":
+            kinds, first = _strip_operands(op, pattern)  # the sum for a broadcast operand is taken in lanes
+            return _rows(
+                op, [f'strip_adjoint("{product(partial)}", "{kinds}", {operand}, v, g, o, {first}, n)']
+            )
         hoisted, inner = _entry_loads([partial], op.arity, pattern, source)
         lines = [*inner]
         lines.append("gz = g[o + i]" if pattern else "gz = g[o + i * so]")
@@ -240,7 +250,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
         for k, partial in enumerate(op.partials):
             if partial is None:
                 continue
-            body = textwrap.indent(_reverse_body(op, k, source, adjoint), "    ")
+            body = textwrap.indent(_reverse_body(op, k, source, adjoint, cells), "    ")
             text += f"\n\ndef reverse_{letters[k]}({passed}):\n{body}"
             calls += f"if active & {1 << k}:\n    reverse_{letters[k]}({shifted})\n"
         text += f"\n\ndef reverse(w, pc):\n{head}" + _outer_loop(letters, base, calls.rstrip())
