@@ -70,10 +70,11 @@ def test_files_that_a_page_names(page):
 
 
 def test_every_folder_is_explained():
-    """docs/how-it-works.md has a line for each folder of the package."""
+    """docs/how-it-works.md says what each folder of the package is for, and each file beside the folders."""
     text = (ROOT / "docs" / "how-it-works.md").read_text()
-    listed = set(re.findall(r"(\w+)/ ", text[text.index("## Folders") : text.index("## The way of")]))
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= listed
+    text = text[text.index("## Folders") : text.index("## The way of")]
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= set(re.findall(r"(\w+)/ ", text))
+    assert {path.stem for path in PACKAGE.glob("[!_]*.py")} <= set(re.findall(r"\w+", text))
 
 
 def supported() -> str:

@@ -33,7 +33,7 @@ class Rules:
         )
 
     def check_call(self, numbers, need) -> None:
-        """Raise if a derivative by some operands of a call needs a formula that there is not."""
+        """Raise if the derivative of a call by some operands needs a formula that does not exist."""
 
 
 class Adjoint:

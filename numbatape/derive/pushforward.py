@@ -57,7 +57,7 @@ class Pushforward:
         self.lanes = lanes
         self.tangents = Cells(emitter, lanes)
         self._keys: list[int] = []
-        self._readers: Counter[int] = Counter()  # how many instructions push a value's tangent on, by key
+        self._readers: Counter[int] = Counter()  # by key: how many instructions read the tangent
         self._sums: dict[int, list] = {}  # one-cell tangents that are sums of products
 
     @uncollected
@@ -93,10 +93,11 @@ class Pushforward:
             emitter.line = around
 
     def _check_calls(self, found) -> None:
-        """Raise if a call needs a formula that there is not.
+        """Raise if a call needs a formula that does not exist.
 
-        The last call comes first: a pullback's own call stands behind the call that it belongs to, and that
-        it has no formula says more than that the rule has no pushforward.
+        Calls are checked from the last to the first. The call that a pullback makes comes after the call that
+        the pullback belongs to, and an error about it tells the user more than that the rule has no
+        pushforward.
         """
         for k, needed in reversed(found):
             row = instruction(self.tape.code[k])
@@ -139,9 +140,10 @@ class Pushforward:
         return total
 
     def _taken_apart(self, op: Elementwise, row: Instruction, tangents):
-        """Return tangents, None where one is a sum of products that nobody else needs, and these products.
+        """Return the operands' tangents, and the products of one that is a sum which nothing else reads.
 
-        They are added to the other tangent one by one: a product and an addition are one instruction.
+        That tangent is None in the first result. Its products are added to the other tangent one by one,
+        because a product and an addition become one instruction.
         """
         for k, tangent in enumerate(tangents):
             sole = self._readers[self._keys[row.operands[k]]] == 1

@@ -127,7 +127,7 @@ class _Widened:
         whole = np.isin(code["op"] >> 1, WHOLE)
         results = np.concatenate([code["out"][whole], code["aux"][whole & (code["aux"] != NONE)]])
         kept_whole = set(keys[results].tolist())
-        # Storages that are read and written cell by cell more often than otherwise.
+        # Storages whose cells are more often read and written one at a time than as arrays.
         named = np.concatenate([code[name][code[name] != NONE] for name in ("out", "a", "b", "c")])
         one_cell = np.array(self._ranks)[self.old.values["layout"][named]] == 0
         arrays = keys[named] >= 0
@@ -161,7 +161,7 @@ class _Widened:
         return number
 
     def _cell(self, value: int) -> int:
-        """Return a one-cell value with lanes in front, or none for an operand that is not there."""
+        """Return a one-cell value with lanes in front, or the missing value for a missing operand."""
         known = self._cells.get(value)
         if known is None:
             known = self._cells[value] = value if value == NONE else self._view(value)

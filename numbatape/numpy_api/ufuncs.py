@@ -91,7 +91,7 @@ def call_ufunc(ufunc, method, inputs, kwargs):
 
 @functools.lru_cache(maxsize=1_000)
 def usual_call(ufunc) -> Callable | None:
-    """Return what records a call of a ufunc without options, given its inputs, in new memory; or None."""
+    """Return a function of the inputs that records a call of a ufunc without options, or None."""
     op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
     if isinstance(op, ArrayOp):
         return functools.partial(_call_rule, REAL.find(ufunc))

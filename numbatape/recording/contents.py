@@ -121,7 +121,7 @@ COMPLEX = {
     """,
 }
 
-# The forms: what makes the implementations of all other functions of complex arrays.
+# Forms make the implementations of all other functions of complex arrays.
 FORMS = {
     "numpy_api.complex_functions": """
         by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values

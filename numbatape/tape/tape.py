@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import MOST_LINES
 from ..threads import survives_fork
-from .families import (  # noqa: F401  (who reads a tape finds the words for its values here)
+from .families import (  # noqa: F401  (readers of a tape import these names from here)
     ACTIVE,
     CONSTANT,
     F32,

@@ -151,7 +151,7 @@ class _Fusion:
         code, products = self.code, self.ops.with_trait("added")
         rows = self._of(self._with_signs((1, 1)))
         rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
-        # Each row twice: the product may be its second operand, or its first.
+        # Each row is tried twice: the product may be its second operand or its first.
         count, rows = len(rows), np.tile(rows, 2)
         behind = np.arange(2 * count) < count
         a, b = code["a"][rows], code["b"][rows]

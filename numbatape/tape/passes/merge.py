@@ -16,7 +16,7 @@ from ..uses import NO_KEY, cell_of, keys_of
 def merge_common(builder, code: np.ndarray, goal) -> np.ndarray:
     """Drop repeated instructions, and let their readers read the first one's result."""
     values, keys = builder.values, keys_of(builder.values)
-    keys.append(NO_KEY)  # of operands that are not there: NONE counts from the end
+    keys.append(NO_KEY)  # of missing operands: NONE is the index of this last entry
     offsets = [offset if key >= 0 else 0 for key, (_, offset, _) in zip(keys, values, strict=False)]
     layouts = [layout for _, _, layout in values]
     offsets.append(0)
