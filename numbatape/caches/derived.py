@@ -198,7 +198,7 @@ def active_leaves(flat: Flattened) -> list[tuple]:
 
 
 def outputs_of(space: VariantWorkspace, part) -> list[np.ndarray]:
-    """Return views of the outputs that stand in a part of the recorded result, zeros for the rest."""
+    """Return views of the outputs in a part of the recorded result, zeros for the rest."""
     views = []
     for leaf in pytrees.leaves(part):
         if leaf.__class__ is Output:

@@ -3,7 +3,7 @@
 What optree does for any structure in 6 µs (a dictionary of ten arrays) a function made for one structure
 does in 1 µs: ``itemgetter`` fetches all values of a dictionary at once, and results are built by literals.
 Its source is written here, node by node; containers that it does not know (ordered dictionaries, deques,
-what a user has registered with optree) are taken apart by optree as ever.
+what a user has registered with optree) are taken apart by optree.
 """
 
 from __future__ import annotations

@@ -159,9 +159,9 @@ def _branches(patterns, body) -> str:
 
 
 def _rows(op: Elementwise, row: list[str]) -> str:
-    """Return the loop over the rows of an instruction: which loop fits their strides is asked outside of it.
+    """Return the loop over the rows of an instruction; the choice by their strides is made outside of it.
 
-    Asked for each row it took a nanosecond of the 3.6 that the product of two rows of eight takes.
+    Choosing for each row took a nanosecond of the 3.6 that the product of two rows of eight takes.
     """
     steps = [f"{x} += step_{x}" for x in "o" + _LETTERS[: op.arity]]
     return "\n".join(["for line in range(turns):", *("    " + line for line in (*row, *steps))])

@@ -53,9 +53,9 @@ def _lifted(v):
 
 
 def _cast(values, target):
-    """Return values in the dtype of the array that they are written to, as far as NumPy casts them by itself.
+    """Return values in the dtype of the array that they are written to, if NumPy would cast them implicitly.
 
-    It makes arrays of lists and of Python's numbers in that dtype, which `_lifted` does not know.
+    NumPy turns lists and Python's numbers into arrays of that dtype; `_lifted` does not know the dtype.
     """
     dtype = _values(target)[0].dtype
     return values.astype(dtype) if dtype.kind == values.dtype.kind == "f" else values

@@ -169,8 +169,8 @@ class ArrayOp(Traits):
     pullback
         The reverse rule as further instructions, from which derivatives of every order are made:
         ``pullback(e, ct, z, operands, need)`` with an emitter (`numbatape.emitter`), the cotangent of the
-        result ``z``, and symbols. It returns one cotangent an operand, None where none is needed, of the
-        operand's shape or one that broadcasts to it; batch dimensions stand in front.
+        result ``z``, and symbols. It returns one cotangent per operand, None where none is needed. A
+        cotangent has the operand's shape, or one that broadcasts to it; batch dimensions come first.
         Formulas: Giles, "Collected matrix derivative results" (2008).
     scratch
         Cells of scratch that a batch element needs, as a formula in the signature's letters; they keep their

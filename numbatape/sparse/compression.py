@@ -1,4 +1,4 @@
-"""`Compression`: a coloured pattern as seeds, and where each entry stands in the products.
+"""`Compression`: a coloured pattern as seeds, and the place of each entry in the products.
 
 The derivative itself is a plain function here: lanes of directions in, lanes of products out.
 """

@@ -143,7 +143,7 @@ class Tape:
         return tape_instructions(self.code, self.positions)
 
     def listing(self) -> str:
-        """Return the tape as text, one line an instruction."""
+        """Return the tape as text, one line per instruction."""
         return listing(self)
 
     def __str__(self) -> str:

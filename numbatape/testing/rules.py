@@ -17,14 +17,14 @@ from .point import contents, copied, float_leaves, is_active
 def test_rule(f: Callable, *args, order: int | None = None, **options) -> None:  # noqa: PT028
     """Check a rule that `primitive` made.
 
-    First by itself: its functions leave their arguments alone, bit for bit; called twice, with the same
-    memory, they give the same bits; the pushforward is the pullback's adjoint. Then everything that
-    `check_derivatives` checks.
+    The rule's own functions are checked first: they do not change their arguments, they return the same bits
+    when they are called again with the same memory, and the pushforward is the adjoint of the pullback. Then
+    follows everything that `check_derivatives` checks.
 
     Parameters
     ----------
     f : callable
-        The rule; of any other function the derivatives alone are checked.
+        The rule; for any other function only the derivatives are checked.
     *args : arrays, numbers, or anything that the rule takes
         Arrays and floats are differentiated; anything else is passed as it is.
     order : {1, 2}, optional

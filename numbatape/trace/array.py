@@ -56,7 +56,7 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
 
 
 def deferred(trace, number) -> TracedArray:
-    """Return a traced array whose value is computed when it is asked for: see ``__getattr__``."""
+    """Return a traced array whose value is computed when it is first needed, see ``__getattr__``."""
     self = TracedArray.__new__(TracedArray)
     self._trace = trace
     self._id = number
@@ -285,8 +285,8 @@ def _in_place(ufunc):
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 
-    # Until they are asked for, _id and _level are missing after a write, and _value in a derivative:
-    # see __getattr__.
+    # After a write, _id and _level are missing until they are needed; in a derivative, _value is. See
+    # __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
     __add__, __radd__ = _operator("add", np.add)

@@ -1,6 +1,6 @@
 """Sparse derivatives inside of a function that is being traced: plain positions, traced entries.
 
-Positions are those of the path that is traced, as everything else is. A product of the derivative with the
+Positions are those on the path that is traced. A product of the derivative with the
 seed of each colour is recorded, and the entries are taken from the products.
 """
 
