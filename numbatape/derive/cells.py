@@ -141,8 +141,7 @@ class Cells:
     def whole(self, value: int):
         """Return the cotangent of a value as an array of its dimensions."""
         ct = self.collect(value)
-        layout = self.tape.values[value][2]
-        return self.spread(ct, value) if ct is not None and ct.__class__ is not Symbol and layout else ct
+        return self.spread(ct, value) if ct is not None and self.tape.values[value][2] else ct
 
     def collect(self, value: int):
         """Return the cotangent of a value as far as it is added up, or None."""

@@ -26,7 +26,7 @@ def emitted(function, *shapes, constants=0):
     levels = [ACTIVE] * (len(shapes) - constants) + [VARYING] * constants
     numbers = [tape.input(shape, F64, level) for shape, level in zip(shapes, levels, strict=True)]
     results = function(e, *(Symbol(e, number) for number in numbers))
-    return tape.freeze(tuple(e.dense(x).number for x in results))
+    return tape.freeze(tuple(x.number for x in results))
 
 
 def polynomial(e, x):
@@ -47,6 +47,11 @@ def repeated(e, x):
     wide = e.broadcast(cell, (3, 2))
     rows = e.sum(e.broadcast(x, (4, 2)), (0,))
     return e.sum(wide), e.matmul(wide, e.symbol(np.ones((2, 4)))), rows
+
+
+def views_of_a_cell(e, x):
+    cell = e.entry(x, 0, -1) * e.entry(x, 1, -1)
+    return e.expand(cell, (0, 1)), e.broadcast(cell, (3,))
 
 
 def reductions(e, x):
@@ -85,6 +90,7 @@ TAPES = {
     "shared": (shared, [(2,), (2,)], 0),
     "broadcast": (broadcast, [(2,), (2, 3)], 0),
     "repeated": (repeated, [(2,)], 0),
+    "views of a cell": (views_of_a_cell, [(2,)], 0),
     "reductions": (reductions, [(2, 3)], 0),
     "running": (running, [(4,)], 0),
     "parts": (parts, [(3,)], 0),
