@@ -138,9 +138,20 @@ class Adjoint:
                 cotangents.add(number, part)
 
 
+class Keys(dict):
+    """What holds a value (`numbatape.tape.uses.keys_of`), for those that a stretch names: it may be short."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __missing__(self, value: int) -> int:
+        (self[value],) = keys_of([self._values[value]])
+        return self[value]
+
+
 def relevant(tape, start: int, stop: int, targets) -> list[tuple[int, int]]:
     """Return (instruction, operands that depend on a target) of all instructions that do."""
-    keys = keys_of(tape.values)
+    keys = Keys(tape.values)
     depends = {keys[target] for target in targets}
     found = []
     rows = lists(columns(tape.code[start:stop]), "active", "out", "a", "b", "c")
