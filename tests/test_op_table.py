@@ -75,12 +75,11 @@ def test_what_is_missing_is_named():
     assert missing(dataclasses.replace(op, reverse=None)) == ["reverse"]
 
 
-@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
-def test_lanes_are_points_one_by_one(op):
-    """Values and gradients of two points at once, for each operand that is no index."""
+def of_one_operand(op):
+    """Yield a function of each operand that is no index, the other ones being constants, and a point."""
     operands = operands_of(op)
-    weights = np.cos(np.arange(np.size(oracle(op)(*operands)))).reshape(np.shape(oracle(op)(*operands)))
-
+    value = oracle(op)(*operands)
+    weights = np.cos(np.arange(np.size(value))).reshape(np.shape(value))
     for k in (k for k in range(op.arity) if not is_index(op, k)):
 
         def f(x, k=k):
@@ -88,12 +87,29 @@ def test_lanes_are_points_one_by_one(op):
             z = array_instruction(op, xs, np.asarray(oracle(op)(*map(value_of, xs)))[()])
             return np.sum(weights * z) + np.sum(x)
 
-        points = np.stack([operands[k], 0.5 * operands[k]])
+        yield f, operands[k]
+
+
+@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
+def test_lanes_are_points_one_by_one(op):
+    """Values and gradients of two points at once."""
+    for f, x in of_one_operand(op):
+        points = np.stack([x, 0.5 * x])
         values, gradients = nt.batch(f)(points)
         for value, gradient, point in zip(values, gradients, points, strict=True):
             one, its = nt.value_and_grad(f)(point)
             np.testing.assert_allclose(value, one, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(gradient, its, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("op", [op for op in ARRAY_OPS if op.cases], ids=lambda op: op.name)
+def test_forward_agrees_with_reverse_beside_constants(op):
+    """The tangent of an operand that is constant is zero, also where a rule applies the op to tangents."""
+    for f, x in of_one_operand(op):
+        direction = np.sin(1.0 + np.arange(x.size)).reshape(x.shape)
+        _, slope = nt.jvp(f, (x,), (direction,))
+        expected = np.sum(nt.grad(f)(x) * direction)
+        np.testing.assert_allclose(slope, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_new_op_is_one_file(tmp_path):

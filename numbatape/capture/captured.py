@@ -9,6 +9,7 @@ note.
 from __future__ import annotations
 
 import collections
+import types
 from operator import is_
 
 import numpy as np
@@ -114,12 +115,12 @@ class Captured:
         return self._sequences
 
     def dictionaries(self) -> dict[int, tuple[dict, dict]]:
-        """Return, by id, each plain dictionary with its former items."""
+        """Return, by id, each dictionary with its former items."""
         rows = zip(self._sequences, self._sequences[1:], strict=False)
         return {
             id(container): (container, dict(zip(keys, values, strict=True)))
             for (container, keys), (_, values) in rows
-            if type(container) is dict
+            if isinstance(container, dict)
         }
 
     def names(self):
@@ -153,13 +154,26 @@ class Captured:
         for mapping, key, value in self._bindings:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
+        for mapping, key in self._absent:
+            if key in mapping and not isinstance(mapping[key], types.ModuleType):  # what was imported stays
+                del mapping[key]
+        for owner, name, value in self._attributes:
+            if getattr(owner, name, None) is not value:
+                setattr(owner, name, value)
+        for mapping, items in self.dictionaries().values():
+            if list(mapping) != list(items) or not all(map(is_, mapping.values(), items.values())):
+                mapping.clear()
+                for key, value in items.items():
+                    mapping[key] = value
         for container, entries in self._sequences:
-            if isinstance(container, dict):
-                for key in [key for key in container if key not in entries]:
-                    del container[key]
-            elif isinstance(container, (list, collections.deque)) and list(container) != list(entries):
+            changed = len(container) != len(entries) or not all(map(is_, container, entries))
+            if changed and isinstance(container, (list, collections.deque)):
                 container.clear()
                 container.extend(entries)
+        for container, members in self._sets:
+            if isinstance(container, set) and container != members:
+                container.clear()
+                container.update(members)
 
 
 def _same(now, before) -> bool:

@@ -158,11 +158,14 @@ class Pushforward:
         dims = self.tape.layouts[self.tape.values[row.out][2]].dims
         cores = CORES[op.name]
         batch = len(dims) - len(cores[0])
-        active = [k for k in range(len(numbers)) if row.takes(k)]
-        given = [k for k in active if tangents[k] is not None]
-        if op.linear and given == active:
-            for k in given:
-                operands[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+        given = [k for k, tangent in enumerate(tangents) if tangent is not None]
+        if op.linear:
+            for k, number in enumerate(numbers):
+                if k in given:
+                    operands[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+                elif "abc"[k] not in op.index:  # a constant, whose tangent is zero
+                    own = self.tape.layouts[self.tape.values[number][2]].dims
+                    operands[k] = emitter.zeros(own, self.tape.family_of(number))
             sizes = dict(zip(cores[0], dims[batch:], strict=True))
             return emitter.op(op.name, *operands, **sizes)
         if op.bilinear and not emitter.strong and not self.strong:
