@@ -31,8 +31,8 @@ from .vectors import FIRST_VECTOR, PATTERNS, vector_arms
 
 CELL = 8  # bytes
 LONGEST_RECORD = 4096  # words; no record is longer
-# Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A cut costs 10 us, which would be
-# felt around segments of less than a millisecond.
+# Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A call with cuts costs some 0.1
+# ms more, because Python runs in it; that would be felt around segments of less than a millisecond.
 MOST = 1 << 23
 # Work of an instruction besides its cells; work per cell of arithmetic, of functions of libm, of those of
 # SciPy.
@@ -53,7 +53,9 @@ def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             if op.index:  # the size of the table that is read from does not matter
                 counts[:, k] = [True, *(name in op.index for name in "abc")]
             elif any(len(group) == 2 for group in op.operands[1:]):
-                power[k] = 1.5
+                # A factorisation of n*n cells is about n**3 operations, of which LAPACK does several at once.
+                # With the weight of a function of libm, n = 128 (0.1 ms) was cut, and took 1.4 times as long.
+                weight[k], power[k] = ARITHMETIC, 1.5
         elif re.search(LONG_CALLS, op.value):
             weight[k] = SPECIAL
         elif re.search(r"\w\(", re.sub(CHEAP_CALLS, "", op.value)):

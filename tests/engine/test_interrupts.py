@@ -275,3 +275,14 @@ def test_no_segment_is_long(name, short):
     long = np.flatnonzero(work > segments.MOST)
     arms = {"copy", "exp", "mul", "add", "div", "tanh", "sort", "cholesky", "square"}
     assert {plan.tape.name_of(k) for k in long if k not in plan.cuts.parts}.isdisjoint(arms)
+
+
+@pytest.mark.parametrize("size, cut", [(128, False), (400, True)])
+def test_factorisations_of_a_tenth_of_a_millisecond_are_not_cut(size, cut):
+    """A call with cuts runs Python between its segments, which costs more than such a sweep takes."""
+
+    def f(a):
+        return np.sum(np.log(np.diag(np.linalg.cholesky(a))))
+
+    cache = nt.prepare_gradient_cache(f, np.eye(size))
+    assert (cache._space.segments is not None) == cut
