@@ -12,31 +12,23 @@ from .late import LOCK, imported
 if TYPE_CHECKING:
     from . import testing
     from .caches.arguments import Constant, Static
-    from .caches.derivative import (
-        DerivativeCache,
-        prepare_derivative_cache,
-        value_and_derivative,
-        value_and_jacobian,
-    )
+    from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
+    from .caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
+    from .caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
+    from .caches.jacobian import value_and_jacobian
     from .caches.memory import Cache
     from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
     from .caches.registry import clear_caches
-    from .caches.second_order import (
-        HessianCache,
-        HvpCache,
-        prepare_hessian_cache,
-        prepare_hvp_cache,
-        value_and_hvp,
-        value_gradient_and_hessian,
-    )
-    from .caches.sparse import (
+    from .caches.sparse_hessian import (
         SparseHessianCache,
-        SparseJacobianCache,
         prepare_sparse_hessian_cache,
+        value_gradient_and_sparse_hessian,
+    )
+    from .caches.sparse_jacobian import (
+        SparseJacobianCache,
         prepare_sparse_jacobian_cache,
         value_and_sparse_jacobian,
-        value_gradient_and_sparse_hessian,
     )
     from .config import Config
     from .engine.library import warmup
@@ -76,13 +68,23 @@ _NAMES = {
         "DerivativeCache",
         "prepare_derivative_cache",
         "value_and_derivative",
-        "value_and_jacobian",
     ),
     "caches.gradient": (
         "GradientCache",
         "prepare_gradient_cache",
         "value_and_gradient",
     ),
+    "caches.hessian": (
+        "HessianCache",
+        "prepare_hessian_cache",
+        "value_gradient_and_hessian",
+    ),
+    "caches.hvp": (
+        "HvpCache",
+        "prepare_hvp_cache",
+        "value_and_hvp",
+    ),
+    "caches.jacobian": ("value_and_jacobian",),
     "caches.memory": ("Cache",),
     "caches.pullback": (
         "PullbackCache",
@@ -90,21 +92,15 @@ _NAMES = {
         "value_and_pullback",
     ),
     "caches.registry": ("clear_caches",),
-    "caches.second_order": (
-        "HessianCache",
-        "HvpCache",
-        "prepare_hessian_cache",
-        "prepare_hvp_cache",
-        "value_and_hvp",
-        "value_gradient_and_hessian",
-    ),
-    "caches.sparse": (
+    "caches.sparse_hessian": (
         "SparseHessianCache",
-        "SparseJacobianCache",
         "prepare_sparse_hessian_cache",
+        "value_gradient_and_sparse_hessian",
+    ),
+    "caches.sparse_jacobian": (
+        "SparseJacobianCache",
         "prepare_sparse_jacobian_cache",
         "value_and_sparse_jacobian",
-        "value_gradient_and_sparse_hessian",
     ),
     "config": ("Config",),
     "engine.library": ("warmup",),

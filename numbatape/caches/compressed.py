@@ -10,12 +10,13 @@ from ..jit.steady import CALLED
 from ..recording.record import Output
 from ..trace import pytrees
 from .arguments import Flattened
+from .dense_jacobian import samples_of
 from .derived import Derived
-from .jacobian import samples_of
 from .outs import Out, result_outs
 
 if TYPE_CHECKING:
-    from .sparse import Prepared, SparseHessianCache
+    from .sparse_hessian import SparseHessianCache
+    from .sparse_products import KnownPattern
 
 LEAST = 24  # entries of the argument; for fewer, all columns take no longer than some of them
 PAYS = 3  # compression is used when it needs this many times fewer products than columns
@@ -33,13 +34,13 @@ class Compressed:
     """
 
     def __init__(self, cache, wide: Derived):
-        from .sparse import SparseHessianCache  # scipy.sparse takes 0.2 s to import
+        from .sparse_hessian import SparseHessianCache  # scipy.sparse takes 0.2 s to import
 
         parts = cache._program, cache._prepared, cache._given, cache._kwargs, cache._names
         self.sparse: SparseHessianCache = SparseHessianCache(*parts)
         self.sparse._shared = wide
 
-    def known_for(self, flat: Flattened) -> Prepared | None:
+    def known_for(self, flat: Flattened) -> KnownPattern | None:
         """Return pattern and colours for the path that some arguments take, None if they do not pay."""
         primal = self.sparse._evaluator.forward(flat)
         if primal.variant.single_use:
@@ -48,13 +49,13 @@ class Compressed:
         size = int(np.size(flat.leaves[0]))
         return known if 0 < known.compression.lanes * PAYS <= size else None
 
-    def hessian(self, flat: Flattened, known: Prepared) -> np.ndarray:
+    def hessian(self, flat: Flattened, known: KnownPattern) -> np.ndarray:
         """Return the Hessian as a matrix."""
         shapes = [np.shape(flat.leaves[0])]
         return self.sparse._matrix(flat, known, samples_of(flat), shapes, 2).toarray()
 
 
-def places(known: Prepared, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def places(known: KnownPattern, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (products in memory order, where each entry is in them, where it goes in the matrix)."""
     made = known.compression
     lanes, cells = products.shape[0], int(np.prod(products.shape[1:]))
@@ -67,7 +68,7 @@ def places(known: Prepared, products: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return turned.reshape(-1), made.place % cells * lanes + made.place // cells, target
 
 
-def views_of(known: Prepared):
+def views_of(known: KnownPattern):
     """Return (value's leaf, gradient, products) in the workspace, None where one is no traced array."""
     space = known.derived.last
     if space is None:
@@ -80,7 +81,7 @@ def views_of(known: Prepared):
     return (result, gradient, product) if product.ndim > gradient.ndim else None
 
 
-def outs_of(known: Prepared) -> list[Out] | None:
+def outs_of(known: KnownPattern) -> list[Out] | None:
     """Return the outs of ``(value, gradient, Hessian)`` by compressed products, or None."""
     views, space = views_of(known), known.derived.last
     if views is None or space is None:

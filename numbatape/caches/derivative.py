@@ -7,19 +7,19 @@ import numpy as np
 from ..errors import ArityError, SpecError
 from ..trace import pytrees
 from ..trace.nested.derived import pushforward
-from . import jacobian as dense
+from . import dense_jacobian as dense
 from .arguments import Flattened
-from .base import PreparedCache
 from .delivery import Owned, write_into
 from .derived import Derived, outputs_of
 from .directions import direction_leaves, like_result
 from .front import Front
+from .jacobian import JacobianCache
 from .one_at_a_time import one_at_a_time
 from .outs import result_outs, tangent_outs
 from .results import Layout, scalar_output, value_of
 
 
-class DerivativeCache(PreparedCache):
+class DerivativeCache(JacobianCache):
     """A function prepared for `value_and_derivative`; made by `prepare_derivative_cache`.
 
     A cache belongs to one thread at a time: give each thread its own `clone`.
@@ -39,16 +39,17 @@ class DerivativeCache(PreparedCache):
     mode = "forward"
     serving = ("push", "jacobian")
     choices = ("lanes",)
+    by_columns = True
     lanes = 1
 
     def _ready(self) -> None:
+        super()._ready()
         config = self._program.config
         transform = pushforward(config.strong_zero)
         function = self._program.function
         self._plain = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
         self._pushing = Front(self._turn, self._push_apart)
-        self._differentiating = Front(self._turn, self._general)
         self._slope = Front(self._turn, self._gradient, None if config.reuse_buffers else self)
         if config.reuse_buffers:
             self.call = Owned(lambda *args: self._slope.call(*args))
@@ -156,42 +157,8 @@ class DerivativeCache(PreparedCache):
 
     # ---- derivatives along all unit directions
 
-    def jacobian(self, args):
-        """Return the value and the Jacobian, in sweeps over chunks of columns, for `value_and_jacobian`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        jacobian : numpy.ndarray or pytree of them
-            Of shape output shape + input shape; for containers see `value_and_jacobian`.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_derivative_cache(np.cumsum, np.ones(2))
-        >>> cache.jacobian((np.ones(2),))[1]
-        array([[1., 0.],
-               [1., 1.]])
-        """
-        return self._differentiating.call(*args)
-
-    @one_at_a_time
-    def _general(self, *args):
-        flat = self._flatten(args)
-        value, assembled = dense.forward(self._wide, flat, self._program.config.chunk_size)
-        return handed_out(self, self._wide, flat, args, value, assembled, by_columns=True)
+    def _assembled(self, flat: Flattened):
+        return self._wide, *dense.forward(self._wide, flat, self._program.config.chunk_size)
 
     @one_at_a_time
     def _gradient(self, *args):
@@ -210,23 +177,6 @@ class DerivativeCache(PreparedCache):
 
 def _own(view: np.ndarray):
     return view.copy() if view.ndim else view[()]
-
-
-def handed_out(cache, derived: Derived, flat: Flattened, args, value, assembled, by_columns: bool):
-    """Return ``(value, Jacobian)`` as a cache's caller gets it; later calls like this one will be steady."""
-    if not cache._program.config.friendly_tangents:
-        return value, dense.one_matrix(flat, assembled)
-    both = value, single(flat, assembled)
-    space, outs = derived.last, dense.outs_of(flat, derived, by_columns)
-    if space is not None and outs is not None:
-        derived.teach(cache._differentiating, space, both, outs, cache._omitted(args))
-    return both
-
-
-def single(flat: Flattened, assembled):
-    """Return the Jacobian of the only differentiated argument, or tuples of them in the result's tree."""
-    chosen = sorted(k for k in flat.differentiated if k >= 0)
-    return dense.arranged(assembled, chosen, single=len(chosen) == 1)
 
 
 def prepare_derivative_cache(
@@ -328,52 +278,3 @@ def value_and_derivative(cache: DerivativeCache, *pairs, out=None):
         return cache.push(pairs)
     value, derivative = cache.push(pairs)
     return value, write_into(out, derivative, "result")
-
-
-def value_and_jacobian(cache, *args, out=None):
-    """Return the function's value and its Jacobian.
-
-    Parameters
-    ----------
-    cache : DerivativeCache or PullbackCache
-        Computes columns by forward mode, or rows by reverse mode.
-    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
-        Like those that the cache was prepared with.
-    out : array or pytree of them, optional
-        Arrays to write the Jacobian to, in its structure (None to skip one).
-
-    Returns
-    -------
-    value : array, number, or pytree of them
-        ``f(*args)``.
-    jacobian : numpy.ndarray or pytree of them
-        Of shape output shape + input shape. For containers the result's tree, with the Jacobian of each
-        leaf in its place: a tuple with one entry for each differentiated argument if there are several. One
-        matrix with ``friendly_tangents=False``.
-
-    Raises
-    ------
-    SpecError
-        If the arguments do not fit.
-    OutputError
-        If the function returns complex numbers for complex arguments.
-    TypeError
-        If the cache was prepared for something else.
-
-    Examples
-    --------
-    >>> import numpy as np, numbatape as nt
-    >>> cache = nt.prepare_pullback_cache(lambda x: np.stack([x[0] * x[1], x[0]]), np.ones(2))
-    >>> nt.value_and_jacobian(cache, np.array([2.0, 3.0]))
-    (array([6., 2.]), array([[3., 2.],
-           [1., 0.]]))
-    """
-    if not hasattr(cache, "jacobian"):
-        raise TypeError(
-            "value_and_jacobian needs a cache of prepare_derivative_cache or prepare_pullback_cache, got "
-            f"{type(cache).__name__}"
-        )
-    if out is None:
-        return cache.jacobian(args)
-    value, matrix = cache.jacobian(args)
-    return value, write_into(out, matrix, "argument")

@@ -1,92 +1,268 @@
-"""Dense Hessians: Hessian-vector products with all unit directions, in lanes."""
+"""The Hessian cache: a whole Hessian by products with all unit directions, or by few compressed ones."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..jit.steady import CALLED
-from ..recording.record import Output
-from ..trace import pytrees
-from .arguments import Flattened
-from .derived import Derived, active_leaves, outputs_of
+from ..trace.nested.derived import hessian_vector
+from . import compressed
+from .bound import Bound, bind_compressed, bind_outputs
+from .complex_leaves import require_real
+from .delivery import write_into
+from .dense_hessian import blocks, full_hessian, hessian_outs
+from .dense_jacobian import samples_of
+from .derived import Derived
 from .directions import like_arguments
-from .jacobian import rows_in_lanes, samples_of
-from .outs import Out, reshaped_out, result_outs
-from .results import per_argument, scalar_output, value_of
-from .variant import VariantWorkspace
+from .front import Front
+from .hvp import HvpCache
+from .one_at_a_time import one_at_a_time
+from .results import Layout, value_of
 
 
-def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:
-    """Return (value, gradients, Hessian over all differentiated entries).
+class HessianCache(HvpCache):
+    """A function prepared for `value_gradient_and_hessian`; made by `prepare_hessian_cache`.
 
-    ``derived`` records ``(result, gradients, Hessian times directions)``.
+    It serves `value_and_hvp`, too. A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_hessian_cache(np.sum, np.ones(3))
+    <HessianCache of sum: mode reverse over forward; ...>
     """
-    leaves = active_leaves(flat)
-    sizes = [int(np.size(leaf)) for leaf, _ in leaves]
-    total = sum(sizes)
-    whole = np.empty((total, total))
 
-    def visit(space: VariantWorkspace, first: int, count: int) -> None:
-        recording = space.variant.recording
-        if first == 0:
-            scalar_output(recording, "Hessian", recording.result[0])
-        column = 0
-        views = outputs_of(space, recording.result[2])
-        for (leaf, _), size, view in zip(leaves, sizes, views, strict=True):
-            whole[first : first + count, column : column + size] = rows_in_lanes(view, count, np.shape(leaf))
-            column += size
+    serving = ("multiply", "hessian")
 
-    space = derived.columns(flat, samples_of(flat), visit, chunk)
-    result, grads, _ = space.variant.recording.result
-    return value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
+    def _ready(self) -> None:
+        require_real(self._prepared, "a Hessian")
+        super()._ready()
+        config = self._program.config
+        transform = hessian_vector(config.second_order_mode, config.strong_zero)
+        self._wide = Derived(self._program.function, config, transform, lanes=True)
+        self._differentiating = Front(self._turn, self._general)
+        self._compressed = None
+
+    def _share(self, other) -> None:
+        super()._share(other)
+        other._wide = self._wide.clone()
+
+    def _by_pattern(self, flat):
+        """Return what is known of the Hessian's pattern, None where all columns are computed."""
+        config = self._program.config
+        small = len(flat.active) != 1 or flat.count != 1 or np.size(flat.leaves[0]) < compressed.LEAST
+        if small or flat.active[0].kind != "array" or flat.active[0].dtype != np.float64:
+            return None
+        if config.debug_mode or config.chunk_size is not None or not config.friendly_tangents:
+            return None
+        if self._compressed is None:
+            self._compressed = compressed.Compressed(self, self._wide)
+        return self._compressed.known_for(flat)
+
+    def _compressed_hessian(self, flat, known):
+        matrix = self._compressed.hessian(flat, known)
+        views = compressed.views_of(known)
+        if views is None:  # it took several sweeps, or a part of the result is constant
+            value, grads = self._value_and_gradients(flat)
+        else:
+            space = known.derived.last
+            result, grads, _ = space.variant.recording.result
+            value, grads = value_of(space, result), like_arguments(flat, value_of(space, grads))
+        shape = np.shape(flat.leaves[0])
+        (k,) = (k for k in flat.differentiated if k >= 0)
+        return value, grads[k], matrix.reshape(shape + shape)
+
+    def _value_and_gradients(self, flat):
+        """Return (value, gradients), which a Hessian-vector product computes too."""
+        space = self._plain.sweep(self._plain.extended(flat, samples_of(flat)))
+        result, grads, _ = space.variant.recording.result
+        return value_of(space, result), like_arguments(flat, value_of(space, grads))
+
+    def bind(self, x, out=None) -> Bound:
+        """Fix buffers for a function of one array; return a callable without arguments.
+
+        This is the cheapest form of a call, for inner loops: each call reads ``x`` as it is then, writes
+        gradient and Hessian and returns the value as a Python float. The caller promises that constants do
+        not change.
+
+        Parameters
+        ----------
+        x : numpy.ndarray
+            C-contiguous array of the prepared dtype.
+        out : tuple, optional
+            ``(gradient, hessian)``: C-contiguous arrays to write to. Left out, numbatape makes the arrays.
+
+        Returns
+        -------
+        callable
+            ``run()`` → value; ``run.out`` has the two arrays.
+
+        Raises
+        ------
+        SpecError
+            If one of the arrays is not C-contiguous, or has another dtype or shape than it should.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> x = np.ones(2)
+        >>> run = nt.prepare_hessian_cache(lambda x: np.sum(x**3), x).bind(x)
+        >>> x[0] = 2.0
+        >>> run(), run.out[1]
+        (9.0, array([[12.,  0.],
+               [ 0.,  6.]]))
+        """
+        cache = self.clone()  # so that other calls of the cache do not write to these cells
+        cache.hessian((x,))
+        flat = cache._flatten((x,))
+        known = cache._by_pattern(flat)
+        if known is not None:
+            return bind_compressed(cache, known, x, out)
+        return bind_outputs(cache, cache._wide, x, out)
+
+    def hessian(self, args):
+        """Return the value, the gradient and the Hessian, for `value_gradient_and_hessian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : numpy.floating
+            The function's value.
+        gradient : array, number, or pytree of them
+            Of the structure of the argument; a tuple if several are differentiated.
+        hessian : numpy.ndarray or pytree of them
+            Of shape input shape + input shape; for containers see `value_gradient_and_hessian`.
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_hessian_cache(lambda x: np.sum(x**3), np.ones(2))
+        >>> cache.hessian((np.ones(2),))[2]
+        array([[6., 0.],
+               [0., 6.]])
+        """
+        return self._differentiating.call(*args)
+
+    @one_at_a_time
+    def _general(self, *args):
+        flat = self._flatten(args)
+        known = self._by_pattern(flat)
+        if known is not None:
+            made = self._compressed_hessian(flat, known)
+            outs = compressed.outs_of(known)
+            if outs is not None:
+                derived = known.derived
+                derived.teach(self._differentiating, derived.last, made, outs, self._omitted(args))
+            return made
+        value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        if not self._program.config.friendly_tangents:
+            return value, Layout.of(flat).ravel(grads), whole
+        chosen = sorted(k for k in flat.differentiated if k >= 0)
+        if len(chosen) > 1:
+            return value, grads, blocks(flat, whole, range(flat.count), single=False)
+        made = value, grads[chosen[0]], blocks(flat, whole, chosen, single=True)
+        outs = hessian_outs(flat, self._wide.last)
+        if outs is not None:
+            self._wide.teach(self._differentiating, self._wide.last, made, outs, self._omitted(args))
+        return made
 
 
-def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] | None:
-    """Return the outs of (value, gradient, Hessian) of a function of one array, if it took one sweep.
+def prepare_hessian_cache(f, *args, kwargs=None, config=None, include_callable=False) -> HessianCache:
+    """Trace a scalar function and return its cache for `value_gradient_and_hessian`.
 
-    None for anything else: containers, several arguments, chunks.
+    ``Config(chunk_size)`` sets how many columns a sweep computes, ``Config(second_order_mode)`` how the two
+    orders are nested.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`.
+    include_callable : bool
+        Whether ``f`` is a callable dataclass that holds arrays: its gradient comes first.
+
+    Returns
+    -------
+    HessianCache
+        To be given to `value_gradient_and_hessian`.
+
+    Raises
+    ------
+    OutputError
+        If ``f`` does not return one real scalar.
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hessian_cache(lambda x: np.sum(x**3), np.zeros(2))
+    >>> nt.value_gradient_and_hessian(cache, np.array([1.0, 2.0]))[2]
+    array([[ 6.,  0.],
+           [ 0., 12.]])
     """
-    if space is None or len(flat.active) != 1 or flat.active[0].kind != "array":
-        return None
-    ((leaf, spec),) = active_leaves(flat)
-    result, grads, products = space.variant.recording.result
-    parts = pytrees.leaves((grads, products))
-    if len(parts) != 2 or any(part.__class__ is not Output for part in parts) or spec.dtype == np.float16:
-        return None
-    gradient, hessian = (space.outputs[part.number] for part in parts)
-    shape = np.shape(leaf)
-    if hessian.shape != (np.size(leaf), *shape):
-        return None
-    return [*result_outs(space, result), Out(CALLED, gradient.copy), reshaped_out(hessian, shape + shape)]
+    return HessianCache.prepare(f, args, kwargs, config, include_callable)
 
 
-def blocks(flat: Flattened, whole: np.ndarray, chosen, single: bool):
-    """Return a matrix over all differentiated entries as blocks, as the Jacobian of the gradients.
+def value_gradient_and_hessian(cache: HessianCache, *args, out=None):
+    """Return the function's value, gradient and Hessian.
 
-    The result has one tree per chosen argument, in which each leaf is a tuple with one tree per chosen
-    argument; ``single`` leaves out these tuples.
+    Parameters
+    ----------
+    cache : HessianCache
+        From `prepare_hessian_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
+    out : tuple, optional
+        ``(gradient, hessian)``: arrays to write to, in their structure (None to skip one).
+
+    Returns
+    -------
+    value : numpy.floating
+        The function's value.
+    gradient : array, number, or pytree of them
+        Of the argument's structure and shapes; with several differentiated arguments a tuple.
+    hessian : numpy.ndarray or pytree of them
+        Of shape input shape + input shape; of a dictionary it is a dictionary of
+        dictionaries. With several differentiated arguments a tuple of tuples of blocks.
+
+    Raises
+    ------
+    SpecError
+        If the arguments differ from the prepared ones.
+    BusyError
+        If another call of the cache is under way.
+    TypeError
+        If the cache was prepared for products alone.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_hessian_cache(lambda x, y: x * y, 1.0, 1.0)
+    >>> [[float(block) for block in row] for row in nt.value_gradient_and_hessian(cache, 2.0, 3.0)[2]]
+    [[0.0, 1.0], [1.0, 0.0]]
     """
-    leaves = active_leaves(flat)
-    edges = np.cumsum([int(np.size(leaf)) for leaf, _ in leaves])[:-1]
-
-    def tree_of(make) -> tuple:
-        parts = iter(range(len(leaves)))
-        return per_argument(flat, [make(next(parts)) if s in active else None for s in flat.specs])
-
-    active = set(flat.active)
-    rows = np.split(whole, edges, axis=0)
-    shapes = [np.shape(leaf) for leaf, _ in leaves]
-
-    def block(i: int, j: int):
-        piece = np.split(rows[i], edges, axis=1)[j]
-        dtype = np.result_type(leaves[i][1].dtype, leaves[j][1].dtype)
-        return piece.astype(dtype).reshape(shapes[i] + shapes[j])[()]
-
-    def row(i: int):
-        trees = tree_of(lambda j: block(i, j))
-        return trees[chosen[0]] if single else tuple(trees[k] for k in chosen)
-
-    trees = tree_of(row)
-    return trees[chosen[0]] if single else tuple(trees[k] for k in chosen)
+    if not isinstance(cache, HessianCache):
+        raise TypeError(
+            f"value_gradient_and_hessian needs a cache of prepare_hessian_cache, got {type(cache).__name__}"
+        )
+    if out is None:
+        return cache.hessian(args)
+    value, *made = cache.hessian(args)
+    return value, *write_into(out, tuple(made), "result")

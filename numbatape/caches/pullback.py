@@ -12,12 +12,12 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from ..trace.nested.derived import pullback
-from . import jacobian as dense
-from .base import PreparedCache
+from . import dense_jacobian as dense
+from .arguments import Flattened
 from .delivery import require_switches, write_into
-from .derivative import handed_out
 from .derived import Derived
 from .front import Front
+from .jacobian import JacobianCache
 from .one_at_a_time import one_at_a_time
 from .outs import gradient_outs, result_outs
 from .results import Layout, gradients_of, value_of
@@ -25,7 +25,7 @@ from .rows import ArrayRow, NumberRow, Row
 from .variant import VariantWorkspace
 
 
-class PullbackCache(PreparedCache):
+class PullbackCache(JacobianCache):
     """A function prepared for `value_and_pullback`; made by `prepare_pullback_cache`.
 
     A cache belongs to one thread at a time: give each thread its own `clone`.
@@ -38,52 +38,19 @@ class PullbackCache(PreparedCache):
     """
 
     serving = ("pull", "jacobian")
+    by_columns = False
 
     def _ready(self) -> None:
+        super()._ready()
         self._rows = Derived(self._program.function, self._program.config, pullback, lanes=True)
-        self._differentiating = Front(self._turn, self._general)
         self._pulling = Front(self._turn, self._pull)
 
     def _share(self, other) -> None:
         other._rows = self._rows.clone()
 
-    def jacobian(self, args):
-        """Return the value and the Jacobian, in sweeps over chunks of rows, for `value_and_jacobian`.
-
-        Parameters
-        ----------
-        args : tuple
-            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
-            ones may be left out.
-
-        Returns
-        -------
-        value : array, number, or pytree of them
-            The function's result.
-        jacobian : numpy.ndarray or pytree of them
-            Of shape output shape + input shape; for containers see `value_and_jacobian`.
-
-        Raises
-        ------
-        SpecError
-            If the arguments do not fit.
-
-        Examples
-        --------
-        >>> import numpy as np, numbatape as nt
-        >>> cache = nt.prepare_pullback_cache(np.cumsum, np.ones(2))
-        >>> cache.jacobian((np.ones(2),))[1]
-        array([[1., 0.],
-               [1., 1.]])
-        """
-        return self._differentiating.call(*args)
-
-    @one_at_a_time
-    def _general(self, *args):
-        flat = self._flatten(args)
+    def _assembled(self, flat: Flattened):
         self._space = primal = self._evaluator.forward(flat)
-        value, assembled = dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
-        return handed_out(self, self._rows, flat, args, value, assembled, by_columns=False)
+        return self._rows, *dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
 
     def pull(self, args, cotangent):
         """Return the value and the pullback of one cotangent, for `value_and_pullback`.

@@ -11,8 +11,8 @@ import optree
 from ..caches.arguments import Constant, Flattened, is_mark, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.batch import Batch, Lookup
+from ..caches.dense_jacobian import samples_of
 from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
-from ..caches.jacobian import samples_of
 from ..caches.points import Rows, at_point, batched_leaves, common_length, sample_points
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative

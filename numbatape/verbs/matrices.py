@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..caches import jacobian as dense
+from ..caches import dense_jacobian as dense
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
-from ..caches.hessian import blocks, full_hessian, hessian_outs
+from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
 from ..caches.registry import Caller, shelf_of
 from ..trace.nested.derived import hessian_vector, pullback, pushforward
 from . import inner

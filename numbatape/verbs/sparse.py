@@ -13,7 +13,8 @@ from ..caches.program import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
 from ..caches.results import scalar_output
-from ..caches.sparse import output_pattern, prepare_sparse_hessian_cache, prepare_sparse_jacobian_cache
+from ..caches.sparse_hessian import prepare_sparse_hessian_cache
+from ..caches.sparse_jacobian import output_pattern, prepare_sparse_jacobian_cache
 from ..sparse.pattern import hessian_pattern
 from . import inner_sparse
 from .calls import bare_arguments, dispatch, with_statics

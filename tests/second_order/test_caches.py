@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.caches import derived
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
 X = np.array([0.3, -0.5, 0.7, 1.1, 0.2])
@@ -215,6 +216,17 @@ def test_hessians_with_few_colours(function, mode):
             assert bound() == value
             np.testing.assert_array_equal(bound.out[0], gradient)
             np.testing.assert_array_equal(bound.out[1], hessian)
+
+
+def test_few_colours_in_several_sweeps(monkeypatch):
+    """Where the cells of one colour fill the processor's cache, each colour takes a sweep of its own."""
+    monkeypatch.setattr(derived, "LANE_CELLS", 1)
+    cache = nt.prepare_hessian_cache(banded, np.ones(40))
+    every = nt.prepare_hessian_cache(banded, np.ones(40), config=nt.Config(chunk_size=40))
+    for x in np.random.default_rng(0).normal(size=(3, 40)):
+        made, wanted = (nt.value_gradient_and_hessian(c, x) for c in (cache, every))
+        for part, other in zip(made, wanted, strict=True):
+            np.testing.assert_allclose(part, other, rtol=1e-13, atol=1e-14)
 
 
 def test_clones_are_independent():

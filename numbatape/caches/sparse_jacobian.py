@@ -1,0 +1,217 @@
+"""The sparse Jacobian cache: columns or rows of one colour are computed as one direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern
+from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
+from ..trace.nested.derived import pullback, pushforward
+from .arguments import Flattened
+from .dense_jacobian import float_outputs, float_rows, samples_of
+from .derived import Derived, active_leaves, outputs_of
+from .one_at_a_time import one_at_a_time
+from .results import value_of
+from .sparse_products import SparseCache, as_vector, entries_of, random_directions
+from .variant import VariantWorkspace
+
+
+class SparseJacobianCache(SparseCache):
+    """A function prepared for `value_and_sparse_jacobian`; made by `prepare_sparse_jacobian_cache`.
+
+    A cache belongs to one thread at a time: give each thread its own `clone`.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.prepare_sparse_jacobian_cache(np.sin, np.ones(3))
+    <SparseJacobianCache of sin: mode sparse; ...>
+    """
+
+    mode = "sparse"
+
+    def _rows(self, flat, primal):
+        return float_rows(primal, primal.variant.recording.result)
+
+    def _detect(self, primal):
+        return output_pattern(primal)
+
+    def _given_matrix(self, flat, primal):
+        count, _ = self._rows(flat, primal)
+        return known_pattern(self._given_pattern, (count, entries_of(flat)))
+
+    def _compress(self, matrix):
+        return compress_jacobian(matrix)
+
+    def _derivative(self, compression):
+        config, function = self._program.config, self._program.function
+        transform = pullback if compression.kind == ROWS else pushforward(config.strong_zero)
+        return Derived(function, config, transform, lanes=True)
+
+    def _shapes(self, flat, primal, compression):
+        if compression.kind == ROWS:
+            return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
+        return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
+
+    @one_at_a_time
+    def jacobian(self, args):
+        """Return the value and the sparse Jacobian, for `value_and_sparse_jacobian`.
+
+        Parameters
+        ----------
+        args : tuple
+            The function's arguments, like those that the cache was prepared with; `Constant` and `Static`
+            ones may be left out.
+
+        Returns
+        -------
+        value : array, number, or pytree of them
+            The function's result.
+        jacobian : scipy.sparse.csr_array
+            Of shape (entries of the result, entries of the differentiated arguments).
+
+        Raises
+        ------
+        SpecError
+            If the arguments do not fit.
+        PatternError
+            If a given pattern has another shape or, in check mode, misses an entry.
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
+        >>> cache.jacobian((np.arange(3.0),))[1].data
+        array([0., 2., 4.])
+        """
+        flat = self._flatten(args)
+        self._space = primal = self._evaluator.forward(flat)
+        value = value_of(primal)
+        samples = samples_of(flat)
+        if self._known_for(flat, primal).compression.kind == ROWS:
+            views = float_outputs(primal, primal.variant.recording.result)
+            samples = [np.zeros(view.shape, view.dtype)[()] for view in views]
+        matrix, _ = self._fill(flat, primal, samples, 1)
+        if self._check:
+            self._compare(flat, matrix[self._rows(flat, primal)[1]])
+        return value, matrix
+
+    def _compare(self, flat: Flattened, matrix) -> None:
+        directions = random_directions(flat)
+        config = self._program.config
+        plain = Derived(self._program.function, config, pushforward(config.strong_zero), lanes=False)
+        space = plain.sweep(plain.extended(flat, directions))
+        parts = outputs_of(space, space.variant.recording.result[1])
+        check_product(matrix, as_vector(directions), as_vector(parts), "Jacobian")
+
+
+def output_pattern(primal: VariantWorkspace) -> Pattern:
+    """Return the pattern of the Jacobian, including rows for constant leaves of the result."""
+    recording = primal.variant.recording
+    found = jacobian_pattern(primal.plan, primal.v)
+    floats = [np.asarray(value).dtype.kind == "f" for value in recording.values]
+    kept: Any = np.repeat(floats, [view.size for view in primal.outputs]) if floats else []
+    count, rows = float_rows(primal, recording.result)
+    own = found.matrix[np.flatnonzero(kept)]
+    parts = own.data, own.indices, among_rows(own.indptr, count, rows)
+    return Pattern(scipy.sparse.csr_array(parts, shape=(count, own.shape[1])), found.positions)
+
+
+def prepare_sparse_jacobian_cache(
+    f, *args, pattern=None, check=False, kwargs=None, config=None
+) -> SparseJacobianCache:
+    """Trace a function and return its cache for `value_and_sparse_jacobian`.
+
+    Columns or rows that have no entry in common get one colour [1]_, and each colour is one direction.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Where to trace it: as for `prepare_gradient_cache`. Sizes and values may differ in later calls.
+    pattern : sparse or dense matrix, optional
+        Where entries may be; read off the tape if it is left out.
+    check : bool
+        Whether to compare each Jacobian with a directional derivative, to find a pattern that misses an
+        entry.
+    kwargs : dict, optional
+        Keyword arguments, passed through; not differentiated.
+    config : Config, optional
+        Choices; see `Config`. With ``reuse_buffers=True`` the next call refills the entries in place.
+
+    Returns
+    -------
+    SparseJacobianCache
+        To be given to `value_and_sparse_jacobian`.
+
+    Raises
+    ------
+    SpecError
+        If the arguments cannot be differentiated.
+    UnsupportedOperationError
+        If ``f`` uses what numbatape cannot differentiate; the message names the function and the line.
+
+    References
+    ----------
+    .. [1] A. H. Gebremedhin, F. Manne, A. Pothen, "What color is your Jacobian? Graph coloring for computing
+       derivatives", SIAM Review 47 (2005).
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x[1:] * x[:-1], np.ones(3))
+    >>> value, jacobian = nt.value_and_sparse_jacobian(cache, np.array([1.0, 2.0, 3.0]))
+    >>> jacobian.toarray()
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
+    """
+    cache = SparseJacobianCache.prepare(f, args, kwargs, config, False)
+    cache._given_pattern, cache._check = pattern, check
+    return cache
+
+
+def value_and_sparse_jacobian(cache: SparseJacobianCache, *args):
+    """Return the function's value and its Jacobian as a ``scipy.sparse.csr_array``.
+
+    The arrays ``indices`` and ``indptr`` are the same objects in every call of one pattern.
+
+    Parameters
+    ----------
+    cache : SparseJacobianCache
+        From `prepare_sparse_jacobian_cache`.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        Like those that the cache was prepared with.
+
+    Returns
+    -------
+    value : array, number, or pytree of them
+        ``f(*args)``.
+    jacobian : scipy.sparse.csr_array
+        Rows are the entries of the result, columns those of the differentiated arguments, both in C order.
+
+    Raises
+    ------
+    SpecError
+        If the arguments do not fit.
+    PatternError
+        If a given pattern has another shape or, in check mode, misses an entry.
+    TypeError
+        If the cache was prepared for something else.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> cache = nt.prepare_sparse_jacobian_cache(lambda x: x**2, np.ones(3))
+    >>> nt.value_and_sparse_jacobian(cache, np.arange(3.0))[1].data
+    array([0., 2., 4.])
+    """
+    if not isinstance(cache, SparseJacobianCache):
+        raise TypeError(
+            "value_and_sparse_jacobian needs a cache of prepare_sparse_jacobian_cache, got "
+            f"{type(cache).__name__}"
+        )
+    return cache.jacobian(args)

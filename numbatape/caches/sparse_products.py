@@ -1,0 +1,147 @@
+"""The base of the sparse caches: one lane for each colour of a pattern, entries taken from the products."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ..sparse.compression import Compression
+from ..sparse.pattern import Pattern, among_rows
+from .arguments import Flattened
+from .base import PreparedCache
+from .complex_leaves import require_real
+from .dense_jacobian import rows_in_lanes
+from .derived import Derived, active_leaves, outputs_of
+from .variant import VariantWorkspace
+
+
+class ColourSeeds:
+    """The directions of a compression, one for each colour, split into the leaves that they belong to."""
+
+    def __init__(self, compression: Compression, samples):
+        self.compression = compression
+        self.total = compression.lanes
+        self._edges = np.cumsum([int(np.size(sample)) for sample in samples])[:-1]
+
+    def write(self, views, first: int) -> None:
+        """Write directions ``first``, ``first + 1``, ... into the lanes of the directions' cells."""
+        last = min(first + len(views[0]), self.total)
+        parts = np.split(self.compression.seeds(first, last), self._edges, axis=1)
+        for view, part in zip(views, parts, strict=True):
+            view[...] = 0.0
+            view[: last - first] = part.reshape(last - first, *view.shape[1:])
+
+
+@dataclass
+class KnownPattern:
+    """What is known of a function for one variant at one set of sizes."""
+
+    pattern: Pattern | None
+    compression: Compression
+    derived: Derived
+    data: np.ndarray
+    indptr: np.ndarray  # of all rows, including those of constant outputs
+
+
+class SparseCache(PreparedCache, ABC):
+    """Base of the sparse caches: compressed products of one derivative."""
+
+    choices = ("_given_pattern", "_check")
+    _given_pattern = None
+    _check = False
+
+    def _ready(self) -> None:
+        require_real(self._prepared, "a sparse derivative")
+        self._known: dict[tuple, KnownPattern] = {}
+
+    def _derivatives(self) -> list[Derived]:
+        return [*super()._derivatives(), *(known.derived for known in self._known.values())]
+
+    def _known_for(self, flat: Flattened, primal: VariantWorkspace) -> KnownPattern:
+        """Return pattern and colouring for the path and the sizes of a sweep of the function."""
+        # The key has the variant itself: the id of one that was freed may be used again.
+        key = primal.variant, flat.dimensions
+        found = self._known.get(key)
+        if found is not None and (found.pattern is None or found.pattern.holds(primal.v)):
+            return found
+        detected = None if self._given_pattern is not None else self._detect(primal)
+        matrix = self._given_matrix(flat, primal) if detected is None else detected.matrix
+        count, rows = self._rows(flat, primal)
+        compression = self._compress(matrix[rows] if len(rows) < matrix.shape[0] else matrix)
+        data = np.empty(len(compression.indices))
+        while len(self._known) >= self._program.config.max_variants:
+            del self._known[next(iter(self._known))]
+        indptr = among_rows(compression.indptr, count, rows)
+        found = KnownPattern(detected, compression, self._derivative(compression), data, indptr)
+        self._known[key] = found
+        return found
+
+    def _fill(self, flat: Flattened, primal: VariantWorkspace, samples, part: int):
+        """Return (matrix, workspace) of the compressed derivative in a part of its recorded result."""
+        known = self._known_for(flat, primal)
+        shapes = self._shapes(flat, primal, known.compression)
+        return self._matrix(flat, known, samples, shapes, part), known
+
+    def _matrix(self, flat: Flattened, known: KnownPattern, samples, shapes, part: int):
+        """Return the matrix, from products whose parts have the given shapes."""
+        compression = known.compression
+        cells = sum(int(np.prod(shape)) for shape in shapes)
+        products = np.empty((max(1, compression.lanes), cells))
+
+        def visit(space: VariantWorkspace, first: int, count: int) -> None:
+            column = 0
+            views = outputs_of(space, space.variant.recording.result[part])
+            for view, shape in zip(views, shapes, strict=True):
+                size = int(np.prod(shape))
+                rows = rows_in_lanes(view, count, shape)
+                products[first : first + count, column : column + size] = rows
+                column += size
+
+        if compression.lanes:
+            chunk = self._program.config.chunk_size
+            known.derived.columns(flat, samples, visit, chunk, ColourSeeds(compression, samples))
+        reuse = self._program.config.reuse_buffers
+        data = compression.entries(products, out=known.data if reuse else None)
+        return compression.matrix(data, known.indptr)
+
+    @abstractmethod
+    def _rows(self, flat, primal) -> tuple[int, np.ndarray]:
+        """Return how many rows the matrix has, and the numbers of those that may have entries."""
+
+    @abstractmethod
+    def _detect(self, primal) -> Pattern: ...
+
+    @abstractmethod
+    def _given_matrix(self, flat, primal) -> scipy.sparse.csr_array: ...
+
+    @abstractmethod
+    def _compress(self, matrix) -> Compression: ...
+
+    @abstractmethod
+    def _derivative(self, compression) -> Derived: ...
+
+    @abstractmethod
+    def _shapes(self, flat, primal, compression) -> list[tuple]: ...
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        for known in self._known.values():
+            made = known.compression
+            text = text[:-1] + f"; {made.kind}, {made.lanes} colours, {len(made.indices)} entries>"
+        return text
+
+
+def entries_of(flat: Flattened) -> int:
+    return sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
+
+
+def random_directions(flat: Flattened) -> list:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=np.shape(leaf)).astype(spec.dtype)[()] for leaf, spec in active_leaves(flat)]
+
+
+def as_vector(parts) -> np.ndarray:
+    return np.concatenate([np.ravel(part) for part in parts] or [np.zeros(0)])
