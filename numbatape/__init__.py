@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .late import LOCK, imported
 
 if TYPE_CHECKING:
-    from . import testing
+    from . import testing, transforms
     from .caches.arguments import Constant, Static
     from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .verbs.first_order import grad, stop_gradient, value_and_grad
     from .verbs.matrices import hessian, jacobian
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
+    from .verbs.structures import flatten
     from .verbs.vjp import vjp
 
 _NAMES = {
@@ -147,14 +148,16 @@ _NAMES = {
         "sparse_jacobian",
         "sparsity",
     ),
+    "verbs.structures": ("flatten",),
     "verbs.vjp": ("vjp",),
 }
+_MODULES = ("testing", "transforms")
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name == "testing":  # imported only for tests
-        return imported(".testing", __name__)
+    if name in _MODULES:
+        return imported(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with LOCK:
@@ -201,6 +204,7 @@ __all__ = [
     "batch",
     "clear_caches",
     "derivative",
+    "flatten",
     "grad",
     "hessian",
     "hvp",
@@ -220,6 +224,7 @@ __all__ = [
     "sparsity",
     "stop_gradient",
     "testing",
+    "transforms",
     "value_and_derivative",
     "value_and_grad",
     "value_and_gradient",

@@ -16,7 +16,17 @@ INIT = ast.parse(Path(nt.__file__).read_text())
 
 # What a gradient of NumPy's commonest functions does without: folders, and files of folders that it needs.
 FOLDERS = (
-    *("integrations", "jit.lowering", "logdensity", "matrix", "rules", "scipy_api", "sparse", "testing"),
+    *(
+        "integrations",
+        "jit.lowering",
+        "logdensity",
+        "matrix",
+        "rules",
+        "scipy_api",
+        "sparse",
+        "testing",
+        "transforms",
+    ),
     "trace.nested",
 )
 FILES = ("caches.debug", "caches.pullback", "jit.compiler", "verbs.inner")
@@ -59,7 +69,7 @@ def test_the_table_of_names_is_what_type_checkers_see():
     (block,) = (n for n in INIT.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test))
     seen = {a.name: node.module for node in block.body for a in node.names if node.module}
     assert seen == nt._HOME
-    assert {*seen, "testing"} == set(nt.__all__)
+    assert {*seen, *nt._MODULES} == set(nt.__all__)
     assert set(nt.__all__) <= set(dir(nt))
 
 

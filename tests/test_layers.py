@@ -31,7 +31,7 @@ LAYERS = (
     {"sparse"},
     {"caches"},
     {"verbs", "numpy"},
-    {"testing"},
+    {"testing", "transforms"},
     {"integrations"},
     {"logdensity"},
     {"__main__"},

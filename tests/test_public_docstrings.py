@@ -18,7 +18,7 @@ SECTION = re.compile(r"^([A-Z][A-Za-z ]*)\n-{3,}$", re.M)
 
 def public_names():
     """Yield (readable name, object) of the public functions and classes, and of the classes' own members."""
-    for module in (nt, nt.testing):
+    for module in (nt, nt.testing, nt.transforms):
         for name in module.__all__:
             found = getattr(module, name)
             if inspect.ismodule(found):

@@ -1,0 +1,344 @@
+"""`unconstrained`: a log-density of constrained parameters as one of a vector of real numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..capture import rebinding
+from ..errors import SpecError, StructureError
+from ..trace import pytrees
+from ..trace.primitives import sample_of
+from ..trace.trace import current
+from ..verbs.structures import Piece, Unflatten, flatten, path_of
+from .transform import Transform, real
+
+_KINDS = (("vector", "POSITIONAL_OR_KEYWORD"), ("args", "VAR_POSITIONAL"), ("kwargs", "VAR_KEYWORD"))
+_SIGNATURE = [inspect.Parameter(name, getattr(inspect.Parameter, kind)) for name, kind in _KINDS]
+
+
+class Unconstrained:
+    """A log-density of a vector without constraints; `unconstrained` makes it.
+
+    Called as ``density(vector, *data)``, it constrains the vector, calls the model's log-density and adds the
+    logarithms of the Jacobian determinants. It can be differentiated, batched and prepared as any function.
+
+    Attributes
+    ----------
+    size : int
+        The length of the vector.
+    start : numpy.ndarray
+        The starting point, unconstrained.
+    names, unconstrained_names : tuple of str
+        One name for each constrained number and for each entry of the vector.
+    shapes : dict
+        Path of each parameter → its constrained shape.
+    dims, coords : dict
+        Names of the parameters' axes, and the labels along them, for ArviZ.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> from numbatape import transforms
+    >>> density = transforms.unconstrained(lambda s: -s, 2.0, transforms.positive)
+    >>> isinstance(density, transforms.Unconstrained)
+    True
+    >>> density(np.zeros(1))
+    np.float64(-1.0)
+    """
+
+    # ``__call__`` is a slot, because a method that passes the arguments on would cost time in each call.
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+
+    def __init__(
+        self,
+        logp: Callable,
+        unflatten: Unflatten,
+        transforms: list[Transform],
+        start,
+        dims: dict,
+        coords: dict,
+    ):
+        self._unflatten, self._transforms = unflatten, transforms
+        self.dims, self.coords = dims, coords
+        self.names = unflatten.names
+        self.shapes = {piece.path: piece.shape for piece in unflatten.pieces}
+        self._free = []
+        first = 0
+        for piece, transform in zip(unflatten.pieces, transforms, strict=True):
+            with _named(piece):
+                shape = transform.free_shape(piece.shape)
+            self._free.append(piece._replace(start=first, shape=shape))
+            first += int(np.prod(shape))
+        self.size = first
+        self.start = np.array(self.unconstrain(start), float)
+        constrained = self._constrained
+
+        def density(vector, *args, **kwargs):
+            parameters, log_jacobian = constrained(vector)
+            # Inside of a trace, a copy of the model's function runs.
+            run = logp if current() is None else rebinding.rebind(logp)
+            return run(parameters, *args, **kwargs) + log_jacobian
+
+        self.__wrapped__ = logp
+        self.__signature__ = inspect.Signature(_SIGNATURE)
+        self.__name__ = getattr(logp, "__name__", "logp")
+        self.__call__ = density
+
+    def _constrained(self, vector):
+        """Return the parameters' tree, and the sum of the logarithms of the Jacobian determinants."""
+        found, log_jacobian = [], 0.0
+        for piece, y, transform in zip(
+            self._unflatten.pieces, self._free_parts(vector), self._transforms, strict=True
+        ):
+            x = transform.constrain(y)
+            found.append(x if x.dtype == piece.dtype else x.astype(piece.dtype))
+            if transform is not real:
+                terms = transform.log_jacobian(y)
+                axes = tuple(range(np.ndim(sample_of(vector)) - 1, np.ndim(sample_of(terms))))
+                log_jacobian = log_jacobian + (np.sum(terms, axes) if axes else terms)
+        return self._unflatten.filled(found), log_jacobian
+
+    def _free_parts(self, vector) -> list:
+        """Return the unconstrained numbers of each parameter."""
+        if not isinstance(sample_of(vector), np.ndarray):
+            vector = np.asarray(vector, float)
+        shape = np.shape(sample_of(vector))
+        if shape[-1:] != (self.size,):
+            raise SpecError(
+                f"the unconstrained parameters are a vector of {self.size} entries, or an array whose last "
+                f"axis has as many; got shape {shape}"
+            )
+        return [piece.cut(vector) for piece in self._free]
+
+    def constrain(self, vector):
+        """Return the parameters that an unconstrained vector stands for.
+
+        Parameters
+        ----------
+        vector : array
+            Of shape ``(size,)``; leading axes (chains and draws) become leading axes of each parameter.
+
+        Returns
+        -------
+        pytree
+            Of the structure of the starting point.
+
+        Raises
+        ------
+        SpecError
+            If the last axis has another length.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda s: -s, 2.0, transforms.positive)
+        >>> density.constrain(np.array([[0.0], [1.0]])).round(3)
+        array([1.   , 2.718])
+        """
+        return self._constrained(vector)[0]
+
+    def log_jacobian(self, vector):
+        """Return what the constraints add to the log-density.
+
+        Parameters
+        ----------
+        vector : array
+            As for `constrain`.
+
+        Returns
+        -------
+        number or array
+            The sum over all parameters; with leading axes one for each point.
+
+        Raises
+        ------
+        SpecError
+            If the last axis has another length.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda s: -s, 2.0, transforms.positive)
+        >>> density.log_jacobian(np.array([0.5]))
+        np.float64(0.5)
+        """
+        return self._constrained(vector)[1]
+
+    def unconstrain(self, parameters):
+        """Return the unconstrained vector of which `constrain` makes some parameters.
+
+        Parameters
+        ----------
+        parameters : pytree
+            Of the structure of the starting point.
+
+        Returns
+        -------
+        array
+            Of shape ``(size,)``.
+
+        Raises
+        ------
+        StructureError
+            If the parameters have another structure.
+        SpecError
+            If a parameter does not satisfy its constraint.
+
+        Examples
+        --------
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda s: -s, 2.0, transforms.positive)
+        >>> density.unconstrain(1.0)
+        array([0.])
+        """
+        parts = []
+        leaves = self._unflatten.leaves_of(parameters, "the parameters")
+        for leaf, piece, free, transform in zip(
+            leaves, self._unflatten.pieces, self._free, self._transforms, strict=True
+        ):
+            shape = np.shape(sample_of(leaf))
+            lead = shape[: len(shape) - len(piece.shape)]
+            if shape != (*lead, *piece.shape):
+                raise SpecError(f"{piece.path or 'the parameter'} needs shape {piece.shape}, got {shape}")
+            with _named(piece):
+                parts.append(np.reshape(transform.unconstrain(leaf), (*lead, free.size)))
+        return np.concatenate(parts, -1) if parts else np.zeros(0)
+
+    @property
+    def unconstrained_names(self) -> tuple[str, ...]:
+        """One name for each entry of the vector."""
+        return tuple(name for piece in self._free for name in piece.names())
+
+    def __repr__(self) -> str:
+        rows = zip(self._unflatten.pieces, self._transforms, strict=True)
+        shown = [f"{p.path or 'x'}{list(p.shape) if p.shape else ''}: {t.name}" for p, t in rows]
+        return f"<unconstrained {self.__name__}: {self.size} numbers ({', '.join(shown)})>"
+
+
+@contextlib.contextmanager
+def _named(piece: Piece):
+    """Put a parameter's name in front of the message of an error."""
+    try:
+        yield
+    except SpecError as error:
+        raise type(error)(f"{piece.path or 'the parameter'}: {error}") from None
+
+
+def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=None) -> Unconstrained:
+    """Return the log-density of unconstrained parameters, with the Jacobian determinants of the transforms.
+
+    Parameters
+    ----------
+    logp : callable
+        ``logp(parameters, *data)`` → log-density of the constrained parameters.
+    start : array, number, or pytree of them
+        Parameters that satisfy the constraints: they give structure, shapes and starting point. What is not
+        a float is passed on as it is. An ``xarray.DataArray`` gives its dimensions and coordinates, too.
+    transforms : Transform, or pytree of them, optional
+        A transform for all parameters, or a dictionary (for a dataclass: by the names of its fields) with
+        those of some; all others are `real`.
+    dims : dict, optional
+        Path of a parameter → names of its axes.
+    coords : dict, optional
+        Name of an axis → its labels.
+
+    Returns
+    -------
+    Unconstrained
+        Called as ``density(vector, *data)``.
+
+    Raises
+    ------
+    StructureError
+        If ``transforms`` names a parameter that is not there.
+    SpecError
+        If the starting point does not satisfy a constraint.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> from numbatape import transforms
+    >>> def logp(p, y):
+    ...     return np.sum(-0.5 * ((y - p["mu"]) / p["sigma"]) ** 2 - np.log(p["sigma"]))
+    >>> start = {"mu": 0.0, "sigma": 1.0}
+    >>> density = transforms.unconstrained(logp, start, {"sigma": transforms.positive})
+    >>> nt.grad(density)(density.start, np.array([1.0, 2.0]))
+    array([3., 4.])
+    >>> density.constrain(np.zeros(2))
+    {'mu': np.float64(0.0), 'sigma': np.float64(1.0)}
+    """
+    if not callable(logp):
+        raise TypeError(f"{logp!r} is not callable")
+    start, dims, coords = without_labels(start, dims, coords)
+    _, unflatten = flatten(start)
+    if not unflatten.pieces:
+        raise SpecError("the starting point holds no floats, so there are no parameters")
+    chosen = [_transform_of(transforms, piece.keys, ()) for piece in unflatten.pieces]
+    _require_known(transforms, [piece.keys for piece in unflatten.pieces], ())
+    shapes = {piece.path: piece.shape for piece in unflatten.pieces}
+    for path, axes in dims.items():
+        if path not in shapes or len(axes) != len(shapes[path]):
+            known = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise SpecError(f"dims[{path!r}] = {axes!r}: parameters and their shapes are {known}")
+    return Unconstrained(logp, unflatten, chosen, start, dims, coords)
+
+
+def without_labels(tree, dims=None, coords=None) -> tuple:
+    """Return a tree with plain arrays, names of axes by path, and labels by axis.
+
+    Those of arrays of xarray are added to what is given.
+    """
+    dims, coords = dict(dims or {}), dict(coords or {})
+    leaves, structure = pytrees.flatten(tree)
+    plain = []
+    for leaf, keys in zip(leaves, structure.paths(), strict=True):
+        if type(leaf).__name__ == "DataArray" and type(leaf).__module__.startswith("xarray."):
+            dims.setdefault(path_of(keys), tuple(map(str, leaf.dims)))
+            for name, labels in leaf.coords.items():
+                if labels.dims == (name,):
+                    coords.setdefault(str(name), labels.to_numpy())
+            leaf = leaf.to_numpy()
+        plain.append(leaf)
+    return pytrees.unflatten(structure, plain), dims, coords
+
+
+def _transform_of(transforms, keys: tuple, done: tuple) -> Transform:
+    """Return the transform of the parameter at ``keys`` below a part of the given tree of transforms."""
+    if transforms is None:
+        return real
+    if isinstance(transforms, Transform):
+        return transforms
+    if not isinstance(transforms, (Mapping, list, tuple)):
+        raise SpecError(f"transforms of {path_of(done) or 'the parameters'}: {transforms!r} is no transform")
+    if not keys:
+        raise StructureError(f"{path_of(done) or 'the parameters'}: a single array takes one transform")
+    key = keys[0]
+    if isinstance(transforms, Mapping):
+        found = transforms.get(key)
+    else:
+        found = transforms[key] if isinstance(key, int) and key < len(transforms) else None
+    return _transform_of(found, keys[1:], (*done, key))
+
+
+def _require_known(transforms, paths: Sequence[tuple], done: tuple) -> None:
+    """Raise if a tree of transforms names what is no parameter."""
+    if isinstance(transforms, Mapping):
+        items = transforms.items()
+    elif isinstance(transforms, (list, tuple)):
+        items = enumerate(transforms)
+    else:
+        return
+    for key, part in items:
+        below = [keys[1:] for keys in paths if keys and keys[0] == key]
+        if not below:
+            known = ", ".join(sorted({path_of((*done, *keys)) for keys in paths}))
+            raise StructureError(
+                f"transforms: {path_of((*done, key))} is no parameter; the parameters are {known}"
+            )
+        _require_known(part, below, (*done, key))
