@@ -266,9 +266,21 @@ STAND_INS = {
         """,
     },
     "scipy.ndimage": {
-        "scipy_api.signal": """
-            convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d uniform_filter
-            uniform_filter1d
+        "scipy_api.image_filters": """
+            convolve convolve1d correlate correlate1d fourier_ellipsoid fourier_gaussian fourier_shift
+            fourier_uniform gaussian_filter gaussian_filter1d gaussian_gradient_magnitude gaussian_laplace
+            laplace prewitt sobel uniform_filter uniform_filter1d
+        """,
+        "scipy_api.image_splines": """
+            affine_transform map_coordinates rotate shift spline_filter spline_filter1d zoom
+        """,
+        "scipy_api.image_statistics": """
+            center_of_mass maximum mean median minimum standard_deviation sum sum_labels variance
+        """,
+        "scipy_api.image_windows": """
+            black_tophat grey_closing grey_dilation grey_erosion grey_opening maximum_filter
+            maximum_filter1d median_filter minimum_filter minimum_filter1d morphological_gradient
+            morphological_laplace percentile_filter rank_filter white_tophat
         """,
     },
 }

@@ -1,0 +1,239 @@
+"""``scipy.ndimage``: correlations with weights, and the filters that are made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..numpy_api.registration import unsupported_argument
+from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import axes_of, one_axis, pinned
+from ..trace.operands import find_trace, lift_all, lift_first
+from .signal import flipped, padded, slide, windows
+
+
+def refuse(name: str, **options) -> None:
+    """Raise for options that are given although no derivative is known with them."""
+    for option, value in options.items():
+        if value is not None:
+            advice = "take the result" if option == "output" else None
+            raise unsupported_argument(f"scipy.ndimage.{name}", option, *([advice] if advice else []))
+
+
+def one_each(value, count: int) -> list:
+    """Return a list of one value an axis, as SciPy does for scalars and texts."""
+    return [value] * count if np.ndim(value) == 0 else list(value)
+
+
+# ---- weights along one axis
+
+
+def correlated(x, weights, axis, mode, cval, origin=0, convolve=False):
+    """Correlate (or convolve) along one axis."""
+    axis = one_axis(x, axis)
+    count = pinned(weights, 0) if hasattr(weights, "_trace") else len(weights)
+    if convolve:
+        weights, origin = weights[::-1], -origin - (1 - count % 2)
+    before = count // 2 + origin
+    line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, mode, cval)
+    return np.moveaxis(np.matmul(windows(line, count), weights), -1, axis)
+
+
+def _vector(weights):
+    return np.asarray(weights, float) if find_trace(weights) is None else lift_first(weights)
+
+
+@stands_for("scipy.ndimage", "correlate1d")
+def correlate1d(input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
+    refuse("correlate1d", output=output)
+    return correlated(lift_first(input, weights), _vector(weights), axis, mode, cval, origin)
+
+
+@stands_for("scipy.ndimage", "convolve1d")
+def convolve1d(input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
+    refuse("convolve1d", output=output)
+    return correlated(lift_first(input, weights), _vector(weights), axis, mode, cval, origin, True)
+
+
+@stands_for("scipy.ndimage", "uniform_filter1d")
+def uniform_filter1d(input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
+    refuse("uniform_filter1d", output=output)
+    return correlated(lift_first(input), np.full(size, 1.0 / size), axis, mode, cval, origin)
+
+
+@stands_for("scipy.ndimage", "uniform_filter")
+def uniform_filter(input, size=3, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
+    refuse("uniform_filter", output=output)
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    each = (one_each(option, len(axes)) for option in (size, mode, origin))
+    for axis, width, border, shift in zip(axes, *each, strict=True):
+        if width > 1:
+            x = correlated(x, np.full(int(width), 1.0 / int(width)), axis, border, cval, shift)
+    return x
+
+
+# ---- Gaussians
+
+
+def _gaussian(name: str, sigma, order: int, truncate: float, radius):
+    """Return SciPy's weights: what the filter makes of one entry of 1, from its far end."""
+    import scipy.ndimage
+
+    if find_trace(sigma) is not None:
+        raise unsupported_argument(f"scipy.ndimage.{name}", "sigma", "it decides the number of weights")
+    radius = int(truncate * float(sigma) + 0.5) if radius is None else radius
+    pulse = np.zeros(2 * radius + 1)
+    pulse[radius] = 1.0
+    answer = scipy.ndimage.gaussian_filter1d(pulse, sigma, order=order, mode="constant", radius=radius)
+    return answer[::-1].copy()
+
+
+@stands_for("scipy.ndimage", "gaussian_filter1d")
+def gaussian_filter1d(
+    input, sigma, axis=-1, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None
+):
+    refuse("gaussian_filter1d", output=output)
+    weights = _gaussian("gaussian_filter1d", sigma, order, truncate, radius)
+    return correlated(lift_first(input), weights, axis, mode, cval)
+
+
+@stands_for("scipy.ndimage", "gaussian_filter")
+def gaussian_filter(
+    input,
+    sigma,
+    order=0,
+    output=None,
+    mode="reflect",
+    cval=0.0,
+    truncate=4.0,
+    *,
+    radius=None,
+    axes=None,
+    name="gaussian_filter",
+):
+    refuse(name, output=output)
+    if find_trace(sigma) is not None:
+        raise unsupported_argument(f"scipy.ndimage.{name}", "sigma", "it decides the number of weights")
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    each = (one_each(option, len(axes)) for option in (sigma, order, mode, radius))
+    for axis, width, degree, border, reach in zip(axes, *each, strict=True):
+        if width > 1e-15:
+            x = correlated(x, _gaussian(name, width, degree, truncate, reach), axis, border, cval)
+    return x
+
+
+# ---- differences
+
+
+def _across_edges(slope, smooth):
+    """A difference along one axis, smoothed along all others."""
+
+    def filtered(input, axis=-1, output=None, mode="reflect", cval=0.0):
+        refuse("sobel and prewitt", output=output)
+        x = lift_first(input)
+        axis, modes = one_axis(x, axis), one_each(mode, x.ndim)
+        result = correlated(x, np.array(slope), axis, modes[axis], cval)
+        for other in range(x.ndim):
+            if other != axis:
+                result = correlated(result, np.array(smooth), other, modes[other], cval)
+        return result
+
+    return filtered
+
+
+stands_for("scipy.ndimage", "prewitt")(_across_edges([-1.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
+stands_for("scipy.ndimage", "sobel")(_across_edges([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0]))
+
+
+def _added(terms):
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total
+
+
+@stands_for("scipy.ndimage", "laplace")
+def laplace(input, output=None, mode="reflect", cval=0.0, *, axes=None):
+    refuse("laplace", output=output)
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    modes = one_each(mode, len(axes))
+    second = np.array([1.0, -2.0, 1.0])
+    return _added(correlated(x, second, axis, border, cval) for axis, border in zip(axes, modes, strict=True))
+
+
+def _gaussian_derivatives(name, input, sigma, degree, mode, cval, axes, options):
+    """Return the derivative of a smoothed image along each axis."""
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    unit = np.eye(len(axes), dtype=int) * degree
+    return [
+        gaussian_filter(x, sigma, list(orders), None, mode, cval, axes=axes, name=name, **options)
+        for orders in unit
+    ]
+
+
+@stands_for("scipy.ndimage", "gaussian_laplace")
+def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
+    refuse("gaussian_laplace", output=output)
+    return _added(_gaussian_derivatives("gaussian_laplace", input, sigma, 2, mode, cval, axes, options))
+
+
+@stands_for("scipy.ndimage", "gaussian_gradient_magnitude")
+def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
+    refuse("gaussian_gradient_magnitude", output=output)
+    slopes = _gaussian_derivatives("gaussian_gradient_magnitude", input, sigma, 1, mode, cval, axes, options)
+    return np.sqrt(_added(slope * slope for slope in slopes))
+
+
+# ---- weights over several axes
+
+
+def _correlated_all(input, weights, mode, cval, origin, convolve: bool):
+    x, weights = lift_all(input, weights)
+    if convolve:
+        weights = flipped(weights)
+    each = (one_each(option, x.ndim) for option in (mode, origin))
+    for axis, (count, border, shift) in enumerate(zip(weights.shape, *each, strict=True)):
+        before = count // 2 + (-shift - (1 - count % 2) if convolve else shift)
+        line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, border, cval)
+        x = np.moveaxis(line, -1, axis)
+    return slide(x, weights)
+
+
+@stands_for("scipy.ndimage", "correlate")
+def correlate(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
+    refuse("correlate", output=output, axes=axes)
+    return _correlated_all(input, weights, mode, cval, origin, False)
+
+
+@stands_for("scipy.ndimage", "convolve")
+def convolve(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
+    refuse("convolve", output=output, axes=axes)
+    return _correlated_all(input, weights, mode, cval, origin, True)
+
+
+# ---- products with the Fourier transforms of filters
+
+
+def _spectral(name: str):
+    """A filter of spectra multiplies them by numbers: those that it makes of a spectrum of ones."""
+
+    def filtered(input, scale, n=-1, axis=-1, output=None):
+        import scipy.ndimage
+
+        refuse(name, output=output)
+        if find_trace(scale) is not None:
+            raise unsupported_argument(f"scipy.ndimage.{name}", "traced widths or shifts")
+        x = lift_first(input)
+        for k in range(x.ndim):
+            pinned(x, k)
+        ones = np.ones(x.shape, complex if name == "fourier_shift" else float)
+        return x * getattr(scipy.ndimage, name)(ones, scale, n, axis)
+
+    return filtered
+
+
+for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
+    stands_for("scipy.ndimage", _name)(_spectral(_name))

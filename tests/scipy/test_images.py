@@ -1,0 +1,122 @@
+"""``scipy.ndimage``: the value is SciPy's, derivatives agree with differences, for each border and order."""
+
+# ruff: noqa: E501  (a table; functions as defaults, which the tracer replaces)
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.ndimage as I
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+RNG = np.random.default_rng(0)
+A, T = RNG.normal(size=(4, 5)), RNG.normal(size=(2, 3, 4))
+LABELS = RNG.integers(0, 3, (4, 5))
+CROSS = np.array([[0, 1, 1], [1, 1, 0]])
+HEIGHTS = np.arange(6.0).reshape(2, 3) / 17.3
+TURN = np.array([[1.1, 0.2], [-0.3, 0.8]])
+FILTER_MODES = ("reflect", "nearest", "mirror", "wrap", "constant")
+MODES = (*FILTER_MODES, "grid-mirror", "grid-wrap", "grid-constant")
+BEYOND, NEAR = (
+    np.array([[-7.4, -0.4, 2.6, 5.4], [3.4, 1.7, -2.6, 2.3]]),
+    np.array([[-0.4, 0.6, 2.3], [1.7, -0.7, 4.3]]),
+)
+EXTREMES = (
+    "minimum_filter",
+    "maximum_filter",
+    "median_filter",
+    "grey_erosion",
+    "grey_dilation",
+    "grey_opening",
+    "white_tophat",
+    "black_tophat",
+)
+STATISTICS = ("sum", "sum_labels", "mean", "variance", "standard_deviation", "minimum", "maximum", "median")
+
+
+def joined(*functions):
+    """Return a function of all results, so that one check of derivatives serves them."""
+    return lambda *arguments: np.concatenate([np.ravel(function(*arguments)) for function in functions])
+
+
+CASES = {
+    **{
+        f"map_coordinates {mode} {order}": (lambda x, c, m=mode, o=order: I.map_coordinates(x, c, order=o, mode=m, cval=0.3), A, NEAR if mode == "grid-constant" else BEYOND)
+        for mode, order in [*zip(MODES, (1, 3, 4, 3, 1, 0, 2, 1), strict=True), ("mirror", 5), ("constant", 3), ("grid-constant", 3)]
+    },
+    "map_coordinates not filtered": (lambda x, c: I.map_coordinates(x, c, prefilter=False), A, np.abs(BEYOND) % 4),
+    **{f"shift {mode}": (lambda x, s, m=mode: I.shift(x, s, mode=m), A, np.array([0.7, -1.3])) for mode in MODES[1::4]},
+    "shift one": (lambda x, s: I.shift(x, s, order=1), A, np.array(0.3)),
+    **{f"zoom {mode}": (lambda x, m=mode: I.zoom(x, 1.7, mode=m), A) for mode in MODES[::4]},
+    "zoom grid": (lambda x: I.zoom(x, (2, 0.5), grid_mode=True, mode="grid-constant"), A),
+    "zoom by one": (lambda x: I.zoom(x, 1), A),
+    **{f"affine_transform {mode}": (lambda x, a, b, m=mode: I.affine_transform(x, a, b, mode=m, order=2), A, TURN, np.array([0.17, 0.38])) for mode in MODES[1::3]},
+    "affine_transform diagonal": (lambda x: I.affine_transform(x, [0.9, 1.2], 0.1, (4, 4)), A),
+    "affine_transform homogeneous": (lambda x: I.affine_transform(x, [[0.9, 0.1, 0.2], [0.1, 1.2, 0.3], [0, 0, 1]], order=1), A),
+    **{f"rotate {mode}": (lambda x, m=mode: I.rotate(x, 31.0, mode=m), A) for mode in ("nearest", "constant")},
+    "rotate angle": (lambda x, a: I.rotate(x, a, reshape=False), A, np.array(20.0)),
+    "rotate planes": (lambda x: I.rotate(x, 20.0, axes=(0, 2), reshape=False, order=1), T),
+    "spline_filter": (lambda x: I.spline_filter(x), A),
+    "spline_filter1d": (lambda x: I.spline_filter1d(x, 4, 0, mode="reflect"), A),
+    "differences": (joined(*[lambda x, n=name, m=mode: getattr(I, n)(x, mode=m) for name in ("sobel", "prewitt", "laplace") for mode in ("reflect", "wrap")]), A),
+    **{
+        f"{mode} windows": (joined(*[lambda x, n=name, m=mode: getattr(I, n)(x, (2, 3), mode=m) for name in EXTREMES[k % 2 :: 2]]), A)
+        for k, mode in enumerate(FILTER_MODES)
+    },
+    "footprints": (joined(*[lambda x, n=name: getattr(I, n)(x, footprint=CROSS, origin=(0, -1)) for name in EXTREMES[:5]]), A),
+    "grey_dilation structure": (lambda x: I.grey_dilation(x, structure=HEIGHTS, mode="wrap"), A),
+    "grey_erosion structure": (lambda x: I.grey_erosion(x, footprint=CROSS, structure=HEIGHTS), A),
+    "morphology": (joined(*[lambda x, n=name: getattr(I, n)(x, 3) for name in ("morphological_gradient", "morphological_laplace", "grey_closing")]), A),
+    "ranks": (joined(lambda x: I.rank_filter(x, -2, 3), lambda x: I.percentile_filter(x, 30, 3)), A),
+    "lines": (joined(lambda x: I.maximum_filter1d(x, 3, 0, origin=1), lambda x: I.minimum_filter1d(x, 4)), A),
+    "statistics": (joined(*[lambda x, n=name: getattr(I, n)(x) for name in STATISTICS]), A),
+    "statistics of labels": (joined(*[lambda x, n=name: getattr(I, n)(x, LABELS) for name in STATISTICS]), A),
+    "statistics of parts": (joined(*[lambda x, n=name: getattr(I, n)(x, LABELS, [1, 2]) for name in STATISTICS]), A),
+    "center_of_mass": (lambda x: np.array(I.center_of_mass(x)), A + 9.0),
+    "center_of_mass parts": (lambda x: np.array(I.center_of_mass(x, LABELS, [1, 2])), A + 9.0),
+    "gaussian_filter": (joined(*[lambda x, o=order: I.gaussian_filter(x, (1.0, 0.7), o, mode=["reflect", "wrap"]) for order in (1, [0, 2])]), A),
+    "gaussian_filter axes": (joined(lambda x: I.gaussian_filter(x, 1.0, axes=(1,), radius=2), lambda x: I.gaussian_filter1d(x, 0.8, 0, 1)), A),
+    "gaussian derivatives": (joined(lambda x: I.gaussian_laplace(x, 1.0), lambda x: I.gaussian_gradient_magnitude(x, (1.0, 2.0))), A),
+    "uniform_filter origin": (joined(lambda x: I.uniform_filter(x, (2, 3), origin=(0, -1)), lambda x: I.uniform_filter1d(x, 4, 0, origin=1)), A),
+    "correlate origin": (lambda x, w: I.correlate(x, w, origin=(0, -1)), A, HEIGHTS),
+    "convolve origin": (lambda x, w: I.convolve(x, w, origin=(0, 1)), A, HEIGHTS),
+    "fourier filters": (joined(*[lambda x, n=name: getattr(I, n)(x, 1.5) for name in ("fourier_gaussian", "fourier_uniform", "fourier_ellipsoid")]), A),
+    "fourier_shift": (lambda x: np.fft.ifft2(I.fourier_shift(np.fft.fft2(x), (0.5, 1.2))).real, A),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name):
+    function, *arguments = CASES[name]
+    check_derivatives(function, *arguments)
+
+
+def test_neighbours_are_data_of_the_tape():
+    """A place that moves to other pixels needs no new trace."""
+    cache = nt.prepare_gradient_cache(
+        lambda c: np.sum(I.map_coordinates(A, c, order=1, mode="nearest")), BEYOND
+    )
+    other = RNG.uniform(0, 3, BEYOND.shape)
+    value, (slope,) = nt.value_and_gradient(cache, other)
+    step = 1e-6 * np.eye(8).reshape(8, 2, 4)
+    plain = [np.sum(I.map_coordinates(A, other + d, order=1, mode="nearest")) for d in step]
+    assert cache.traces == 1
+    np.testing.assert_allclose(slope.ravel(), (np.array(plain) - value) / 1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: I.zoom(A, x[0, 0]), "zoom"),
+        (lambda x: I.rotate(A, x[0, 0]), "reshape=False"),
+        (lambda x: I.gaussian_filter(A, x[0, 0]), "sigma"),
+        (lambda x: I.sobel(x, output=np.empty_like(A)), "output"),
+        (lambda x: I.maximum_filter(x, 3, axes=(0,)), "axes"),
+        (lambda x: I.mean(x, x > 0), "labels"),
+    ],
+)
+def test_what_decides_shapes_raises_by_name(function, text):
+    with pytest.raises(nt.UnsupportedOperationError, match=text):
+        nt.grad(lambda x: np.sum(function(x)))(A)
