@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..ops import OPS, ArrayOp, Elementwise, resolve
 from ..tape import TapeBuilder
-from ..tape.instruction import MAIN, NONE, OUT, PROLOGUE, opcode
+from ..tape.code import LAST_OUT
+from ..tape.instruction import MAIN, NONE, PROLOGUE, opcode
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE, VARYING
 from . import addresses, instructions
 from .symbol import Symbol
@@ -135,7 +136,8 @@ class Emitter:
         # Operands of one cell each, of which derivatives of scalar loops consist.
         if level == ACTIVE and not active:
             level = VARYING
-        if op.commutes and tape.code and tape.code[-1][OUT] == numbers[1] and family == F64:
+        recent = tape.code.recent
+        if op.commutes and recent and recent[LAST_OUT] == numbers[1] and family == F64:
             numbers.reverse()  # the last result becomes operand a, which may be in a register
             active = (active >> 1) | (active & 1) << 1
         pool = 2 * level + family

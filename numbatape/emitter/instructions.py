@@ -75,7 +75,7 @@ def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: 
     out = tape.array(broadcast_dims(tape, shapes), family, level)
     stage = PROLOGUE if level == CONSTANT else MAIN
     unused = UNUSED[4 - len(numbers)]
-    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, line))
+    tape.code.recent += (2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, line)
     return out
 
 
@@ -139,7 +139,7 @@ def array_op(
         aux = tape.array((*batch, cells), family, VARYING if level else CONSTANT)
     stage = PROLOGUE if level == CONSTANT else MAIN
     unused = UNUSED[3 - len(numbers)]
-    tape.code.append((2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, aux, line))
+    tape.code.recent += (2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, aux, line)
     return out
 
 

@@ -9,13 +9,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..ops import ArrayOp, Elementwise, find
+from ..ops import OPCODE, ArrayOp, Elementwise, find
+from ..tape.instruction import opcode
 from ..tape.tape import F64
 from ..trace import operations, writes
 from ..trace.aliasing import duplicates, root_of
-from ..trace.array import TracedArray, unary_scalar
+from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
+from ..trace.operators import ufunc_opcodes
 from ..trace.plain_arrays import strip, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import where_in_user_code
@@ -95,7 +97,11 @@ def usual_call(ufunc) -> Callable | None:
     op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
     if isinstance(op, ArrayOp):
         return functools.partial(_call_rule, REAL.find(ufunc))
-    return None if op is None else functools.partial(record_row, ufunc, op)
+    if op is None:
+        return None
+    if op.arity == 1 and op.differentiable:
+        ufunc_opcodes[ufunc] = opcode(OPCODE[op.name], F64)
+    return functools.partial(record_row, ufunc, op)
 
 
 def _call_rule(rule, inputs):
@@ -181,10 +187,6 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two
-        if len(inputs) == 1 and value.__class__ is np.float64 and op.differentiable:
-            (x,) = inputs
-            if x._value.__class__ is np.float64 and x._family == F64:
-                return unary_scalar(op, x, value)
         return elementwise(op, *inputs, value=value)
     if value.dtype.kind == "b" and ufunc in BOOLEAN:
         op = find(BOOLEAN[ufunc])

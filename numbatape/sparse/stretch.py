@@ -14,6 +14,7 @@ import numpy as np
 from ..engine.placement import place_storages
 from ..engine.plan import Plan
 from ..ops import OPS, ArrayOp
+from ..tape.code import Code
 from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING, InputSlot
 from ..trace.nested.transforms import Linearised
 from ..trace.trace import Trace
@@ -44,7 +45,7 @@ def _plan(run: Linearised, outputs: tuple[int, ...]) -> Plan:
     builder = copy.copy(run.trace.tape)
     values, layouts = builder.values, builder.layouts
     dimensions = tuple(builder.sizes.pin(dim) for slot in builder.inputs for dim in slot.dims)
-    builder.code = builder.code[slice(*run.rows)]
+    builder.code = Code(builder.columns()[slice(*run.rows)])
     marks = [
         InputSlot(number, layouts[values[number][2]].dims, ACTIVE, builder.storages[values[number][0]][1])
         for number in run.inputs

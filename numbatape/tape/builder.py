@@ -1,7 +1,7 @@
 """`TapeBuilder`: appends values and instructions while tracing, then freezes them into a `Tape`.
 
-While tracing, it keeps lists of tuples (one append per instruction, 0.1 µs), which become arrays when it is
-frozen (`numbatape.tape.freezing`).
+Values are kept as a list of tuples and instructions as `Code`, which become arrays when the builder is frozen
+(`numbatape.tape.freezing`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Collection
 import numpy as np
 
 from ..stalls import LOOKS, TRACING
+from .code import Code
 from .freezing import SCALAR_LAYOUT, freeze
-from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, columns, instructions
+from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
 from .liveness import Cells
 from .passes import Goal
 from .rows import Rows
@@ -40,7 +41,7 @@ class TapeBuilder:
         self.names = ops.names
         self.spare: set[int] = set()
         self.sizes = Sizes()
-        self.code: list[tuple] = []  # to be read by `instructions` and `columns`
+        self.code = Code()
         self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
         self.layouts: list[Layout] = [Layout((), ())]
@@ -54,6 +55,7 @@ class TapeBuilder:
         self.rearranged: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.addresses`
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
+        self._expected: dict[tuple, int] = {}  # literals of guards
         self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
@@ -68,7 +70,7 @@ class TapeBuilder:
         offset = self.pool_cells[pool]
         self.pool_cells[pool] = offset + 1
         if not offset & LOOKS:
-            TRACING.step(len(self.code))
+            self.look()
         self.values.append((pool, offset, SCALAR_LAYOUT))
         return len(self.values) - 1
 
@@ -79,7 +81,7 @@ class TapeBuilder:
         strides, size = self.contiguous_strides(dims)
         self.storages.append((size, family, level))
         if not len(self.storages) & LOOKS:
-            TRACING.step(len(self.code))
+            self.look()
         self.values.append((len(self.storages) - 1, 0, self._layout(tuple(dims), strides)))
         return len(self.values) - 1
 
@@ -174,16 +176,21 @@ class TapeBuilder:
 
     # ---- instructions
 
+    def look(self) -> None:
+        """Do what is due from time to time: pack instructions, tell the user how far a long trace is."""
+        self.code.pack()
+        TRACING.step(len(self.code))
+
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
-        self.code.append((op, active, stage, out, a, b, c, aux, line))
+        self.code.recent += (op, active, stage, out, a, b, c, aux, line)
 
     def instructions(self, start: int = 0, stop: int | None = None) -> list[Instruction]:
         """Return a stretch of the instructions, to be read one at a time."""
         return instructions(self.code[start:stop])
 
     def columns(self) -> np.ndarray:
-        """Return all instructions as one array, see `numbatape.tape.instruction.columns`."""
-        return columns(self.code)
+        """Return all instructions as one array, see `Code.columns`."""
+        return self.code.columns()
 
     def note_spare(self, start: int) -> None:
         """Let instructions from a place on go when nothing reads their results, though they may fail."""
@@ -191,9 +198,14 @@ class TapeBuilder:
 
     def guard(self, value: int, kind: str, outcome: int, level: int, line: int) -> None:
         """Record that Python saw ``outcome`` in a one-cell float64 value."""
-        expected = self.literal(np.float64(outcome), 0)
+        key = kind, outcome
+        expected = self._expected.get(key)
+        if expected is None:
+            expected = self.literal(np.float64(outcome), 0)
+            if outcome or kind != "float":  # 0.0 and -0.0 are equal
+                self._expected[key] = expected
         stage = PROLOGUE if level == CONSTANT else MAIN
-        self.code.append((GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line))
+        self.code.recent += (GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line)
         self.guards.append(Guard(kind, outcome, line))
 
     def line(self, code, number: int) -> int:

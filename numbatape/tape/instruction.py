@@ -1,12 +1,12 @@
 """Instructions: the fields of one, and two ways to read many of them.
 
-While a tape is built, its instructions are a list of tuples, because appending a tuple is the cheapest thing
-that a tracer can do (0.1 µs). Such a tuple holds the fields of `Instruction` in their order, and only this
-file relies on that order. There are two ways to read it:
+While a tape is built, its instructions are a `Code` (`numbatape.tape.code`), a sequence of tuples. Such a
+tuple holds the fields of `Instruction` in their order, on which only these two files rely. There are two
+ways to read it:
 
 - one instruction at a time, with names and with `Instruction.replace`: `instructions`;
-- all of them at once, a NumPy array for each field: `columns`. A frozen tape's ``code`` has the same fields
-  (all but the line, which is in `Tape.positions`), so that analyses work on either form.
+- all of them at once, a NumPy array for each field: `Code.columns`. A frozen tape's ``code`` has the same
+  fields (all but the line, which is in `Tape.positions`), so that analyses work on either form.
 """
 
 from __future__ import annotations
@@ -101,9 +101,7 @@ class Instruction(NamedTuple):
         return self._replace(**fields)
 
 
-OUT = Instruction._fields.index("out")  # for the tracer, which looks at the last instruction very often
-
-_COLUMNS = np.dtype([(name, "i4") for name in Instruction._fields])
+COLUMNS = np.dtype([(name, "i4") for name in Instruction._fields])
 
 # Makes an `Instruction` of a tuple without copying fields, in a third of the time that calling the class
 # takes.
@@ -121,10 +119,10 @@ def instructions(rows: Iterable[tuple]) -> list[Instruction]:
 
 
 def columns(rows: Sequence[tuple]) -> np.ndarray:
-    """Return a builder's instructions as one array, whose fields are those of `Instruction`."""
+    """Return instructions as one array, whose fields are those of `Instruction`."""
     width = len(Instruction._fields)
     numbers = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
-    return numbers.view(_COLUMNS)
+    return numbers.view(COLUMNS)
 
 
 def lists(code: np.ndarray, *names: str) -> list[list[int]]:
@@ -138,8 +136,17 @@ def tape_instructions(code: np.ndarray, positions: np.ndarray) -> list[Instructi
     return list(map(Instruction._make, zip(*fields, positions.tolist(), strict=True)))
 
 
+def thawed(code: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Return the instructions of a frozen tape as `columns`."""
+    found = np.empty(len(code), COLUMNS)
+    for name in INSTRUCTION.names:
+        found[name] = code[name]
+    found["line"] = positions
+    return found
+
+
 def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return `columns` as a frozen tape has them: the instructions, and the position of each."""
+    """Return `Code.columns` as a frozen tape has them: the instructions, and the position of each."""
     found = np.empty(len(code), INSTRUCTION)
     for name in INSTRUCTION.names:
         found[name] = code[name]

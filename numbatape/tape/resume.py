@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from .builder import TapeBuilder
+from .code import Code
 from .rows import Rows
 from .sizes import Sizes
 from .tape import F64, POOLS, Tape
@@ -26,7 +27,7 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
     """
     builder = TapeBuilder(ops)
     builder.sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], list(dimensions))
-    builder.code = list(tape.instructions())
+    builder.code = Code(tape.columns())
     builder.values = [tuple(value) for value in tape.values.tolist()]
     builder.pool_cells = tape.storages["size"][: len(POOLS)].tolist()
     builder.storages += [tuple(storage) for storage in tape.storages[len(POOLS) :].tolist()]

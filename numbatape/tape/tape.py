@@ -27,7 +27,7 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
     VARYING,
     family_of_dtype,
 )
-from .instruction import GUARD, Instruction, tape_instructions
+from .instruction import GUARD, Instruction, tape_instructions, thawed
 from .listing import listing
 from .rows import Rows, Signature
 from .sizes import SizeTable
@@ -141,6 +141,10 @@ class Tape:
     def instructions(self) -> list[Instruction]:
         """Return all instructions, to be read one at a time."""
         return tape_instructions(self.code, self.positions)
+
+    def columns(self) -> np.ndarray:
+        """Return all instructions as a builder has them, see `numbatape.tape.instruction.columns`."""
+        return thawed(self.code, self.positions)
 
     def listing(self) -> str:
         """Return the tape as text, one line per instruction."""

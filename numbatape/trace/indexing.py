@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import boxes, integers
-from .array import TracedArray, revalue
+from .array import TracedArray, new_traced, revalue
 from .plain_arrays import is_plain
 from .primitives import (
     array_instruction,
@@ -19,9 +19,11 @@ from .primitives import (
     view,
 )
 
+MOST_ENTRIES = 1_000
+
 
 def item(x: TracedArray, k: int) -> TracedArray:
-    """Return ``x[k]`` of a vector: a one-cell view. This is the fast path of scalar loops."""
+    """Return ``x[k]`` of a vector: a one-cell view, which the next ``x[k]`` finds in ``trace.entries``."""
     value = x._value[k]  # raises NumPy's IndexError
     trace = x._trace
     if trace.boxes:
@@ -43,14 +45,13 @@ def item(x: TracedArray, k: int) -> TracedArray:
         step = sizes.mul(sizes.sub(dim, -k), stride)
     offset = start + step if start >= 0 and step >= 0 else sizes.add(start, step)
     values = builder.values
+    number = len(values)
     values.append((storage, offset, 0))
-    self = TracedArray.__new__(TracedArray)  # this is new_traced written out for scalars
-    self._trace = trace
-    self._value = value
-    self._id = len(values) - 1
-    self._level = x._level
-    self._family = x._family
-    return self
+    if not trace.boxes:
+        if len(trace.entries) >= MOST_ENTRIES:
+            trace.entries.clear()
+        trace.entries[x._id, k] = number
+    return new_traced(trace, value, number, x._level, x._family)
 
 
 def getitem(x: TracedArray, key) -> TracedArray:

@@ -17,6 +17,8 @@ from ..usercode.frames import LOGS, asked_by, is_stored, unreachable
 from . import operations
 from .trace import failing
 
+TRUTHS = (np.bool_, np.float64, bool, float)  # numbers whose truth value is no error
+
 
 class Reads:
     """Conversions to Python's numbers and to plain arrays."""
@@ -46,9 +48,13 @@ class Reads:
         return self.reshape(()) if isinstance(self._value, np.ndarray) else self
 
     def __bool__(self):
-        outcome = self._python(bool)  # raises NumPy's own error where the truth value is ambiguous
+        if self._value.__class__ in TRUTHS:
+            outcome, number = bool(self._value), self
+        else:
+            outcome = self._python(bool)  # raises NumPy's own error where the truth value is ambiguous
+            number = self._number()
         self._trace.check_open()
-        return self._trace.guard(self._number(), "bool", outcome)
+        return self._trace.guard(number, "bool", outcome)
 
     def __int__(self):
         outcome = self._python(int)

@@ -131,10 +131,12 @@ class Trace:
         self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
-        # The index of a source line by (id of the code, offset of the instruction). A frame has this
-        # offset, while the number of its line has to be searched in a table as long as the function.
-        self.places: dict[tuple[int, int], int] = {}
-        self._numbers: dict[tuple[float, int], int] = {}  # value numbers of literals by number and family
+        # The index of a source line by id of the code + offset of the instruction, which is an address inside
+        # of the code object. A frame has this offset, while the number of its line has to be searched in a
+        # table as long as the function.
+        self.places: dict[int, int] = {}
+        self.entries: dict[tuple[int, int], int] = {}  # value numbers of x[k] by the number of x and k
+        self.numbers: dict[float, int] = {}  # value numbers of float64 literals, by number; never of zeros
 
     # ---- derivatives taken inside
 
@@ -167,14 +169,14 @@ class Trace:
         while frame is not None and is_core_file(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None:
-            index = self.places.get((id(frame.f_code), frame.f_lasti))
+            index = self.places.get(id(frame.f_code) + frame.f_lasti)
             if index is not None:
                 return index
         if frame is None or not is_users_file(frame.f_code.co_filename, frame.f_globals.get("__name__")):
             frame = user_frame()
         index = self.tape.line(frame.f_code, frame.f_lineno)
         # The tape keeps the code alive, so that no other code gets its id.
-        self.places[(id(frame.f_code), frame.f_lasti)] = index
+        self.places[id(frame.f_code) + frame.f_lasti] = index
         return index
 
     def check_open(self) -> None:
@@ -189,12 +191,11 @@ class Trace:
     def literal(self, data, family: int) -> int:
         """Return the value number of a plain number or array."""
         kind = data.__class__
-        if (kind is float or kind is int or kind is float64) and data:  # not zeros: 0.0 and -0.0 are equal
-            number = self._numbers.get((data, family))
+        if family == F64 and (kind is float or kind is int or kind is float64) and data:
+            number = self.numbers.get(data)
             if number is None:
-                number = self._numbers[(data, family)] = self.tape.literal(
-                    self._checked(np.asarray(data)), family
-                )
+                number = self.tape.literal(self._checked(np.asarray(data)), F64)
+                self.numbers[data] = number  # zeros have no place there, because 0.0 and -0.0 are equal
             return number
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(

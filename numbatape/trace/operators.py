@@ -1,0 +1,344 @@
+"""Python's operators of traced arrays.
+
+Numbers take a fast path: programs with loops over scalars consist of little else, so each operator has a
+method of its own, which computes the value by Python's arithmetic and records one instruction (1 µs).
+Everything else goes through the operator's ufunc.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+
+import numpy as np
+
+from ..ops import OPCODE, OPS, Elementwise
+from ..stalls import LOOKS
+from ..tape.code import LAST_OUT
+from ..tape.instruction import NONE, opcode
+from ..tape.tape import ACTIVE, CONSTANT, F64, VARYING
+from ..usercode.frames import where_in_user_code
+from . import operations
+from .complex_array import combine as complex_combine
+from .kinds import PYTHON
+from .sparse_kinds import is_sparse
+from .trace import failing
+
+float64, ndarray = np.float64, np.ndarray
+PLAIN_NUMBERS = (float, int, float64)
+OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns
+DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
+NEG, SQUARE = opcode(OPCODE["neg"], F64), opcode(OPCODE["square"], F64)
+
+# Differentiable ufuncs of one operand, with their opcodes, as far as they have been called.
+ufunc_opcodes: dict[np.ufunc, int] = {}
+
+TracedArray: type  # `equip` sets it: the class is above this file
+
+
+def record_number(trace, value, code: int, active: int, level: int, a: int, b: int, depth: int = 2):
+    """Record an instruction whose result is one float64 cell, and return the result.
+
+    Parameters
+    ----------
+    value
+        The result, as the user's program would get it.
+    code
+        The opcode.
+    a, b
+        Value numbers of the operands.
+    depth
+        How many frames up the user's is, if no library is in between.
+    """
+    tape = trace.tape
+    pool = 2 * level
+    cells = tape.pool_cells
+    offset = cells[pool]
+    cells[pool] = offset + 1
+    values = tape.values
+    number = len(values)
+    values.append((pool, offset, 0))
+    line = trace.differentiating
+    if line is None:
+        frame = sys._getframe(depth)
+        line = trace.places.get(id(frame.f_code) + frame.f_lasti)
+        if line is None:
+            line = trace.line()
+    tape.code.recent += (code, active, 1 if level else 0, number, a, b, NONE, NONE, line)
+    if not offset & LOOKS:
+        tape.look()
+    self = TracedArray.__new__(TracedArray)
+    self._trace = trace
+    self._value = value
+    self._id = number
+    self._level = level
+    self._family = F64
+    return self
+
+
+def call_of_number(ufunc, x):
+    """Record a call of a ufunc of one number by `ufunc_opcodes`, for `TracedArray.__array_ufunc__`."""
+    value, level = ufunc(x._value), x._level
+    active = 1 if level == ACTIVE else 0
+    return record_number(x._trace, value, ufunc_opcodes[ufunc], active, level, x._id, NONE, 3)
+
+
+def _arithmetic(name: str, ufunc, function):
+    """Return ``(forward, reflected)`` methods of an operator of Python's arithmetic."""
+    row = OPS[OPCODE[name]]
+    assert isinstance(row, Elementwise)
+    code, commutes = opcode(OPCODE[name], F64), row.commutes
+    twice = opcode(OPCODE[row.twice], F64) if row.twice else None
+    divides = ufunc in DIVISIONS
+
+    def forward(self, other):
+        left, kind = self._value, type(other)
+        its = left.__class__
+        if its is float64 or (its is float and not divides):
+            trace = self._trace
+            level = self._level
+            if kind is TracedArray:
+                right = other._value
+                its = right.__class__
+                if (its is float64 or its is float) and other._trace is trace and not trace.closed:
+                    active = 1 if level == ACTIVE else 0
+                    if other._level == ACTIVE:
+                        active += 2
+                        level = ACTIVE
+                    elif other._level > level:
+                        level = other._level
+                    value = function(left, right)
+                    a, b = self._id, other._id
+                    if twice is not None and a == b:
+                        return record_number(trace, value, twice, active & 1, level, a, NONE)
+                    if commutes:
+                        recent = trace.tape.code.recent
+                        if recent and recent[LAST_OUT] == b:
+                            # The last result becomes operand a, which the engine can take from a register.
+                            active = (active >> 1) | (active & 1) << 1
+                            return record_number(trace, value, code, active, level, b, a)
+                    return record_number(trace, value, code, active, level, a, b)
+            elif kind in PLAIN_NUMBERS and not trace.closed:
+                number = trace.numbers.get(other)
+                if number is None:
+                    number = trace.literal(other, F64)
+                active = 1 if level == ACTIVE else 0
+                return record_number(trace, function(left, other), code, active, level, self._id, number)
+        return general(ufunc, self, other)
+
+    def reflected(self, other):
+        right = self._value
+        its = right.__class__
+        if (its is float64 or (its is float and not divides)) and type(other) in PLAIN_NUMBERS:
+            trace = self._trace
+            if not trace.closed:
+                number = trace.numbers.get(other)
+                if number is None:
+                    number = trace.literal(other, F64)
+                level = self._level
+                active = 2 if level == ACTIVE else 0
+                return record_number(trace, function(other, right), code, active, level, number, self._id)
+        return general(ufunc, other, self)
+
+    return forward, reflected
+
+
+def _comparison(name: str, ufunc, function):
+    """Return the method of a comparison, whose result carries no derivative."""
+    code = opcode(OPCODE[name], F64)
+
+    def compare(self, other):
+        left, kind = self._value, type(other)
+        its = left.__class__
+        if its is float64 or its is float:
+            trace = self._trace
+            level = self._level
+            if kind is TracedArray:
+                right = other._value
+                its = right.__class__
+                if (its is float64 or its is float) and other._trace is trace and not trace.closed:
+                    level = min(max(level, other._level), VARYING)
+                    return record_number(trace, function(left, right), code, 0, level, self._id, other._id)
+            elif kind in PLAIN_NUMBERS and not trace.closed:
+                number = trace.numbers.get(other)
+                if number is None:
+                    number = trace.literal(other, F64)
+                level = min(level, VARYING)
+                return record_number(trace, function(left, other), code, 0, level, self._id, number)
+        if not _acceptable(other) or type(other) is operations.TracedInteger:
+            return NotImplemented
+        if _is_usual(self, other):
+            with failing(self._trace):
+                return operations.call_ufunc(ufunc, "__call__", (self, other), {})
+        result = ufunc(self, other)
+        if its is not float64 and _is_weak(self) and _is_weak(other):
+            result._value = bool(result._value)  # Python's own comparison gives a bool
+        return result
+
+    return compare
+
+
+def _by_ufunc(ufunc):
+    """Return ``(forward, reflected)`` methods of an operator that has no fast path."""
+    return lambda self, other: general(ufunc, self, other), lambda self, other: general(ufunc, other, self)
+
+
+def _of_bits(ufunc):
+    return lambda self, other: ufunc(self, other), lambda self, other: ufunc(other, self)
+
+
+def _in_place(ufunc):
+    def mutate(self, other):
+        if not isinstance(self._value, ndarray) or not _acceptable(other):
+            return NotImplemented  # scalars are immutable: Python rebinds the name
+        return ufunc(self, other, out=(self,))
+
+    return mutate
+
+
+def general(ufunc, left, right):
+    """Return the result of a binary operator by its ufunc."""
+    if _is_usual(left, right):
+        with failing((left if type(left) is TracedArray else right)._trace):
+            # By way of NumPy's protocol it would take 5 µs more.
+            return operations.call_ufunc(ufunc, "__call__", (left, right), {})
+    if is_sparse(left) or is_sparse(right):
+        with failing((left if type(left) is TracedArray else right)._trace):
+            return operations.operate_on_sparse(ufunc, left, right)
+    if not _acceptable(left) or not _acceptable(right) or type(right) is operations.TracedInteger:
+        return NotImplemented
+    if ufunc in DIVISIONS and _is_weak(left) and _is_weak(right):
+        _require_divisor(ufunc, left, right)
+    result = complex_combine(ufunc, left, right)
+    if _is_weak(left) and _is_weak(right) and isinstance(result._value, float):
+        result._value = float(result._value)  # a Python float stays weakly typed (NEP 50)
+    return result
+
+
+def _require_divisor(ufunc, left, right) -> None:
+    """Raise where Python's numbers are divided by a constant zero; else record that the constant is not zero.
+
+    A divisor that is differentiated may be zero: derivatives are limits, which may be infinite.
+    """
+    traced = type(right) is TracedArray
+    if traced and right._level != CONSTANT:
+        return
+    with failing((right if traced else left)._trace):
+        if (right._value if traced else right) == 0:
+            raise ZeroDivisionError(f"division by zero at {where_in_user_code()}")
+        if traced:
+            right._trace.guard(right != 0, "bool", True)
+
+
+def _power(left, right):
+    trace = (left if isinstance(left, TracedArray) else right)._trace  # arrays of the trace have one, too
+    if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
+        with failing(trace):
+            result = operations.power_of_scalars(left, right)
+        if result is not None:
+            if _is_weak(left) and _is_weak(right):
+                result._value = float(result._value)
+            return result
+    return general(np.power, left, right)
+
+
+def _acceptable(arg) -> bool:
+    return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
+
+
+def _is_usual(left, right) -> bool:
+    """Whether both operands are real, and one at least is a number or an array of NumPy's."""
+    its, other = _kind(left), _kind(right)
+    return its != OTHER and other != OTHER and its + other > 2 * WEAK
+
+
+def _kind(arg) -> int:
+    """Return `STRONG` for real arrays and numbers of NumPy, `WEAK` for numbers of Python, else `OTHER`."""
+    kind = type(arg)
+    if kind is TracedArray:
+        return WEAK if arg._value.__class__ in PYTHON else STRONG
+    if kind is ndarray:
+        return STRONG if arg.dtype.kind in "fiub" else OTHER
+    if kind is float64:
+        return STRONG
+    return WEAK if kind is float or kind is int or kind is bool else OTHER
+
+
+def _is_weak(arg) -> bool:
+    kind = arg._value.__class__ if type(arg) is TracedArray else type(arg)
+    return kind is float or kind is int or kind is bool
+
+
+def _pow(self, other, modulo=None):
+    left = self._value
+    if left.__class__ is float64 and (other.__class__ is int or other.__class__ is float) and other == 2:
+        trace, level = self._trace, self._level
+        if modulo is None and trace.values == "fast" and not trace.closed:
+            active = 1 if level == ACTIVE else 0
+            return record_number(trace, left * left, SQUARE, active, level, self._id, NONE)
+    return NotImplemented if modulo is not None else _power(self, other)
+
+
+def _neg(self):
+    value, level = self._value, self._level
+    if (value.__class__ is float64 or value.__class__ is float) and not self._trace.closed:
+        active = 1 if level == ACTIVE else 0
+        return record_number(self._trace, -value, NEG, active, level, self._id, NONE)
+    return np.negative(self)
+
+
+def _methods() -> dict:
+    """Return the methods by name."""
+    found = {
+        "__neg__": _neg,
+        "__pos__": lambda self: np.positive(self) if isinstance(self._value, ndarray) else self,
+        "__abs__": lambda self: self._as_weak(np.absolute(self)),
+        "__invert__": lambda self: np.invert(self),
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
+        "__pow__": _pow,
+        "__rpow__": lambda self, other: _power(other, self),
+    }
+    pairs = {
+        "add": _arithmetic("add", np.add, operator.add),
+        "sub": _arithmetic("sub", np.subtract, operator.sub),
+        "mul": _arithmetic("mul", np.multiply, operator.mul),
+        "truediv": _arithmetic("div", np.true_divide, operator.truediv),
+        "floordiv": _by_ufunc(np.floor_divide),
+        "mod": _by_ufunc(np.remainder),
+        "matmul": _by_ufunc(np.matmul),
+        "and": _of_bits(np.bitwise_and),
+        "or": _of_bits(np.bitwise_or),
+        "xor": _of_bits(np.bitwise_xor),
+        "lshift": _of_bits(np.left_shift),
+        "rshift": _of_bits(np.right_shift),
+    }
+    for name, (forward, reflected) in pairs.items():
+        found |= {f"__{name}__": forward, f"__r{name}__": reflected}
+    for name, ufunc in IN_PLACE.items():
+        found[f"__i{name}__"] = _in_place(ufunc)
+    for name, (row, ufunc) in COMPARISONS.items():
+        found[f"__{name}__"] = _comparison(row, ufunc, getattr(operator, name))
+    return found
+
+
+IN_PLACE = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide},
+    **{"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "matmul": np.matmul},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"lshift": np.left_shift, "rshift": np.right_shift},
+}
+COMPARISONS = {
+    **{"lt": ("less", np.less), "le": ("less_equal", np.less_equal)},
+    **{"gt": ("greater", np.greater), "ge": ("greater_equal", np.greater_equal)},
+    **{"eq": ("equal", np.equal), "ne": ("not_equal", np.not_equal)},
+}
+
+
+def equip(cls: type) -> None:
+    """Give the class of traced arrays its operators."""
+    global TracedArray
+    TracedArray = cls
+    for name, method in _methods().items():
+        method.__name__ = name
+        setattr(cls, name, method)
