@@ -97,6 +97,18 @@ def _vectorized(value, parts):
 _DICT = Holder(lambda v: tuple(v.values()), lambda v, parts: dict(zip(v, parts, strict=True)), _put_entries)
 _ORDERED = _DICT._replace(made=lambda v, parts: collections.OrderedDict(zip(v, parts, strict=True)))
 _WRAPPED = Holder(lambda v: (v.__func__,), lambda v, parts: type(v)(*parts))
+
+
+def _method(original, parts):
+    """Return a method of another object: if the object is a stand-in (of a distribution), its own method."""
+    function, owner = parts
+    if function is original.__func__:
+        found = getattr(owner, function.__name__, None)
+        if callable(found) and getattr(original.__self__, function.__name__, None) == original:
+            return found
+    return types.MethodType(function, owner)
+
+
 _PARTIAL = Holder(_partial_parts, _partial)
 _DISPATCHER = Holder(lambda v: tuple(v.registry.values()), _dispatching)
 
@@ -124,7 +136,7 @@ HOLDERS: dict[type, Holder] = {
         _put_attributes,
     ),
     collections.ChainMap: Holder(lambda v: tuple(v.maps), lambda v, parts: collections.ChainMap(*parts)),
-    types.MethodType: Holder(lambda v: (v.__func__, v.__self__), lambda v, parts: types.MethodType(*parts)),
+    types.MethodType: Holder(lambda v: (v.__func__, v.__self__), _method),
     functools.partial: _PARTIAL,
     functools.partialmethod: _PARTIAL,
     staticmethod: _WRAPPED,

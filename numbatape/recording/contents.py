@@ -261,9 +261,14 @@ STAND_INS = {
         "scipy_api.integrate": "cumulative_trapezoid fixed_quad romb simpson trapezoid",
     },
     "scipy.signal": {
+        "scipy_api.resampling": """
+            chirp freqz gausspulse medfilt medfilt2d order_filter resample resample_poly sawtooth sweep_poly
+            upfirdn wiener
+        """,
         "scipy_api.signal": """
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
+        "scipy_api.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
     },
     "scipy.ndimage": {
         "scipy_api.image_filters": """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -109,18 +110,23 @@ class Point:
 
 
 def weighed(f: Callable, weights: list[np.ndarray]) -> Callable:
-    """Return the sum of all of a function's results, each entry with a weight."""
+    """Return the sum of all of a function's results, each entry with a weight.
 
-    def total(*args):
-        parts = float_leaves(f(*args))
-        terms = [
-            np.sum(part * w.astype(np.asarray(value_of(part)).dtype)) if np.ndim(w) else part * float(w)
-            for part, w in zip(parts, weights, strict=True)
-        ]
-        result = terms[0]
-        for term in terms[1:]:
-            result = result + term
-        return result
+    It is a partial, whose arguments the tracer replaces: ``f`` may be a function of SciPy itself.
+    """
 
-    total.__wrapped__ = f  # type: ignore[attr-defined]
-    return total
+    weighed_sum = functools.partial(_weighed_sum, f, weights)
+    weighed_sum.__wrapped__ = f  # type: ignore[attr-defined]
+    return weighed_sum
+
+
+def _weighed_sum(f, weights, *args):
+    parts = float_leaves(f(*args))
+    terms = [
+        np.sum(part * w.astype(np.asarray(value_of(part)).dtype)) if np.ndim(w) else part * float(w)
+        for part, w in zip(parts, weights, strict=True)
+    ]
+    result = terms[0]
+    for term in terms[1:]:
+        result = result + term
+    return result

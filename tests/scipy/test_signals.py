@@ -1,0 +1,93 @@
+"""``scipy.signal``: spectra, other sampling rates, waves; values are SciPy's, derivatives agree with differences."""
+
+# ruff: noqa: E501  (a table)
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.signal as S
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+RNG = np.random.default_rng(0)
+V, Y, M = RNG.normal(size=18), RNG.normal(size=18), RNG.normal(size=(2, 16))
+T, Z, F = np.sort(RNG.uniform(0, 9, 11)), RNG.normal(size=11), np.array([0.5, 1.3, 2.2])
+
+
+def joined(*functions):
+    """Return a function of all results as real numbers, so that one check of derivatives serves them."""
+
+    def function(*arguments):
+        results = [f(*arguments) for f in functions]
+        parts = [part for z in results for part in ([np.real(z), np.imag(z)] if np.iscomplexobj(z) else [z])]
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    return function
+
+
+CASES = {
+    "welch": (joined(lambda x: S.welch(x, nperseg=8)[1], lambda x: S.welch(x, 2.0, "hamming", 8, 6, 10, "linear", True, "spectrum", average="median")[1]), V),
+    "welch along an axis": (joined(lambda x: S.welch(x, nperseg=7, return_onesided=False, detrend=False)[1], lambda x: S.welch(x.T, nperseg=8, axis=0)[1]), M),
+    "csd": (joined(lambda x, y: S.csd(x, y, nperseg=8)[1], lambda x, y: S.csd(x, y[:15], nperseg=6, average="median")[1]), V, Y),
+    "csd with data": (joined(lambda x: S.csd(x, Y, nperseg=8, detrend="linear")[1]), V),
+    "periodogram": (joined(lambda x: S.periodogram(x, 3.0, "hann")[1], lambda x: S.periodogram(x, nfft=30)[1], lambda x: S.periodogram(x, nfft=11)[1]), V),
+    "coherence": (lambda x, y: S.coherence(x, y, nperseg=8)[1], V, Y),
+    "spectrogram": (joined(lambda x: S.spectrogram(x, nperseg=8)[2], lambda x: S.spectrogram(x.T, nperseg=8, axis=0, mode="magnitude")[2], lambda x: S.spectrogram(x, nperseg=8, mode="complex", noverlap=2)[2]), M),
+    "stft": (joined(lambda x: S.stft(x, nperseg=8)[2], lambda x: S.stft(x, nperseg=8, boundary=None)[2]), V),
+    "stft boundaries": (joined(lambda x: S.stft(x, nperseg=7, boundary="odd", padded=False, scaling="psd", detrend="constant")[2], lambda x: S.stft(x, nperseg=8, boundary="even", return_onesided=False)[2], lambda x: S.stft(x, nperseg=8, boundary="constant")[2]), M),
+    "istft": (joined(lambda x: S.istft(S.stft(x, nperseg=8)[2] ** 2, nperseg=8)[1], lambda x: S.istft(S.stft(x, nperseg=8, noverlap=6)[2], nperseg=8, noverlap=6)[1]), M),
+    "lombscargle": (joined(S.lombscargle, lambda x, y, f: S.lombscargle(x, y, f, floating_mean=True)), T, Z, F),
+    "lombscargle normalized": (lambda x, y, f: S.lombscargle(x, y, f, normalize=True, floating_mean=True, weights=np.arange(1.0, 12.0)), T, Z, F),
+    "resample": (joined(lambda x: S.resample(x, 13), lambda x: S.resample(x, 36), lambda x: S.resample(x, 8), lambda x: S.resample(x[:17], 18)), V),
+    "upfirdn": (lambda h, x: S.upfirdn(h, x, 3, 2), np.arange(1.0, 6.0), V),
+    "upfirdn along an axis": (lambda x: S.upfirdn([1.0, 2.0], x, 2, 3, axis=0), M),
+    "resample_poly": (joined(lambda x: S.resample_poly(x, 3, 2), lambda x: S.resample_poly(x, 5, 3, window=np.hanning(7)), lambda x: S.resample_poly(x, 4, 2, padtype="maximum")), V),
+    "windows": (joined(lambda x: S.medfilt2d(x, 3), lambda x: S.order_filter(x, np.ones((1, 3)), 1), lambda x: S.wiener(x, (1, 3), 0.5)), M),
+    "windows of one axis": (joined(lambda x: S.medfilt(x, 5), lambda x: S.wiener(x, 5)), V),
+    "freqz": (joined(lambda b, a: S.freqz(b, a, 6)[1], lambda b, a: S.freqz(b, worN=6, whole=True)[1], lambda b, a: S.freqz(b, 2.0, 6, include_nyquist=True)[1]), np.array([1.0, 0.5, 0.2]), np.array([1.2, -0.4])),
+    "freqz at frequencies": (lambda b, w: joined(lambda: S.freqz(b, [1.0, 0.3], w, fs=2.0)[1])(), np.array([1.0, 0.5, 0.2]), np.array([0.1, 0.4, 0.7])),
+    "sawtooth": (joined(S.sawtooth, lambda t, w: S.sawtooth(t)), T + 0.05, np.array(0.4)),
+    "chirp": (S.chirp, T, 0.3, 4.0, 0.6),
+    "chirp methods": (joined(lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "quadratic", 30.0, False), lambda t: S.chirp(t, 0.3, 4.0, 0.6, "logarithmic"), lambda t: S.chirp(t, 0.3, 10.0, 0.6, "hyperbolic"), lambda t: S.chirp(t, 0.3, 4.0, 0.6, complex=True)), T),
+    "sweep_poly": (lambda t, p: S.sweep_poly(t, p, 10.0), T / 4, np.array([0.1, -0.2, 0.3])),
+    "gausspulse": (joined(lambda t: S.gausspulse(t, 0.5), lambda t: np.concatenate(S.gausspulse(t, 0.5, retquad=True, retenv=True))), T / 3 - 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name):
+    function, *arguments = CASES[name]
+    check_derivatives(function, *arguments)
+
+
+def test_frequencies_and_times_are_plain_arrays():
+    seen = []
+
+    def power(x):
+        frequencies, times, spectrum = S.spectrogram(x, nperseg=8)
+        seen.append((frequencies, times))
+        return np.sum(spectrum)
+
+    nt.grad(power)(V)
+    wanted = S.spectrogram(V, nperseg=8)[:2]
+    for got, plain in zip(seen[0], wanted, strict=True):
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, plain)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: S.welch(x, window=x)[1], "window"),
+        (lambda x: S.spectrogram(x, nperseg=8, mode="angle")[2], "angle"),
+        (lambda x: S.resample(x, 9, window="hann"), "window"),
+        (lambda x: S.upfirdn([1.0], x, mode="wrap"), "mode"),
+        (lambda x: S.resample_poly(x, 2, 1, padtype="line"), "padtype"),
+        (lambda x: S.freqz(x, plot=print)[1].real, "plot"),
+    ],
+)
+def test_what_has_no_derivative_raises_by_name(function, text):
+    with pytest.raises(nt.UnsupportedOperationError, match=text):
+        nt.grad(lambda x: np.sum(function(x)))(V)
