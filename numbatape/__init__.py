@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
     from .caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
     from .caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
-    from .caches.jacobian import value_and_jacobian
     from .caches.memory import Cache
     from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
     from .caches.registry import clear_caches
@@ -52,10 +51,13 @@ if TYPE_CHECKING:
     from .jit.loader import kernel_info
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
+    from .testing.check import check
     from .verbs.batch import batch
+    from .verbs.composed import directional_derivative, elementwise_grad, laplacian, make_hvp
     from .verbs.directions import derivative, hvp, jvp
     from .verbs.first_order import grad, stop_gradient, value_and_grad
-    from .verbs.matrices import hessian, jacobian
+    from .verbs.hessians import hessian, hessian_diagonal
+    from .verbs.jacobians import jacobian, value_and_jacobian
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
     from .verbs.structures import flatten
     from .verbs.vjp import vjp
@@ -85,7 +87,6 @@ _NAMES = {
         "prepare_hvp_cache",
         "value_and_hvp",
     ),
-    "caches.jacobian": ("value_and_jacobian",),
     "caches.memory": ("Cache",),
     "caches.pullback": (
         "PullbackCache",
@@ -128,7 +129,14 @@ _NAMES = {
         "zero_derivative",
     ),
     "rules.site": ("ArgumentSpec",),
+    "testing.check": ("check",),
     "verbs.batch": ("batch",),
+    "verbs.composed": (
+        "directional_derivative",
+        "elementwise_grad",
+        "laplacian",
+        "make_hvp",
+    ),
     "verbs.directions": (
         "derivative",
         "hvp",
@@ -139,9 +147,13 @@ _NAMES = {
         "stop_gradient",
         "value_and_grad",
     ),
-    "verbs.matrices": (
+    "verbs.hessians": (
         "hessian",
+        "hessian_diagonal",
+    ),
+    "verbs.jacobians": (
         "jacobian",
+        "value_and_jacobian",
     ),
     "verbs.sparse": (
         "sparse_hessian",
@@ -202,15 +214,21 @@ __all__ = [
     "UnwatchedWarning",
     "VerificationError",
     "batch",
+    "check",
     "clear_caches",
     "derivative",
+    "directional_derivative",
+    "elementwise_grad",
     "flatten",
     "grad",
     "hessian",
+    "hessian_diagonal",
     "hvp",
     "jacobian",
     "jvp",
     "kernel_info",
+    "laplacian",
+    "make_hvp",
     "prepare_derivative_cache",
     "prepare_gradient_cache",
     "prepare_hessian_cache",

@@ -18,8 +18,10 @@ from .results import per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 
 
-def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, tuple, np.ndarray]:
-    """Return (value, gradients, Hessian over all differentiated entries).
+def full_hessian(
+    derived: Derived, flat: Flattened, chunk: int | None
+) -> tuple[VariantWorkspace, Any, tuple, np.ndarray]:
+    """Return (workspace, value, gradients, Hessian over all differentiated entries).
 
     ``derived`` records ``(result, gradients, Hessian times directions)``.
     """
@@ -39,8 +41,8 @@ def full_hessian(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[
             column += size
 
     space = derived.columns(flat, samples_of(flat), visit, chunk)
-    result, grads, _ = space.variant.recording.result
-    return value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
+    result, grads, *_ = space.variant.recording.result
+    return space, value_of(space, result), like_arguments(flat, value_of(space, grads)), whole
 
 
 def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] | None:
@@ -51,7 +53,7 @@ def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] |
     if space is None or len(flat.active) != 1 or flat.active[0].kind != "array":
         return None
     ((leaf, spec),) = active_leaves(flat)
-    result, grads, products = space.variant.recording.result
+    result, grads, products = space.variant.recording.result[:3]
     parts = pytrees.leaves((grads, products))
     if len(parts) != 2 or any(part.__class__ is not Output for part in parts) or spec.dtype == np.float16:
         return None

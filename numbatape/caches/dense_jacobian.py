@@ -51,11 +51,19 @@ def float_rows(space: VariantWorkspace, result) -> tuple[int, np.ndarray]:
     return first, np.concatenate(rows)
 
 
-def choose(mode: str, flat: Flattened, primal: VariantWorkspace) -> str:
-    """Return the mode that "auto" stands for: columns if there are no more of them than rows."""
-    if mode != "auto":
+def choose(mode: str, flat: Flattened, primal: VariantWorkspace, result) -> str:
+    """Return the mode that "auto" stands for: columns if there are no more of them than rows, or no rows.
+
+    Parameters
+    ----------
+    primal
+        A sweep of the function itself.
+    result
+        What is differentiated: the recorded result, or the part of it in front of aux.
+    """
+    rows = sum(view.size for view in float_outputs(primal, result))
+    if mode != "auto" and rows:
         return mode
-    rows = sum(view.size for view in float_outputs(primal, primal.variant.recording.result))
     columns = sum(int(np.size(leaf)) for leaf, _ in active_leaves(flat))
     return "forward" if columns <= rows or not rows else "reverse"
 
@@ -68,8 +76,8 @@ def rows_in_lanes(view: np.ndarray, count: int, shape: tuple) -> np.ndarray:
     return view.reshape(view.shape[0], size)[:count]
 
 
-def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, Any]:
-    """Return (value, Jacobian) by a pushforward of all unit directions.
+def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[VariantWorkspace, Any, Any]:
+    """Return (workspace, value, Jacobian) by a pushforward of all unit directions.
 
     ``derived`` records ``(result, tangents of its float leaves)``.
     """
@@ -88,18 +96,18 @@ def forward(derived: Derived, flat: Flattened, chunk: int | None) -> tuple[Any, 
             block[:, first : first + count] = rows_in_lanes(view, count, shape).T
 
     space = derived.columns(flat, samples, visit, chunk)
-    return value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
+    return space, value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
 
 
 def reverse(
-    derived: Derived, flat: Flattened, primal: VariantWorkspace, chunk: int | None
-) -> tuple[Any, Any]:
-    """Return (value, Jacobian) by a pullback of all unit cotangents.
+    derived: Derived, flat: Flattened, primal: VariantWorkspace, result, chunk: int | None
+) -> tuple[VariantWorkspace, Any, Any]:
+    """Return (workspace, value, Jacobian) by a pullback of all unit cotangents.
 
     ``derived`` records ``(result, gradients of the differentiated leaves)``; ``primal`` is a sweep of the
-    function itself, for the shapes of its outputs.
+    function itself and ``result`` what is differentiated of its result, for the shapes of its outputs.
     """
-    outputs = float_outputs(primal, primal.variant.recording.result)
+    outputs = float_outputs(primal, result)
     if not outputs:  # there are no rows; leaves that are not float get zeros
         return forward(
             Derived(derived.program.function, derived.program.config, pushforward(False), True), flat, chunk
@@ -121,7 +129,7 @@ def reverse(
     space = derived.columns(flat, samples, visit, chunk)
     split = np.split(whole, np.cumsum(sizes)[:-1]) if sizes else []
     blocks = [part.astype(view.dtype) for part, view in zip(split, outputs, strict=True)]
-    return value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
+    return space, value_of(space, space.variant.recording.result[0]), assemble(flat, space, blocks)
 
 
 def assemble(flat: Flattened, space: VariantWorkspace, blocks) -> Any:
@@ -159,7 +167,7 @@ def outs_of(flat: Flattened, derived: Derived, by_columns: bool) -> list[Out] | 
     space = derived.last
     if space is None or flat.count != 1 or len(flat.active) != 1 or flat.active[0].kind != "array":
         return None
-    result, parts = space.variant.recording.result
+    result, parts = space.variant.recording.result[:2]
     pieces = pytrees.leaves(parts)
     if result.__class__ is not Output or len(pieces) != 1 or pieces[0].__class__ is not Output:
         return None

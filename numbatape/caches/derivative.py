@@ -158,14 +158,14 @@ class DerivativeCache(JacobianCache):
     # ---- derivatives along all unit directions
 
     def _assembled(self, flat: Flattened):
-        return self._wide, *dense.forward(self._wide, flat, self._program.config.chunk_size)
+        return self._wide, *dense.forward(self._wide, flat, self._program.config.chunk_size)[1:]
 
     @one_at_a_time
     def _gradient(self, *args):
         """Return ``(value, gradients)`` of a scalar function, by chunks of columns."""
         flat = self._flatten(args)
         scalar_output(self._evaluator.forward(flat).variant.recording)
-        value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
+        _, value, (_structure, rows) = dense.forward(self._wide, flat, self._program.config.chunk_size)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(rows[0])
         both = value, rows[0]

@@ -87,7 +87,7 @@ def _float_of(value) -> np.dtype:
 
 def products_of(flat: Flattened, space: VariantWorkspace) -> tuple[tuple, tuple]:
     """Return (gradients, Hessian-vector products) of a recorded `hessian_vector`, one tree per argument."""
-    _, grads, products = space.variant.recording.result
+    _, grads, products, *_ = space.variant.recording.result
     return like_arguments(flat, value_of(space, grads)), like_arguments(flat, value_of(space, products))
 
 

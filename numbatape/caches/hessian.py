@@ -163,7 +163,7 @@ class HessianCache(HvpCache):
                 derived = known.derived
                 derived.teach(self._differentiating, derived.last, made, outs, self._omitted(args))
             return made
-        value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
+        _, value, grads, whole = full_hessian(self._wide, flat, self._program.config.chunk_size)
         if not self._program.config.friendly_tangents:
             return value, Layout.of(flat).ravel(grads), whole
         chosen = sorted(k for k in flat.differentiated if k >= 0)

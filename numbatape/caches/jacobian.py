@@ -1,4 +1,4 @@
-"""`value_and_jacobian`, and the base of the caches that serve it."""
+"""The base of the caches that serve `value_and_jacobian`."""
 
 from __future__ import annotations
 
@@ -73,49 +73,8 @@ class JacobianCache(PreparedCache, ABC):
         """Return the derivative that was swept, the value, and the Jacobians of its leaves."""
 
 
-def value_and_jacobian(cache, *args, out=None):
-    """Return the function's value and its Jacobian.
-
-    Parameters
-    ----------
-    cache : DerivativeCache or PullbackCache
-        Computes columns by forward mode, or rows by reverse mode.
-    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
-        Like those that the cache was prepared with.
-    out : array or pytree of them, optional
-        Arrays to write the Jacobian to, in its structure (None to skip one).
-
-    Returns
-    -------
-    value : array, number, or pytree of them
-        ``f(*args)``.
-    jacobian : numpy.ndarray or pytree of them
-        Of shape output shape + input shape. For containers the result's tree, with the Jacobian of each
-        leaf in its place: a tuple with one entry for each differentiated argument if there are several. One
-        matrix with ``friendly_tangents=False``.
-
-    Raises
-    ------
-    SpecError
-        If the arguments do not fit.
-    OutputError
-        If the function returns complex numbers for complex arguments.
-    TypeError
-        If the cache was prepared for something else.
-
-    Examples
-    --------
-    >>> import numpy as np, numbatape as nt
-    >>> cache = nt.prepare_pullback_cache(lambda x: np.stack([x[0] * x[1], x[0]]), np.ones(2))
-    >>> nt.value_and_jacobian(cache, np.array([2.0, 3.0]))
-    (array([6., 2.]), array([[3., 2.],
-           [1., 0.]]))
-    """
-    if not hasattr(cache, "jacobian"):
-        raise TypeError(
-            "value_and_jacobian needs a cache of prepare_derivative_cache or prepare_pullback_cache, got "
-            f"{type(cache).__name__}"
-        )
+def run(cache: JacobianCache, args, out):
+    """Return the function's value and its Jacobian, for the public `value_and_jacobian`."""
     if out is None:
         return cache.jacobian(args)
     value, matrix = cache.jacobian(args)

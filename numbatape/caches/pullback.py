@@ -50,7 +50,8 @@ class PullbackCache(JacobianCache):
 
     def _assembled(self, flat: Flattened):
         self._space = primal = self._evaluator.forward(flat)
-        return self._rows, *dense.reverse(self._rows, flat, primal, self._program.config.chunk_size)
+        result, chunk = primal.variant.recording.result, self._program.config.chunk_size
+        return self._rows, *dense.reverse(self._rows, flat, primal, result, chunk)[1:]
 
     def pull(self, args, cotangent):
         """Return the value and the pullback of one cotangent, for `value_and_pullback`.

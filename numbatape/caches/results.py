@@ -195,10 +195,7 @@ def value_and_aux(recording: Recording, what: str = "gradient") -> Output | None
 def require_aux(recording: Recording) -> None:
     """Raise if a result is not ``(value, aux)``."""
     result = recording.result
-    if not isinstance(result, tuple) or len(result) != 2:
-        got = type(recording.values[result.number] if result.__class__ is Output else result).__name__
-        got = f"a tuple of {len(result)}" if isinstance(result, tuple) else got
-        raise OutputError(f"has_aux=True needs a function that returns (value, aux), got {got}")
+    pytrees.value_and_aux(recording.values[result.number] if result.__class__ is Output else result)
 
 
 def _scalar(recording, result, what) -> Output | None:

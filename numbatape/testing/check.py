@@ -119,6 +119,33 @@ def check_derivatives(
         _check_dtypes(f, point, np.dtype(np.float32))
 
 
+def check(f: Callable, *args, **options) -> None:
+    """Check a function's derivatives, at some arguments and near them: `testing.check_derivatives`.
+
+    Parameters
+    ----------
+    f : callable
+        Function of any number of results.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        As for `prepare_gradient_cache`.
+    **options : dict
+        As of `testing.check_derivatives`: ``order``, ``rtol`` and others.
+
+    Raises
+    ------
+    DerivativeError
+        An `AssertionError` with the worst coordinate and both numbers.
+    TypeError
+        If no argument, or no result, is a float or an array of floats.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.check(lambda x: np.sum(np.sin(x)), np.ones(3))
+    """
+    check_derivatives(f, *args, **options)
+
+
 class _Check:
     """The checks at one point."""
 

@@ -52,6 +52,14 @@ def require_numbers(result, parts) -> None:
         )
 
 
+def value_and_aux(result) -> tuple:
+    """Return the result of a function of which ``has_aux=True`` was said; raise if it is no pair."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        got = f"a tuple of {len(result)}" if isinstance(result, tuple) else result.__class__.__name__
+        raise OutputError(f"has_aux=True needs a function that returns (value, aux), got {got}")
+    return result
+
+
 def _is_number(leaf) -> bool:
     dtype = getattr(leaf, "dtype", None)
     if isinstance(dtype, np.dtype):

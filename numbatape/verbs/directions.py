@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.arguments import Flattened, bare, require_active
+from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_real
 from ..caches.directions import direction_leaves, like_result, products_of
@@ -14,13 +14,13 @@ from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.nested.derived import hessian_vector, pushforward
+from ..trace.nested.derived import hessian_vector, pushforward, with_aux
 from . import inner
 from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
 from .made import made_by
 
 
-def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
+def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argnames=None):
     """Return the value of ``f`` and its derivative along a direction, by forward mode.
 
     The derivative is the Jacobian-vector product.
@@ -34,6 +34,8 @@ def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
     tangents : tuple
         One direction for each argument, of its structure and shapes; for arguments without a derivative
         any entry (None, say).
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -43,6 +45,8 @@ def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
         ``f(*primals)``.
     tangent : array, number, or pytree of them
         The derivative, with the structure and the shapes of the value.
+    aux
+        With ``has_aux`` only.
 
     Raises
     ------
@@ -64,13 +68,15 @@ def jvp(f, primals, tangents, *, static_argnums=None, static_argnames=None):
         raise SpecError(f"jvp got {len(primals)} primals and {len(tangents)} tangents")
 
     primals = with_statics(f, tuple(primals), static_argnums, static_argnames)
-    return shelf_of(target).verb(("jvp",), lambda: _jvp_verb(f))(*primals, *tangents)
+    return shelf_of(target).verb(("jvp", has_aux), lambda: _jvp_verb(f, has_aux))(*primals, *tangents)
 
 
-def _jvp_verb(f):
+def _jvp_verb(f, has_aux: bool):
     """Return a function of primals followed by as many tangents."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
+    what = ("jvp", has_aux)
+    transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
         count = len(args) // 2
@@ -80,25 +86,28 @@ def _jvp_verb(f):
             flat = Flattened(primals, {}, names)
             require_active(flat)
             directions = direction_leaves(flat, tangents, "the tangent")
-            with shelf.lent(("jvp",), Caller) as caller:
-                derived = shelf.derived(caller, target, flat, pushforward(False), lanes=False)
+            with shelf.lent(what, Caller) as caller:
+                derived = shelf.derived(caller, target, flat, transform, lanes=False)
                 space = derived.sweep(derived.extended(flat, directions))
-                result, parts = space.variant.recording.result
-                both = value_of(space, result), like_result(space, result, value_of(space, parts))
+                result, parts, *aux = space.variant.recording.result
+                slope = like_result(space, result, value_of(space, parts))
+                made = value_of(space, result), slope, *(value_of(space, part) for part in aux)
                 slopes = tangent_outs(space, result, parts)
                 if slopes is not None and not any(tangent is None for tangent in tangents):
-                    outs = [*result_outs(space, result), *slopes]
-                    derived.teach(caller.front, space, both, outs, frozenset(), tangents)
-                return both
+                    outs = [*result_outs(space, result), *slopes, *result_outs(space, tuple(aux))]
+                    derived.teach(caller.front, space, made, outs, frozenset(), tangents)
+                return made
 
         return dispatch(
-            (primals, tangents), outer, lambda: inner.jvp(target, tuple(map(bare, primals)), tangents)
+            (primals, tangents),
+            outer,
+            lambda: inner.jvp(target, primals, tangents, has_aux),
         )
 
-    return one_shot(shelf.idle(("jvp",)), general)
+    return one_shot(shelf.idle(what), general)
 
 
-def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=None):
+def derivative(f, holomorphic=False, has_aux=False, *, static_argnums=None, static_argnames=None):
     """Return the derivative of a function of one scalar; the output may have any shape.
 
     Parameters
@@ -107,13 +116,16 @@ def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=Non
         Function of one float (further arguments are constants).
     holomorphic : bool
         Whether ``f`` is a holomorphic function of one complex number: f' is returned.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``g(x, *constants)`` → derivative, with the structure and shapes of ``f``'s result. Nests:
+        ``g(x, *constants)`` → derivative, with the structure and shapes of ``f``'s result, or
+        ``(derivative, aux)`` with ``has_aux``. Nests:
         ``nt.derivative(nt.derivative(f))`` is the second derivative.
 
     Raises
@@ -134,14 +146,15 @@ def derivative(f, holomorphic=False, *, static_argnums=None, static_argnames=Non
     12.0
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(derivative, f, _derivative, holomorphic=holomorphic, **statics)
+    return made_by(derivative, f, _derivative, holomorphic=holomorphic, has_aux=has_aux, **statics)
 
 
-def _derivative(f, holomorphic: bool, static_argnums, static_argnames):
+def _derivative(f, holomorphic: bool, has_aux: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
-    what = ("derivative", holomorphic)
+    what = ("derivative", holomorphic, has_aux)
+    transform = with_aux(pushforward(False)) if has_aux else pushforward(False)
 
     def general(args, kwargs):
         if not args:
@@ -160,25 +173,28 @@ def _derivative(f, holomorphic: bool, static_argnums, static_argnames):
                 require_real(flat, "the derivative (but holomorphic=True)")
             direction = flat.active[0].dtype.type(1.0)
             with shelf.lent(what, Caller) as caller:
-                derived = shelf.derived(caller, target, flat, pushforward(False), lanes=False)
+                derived = shelf.derived(caller, target, flat, transform, lanes=False)
                 space = derived.sweep(derived.extended(flat, [direction]))
-                result, parts = space.variant.recording.result
+                result, parts, *aux = space.variant.recording.result
                 require_derivative(flat, result)
-                slope = like_result(space, result, value_of(space, parts))
+                made = like_result(space, result, value_of(space, parts))
+                if has_aux:
+                    made = made, *(value_of(space, part) for part in aux)
                 outs = None if holomorphic else tangent_outs(space, result, parts)
                 if outs is not None:  # the unit direction stays in its cell
-                    derived.teach(caller.front, space, slope, outs, frozenset())
-                return slope
+                    outs = [*outs, *result_outs(space, tuple(aux))]
+                    derived.teach(caller.front, space, made, outs, frozenset())
+                return made
 
-        trees = (args, kwargs)
-        return dispatch(
-            trees, outer, lambda: inner.derivative(target, x, tuple(constants), kwargs, holomorphic)
-        )
+        def nested():
+            return inner.derivative(target, x, tuple(constants), kwargs, holomorphic, has_aux)
+
+        return dispatch((args, kwargs), outer, nested)
 
     return one_shot(shelf.idle(what), general)
 
 
-def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
+def hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
     """Return a function that multiplies the Hessian of ``f`` by a vector, without forming the Hessian.
 
     It computes the gradient of the derivative along the vector: reverse over forward mode.
@@ -186,16 +202,19 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     Parameters
     ----------
     f : callable
-        Plain NumPy/SciPy function that returns one real scalar.
+        Plain NumPy/SciPy function that returns one real scalar, or ``(scalar, aux)``.
     argnums : int or tuple of int
         The arguments to differentiate with respect to, by place. The others are constants.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``h(*args, v)`` → ``H(args) v``, with the structure of the argument; with a tuple of argnums
+        ``h(*args, v)`` → ``H(args) v``, with the structure of the argument, or ``(product, aux)`` with
+        ``has_aux``; with a tuple of argnums
         ``v`` and the result are tuples, and H is the joint Hessian. With respect to complex numbers it is
         the derivative of the gradient along ``v``, which is linear over real factors alone.
 
@@ -213,16 +232,17 @@ def hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     array([6., 0.])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(hvp, f, _hvp, argnums=argnums, **statics)
+    return made_by(hvp, f, _hvp, argnums=argnums, has_aux=has_aux, **statics)
 
 
-def _hvp(f, argnums, static_argnums, static_argnames):
+def _hvp(f, argnums, has_aux: bool, static_argnums, static_argnames):
     target, names = python_function(f), parameter_names(f)
     static = StaticArguments(static_argnums, static_argnames, names)
     shelf = shelf_of(target)
     single = isinstance(argnums, (int, np.integer))
-    what = ("hvp", str(argnums))
+    what = ("hvp", str(argnums), has_aux)
     transform = hessian_vector("reverse_over_forward", False)
+    transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):
         if len(args) < 2:
@@ -244,14 +264,19 @@ def _hvp(f, argnums, static_argnums, static_argnames):
                 space = derived.sweep(derived.extended(flat, directions))
                 _, products = products_of(flat, space)
                 made = products[chosen[0]] if single else tuple(products[k] for k in chosen)
-                outs = parts_outs(flat, space, space.variant.recording.result[2], chosen)
+                _, _, parts, *aux = space.variant.recording.result
+                if has_aux:
+                    made = made, *(value_of(space, part) for part in aux)
+                outs = parts_outs(flat, space, parts, chosen)
                 if outs is not None and not kwargs:
+                    outs = [*outs, *result_outs(space, tuple(aux))]
                     derived.teach(caller.front, space, made, outs, frozenset(), (v,))
                 return made
 
         def nested():
-            products = inner.hvp(target, args, kwargs, chosen, vectors)
-            return products[0] if single else products
+            products, *aux = inner.hvp(target, args, kwargs, chosen, vectors, has_aux)
+            product = products[0] if single else products
+            return (product, *aux) if has_aux else product
 
         return dispatch((args, kwargs, v), outer, nested)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..caches.arguments import bare, is_mark
 from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
 from ..trace import pytrees
@@ -16,7 +17,13 @@ from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
 from ..trace.nested.jacobians import jacobian_blocks
-from ..trace.nested.transforms import Linearised, hessian_product, is_float, or_zeros
+from ..trace.nested.transforms import (
+    Linearised,
+    hessian_product,
+    is_float,
+    or_zeros,
+    second_push,
+)
 from ..trace.plain_arrays import strip
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace, current, failing
@@ -29,13 +36,16 @@ class Call:
     ----------
     leaves
         The float leaves of the chosen arguments.
+    aux
+        With ``has_aux``, a tuple of what the function returned last beside its value.
     """
 
-    def __init__(self, function, args, kwargs, chosen):
+    def __init__(self, function, args, kwargs, chosen, has_aux: bool = False):
         trace = current()
         assert trace is not None
         self.trace: Trace = trace
         self.function = rebinding.rebind(function)
+        self.has_aux, self.aux = has_aux, ()
         args = strip(list(args))
         self.args, self.kwargs, self.chosen = args, kwargs, chosen
         self.whole = [opened(args[k]) for k in chosen]  # complex leaves as pairs
@@ -52,7 +62,11 @@ class Call:
         for k, (parts, structure) in zip(self.chosen, self.trees, strict=True):
             filled = [next(values) if is_float(part) else part for part in parts]
             args[k] = pytrees.unflatten(structure, filled)
-        return self.function(*args, **self.kwargs)
+        result = self.function(*args, **self.kwargs)
+        if not self.has_aux:
+            return result
+        result, *self.aux = pytrees.value_and_aux(result)
+        return result
 
     @property
     def complex_arguments(self) -> list[bool]:
@@ -143,22 +157,23 @@ def _like_result(run: Linearised, parts):
 
 def value_and_grad(function, args, kwargs, chosen, has_aux: bool, holomorphic: bool = False):
     """Return (value, one gradient per chosen argument)."""
-    call = Call(function, args, kwargs, chosen)
+    call = Call(function, args, kwargs, chosen, has_aux)
     run = call.linearised()
     result: Any = run.result
-    result = result[0] if has_aux else result
+    whole = (result, *call.aux) if has_aux else result
     if holomorphic:
         call.check(result, holomorphic)
         grads = _zeros(run.gradient(run.scalar(result.real)), call.leaves)
         flipped = [-g if is_im else g for g, is_im in zip(grads, call.imaginary(), strict=True)]
-        return run.result, call.trees_of(flipped)
+        return whole, call.trees_of(flipped)
     output = run.scalar(result)
-    return run.result, call.trees_of(_zeros(run.gradient(output), call.leaves))
+    return whole, call.trees_of(_zeros(run.gradient(output), call.leaves))
 
 
-def vjp(function, primals):
-    """Return (value, pullback); the pullback belongs to the same trace."""
-    call = Call(function, primals, {}, [k for k, x in enumerate(primals) if has_floats(x)])
+def vjp(function, primals, has_aux: bool = False):
+    """Return (value, pullback), and aux behind them; the pullback belongs to the same trace."""
+    chosen = [k for k, x in enumerate(primals) if not is_mark(x) and has_floats(x)]
+    call = Call(function, map(bare, primals), {}, chosen, has_aux)
     run = call.linearised().require_numbers()
 
     def pullback(ybar):
@@ -170,57 +185,71 @@ def vjp(function, primals):
         trees = iter(call.trees_of(_zeros(parts, call.leaves)))
         return tuple(next(trees) if k in call.chosen else None for k in range(len(primals)))
 
-    return run.result, pullback
+    return run.result, pullback, *call.aux
 
 
 def has_floats(tree) -> bool:
     return any(map(is_float, pytrees.leaves(opened(tree))))
 
 
-def jvp(function, primals, tangents):
-    """Return (value, tangent of the result)."""
-    chosen = [k for k, x in enumerate(primals) if has_floats(x)]
-    call = Call(function, primals, {}, chosen)
+def jvp(function, primals, tangents, has_aux: bool = False):
+    """Return (value, tangent of the result), and aux behind them."""
+    chosen = [k for k, x in enumerate(primals) if not is_mark(x) and has_floats(x)]
+    call = Call(function, map(bare, primals), {}, chosen, has_aux)
     directions = call.leaves_of([tangents[k] for k in chosen], "a tangent")
     run = call.linearised().require_numbers()
-    return run.result, _like_result(run, run.push(directions))
+    return run.result, _like_result(run, run.push(directions)), *call.aux
 
 
-def derivative(function, x, constants, kwargs, holomorphic: bool = False):
-    """Return the derivative of a function of one scalar."""
-    call = Call(function, (x, *constants), kwargs, (0,))
+def derivative(function, x, constants, kwargs, holomorphic: bool = False, has_aux: bool = False):
+    """Return the derivative of a function of one scalar, or ``(derivative, aux)``."""
+    call = Call(function, (x, *constants), kwargs, (0,), has_aux)
     if not holomorphic:
         call.require_real("the derivative (but holomorphic=True)")
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
-    return _like_result(run, run.push([None if is_im else 1.0 for is_im in call.imaginary()]))
+    slope = _like_result(run, run.push([None if is_im else 1.0 for is_im in call.imaginary()]))
+    return (slope, *call.aux) if has_aux else slope
 
 
-def hvp(function, args, kwargs, chosen, direction):
-    """Return one product per chosen argument of the Hessian with a direction."""
-    call = Call(function, args, kwargs, chosen)
+def hvp(function, args, kwargs, chosen, direction, has_aux: bool = False) -> tuple:
+    """Return (one product per chosen argument of the Hessian with a direction), and aux behind them."""
+    call = Call(function, args, kwargs, chosen, has_aux)
     directions = call.leaves_of(direction, "the direction")
     mode = "reverse_over_forward"
     _, _, products = hessian_product(call.trace, call.run, call.leaves, directions, mode)
-    return call.trees_of(_zeros(products, call.leaves))
+    return call.trees_of(_zeros(products, call.leaves)), *call.aux
 
 
-def jacobian(function, args, kwargs, chosen, single: bool, mode: str, holomorphic: bool = False):
-    """Return the result's tree of tuples of Jacobians, one tree per chosen argument; no tuples if single."""
-    call = Call(function, args, kwargs, chosen)
+def jacobian(
+    function, args, kwargs, chosen, single: bool, mode: str, holomorphic: bool = False, has_aux: bool = False
+) -> tuple:
+    """Return (value, Jacobian), and aux behind them; see `jacobian_of`."""
+    call = Call(function, args, kwargs, chosen, has_aux)
     run = call.linearised().require_numbers()
     call.check(run.result, holomorphic)
-    return jacobian_of(call, run, single, mode, holomorphic)
+    return run.result, jacobian_of(call, run, single, mode, holomorphic), *call.aux
 
 
 def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphic: bool = False):
-    """Do what `jacobian` does, for a call that has been run."""
+    """Return the result's tree of tuples of Jacobians, one tree per chosen argument; no tuples if single."""
     inputs, outputs = call.leaves, run.outputs
     skipped = [holomorphic and is_im for is_im in call.imaginary()]
     size = lambda x: int(np.size(sample_of(x)))  # noqa: E731
-    shape = lambda x: np.shape(sample_of(x))  # noqa: E731
     forward = mode == "forward" or (mode == "auto" and sum(map(size, inputs)) <= sum(map(size, outputs)))
-    blocks = jacobian_blocks(run, forward, skipped)
+    return arranged(call, run, jacobian_blocks(run, forward, skipped), single)
+
+
+def arranged(call: Call, run: Linearised, blocks: dict, single: bool):
+    """Return the result's tree with one tree per chosen argument in the place of each leaf.
+
+    Parameters
+    ----------
+    blocks
+        The array for each output and each leaf, by their numbers.
+    """
+    inputs, outputs = call.leaves, run.outputs
+    shape = lambda x: np.shape(sample_of(x))  # noqa: E731
 
     def trees(leaf):
         number = next((j for j, y in enumerate(outputs) if y is leaf), None)
@@ -232,12 +261,42 @@ def jacobian_of(call: Call, run: Linearised, single: bool, mode: str, holomorphi
     return pytrees.unflatten(run.structure, [row[0] for row in rows] if single else rows)
 
 
-def hessian(function, args, kwargs, chosen, single: bool):
-    """Return the Jacobian of the gradient."""
+def hessian(function, args, kwargs, chosen, single: bool, has_aux: bool = False) -> tuple:
+    """Return the Jacobian of the gradient, and aux behind it."""
     Call(function, args, kwargs, chosen).require_real("a Hessian")
 
     def gradient(*parts, **options):
-        _value, grads = value_and_grad(function, parts, options, chosen, False)
-        return grads[0] if single else grads
+        value, grads = value_and_grad(function, parts, options, chosen, has_aux)
+        gradient = grads[0] if single else grads
+        return (gradient, value[1]) if has_aux else gradient
 
-    return jacobian(gradient, args, kwargs, chosen, single, "forward")
+    _, *found = jacobian(gradient, args, kwargs, chosen, single, "forward", has_aux=has_aux)
+    return tuple(found)
+
+
+def hessian_diagonal(function, args, kwargs, chosen, single: bool, _mode, _holomorphic, has_aux: bool):
+    """Return (value, second derivatives by each entry of the chosen arguments), and aux behind them.
+
+    The function is run once for each entry, as all of its directions would share no instruction.
+    """
+    call = Call(function, args, kwargs, chosen, has_aux)
+    call.require_real("a Hessian")
+    run = call.linearised().require_numbers()
+    columns: list[list] = []
+    for k, leaf in enumerate(call.leaves):
+        columns.append([])
+        for place in np.ndindex(np.shape(sample_of(leaf))):
+            unit = np.zeros_like(sample_of(leaf), float)
+            unit[place] = 1.0
+            directions = [unit if i == k else None for i in range(len(call.leaves))]
+            run, seconds = second_push(call.trace, call.run, call.leaves, directions)
+            columns[-1].append([or_zeros(part, y) for part, y in zip(seconds, run.outputs, strict=True)])
+
+    def block(j: int, i: int):
+        shape = np.shape(sample_of(run.outputs[j])) + np.shape(sample_of(call.leaves[i]))
+        its = [column[j] for column in columns[i]]
+        return np.reshape(np.stack(its, -1), shape) if its else np.zeros(shape)
+
+    places = [(j, i) for j in range(len(run.outputs)) for i in range(len(call.leaves))]
+    made = arranged(call, run, {place: block(*place) for place in places}, single)
+    return run.result, made, *call.aux

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from ..caches.arguments import Flattened, bare, require_active
+import numpy as np
+
+from ..caches.arguments import Flattened, require_active
 from ..caches.base import parameter_names, python_function
 from ..caches.linearised import Pullback, Taped
 from ..caches.program import Evaluator
-from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
+from ..caches.results import require_aux
 from ..caches.steady import REFUSED, sizes_of
+from ..trace import pytrees
 from ..trace.trace import current
 from . import inner
 from .calls import dispatch, with_statics
 
 
-def vjp(f, *primals, static_argnums=None, static_argnames=None):
+def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):
     """Return the value of ``f`` and its pullback (its vector-Jacobian product) at some point.
 
     Parameters
@@ -23,6 +26,8 @@ def vjp(f, *primals, static_argnums=None, static_argnames=None):
         Plain NumPy/SciPy function with any output.
     *primals : arrays, numbers or pytrees of them
         Where to evaluate it.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -34,6 +39,8 @@ def vjp(f, *primals, static_argnums=None, static_argnames=None):
         ``pullback(ybar)`` → tuple with the cotangents of the arguments, one entry for each. ``ybar`` has the
         structure and the shapes of the value. A pullback owns its forward state: pullbacks of
         several calls may be alive at once.
+    aux
+        With ``has_aux`` only.
 
     Raises
     ------
@@ -50,15 +57,15 @@ def vjp(f, *primals, static_argnums=None, static_argnames=None):
     (array([2., 4.]),)
     """
     primals = with_statics(f, primals, static_argnums, static_argnames)
-    return shelf_of(python_function(f)).verb(("vjp",), lambda: _vjp_verb(f))(*primals)
+    return shelf_of(python_function(f)).verb(("vjp", has_aux), lambda: _vjp_verb(f, has_aux))(*primals)
 
 
-def _vjp_verb(f):
+def _vjp_verb(f, has_aux: bool):
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
 
     def call(*primals):
-        idle = shelf.idle(("vjp", sizes_of(primals)))
+        idle = shelf.idle(("vjp", has_aux, sizes_of(primals)))
         if idle and current() is None:
             try:
                 taped = idle.pop()
@@ -66,7 +73,7 @@ def _vjp_verb(f):
                 return general(primals, idle)
             value = taped.front.call(*primals)
             if value is not REFUSED:
-                return value, Pullback(taped, idle)
+                return _apart(value, Pullback(taped, idle)) if has_aux else (value, Pullback(taped, idle))
         return general(primals, idle)
 
     def general(primals, idle):
@@ -76,10 +83,26 @@ def _vjp_verb(f):
             # The pullback reads the evaluator's state, so it gets an evaluator of its own.
             evaluator = Evaluator(shelf.program(target, flat, repeats=True))
             space = evaluator.forward(flat)
-            require_numbers(space)
+            if has_aux:
+                require_aux(space.variant.recording)
+            recorded = space.variant.recording.result
+            recorded = recorded[0] if has_aux else recorded
+            pytrees.require_numbers(recorded, pytrees.leaves(recorded))
             taped = Taped(evaluator, flat, space)
-            return taped.value, Pullback(taped, idle)
+            found = taped.value, Pullback(taped, idle)
+            return _apart(*found) if has_aux else found
 
-        return dispatch(primals, outer, lambda: inner.vjp(target, tuple(map(bare, primals))))
+        return dispatch(primals, outer, lambda: inner.vjp(target, primals, has_aux))
 
     return call
+
+
+def _apart(result: tuple, pullback) -> tuple:
+    """Return (value, pullback, aux) of a pullback of both."""
+    value, aux = result
+    leaves, structure = pytrees.flatten(aux)
+    numbers = (float, int, complex, np.ndarray, np.generic)
+    # What is no number takes no cotangent.
+    zeros = [np.zeros_like(leaf, float) if isinstance(leaf, numbers) else leaf for leaf in leaves]
+    none = pytrees.unflatten(structure, zeros)
+    return value, lambda ybar: pullback((ybar, none)), aux

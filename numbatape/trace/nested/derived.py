@@ -14,7 +14,7 @@ from .. import pytrees
 from ..array import TracedArray
 from ..trace import current
 from .marks import zeros_like
-from .transforms import Linearised, hessian_product
+from .transforms import Linearised, hessian_product, second_push
 
 
 def _active(args) -> list[TracedArray]:
@@ -89,6 +89,44 @@ def gradients(function):
         return run.result, _all_or_zeros(run.gradient(run.outputs[0] if scalar else None), run.inputs)
 
     return derived
+
+
+@functools.cache
+def second_pushforward(strong: bool):
+    """Record ``(result, second derivatives of its float leaves)``, by forward over forward mode."""
+
+    def transform(function):
+        def derived(*args, **kwargs):
+            *primals, directions = args
+            leaves = _active(primals)
+            run, seconds = second_push(
+                current(), lambda _: function(*primals, **kwargs), leaves, directions, strong, marked=True
+            )
+            return run.result, _all_or_zeros(seconds, run.results)
+
+        return derived
+
+    return transform
+
+
+@functools.cache
+def with_aux(transform):
+    """Record what a transform records of a function's first result, and the second result behind it."""
+
+    def wrapped(function):
+        def derived(*args, **kwargs):
+            found = []
+
+            def first(*args, **kwargs):
+                value, aux = pytrees.value_and_aux(function(*args, **kwargs))
+                found.append(aux)
+                return value
+
+            return (*transform(first)(*args, **kwargs), found[-1])
+
+        return derived
+
+    return wrapped
 
 
 @functools.cache

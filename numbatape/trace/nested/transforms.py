@@ -183,3 +183,19 @@ def hessian_product(
         return result, [None] * count, [None] * count
     parts = outer.pull([1.0 if y is tangent else None for y in outer.outputs])
     return result, parts[count:], parts[:count]
+
+
+def second_push(trace: Trace, function, leaves, directions, strong: bool = False, marked=False):
+    """Return (run of the function, second derivative of each of its outputs along the directions).
+
+    None stands for zero, in the directions (one for each leaf) and in the derivatives.
+    """
+    runs: list[Linearised] = []
+
+    def slopes(inner):
+        runs.append(Linearised(trace, function, inner, marked=True).require_numbers())
+        return runs[0].push(directions, strong)
+
+    outer = Linearised(trace, slopes, leaves, marked)
+    found = iter(outer.push(directions, strong))
+    return runs[0], [next(found) if type(slope) is TracedArray else None for slope in outer.parts]

@@ -1,0 +1,140 @@
+"""Second derivatives by all entries: hessian, hessian_diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
+from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
+from ..caches.outs import Out, result_outs
+from ..caches.registry import Caller, shelf_of
+from ..caches.results import value_of
+from ..trace.nested.derived import hessian_vector, second_pushforward, with_aux
+from . import inner
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .jacobians import differentiated
+from .made import made_by
+
+
+def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+    """Return a function that computes the Hessian of a scalar function.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function that returns one real scalar, or ``(scalar, aux)``.
+    argnums : int or tuple of int
+        The arguments to differentiate with respect to, by place. The others are constants.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
+
+    Returns
+    -------
+    callable
+        ``h(*args, **kwargs)`` → array of shape input shape + input shape, or ``(hessian, aux)`` with
+        ``has_aux``; of a dictionary a dictionary
+        of dictionaries; with a tuple of argnums a tuple of tuples. Of several arguments with containers it
+        is the tuple of gradients with, in the place of each leaf, a tuple of its derivatives, as in JAX.
+
+    Raises
+    ------
+    SpecError
+        From the call: an argument cannot be differentiated, or is complex.
+    OutputError
+        From the call: ``f`` does not return one real scalar.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.hessian(lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)(np.array([1.2, 1.2]))
+    array([[1250., -480.],
+           [-480.,  200.]])
+    """
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(hessian, f, _hessian, argnums=argnums, has_aux=has_aux, **statics)
+
+
+def _hessian(f, argnums, has_aux: bool, static_argnums, static_argnames):
+    target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
+    shelf = shelf_of(target)
+    single = isinstance(argnums, (int, np.integer))
+    what = ("hessian", str(argnums), has_aux)
+    transform = hessian_vector("reverse_over_forward", False)
+    transform = with_aux(transform) if has_aux else transform
+
+    def general(args, kwargs):
+        chosen = chosen_arguments(argnums, len(args))
+
+        def outer():
+            flat = flatten_call(args, kwargs, chosen, names, static=static)
+            require_real(flat, "a Hessian")
+            with shelf.lent(what, Caller) as caller:
+                derived = shelf.derived(caller, target, flat, transform, lanes=True)
+                space, _, _, whole = full_hessian(derived, flat, None)
+                made = blocks(flat, whole, chosen, single)
+                outs = hessian_outs(flat, derived.last) if single else None
+                others: list[Out] = []
+                if has_aux:
+                    aux = space.variant.recording.result[-1]
+                    made, others = (made, value_of(space, aux)), result_outs(space, aux)
+                if outs is not None:
+                    derived.teach(caller.front, space, made, [outs[-1], *others], frozenset())
+                return made
+
+        def nested():
+            made, *aux = inner.hessian(target, args, kwargs, chosen, single, has_aux)
+            return (made, *aux) if has_aux else made
+
+        return dispatch((args, kwargs), outer, nested)
+
+    return one_shot(shelf.idle(what), general)
+
+
+def hessian_diagonal(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
+    """Return a function that computes the second derivative of ``f`` by each entry of its argument.
+
+    For a function with one result this is the diagonal of the Hessian. It is computed by forward over
+    forward mode, one lane for each entry, and no memory is needed for the Hessian. If the function is a sum
+    of terms with few variables each, `sparse_hessian` takes fewer lanes.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    argnums : int or tuple of int
+        The arguments to differentiate with respect to, by place. The others are constants.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
+
+    Returns
+    -------
+    callable
+        ``d(*args, **kwargs)`` → array of shape output shape + input shape, or ``(array, aux)`` with
+        ``has_aux``; containers as for `jacobian`.
+
+    Raises
+    ------
+    SpecError
+        From the call: an argument cannot be differentiated, or is complex.
+    UnsupportedOperationError
+        From the call: ``f`` uses what numbatape cannot differentiate.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.hessian_diagonal(lambda x: x[0] ** 3 * x[1] ** 2)(np.array([2.0, 3.0]))
+    array([108.,  16.])
+    """
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(hessian_diagonal, f, _hessian_diagonal, argnums=argnums, has_aux=has_aux, **statics)
+
+
+def _hessian_diagonal(f, argnums, has_aux, *statics):
+    columns, record = second_pushforward(False), inner.hessian_diagonal
+    return differentiated(f, False, columns, None, record, argnums, "forward", False, has_aux, *statics)

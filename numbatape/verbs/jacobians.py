@@ -1,0 +1,279 @@
+"""Jacobians: jacobian, value_and_jacobian, and what else is one derivative for each unit direction."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ..caches import dense_jacobian as dense
+from ..caches.base import parameter_names, python_function
+from ..caches.complex_leaves import require_real
+from ..caches.jacobian import JacobianCache, run
+from ..caches.outs import Out, result_outs
+from ..caches.registry import Caller, shelf_of
+from ..caches.results import require_aux, value_of
+from ..trace.nested.derived import pullback, pushforward, with_aux
+from . import inner
+from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
+from .made import MadeFunction, made_by
+
+
+class JacobianFunction(MadeFunction):
+    """What `jacobian` returns: its ``repr`` says which mode "auto" took in the last call."""
+
+    __slots__ = ()
+
+    def _how(self) -> str:
+        mode, serve = self._options["mode"], cast(Any, self.__call__)
+        return f": auto, {serve.taken or 'not called yet'}" if mode == "auto" else f": {mode}"
+
+
+def jacobian(
+    f,
+    argnums=0,
+    mode="auto",
+    holomorphic=False,
+    has_aux=False,
+    *,
+    static_argnums=None,
+    static_argnames=None,
+):
+    """Return a function that computes the Jacobian of ``f``.
+
+    Parameters
+    ----------
+    f : callable
+        Plain NumPy/SciPy function with any output.
+    argnums : int or tuple of int
+        The arguments to differentiate with respect to, by place. The others are constants.
+    mode : {"auto", "forward", "reverse"}
+        By columns or by rows; "auto" takes what there are fewer of.
+    holomorphic : bool
+        Whether ``f`` is a holomorphic function of complex arguments: its complex Jacobian is returned.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
+    static_argnums, static_argnames : int, str or tuple of them
+        Arguments that select a tape, by place or by name: any hashable value.
+
+    Returns
+    -------
+    callable
+        ``j(*args, **kwargs)`` → Jacobian of shape output shape + input shape, or ``(jacobian, aux)`` with
+        ``has_aux``. For containers: the
+        output's tree, with one tree of the argument's structure in the place of each leaf; with a
+        tuple of argnums, a tuple of them (outputs outside, arguments inside, as in JAX). ``repr(j)``
+        says which mode "auto" took.
+
+    Raises
+    ------
+    ValueError
+        If ``mode`` is none of its choices.
+    SpecError
+        From the call: an argument has a dtype that cannot be differentiated (an integer, say).
+    OutputError
+        From the call: ``f`` returns complex numbers for complex arguments, without ``holomorphic=True``.
+    UnsupportedOperationError
+        From the call: ``f`` uses what numbatape cannot differentiate.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> nt.jacobian(lambda x: np.stack([x[0] ** 2 + x[1], x[0] * x[1]]))(np.array([2.0, 3.0]))
+    array([[4., 1.],
+           [3., 2.]])
+    """
+    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options = {"argnums": argnums, "mode": _known(mode), "holomorphic": holomorphic, "has_aux": has_aux}
+    return made_by(jacobian, f, _jacobian, JacobianFunction, **options, **statics)
+
+
+def _known(mode: str) -> str:
+    if mode not in dense.MODES:
+        raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, dense.MODES))}")
+    return mode
+
+
+def _jacobian(f, *options):
+    return differentiated(f, False, pushforward(False), pullback, inner.jacobian, *options)
+
+
+def _value_and_jacobian(f, *options):
+    return differentiated(f, True, pushforward(False), pullback, inner.jacobian, *options)
+
+
+def differentiated(
+    f,
+    with_value: bool,
+    by_columns,
+    by_rows,
+    record,
+    argnums,
+    mode: str,
+    holomorphic: bool,
+    has_aux: bool,
+    static_argnums,
+    static_argnames,
+):
+    """Return what serves `jacobian` and what else is one derivative for each unit direction.
+
+    Parameters
+    ----------
+    with_value
+        Whether the value is returned, too.
+    by_columns, by_rows
+        What is recorded for columns and for rows (`numbatape.trace.nested.derived`). None for rows means
+        second derivatives, which are of real arguments.
+    record
+        Does the same inside of a trace.
+    """
+    target, names = python_function(f), parameter_names(f)
+    static = StaticArguments(static_argnums, static_argnames, names)
+    shelf = shelf_of(target)
+    single = isinstance(argnums, (int, np.integer))
+    what = (by_columns, with_value, str(argnums), mode, holomorphic, has_aux)
+    if has_aux:
+        by_columns, by_rows = with_aux(by_columns), by_rows and with_aux(by_rows)
+
+    def arranged(value, slopes, aux: tuple):
+        if not with_value:
+            return (slopes, *aux) if has_aux else slopes
+        return ((value, *aux) if has_aux else value), slopes
+
+    def learn(derived, flat, front, made, direction) -> None:
+        outs = dense.outs_of(flat, derived, direction == "forward")
+        if outs is None or holomorphic:
+            return
+        value, slopes = outs
+        others: list[Out] = []
+        if has_aux:
+            others = result_outs(derived.last, derived.last.variant.recording.result[-1])
+        derived.teach(
+            front,
+            derived.last,
+            made,
+            [value, *others, slopes] if with_value else [slopes, *others],
+            frozenset(),
+        )
+
+    def general(args, kwargs):
+        chosen = chosen_arguments(argnums, len(args))
+
+        def outer():
+            flat = flatten_call(args, kwargs, chosen, names, holomorphic, static)
+            if by_rows is None:
+                require_real(flat, "a Hessian")
+            with shelf.lent(what, Caller) as caller:
+                direction = "forward"
+                if mode != "forward":
+                    primal = shelf.evaluator(caller, target, flat).forward(flat)
+                    result = primal.variant.recording.result
+                    if has_aux:
+                        require_aux(primal.variant.recording)
+                        result = result[0]
+                    direction = dense.choose(mode, flat, primal, result)
+                serve.taken = direction
+                if direction == "forward":
+                    derived = shelf.derived(caller, target, flat, by_columns, lanes=True)
+                    space, value, assembled = dense.forward(derived, flat, None)
+                else:
+                    derived = shelf.derived(caller, target, flat, by_rows, lanes=True)
+                    space, value, assembled = dense.reverse(derived, flat, primal, result, None)
+                aux = (value_of(space, space.variant.recording.result[-1]),) if has_aux else ()
+                made = arranged(value, dense.arranged(assembled, chosen, single), aux)
+                learn(derived, flat, caller.front, made, direction)
+                return made
+
+        def nested():
+            value, slopes, *aux = record(target, args, kwargs, chosen, single, mode, holomorphic, has_aux)
+            return arranged(value, slopes, tuple(aux))
+
+        return dispatch((args, kwargs), outer, nested)
+
+    serve: Any = one_shot(shelf.idle(what), general)
+    serve.taken = None
+    return serve
+
+
+def value_and_jacobian(
+    cache,
+    *args,
+    out=None,
+    argnums=0,
+    mode="auto",
+    holomorphic=False,
+    has_aux=False,
+    static_argnums=None,
+    static_argnames=None,
+):
+    """Return value and Jacobian of a prepared function, or a function that computes both.
+
+    Parameters
+    ----------
+    cache : DerivativeCache, PullbackCache or callable
+        A cache computes columns by forward mode, or rows by reverse mode. Of a function, value and Jacobian
+        are computed as by `jacobian`, prepared on first use.
+    *args : arrays, numbers, pytrees of them, `Constant`, `Static` or `Cache`
+        With a cache: the arguments, like those that it was prepared with. With a function: nothing, or its
+        ``argnums``.
+    out : array or pytree of them, optional
+        Arrays to write a cache's Jacobian to, in its structure (None to skip one).
+    argnums : int or tuple of int
+        For a function, as of `jacobian`.
+    mode : {"auto", "forward", "reverse"}
+        For a function, as of `jacobian`.
+    holomorphic, has_aux : bool
+        For a function, as of `jacobian`.
+    static_argnums, static_argnames : int, str or tuple of them
+        For a function, as of `jacobian`.
+
+    Returns
+    -------
+    value : array, number, or pytree of them
+        ``f(*args)``, of a cache. Of a function, a function is returned: ``j(*args, **kwargs)`` →
+        ``(value, jacobian)``, or ``((value, aux), jacobian)`` with ``has_aux``.
+    jacobian : numpy.ndarray or pytree of them
+        Of shape output shape + input shape. For containers the result's tree, with the Jacobian of each
+        leaf in its place: a tuple with one entry for each differentiated argument if there are several. One
+        matrix with ``friendly_tangents=False``.
+
+    Raises
+    ------
+    SpecError
+        If the arguments do not fit.
+    OutputError
+        If the function returns complex numbers for complex arguments.
+    TypeError
+        If the cache was prepared for something else, or options for functions are given with a cache.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> f = lambda x: np.stack([x[0] * x[1], x[0]])
+    >>> nt.value_and_jacobian(f)(np.array([2.0, 3.0]))
+    (array([6., 2.]), array([[3., 2.],
+           [1., 0.]]))
+    >>> cache = nt.prepare_pullback_cache(f, np.ones(2))
+    >>> nt.value_and_jacobian(cache, np.array([2.0, 3.0]))[1]
+    array([[3., 2.],
+           [1., 0.]])
+    """
+    if isinstance(cache, JacobianCache):
+        options = argnums, mode, holomorphic, has_aux, static_argnums, static_argnames
+        if options != (0, "auto", False, False, None, None):
+            raise TypeError("value_and_jacobian of a cache takes `out` alone; the cache has its own options")
+        return run(cache, args, out)
+    if not callable(cache):
+        raise TypeError(
+            "value_and_jacobian needs a function, or a cache of prepare_derivative_cache or "
+            f"prepare_pullback_cache, got {type(cache).__name__}"
+        )
+    whole = not args or (len(args) == 1 and isinstance(args[0], (int, np.integer, tuple)))
+    if out is not None or not whole:
+        raise TypeError(
+            "value_and_jacobian(f) returns a function: call it with the arguments, value_and_jacobian(f)(x); "
+            "`out` is for a prepared cache"
+        )
+    options = {"argnums": args[0] if args else argnums, "mode": _known(mode), "holomorphic": holomorphic}
+    options |= {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(value_and_jacobian, cache, _value_and_jacobian, JacobianFunction, **options)
