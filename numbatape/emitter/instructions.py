@@ -57,12 +57,37 @@ def broadcast_dims(tape: TapeBuilder, shapes) -> tuple[int, ...]:
 
 def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: int) -> int:
     """Record an elementwise op of operands in a family's cells; they broadcast as NumPy's do."""
-    values, storages, layouts = tape.values, tape.storages, tape.layouts
+    return elementwise_of_level(tape, op, family, numbers, line)[0]
+
+
+def elementwise_of_level(
+    tape: TapeBuilder, op: Elementwise, family: int, numbers, line: int
+) -> tuple[int, int]:
+    """Do the same, and return the result's level, too."""
+    code = 2 * OPCODE[op.name] + family
+    values, storages, parts = tape.values, tape.storages, [code]
+    for number in numbers:
+        storage, _, layout = values[number]
+        parts += (layout, storages[storage][2])
+    # What the result is like, and which guards it needs, follows from the operands' layouts and levels.
+    key = tuple(parts)
+    found = tape.results.get(key)
+    if found is None:
+        found = tape.results[key] = _result(tape, op, numbers, line)
+    dims, level, active = found
+    out = tape.array(dims, family, level)
+    stage = PROLOGUE if level == CONSTANT else MAIN
+    unused = UNUSED[4 - len(numbers)]
+    tape.code.recent += (code, active, stage, out, *numbers, *unused, line)
+    return out, level
+
+
+def _result(tape: TapeBuilder, op: Elementwise, numbers, line: int) -> tuple[tuple[int, ...], int, int]:
+    """Return dimensions and level of an elementwise op's result, and which operands take an adjoint."""
     partials, shapes, level, active = op.partials, [], CONSTANT, 0
     for k, number in enumerate(numbers):
-        storage, _, layout = values[number]
-        its_level = storages[storage][2]
-        shapes.append(layouts[layout].dims)
+        its_level = tape.level_of(number)
+        shapes.append(addresses.layout_of(tape, number).dims)
         if its_level > level:
             level = its_level
         if its_level == ACTIVE:
@@ -72,11 +97,7 @@ def elementwise(tape: TapeBuilder, op: Elementwise, family: int, numbers, line: 
                 raise _opaque(op, k, tape.where(line))
     if level == ACTIVE and not active:
         level = VARYING
-    out = tape.array(broadcast_dims(tape, shapes), family, level)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    unused = UNUSED[4 - len(numbers)]
-    tape.code.recent += (2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, line)
-    return out
+    return broadcast_dims(tape, shapes), level, active
 
 
 def _opaque(op: Elementwise, k: int, where) -> UnsupportedOperationError:
@@ -107,13 +128,45 @@ def array_op(
     differentiable
         False if the result carries no derivative.
     """
+    return array_op_of_level(tape, op, family, numbers, line, dims, differentiable)[0]
+
+
+def array_op_of_level(
+    tape: TapeBuilder,
+    op: ArrayOp,
+    family: int,
+    numbers,
+    line: int,
+    dims: dict[str, int],
+    differentiable: bool,
+) -> tuple[int, int]:
+    """Do the same, and return the result's level, too."""
+    code = 2 * OPCODE[op.name] + family
+    values, storages, parts = tape.values, tape.storages, [code, differentiable, *dims.items()]
+    for number in numbers:
+        storage, _, layout = values[number]
+        parts += (layout, storages[storage][2])
+    key = tuple(parts)
+    found = tape.results.get(key)
+    if found is None:
+        found = tape.results[key] = _array_result(tape, op, numbers, dims, differentiable)
+    shape, scratch, level, active = found
+    out = tape.array(shape, family, level)
+    aux = NONE if scratch is None else tape.array(scratch, family, VARYING if level else CONSTANT)
+    stage = PROLOGUE if level == CONSTANT else MAIN
+    unused = UNUSED[3 - len(numbers)]
+    tape.code.recent += (code, active, stage, out, *numbers, *unused, aux, line)
+    return out, level
+
+
+def _array_result(tape: TapeBuilder, op: ArrayOp, numbers, dims: dict[str, int], differentiable: bool):
+    """Return dimensions of an array op's result and of its scratch (or None), level, and active operands."""
     sizes = tape.sizes
     result, *cores = CORES[op.name]
     letters: dict[str, int] = {}
     batches, level, active = [], CONSTANT, 0
     for k, (number, core) in enumerate(zip(numbers, cores, strict=True)):
-        storage, _, layout = tape.values[number]
-        its_dims, its_level = tape.layouts[layout].dims, tape.storages[storage][2]
+        its_dims, its_level = addresses.layout_of(tape, number).dims, tape.level_of(number)
         split = len(its_dims) - len(core)
         if split:
             batches.append(its_dims[:split])
@@ -130,17 +183,9 @@ def array_op(
     if level == ACTIVE and not active:
         level = VARYING
     batch = broadcast_dims(tape, batches)
-    if dims:
-        letters = dims | letters
-    out = tape.array(batch + tuple([letters[x] for x in result]), family, level)
-    aux = NONE
-    if op.scratch != "0":
-        cells = _scratch_cells(sizes, op, letters)
-        aux = tape.array((*batch, cells), family, VARYING if level else CONSTANT)
-    stage = PROLOGUE if level == CONSTANT else MAIN
-    unused = UNUSED[3 - len(numbers)]
-    tape.code.recent += (2 * OPCODE[op.name] + family, active, stage, out, *numbers, *unused, aux, line)
-    return out
+    letters = dims | letters
+    scratch = None if op.scratch == "0" else (*batch, _scratch_cells(sizes, op, letters))
+    return batch + tuple([letters[x] for x in result]), scratch, level, active
 
 
 def _scratch_cells(sizes, op: ArrayOp, letters: dict[str, int]) -> int:

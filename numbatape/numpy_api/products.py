@@ -6,21 +6,30 @@ from operator import index
 
 import numpy as np
 
-from ..trace.array import revalue
+from ..emitter import addresses, instructions
+from ..tape.tape import F64
+from ..trace.array import new_traced, revalue
 from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, unmerge
 from ..trace.operands import lift_all
-from ..trace.primitives import array_instruction, elementwise, expand, layout_of, transpose
+from ..trace.primitives import FLOAT64, array_instruction, elementwise, expand, layout_of, trace_of, transpose
 from .function_tables import implements
 from .registration import composes, records
+
+MATMUL = instructions.row("matmul")
+FLAT = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 
 def multiply_matrices(a, b, value=None):
     """Return ``a @ b`` of traced operands, vectors included."""
     if a._trace.strong and not (_is_finite(a) and _is_finite(b)):
         return _by_entries(a, b)
-    if a.ndim == b.ndim <= 2:
-        op = "dot" if a.ndim == 1 else "matmul"
-        return array_instruction(op, (a, b), np.matmul(a._value, b._value) if value is None else value)
+    rank = a._value.ndim, b._value.ndim
+    if rank in FLAT:
+        value = np.matmul(a._value, b._value) if value is None else value
+        if rank in ((1, 2), (2, 1)) and value.dtype is FLOAT64 and a._family == b._family == F64:
+            return _by_vector(a, b, value)
+        if rank in ((1, 1), (2, 2)):
+            return array_instruction("dot" if rank == (1, 1) else "matmul", (a, b), value)
     left = expand(a, (0,)) if a.ndim == 1 else a
     right = expand(b, (1,)) if b.ndim == 1 else b
     if left.ndim > 2 and right.ndim == 2:  # one product instead of one per batch entry
@@ -32,6 +41,16 @@ def multiply_matrices(a, b, value=None):
         result = array_instruction("matmul", (left, right), shaped)
     thin = [axis for axis, x in ((-2, a), (-1, b)) if x.ndim == 1]
     return drop_axes(result, thin) if thin else result
+
+
+def _by_vector(a, b, value):
+    """Return the product of a matrix and a vector, or of a vector and a matrix."""
+    trace, first = trace_of((a, b)), a._value.ndim == 1
+    tape = trace.tape
+    left = addresses.expanded(tape, a._id, (0,)) if first else a._id
+    right = b._id if first else addresses.expanded(tape, b._id, (1,))
+    out, level = instructions.array_op_of_level(tape, MATMUL, F64, (left, right), trace.line(), {}, True)
+    return new_traced(trace, value, addresses.dropped(tape, out, (0,) if first else (1,)), level, F64)
 
 
 def _is_finite(x) -> bool:

@@ -51,8 +51,10 @@ class TapeBuilder:
         self.guards: list[Guard] = []
         self.calls: list = []  # rules by the number that call instructions have as an operand
         self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
+        self._dense: dict[tuple, tuple[int, int]] = {}  # layout and cells of new arrays by their dimensions
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self.rearranged: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.addresses`
+        self.results: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.instructions`
         self._scalar_literals: dict[tuple, int] = {}
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self._expected: dict[tuple, int] = {}  # literals of guards
@@ -78,11 +80,16 @@ class TapeBuilder:
         """Return a new contiguous value with a storage of its own."""
         if not dims:
             return self.scalar(family, level)
-        strides, size = self.contiguous_strides(dims)
+        found = self._dense.get(dims)
+        if found is None:
+            strides, size = self.contiguous_strides(dims)
+            found = self._dense[dims] = self._layout(dims, strides), size
+        layout, size = found
+        storage = len(self.storages)
         self.storages.append((size, family, level))
-        if not len(self.storages) & LOOKS:
+        if not storage & LOOKS:
             self.look()
-        self.values.append((len(self.storages) - 1, 0, self._layout(tuple(dims), strides)))
+        self.values.append((storage, 0, layout))
         return len(self.values) - 1
 
     def view(self, storage: int, offset: int, dims, strides) -> int:

@@ -40,8 +40,11 @@ def new_traced(trace, value, number, level, family) -> TracedArray:
     self._id = number
     self._level = level
     self._family = family
-    if value.__class__ is ndarray:
-        note(trace, self, value)
+    if value.__class__ is ndarray:  # this is `note` written out
+        key = id(value) if value.base is None else id(root_of(value))
+        trace.arrays.append((key, ref(self)))
+        if key in trace.boxes:
+            trace.boxes[key].settled.append(self)
     return self
 
 

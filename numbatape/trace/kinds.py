@@ -14,7 +14,7 @@ import sys
 from ..errors import UnsupportedOperationError
 from ..usercode.bytecode import ATTRIBUTES
 from ..usercode.frames import where_in_user_code
-from ..usercode.ownership import is_core_file
+from ..usercode.ownership import is_core
 
 # Abstract classes ask on behalf of their callers: np.isscalar asks numbers.Number.
 ABSTRACT = abc.ABCMeta.__instancecheck__.__code__
@@ -31,7 +31,7 @@ class Kinds:
         frame = sys._getframe(1)
         if frame.f_code is ABSTRACT:
             frame = frame.f_back
-        if is_core_file(frame.f_code.co_filename):
+        if is_core[frame.f_code.co_filename]:
             return type(self)
         return type(self._value)
 
@@ -39,7 +39,7 @@ class Kinds:
 def check_attribute(x, name: str) -> None:
     """Raise Python's error where the user's code reads an attribute of arrays from a Python number."""
     kind = x._value.__class__
-    if kind in PYTHON and not is_core_file(sys._getframe(2).f_code.co_filename):
+    if kind in PYTHON and not is_core[sys._getframe(2).f_code.co_filename]:
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=x)
 
 

@@ -107,17 +107,27 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     trace = trace_of(args)
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
-    family, half = F64, False
-    if value.dtype is not FLOAT64:
-        family = family_of(value)
-        half = family == F32 and value.dtype == FLOAT16
-        if half:
-            args = tuple(map(_half_operand, args))
-        elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
-            family = F32  # float32 operands are compared as float32
+    if value.dtype is FLOAT64:
+        numbers = [
+            arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
+            for arg in args
+        ]
+        out, level = instructions.elementwise_of_level(trace.tape, op, F64, numbers, trace.line())
+        return new_traced(trace, value, out, level, F64)
+    return _elementwise_of_dtype(trace, op, args, value)
+
+
+def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedArray:
+    """Record an elementwise op whose result is not float64."""
+    family = family_of(value)
+    half = family == F32 and value.dtype == FLOAT16
+    if half:
+        args = tuple(map(_half_operand, args))
+    elif value.dtype.kind == "b" and all(map(_is_single, args)) and not all(map(_is_weak, args)):
+        family = F32  # float32 operands are compared as float32
     numbers = [operand(trace, arg, family) for arg in args]
-    out = instructions.elementwise(trace.tape, op, family, numbers, trace.line())
-    result = new_traced(trace, value, out, trace.tape.level_of(out), family)
+    out, level = instructions.elementwise_of_level(trace.tape, op, family, numbers, trace.line())
+    result = new_traced(trace, value, out, level, family)
     return rounded(result, value) if half and not op.moves else result
 
 
@@ -153,8 +163,11 @@ def array_instruction(
         numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
     else:
         numbers = [operand(trace, arg, family) for arg in args]
-    out = instructions.array_op(trace.tape, op, family, numbers, trace.line(), sizes, differentiable)
-    result = new_traced(trace, value if value.ndim else value[()], out, trace.tape.level_of(out), family)
+    tape = trace.tape
+    out, level = instructions.array_op_of_level(
+        tape, op, family, numbers, trace.line(), sizes, differentiable
+    )
+    result = new_traced(trace, value if value.ndim else value[()], out, level, family)
     half = family == F32 and value.dtype == FLOAT16
     return rounded(result, result._value) if half and not op.moves else result
 

@@ -18,7 +18,7 @@ from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
-from ..usercode.ownership import is_core_file, is_users_file
+from ..usercode.ownership import is_core, is_users_file
 from .aliasing import root_of
 from .evaluation import Evaluation
 
@@ -166,7 +166,7 @@ class Trace:
         if self.differentiating is not None:
             return self.differentiating
         frame: Any = sys._getframe(1)
-        while frame is not None and is_core_file(frame.f_code.co_filename):
+        while frame is not None and is_core[frame.f_code.co_filename]:
             frame = frame.f_back
         if frame is not None:
             index = self.places.get(id(frame.f_code) + frame.f_lasti)

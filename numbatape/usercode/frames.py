@@ -6,7 +6,7 @@ import dis
 import sys
 
 from . import ownership
-from .ownership import is_core_file
+from .ownership import is_core
 
 
 def user_frame():
@@ -15,7 +15,7 @@ def user_frame():
     outside = None
     while frame is not None:
         file = frame.f_code.co_filename  # not the code object, whose hash reads all of its bytecode
-        if not is_core_file(file):
+        if not is_core[file]:
             if ownership.is_users_file(file, frame.f_globals.get("__name__")):
                 return frame
             outside = outside or frame

@@ -67,10 +67,24 @@ def is_users_file(file: str, module: str | None = None) -> bool:
     return not (file.startswith(_ROOTS) or not FOLDERS.isdisjoint(file.split(os.sep)) or _is_installed(file))
 
 
-@functools.lru_cache(maxsize=10_000)
+class _Core(dict):
+    """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's, by the file's name.
+
+    This is asked for each frame of a stack and each operation of a trace; a dictionary answers faster than
+    a function.
+    """
+
+    def __missing__(self, file: str) -> bool:
+        found = self[file] = file.startswith(_CORE)
+        return found
+
+
+is_core = _Core()
+
+
 def is_core_file(file: str) -> bool:
     """Whether code of a file is numbatape's, NumPy's, SciPy's or Numba's."""
-    return file.startswith(_CORE)
+    return is_core[file]
 
 
 def is_users_function(function) -> bool:
