@@ -220,6 +220,28 @@ class OfMeta(metaclass=Meta):
     described = Descriptor()
 
 
+class Table(dict):
+    def scaled(self):
+        return STATE["v"] * self["key"]
+
+
+class Series(list):
+    v = 2.0
+
+    def scaled(self):
+        return self.v * self[0]
+
+
+@functools.singledispatch
+def doubled(x):
+    return x
+
+
+@doubled.register
+def _(x: np.ndarray):
+    return STATE["v"] * x
+
+
 def of_objects():
     def state():
         STATE["v"] = 5.0
@@ -250,6 +272,11 @@ def of_objects():
     yield "slots of a library", (lambda x: np.sum(x * float(spline(1.5))), lambda: spline.c.__imul__(2.0))
     outer = library(v=2.0)
     yield "deep in a library", (lambda x: np.sum(x * outer.inner.v), attribute(outer.inner))
+    table = Table(key=1.0)
+    yield "methods of a class derived from dict", (lambda x: np.sum(x * table.scaled()), state)
+    series = Series([1.0])
+    yield "attributes of one derived from list", (lambda x: np.sum(x * series.scaled()), attribute(series))
+    yield "implementations of singledispatch", (lambda x: np.sum(doubled(x)), state)
     counts = [2.0]
 
     @functools.lru_cache
@@ -284,6 +311,12 @@ def of_modules(folder):
     for f in (inside, name, lambda x: np.sum(x * getattr(module, word))):
         module.V = 2.0
         yield f, attribute(module, "V")
+    module.V = 2.0
+
+    def read(namespace):
+        return namespace.V
+
+    yield lambda x: np.sum(x * read(module)), attribute(module, "V")
     libs = sys.modules[type(library()).__module__]
     libs.options, libs.number = {"v": 2.0}, 2.0
     yield lambda x: np.sum(x * libs.options["v"]), lambda: libs.options.update(v=5.0)

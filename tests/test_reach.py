@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 import typing
+import weakref
 from math import log
 
 import numba
@@ -642,6 +643,34 @@ CASES["objects in objects"] = lambda x: Tree(0, x, Tree(1, x), Tree(2, x)).total
 CASES["deep copy"] = lambda x: copy.deepcopy(Concrete(x)).total(x)
 
 
+def X_only(x):
+    return x
+
+
+class Set(set):
+    pass
+
+
+class FrozenSet(frozenset):
+    pass
+
+
+LONG, TABLE = [X_only] * 150 + [W], {k: X_only for k in range(150)} | {"W": W}
+OBJECTS = np.array([[X_only, W]], object)
+KEYS = {W: 1.0, X_only: 2.0}
+VALUES = {"W": W}.values()
+SETS = {"": {W}, "frozen": frozenset([W]), "derived": Set([W]), "derived, frozen": FrozenSet([W])}
+for kind in SETS:
+    CASES[f"a set {kind}"] = lambda x, kind=kind: np.sum(next(iter(SETS[kind]))(x) * x)
+    CASES[f"membership of a set {kind}"] = lambda x, kind=kind: np.sum(W(x) * x) * (W in SETS[kind])
+CASES["a long list"] = lambda x: np.sum(LONG[150](x) * x)
+CASES["a long table"] = lambda x: np.sum(TABLE["W"](x) * x)
+CASES["an array of functions"] = lambda x: np.sum(OBJECTS[0, 1](x) * x)
+CASES["keys of a table"] = lambda x: np.sum(next(iter(KEYS))(x) * x)
+CASES["a table keyed by functions"] = lambda x: KEYS[W] * np.sum(W(x) * x)
+CASES["a view of a table"] = lambda x: np.sum(next(iter(VALUES))(x) * x)
+
+
 # What an argument's own class defines is reached too.
 @dataclasses.dataclass
 class Model:
@@ -759,6 +788,22 @@ class Tally:
         return np.array([x[0], math.exp(x[1])]) * cls.calls
 
 
+def test_containers_of_functions_are_as_the_function_left_them():
+    handlers, used, pool = {W: 0, X_only: 1}, {W}, np.array([W, None], object)
+
+    def f(x):
+        handlers[W] += 1
+        handlers["last"] = X_only
+        used.add(X_only)
+        pool[1] = X_only
+        return np.sum(W(x) * x)
+
+    nt.grad(f)(X)
+    assert handlers == {W: 1, X_only: 1, "last": X_only}
+    assert used == {W, X_only}
+    assert list(pool) == [W, X_only]
+
+
 def test_a_classes_own_state_arrives():
     Tally.calls = 0
     cache = nt.prepare_gradient_cache(lambda x: np.sum(Tally.count(x)), X)
@@ -798,7 +843,7 @@ def test_other_threads_notice_nothing():
     assert seen[0].shape == (3,)
 
 
-POOL = {k: W for k in range(200)}  # a long table is not looked into
+POOL = weakref.WeakValueDictionary({0: W})  # what an object of a library holds is not reached
 
 
 def test_what_is_not_reached_names_line_and_fix():

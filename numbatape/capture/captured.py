@@ -16,8 +16,7 @@ import numpy as np
 
 from ..trace.trace import Outside
 from . import watching
-
-NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
+from .references import NUMBERS
 
 
 class Captured:

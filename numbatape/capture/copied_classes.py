@@ -15,9 +15,11 @@ from operator import is_not
 
 from ..trace import pytrees
 from ..trace.trace import current
+from ..usercode.classes import lent_classes, users_classes, users_metaclasses
 from . import lending
-from .holders import HOLDERS, Holder, container_of, keys_of
-from .reach import Reach, fields_of, lent_classes, members_of, slots_of, users_classes, users_metaclasses
+from .holders import HOLDERS, Holder, container_of, names_in
+from .reach import Reach
+from .references import fields_of, members_of, slots_of
 
 
 class CopiedClasses:
@@ -27,9 +29,13 @@ class CopiedClasses:
         self._objects: dict[int, object] = {}
         self._classes: dict[type, type] = {}
         self._metaclasses: dict[type, type] = {}
-        self._own: dict[int, object] = {}  # the original object, by the id of its stand-in
+        self._own: dict[int, object] = {}  # the original, by the id of its stand-in
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
+
+    def original(self, value):
+        """Return the object or the function that a value stands in for; other values as they are."""
+        return self._own.get(id(value), value)
 
     def _needed(self, value) -> bool:
         cls = value if isinstance(value, type) else type(value)
@@ -66,12 +72,12 @@ class CopiedClasses:
         return original
 
     def _like(self, original, made: type):
-        """Return an empty object of a class, and how to fill it; a tuple is made with its contents."""
+        """Return an empty object of a class, and how to fill it; tuples are made with their contents."""
         kind = container_of(original)
         if kind is None:
             return None, object.__new__(made)
-        if kind is tuple:
-            return None, tuple.__new__(made, map(self.value, original))
+        if kind in (tuple, frozenset):
+            return None, kind.__new__(made, map(self.value, original))
         return HOLDERS[kind], kind.__new__(made)
 
     def _redirect(self, made: type, name: str, place) -> None:
@@ -284,9 +290,10 @@ def restore(trace) -> None:
     """Give objects that a trace made their own classes, and write changes back to the originals."""
     for original, made, before, now, holder in reversed(trace.containers):
         parts = holder.parts(made)
-        if len(parts) != len(now) or any(map(is_not, parts, now)) or keys_of(original) != keys_of(made):
+        if len(parts) != len(now) or any(map(is_not, parts, now)) or names_in(original) != names_in(made):
             own = {id(copy): part for part, copy in zip(before, now, strict=True)}
-            holder.changed(original, holder.made(made, [own.get(id(part), part) for part in parts]))
+            kept = [own[id(part)] if id(part) in own else trace.copies.original(part) for part in parts]
+            holder.changed(original, holder.made(made, kept))
     trace.containers.clear()
     for made, cls in trace.stand_ins:
         standing = type(made)

@@ -16,11 +16,13 @@ import numpy as np
 
 from ..numpy_api.vectorize import with_function
 from ..usercode.bytecode import assigns_attributes, globals_assigned, imports
+from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import is_users_function, is_users_module
 from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
-from .reach import MARK, Reach, is_atom, lent_classes, python_function, used_globals, users_classes
+from .reach import MARK, Reach, python_function, used_globals
+from .references import atoms_only, is_atom
 
 
 class Copies(CopiedClasses):
@@ -79,6 +81,8 @@ class Copies(CopiedClasses):
         holder = holder_of(value)
         if holder is not None:
             parts = holder.parts(value)
+            if atoms_only(parts):
+                return value
             copies = [self.value(part) for part in parts]
             if all(map(is_, copies, parts)):
                 return value
@@ -127,6 +131,7 @@ class Copies(CopiedClasses):
         copy = types.FunctionType(code, scope, original.__name__, None, closure)
         result = self._writing_back(copy, original)
         self._functions[id(original)] = self._functions[id(result)] = result
+        self._own[id(result)] = original
         self._kept += original, result
         copy.__qualname__, copy.__doc__ = original.__qualname__, original.__doc__
         copy.__module__ = original.__module__

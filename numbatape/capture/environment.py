@@ -10,29 +10,53 @@ from __future__ import annotations
 
 import builtins
 import collections
-import contextlib
 import functools
 import io
 import os
 import sys
 import threading
 import types
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..trace.trace import Outside
 from ..usercode import ownership
-from ..usercode.bytecode import globals_assigned, globals_read, imported, line_of, names_of, tests_identity
+from ..usercode.bytecode import (
+    LOOKUPS,
+    globals_assigned,
+    globals_read,
+    imported,
+    line_of,
+    names_of,
+    tests_identity,
+)
+from ..usercode.classes import is_users_object_class
+from ..usercode.ownership import module_of
 from . import watching
-from .captured import NUMBERS, Captured
+from .captured import Captured
+from .holders import VIEWS
 from .randomness import generators
+from .references import (
+    ATTRIBUTE,
+    CELL,
+    DEFAULT,
+    FIELDS,
+    GLOBAL,
+    MEMBER,
+    PART,
+    SLOT,
+    Reference,
+    Walk,
+    is_special,
+    of_module,
+    references,
+)
 
-_ATOMS = (*NUMBERS, type(None), type(Ellipsis), np.dtype, np.ufunc, type(np.sum))
+_NEVER_CHANGE = (np.dtype, np.ufunc, type(np.sum), type(Ellipsis))
 _SEQUENCES = (list, tuple, collections.deque)
-_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)  # methods of objects that are not the user's
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # the code does not name what these read
-_LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))
 # Packages that compute and whose constants nobody changes; their functions that read files have stand-ins.
 _SETTLED = frozenset(
     (
@@ -54,20 +78,7 @@ def immutable(array: np.ndarray) -> bool:
     return array is None or isinstance(array, bytes)
 
 
-def module_of(value) -> str:
-    """Return the name of the module of a value's class; some metaclasses make it something else than text."""
-    name = type(value).__module__
-    return name if isinstance(name, str) else ""
-
-
-def contents(function: types.FunctionType):
-    """Yield the values in a function's closure."""
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # an empty cell, which is filled later
-            yield cell.cell_contents
-
-
-class Environment(Captured):
+class Environment(Captured, Walk):
     """The captured values of a function, and everything that it refers to.
 
     Attributes
@@ -81,7 +92,8 @@ class Environment(Captured):
     """
 
     def __init__(self, function, written=()):
-        super().__init__()
+        Captured.__init__(self)
+        Walk.__init__(self)
         self._written = {id(container): (container, keys) for container, keys in written}
         self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
@@ -89,81 +101,132 @@ class Environment(Captured):
         self.tests_identity = False
         self.foreign = False
         self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
-        self._seen: dict[int, object] = {}  # kept alive, so that no other object gets the id
+        self._reached: list = []
+        self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
+        self._asked: set[tuple] = set()  # (module, name) of what code reads of those
         ownership.adopt(function)
         self.add(function)
 
     def reached(self) -> list:
         """Return all objects that the function refers to, directly or indirectly."""
-        return list(self._seen.values())
+        return self._reached
 
     def add(self, value) -> None:
         """Note everything that a value refers to, directly or indirectly."""
-        pending = [value]
-        while pending:
-            value = pending.pop()
-            if not isinstance(value, _ATOMS) and id(value) not in self._seen:
-                self._seen[id(value)] = value
-                site = self._sites.get(id(value))
-                for part in self._read(value):
-                    if type(part) is types.FunctionType and not isinstance(value, type):
-                        self._members[id(part)] = set()  # it can be called by other names than a method's
-                    if site is not None and not isinstance(part, _ATOMS):
-                        self._sites.setdefault(id(part), site)
-                    pending.append(part)
+        waiting = [Reference(value)]
+        while waiting:
+            self.walk(*waiting)
+            waiting = self._followed(None, self._of_passed_modules())
 
-    def _read(self, value):
-        """Note how a value can change; return the values that it refers to."""
-        if isinstance(value, np.ndarray):
-            # Else it is an array of an enclosing trace, whose class only claims to be ndarray.
-            return self._array(value) if issubclass(type(value), np.ndarray) else ()
-        if isinstance(value, types.FunctionType):
-            return self._function(value)
-        if isinstance(value, types.MethodType):
-            return value.__func__, value.__self__
-        if isinstance(value, functools.partial):
-            return value.func, value.args, value.keywords
-        if isinstance(value, (staticmethod, classmethod)):
-            return (value.__func__,)
-        if isinstance(value, property):
-            return value.fget, value.fset
-        if module_of(value).startswith("scipy.sparse"):
-            return self._instance(value)  # iterating over a dok_matrix, which is a dictionary, never ends
-        if isinstance(value, _BOUND):
-            owner = value.__self__
-            self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
-            return () if isinstance(owner, (types.ModuleType, type)) else (owner,)
-        if isinstance(value, _VIEWS):
-            return (value.mapping,)
+    def visit(self, reference: Reference) -> list[Reference]:
+        """Note how a value can change; return what it refers to."""
+        value = reference.value
+        if type(value) is types.ModuleType:
+            found = self._module(reference)
+        else:
+            self._reached.append(value)
+            found = _reader_of(type(value))(self, value)
+        return self._followed(value, found)
+
+    def _followed(self, value, found: list[Reference]) -> list[Reference]:
+        """Note the references of a value, and return them."""
+        site = self._sites.get(id(value))
+        for part in found:
+            if part.kind is not PART and part.kind is not FIELDS:
+                self._note(part)
+            elif type(part.value) is types.FunctionType:
+                self._members[id(part.value)] = set()  # it can be called by other names than a method's
+            if part.code is not None:
+                self._sites.setdefault(id(part.value), (part.name, part.code))
+            elif site is not None:
+                self._sites.setdefault(id(part.value), site)
+        return found
+
+    def _of_passed_modules(self) -> list[Reference]:
+        """Return what modules that are passed on have of the names in any code, where it is not noted yet."""
+        if not self._passed_on:
+            return []
+        names = frozenset().union(*map(names_of, self._codes.values()))
+        new = [
+            part
+            for key, module in self._passed_on.items()
+            for part in of_module(module, names, None)
+            if (key, part.name) not in self._asked
+        ]
+        self._asked.update((id(part.place), part.name) for part in new)
+        return new
+
+    def _note(self, reference: Reference) -> None:
+        """Note what a reference leads to now, so that a later call sees whether it leads elsewhere."""
+        value, kind, place, name, _ = reference
+        if type(value) is types.FunctionType:
+            if kind is not MEMBER:
+                self._members[id(value)] = set()
+            elif self._members.get(id(value), True):
+                self._members.setdefault(id(value), set()).add(name)
+        if kind is CELL:
+            self._cells.append((place, value))
+            self._variables[id(place)] = name
+        elif kind is SLOT or kind is DEFAULT:
+            self._attributes.append((place, name, value))
+        elif kind is GLOBAL:
+            if type(value) is not types.ModuleType:
+                self._bindings.append((place, name, value))
+        elif (kind is MEMBER or kind is ATTRIBUTE) and (not is_special(name) or name == "__call__"):
+            self._bindings.append((place, name, value))
+
+    # ---- one reader for each kind of value: it notes how the value can change, and returns references
+
+    def _nothing(self, value):
+        return []
+
+    def _method_of_library(self, value):
+        owner = value.__self__
+        self._note_foreign(owner.__name__ if isinstance(owner, types.ModuleType) else "")
+        return [] if isinstance(owner, (types.ModuleType, type)) else [Reference(owner)]
+
+    def _mapping(self, value):
+        if value is sys.modules:
+            return []  # the table of all modules is no way in which code refers to them
         if id(value) in self._written:
-            return self._unwritten(*self._written[id(value)])
-        if isinstance(value, (dict, types.MappingProxyType)):
-            return (*self._sequence(value), *self._sequence(value.values()))
-        if isinstance(value, _SEQUENCES):
-            return self._sequence(value)
-        if isinstance(value, (set, frozenset)):
-            self._sets.append((value, value.copy()))
-            return tuple(value)
-        if isinstance(value, generators()) or module_of(value) == "scipy.stats._qmc":
-            self._generators.append(value)
-            return ()
-        if isinstance(value, io.IOBase):
-            return self._note_opaque(value)
-        if hasattr(type(value), "__next__"):
-            self._iterates = True  # what it yields next cannot be inspected
-            return ()
-        if isinstance(value, types.ModuleType):
-            return ()  # only those attributes count that code names: see _module
-        if isinstance(value, type):
-            return self._class(value)
-        return self._instance(value)
+            return [*map(Reference, self._unwritten(*self._written[id(value)]))]
+        self._sequences.append((value, tuple(value)))
+        self._sequences.append((value.values(), tuple(value.values())))
+        return references(value)
+
+    def _sequence(self, value):
+        if id(value) in self._written:
+            return [*map(Reference, self._unwritten(*self._written[id(value)]))]
+        self._sequences.append((value, tuple(value)))
+        return references(value)
+
+    def _set(self, value):
+        self._sets.append((value, value.copy()))
+        return references(value)
+
+    def _unchanging(self, value):
+        return references(value)
+
+    def _random_generator(self, value):
+        self._generators.append(value)
+        return []
+
+    def _iterator(self, value):
+        self._iterates = True  # what it yields next cannot be inspected
+        return []
+
+    def _class(self, cls):
+        for base in cls.__mro__:
+            if not ownership.is_users_class(base):
+                self._note_foreign(base.__module__)
+        return references(cls)
 
     def _array(self, array):
         """Note an array's contents; for an array of objects, their identities and the objects."""
         if not watching.is_constant(array):
             array = watching.in_order(array)
             self.arrays.append((array, array.copy()))
-        return tuple(array.reshape(-1)) if array.dtype == object else ()
+        return references(array) if array.dtype == object else []
 
     def _note_opaque(self, value, always=False):
         """Note a value as opaque if it may give other numbers in each call."""
@@ -175,7 +238,7 @@ class Environment(Captured):
             else:
                 line = line_of(code, name.rpartition(".")[2])
                 self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
-        return ()
+        return []
 
     def _unwritten(self, container, keys):
         """Note the items of a dictionary that code does not only write to; of a list there are none."""
@@ -204,182 +267,110 @@ class Environment(Captured):
                 found.append(waiting.pop(key))
                 names |= names_of(found[-1])
 
-    def _sequence(self, container):
-        entries = tuple(container)
-        if not isinstance(container, tuple):
-            self._sequences.append((container, entries))
-        return entries
-
     def _function(self, function: types.FunctionType):
-        yield vars(function).get("__wrapped__")  # the function behind a verb or a decorator
-        code = function.__code__
+        found = references(function)
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)
-            yield from (value for value in contents(function) if isinstance(value, types.FunctionType))
-            return
-        names = names_of(code)
+            # A library's closure is its own business, but it may hold a function that it wraps.
+            return [
+                Reference(part.value)
+                for part in found
+                if part.name == "__wrapped__" or part.kind is PART or type(part.value) is types.FunctionType
+            ]
+        code, scope, attributes = function.__code__, function.__globals__, function.__dict__
         self._codes[id(function)] = code
         self.tests_identity = self.tests_identity or tests_identity(code)
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # an empty cell, which is filled later
-                continue
-            self._cells.append((cell, value))
-            self._variables[id(cell)] = name
-            if isinstance(value, types.ModuleType):
-                yield from self._module(value, names, code)
-            else:
-                yield self._named(value, name, code)
-        if function.__defaults__:
-            self._attributes.append((function, "__defaults__", function.__defaults__))
-            yield function.__defaults__
-        yield function.__kwdefaults__
-        attributes = vars(function)
-        for name, value in list(attributes.items()):
-            if name == "__wrapped__":
-                yield value
-            elif not name.startswith("__"):
-                self._bindings.append((attributes, name, value))
-                yield value
         if code.co_name in (*code.co_names, *code.co_freevars):  # it may set attributes of itself
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
-        scope = function.__globals__
-        assigned = globals_assigned(code)
-        self._absent += [(scope, name) for name in assigned if name not in scope]
-        yield from self._bound(scope, globals_read(code).union(assigned), names, code)
+        self._absent += [(scope, name) for name in globals_assigned(code) if name not in scope]
         for name in imported(code, scope.get("__package__") or ""):
             if name in sys.modules:
-                yield from self._module(sys.modules[name], names, code)
+                found.append(Reference(sys.modules[name], code=code))
             else:
                 self.foreign = True
                 self._absent.append((sys.modules, name))
-        for name in _SCOPES.intersection(names).difference(scope):
+        for name in _SCOPES.intersection(names_of(code)).difference(scope):
             if _is_builtin(name, code):
                 self.opaque.append(Outside(f"`{name}()`", code.co_filename, line_of(code, name)))
+        return found
 
-    def _named(self, value, name: str, code):
-        """Note the name under which code refers to a value; return the value."""
-        if not isinstance(value, _ATOMS):
-            self._sites.setdefault(id(value), (name, code))
-        return value
-
-    def _bound(self, scope, wanted, names, code):
-        """Note the bindings of a scope that code uses."""
-        for name in wanted:
-            if name not in scope:
-                continue
-            value = scope[name]
-            if not isinstance(value, types.ModuleType):
-                self._bindings.append((scope, name, value))
-                yield self._named(value, name, code)
-            else:
-                yield from self._module(value, names, code)
-
-    def _module(self, module, names, code):
-        """Note the bindings of a module that code uses; of a library's, those of functions are left out."""
-        if id(module) in self._seen:
-            return
-        scope = vars(module)
+    def _module(self, reference: Reference):
+        """Return what code uses of a module; of a library's, what is neither a function nor a class."""
+        module, code = reference.value, reference.code
         if ownership.is_users_module(module):
-            wanted = names
-            if not _LOOKUPS.isdisjoint(names):
-                wanted = [name for name in scope if not name.startswith("__")]
-            self._seen[id(module)] = module
-            yield from self._bound(scope, wanted, names, code)
-            del self._seen[id(module)]  # other code may use other names of the module
-        elif self._note_foreign(module.__name__):
-            for name in names:
+            if reference.asked is not None or (code is not None and not LOOKUPS.isdisjoint(names_of(code))):
+                return of_module(module, reference.asked, code)
+            self._passed_on[id(vars(module))] = module
+            return []
+        found: list[Reference] = []
+        if self._note_foreign(module.__name__) and code is not None:
+            scope = vars(module)
+            for name in names_of(code):
                 value = scope.get(name)
                 if watching.can_change(value) and not isinstance(value, os._Environ):
-                    self._bindings.append((scope, name, value))
-                    yield self._named(value, f"{module.__name__}.{name}", code)
+                    self._sites.setdefault(id(value), (f"{module.__name__}.{name}", code))
+                    found.append(Reference(value, GLOBAL, scope, name, code))
+        return found
 
     def _note_foreign(self, module) -> bool:
         """Note that code of a module may be called; return whether it may do more than compute."""
+        if not isinstance(module, str):  # a class of Cython's
+            return False
         found = ownership.top(module) not in _SETTLED
         self.foreign = self.foreign or found
         return found
 
-    def _class(self, cls):
-        yield type(cls)
-        for base in cls.__mro__:
-            if not ownership.is_users_class(base):
-                self._note_foreign(base.__module__)
-                continue
-            members = vars(base)
-            for name, value in list(members.items()):
-                if type(value) is types.FunctionType and self._members.get(id(value), True):
-                    self._members.setdefault(id(value), set()).add(name)
-                if not (name.startswith("__") and name.endswith("__") and name != "__call__"):
-                    self._bindings.append((members, name, value))
-                    yield value
-                elif isinstance(value, types.FunctionType):
-                    yield value
-
     def _instance(self, value):
-        """Note how an object can change: a user's object with its class, a library's by its attributes."""
-        cls = type(value)
+        """Return what an object refers to: a user's object with its class, a library's by its attributes."""
         fields = getattr(value, "__dict__", None)
+        if is_users_object_class(type(value)):
+            found, known = self._numbers(value)
+            own = references(value)
+            if known and fields:  # then private attributes are a library's business
+                public = {name: part for name, part in fields.items() if not name.startswith("_")}
+                own = [part if part.kind is not FIELDS else Reference(public, FIELDS) for part in own]
+            return found + own
         if isinstance(value, types.SimpleNamespace):
-            yield fields
-        elif isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
-            yield fields["py_func"]
-        elif isinstance(value, threading.local):  # each thread sees attributes of its own
-            yield from self._attributes_of(value, vars(value))
-        elif ownership.is_users_class(cls):
-            yield cls
-            known = yield from self._numbers(value)
-            yield from self._slots(value)
-            if isinstance(fields, dict):
-                yield fields if not known else {k: v for k, v in fields.items() if not k.startswith("_")}
-        elif len(self._seen) > _MANY:
+            return [Reference(fields, FIELDS)]
+        if isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
+            return [Reference(fields["py_func"])]
+        if isinstance(value, threading.local):  # each thread sees attributes of its own
+            return _slots(value, list(vars(value)))
+        if len(self.seen) > _MANY:
             self._note_opaque(value, always=True)
         elif not watching.is_closed_off(value):
-            yield from self._of_library(value, fields)
+            return self._of_library(value, fields)
+        return []
 
-    def _attributes_of(self, value, names):
-        for name in list(names):
-            if hasattr(value, name):
-                part = getattr(value, name)
-                self._attributes.append((value, name, part))
-                yield part
-
-    def _slots(self, value):
-        for base in type(value).__mro__:
-            yield from self._attributes_of(value, _slots(base))
-
-    def _numbers(self, value):
-        """Note the numbers in an object of a known kind; return whether they are all of its state."""
+    def _numbers(self, value) -> tuple[list[Reference], bool]:
+        """Note the numbers in an object of a known kind; return its parts, and whether that is all of it."""
         fixed = watching.fixed_parts_of(value)
         if fixed is not None:
-            yield from fixed
-            return True
+            return [*map(Reference, fixed)], True
         memory, parts = watching.memory_of(value), watching.parts_of(value)
         if memory is not None:
             self.arrays.append((memory, memory.copy()))
-            return True
+            return [], True
         if parts is not None:
             try:
                 found = parts()
             except (AttributeError, KeyError):  # another version of the library
                 self._note_opaque(value, always=True)
-            else:
-                self._parts.append((parts, found))
-                yield from found
-            return True
+                return [], True
+            self._parts.append((parts, found))
+            return [*map(Reference, found)], True
         read = watching.contents_of(value)
         if read is not None:
             self._contents.append((read, read()))
-        return read is not None
+        return [], read is not None
 
-    def _of_library(self, value, fields):
+    def _of_library(self, value, fields) -> list[Reference]:
         self._note_foreign(module_of(value))
-        known = yield from self._numbers(value)
+        found, known = self._numbers(value)
         if known and (watching.parts_of(value) or watching.fixed_parts_of(value)) is not None:
-            return
-        slots = list(self._slots(value))
-        yield from slots
+            return found
+        slots = _slots(value, [name for base in type(value).__mro__ for name in _slot_names(base)])
+        found += slots
         if isinstance(fields, dict):
             # Attributes of distributions and of numbatape's objects are not followed further.
             shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
@@ -387,9 +378,41 @@ class Environment(Captured):
             for name, part in list(fields.items()):
                 self._bindings.append((fields, name, part))
                 if not shallow or isinstance(part, kinds):
-                    yield part
+                    found.append(Reference(part))
         elif not known and not slots:
             self._note_opaque(value)
+        return found
+
+
+@functools.lru_cache(maxsize=10_000)
+def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
+    """Return the method of `Environment` that reads objects of a class."""
+    module = cls.__module__ if isinstance(cls.__module__, str) else ""
+    if issubclass(cls, _NEVER_CHANGE) or module.startswith("numbatape.trace"):  # of an enclosing trace
+        return Environment._nothing
+    if module.startswith("scipy.sparse"):
+        return Environment._instance
+    if issubclass(cls, generators()) or module == "scipy.stats._qmc":
+        return Environment._random_generator
+    for kinds, reader in _READERS:
+        if issubclass(cls, kinds):
+            return reader
+    return Environment._iterator if hasattr(cls, "__next__") else Environment._instance
+
+
+_READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
+    ((np.ndarray,), Environment._array),
+    ((types.FunctionType,), Environment._function),
+    ((types.BuiltinFunctionType, types.MethodWrapperType), Environment._method_of_library),
+    ((dict, types.MappingProxyType), Environment._mapping),
+    ((list, collections.deque), Environment._sequence),
+    ((set, frozenset), Environment._set),
+    ((tuple, types.MethodType, functools.partial, property, *VIEWS), Environment._unchanging),
+    ((staticmethod, classmethod), Environment._unchanging),
+    ((io.IOBase,), Environment._note_opaque),
+    ((type,), Environment._class),
+    ((types.ModuleType,), Environment._nothing),  # a stand-in for a module, in a nested trace
+)
 
 
 def _is_builtin(name: str, code: types.CodeType) -> bool:
@@ -397,7 +420,12 @@ def _is_builtin(name: str, code: types.CodeType) -> bool:
     return hasattr(builtins, name) and name in globals_read(code)
 
 
-def _slots(cls) -> tuple[str, ...]:
+def _slots(value, names) -> list[Reference]:
+    """Return references to those attributes of an object that exist."""
+    return [Reference(getattr(value, name), SLOT, value, name) for name in names if hasattr(value, name)]
+
+
+def _slot_names(cls) -> tuple[str, ...]:
     slots = vars(cls).get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else tuple(slots)
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

@@ -1,8 +1,8 @@
 """Holders are containers, methods, descriptors and wrappers: taking them apart and making them again.
 
-This table is used by the copies that run while tracing (`numbatape.capture.copies`), by the walk over what a
-function refers to (`numbatape.capture.reach`), and by the search for traced values in closures
-(`numbatape.integrations.closures`).
+The walk over what a function refers to (`numbatape.capture.references`) takes holders apart; the copies that
+run while tracing (`numbatape.capture.copies`) and those of closures that hold traced values
+(`numbatape.integrations.closures`) put them together again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SHORT = 100  # containers with more entries than this are not looked into
+from ..usercode.ownership import module_of
+
 CACHED = type(functools.lru_cache(len))
 
 
@@ -47,6 +48,16 @@ def _partial(value, parts):
     return type(value)(*parts[:count], **dict(zip(value.keywords, parts[count:], strict=True)))
 
 
+def _items(value) -> tuple:
+    return (*value, *value.values())
+
+
+def _pairs(parts):
+    """Return keys and values, given all keys and then all values."""
+    half = len(parts) // 2
+    return zip(parts[:half], parts[half:], strict=True)
+
+
 def _put_entries(value, now) -> None:
     for key in [key for key in value if key not in now]:
         del value[key]
@@ -58,6 +69,27 @@ def _put_entries(value, now) -> None:
 def _put_all(value, now) -> None:
     value.clear()
     value.extend(now)
+
+
+def _put_members(value, now) -> None:
+    value.clear()
+    value.update(now)
+
+
+def _objects_in(value) -> tuple:
+    """Return the entries of an array of objects; arrays of numbers are handled as a whole."""
+    return tuple(value.reshape(-1)) if value.dtype == object else ()
+
+
+def _array_of_objects(value, parts):
+    made = np.empty(len(parts), object)
+    for k, part in enumerate(parts):  # one by one, because NumPy would take lists apart
+        made[k] = part
+    return made.reshape(value.shape)
+
+
+def _put_objects(value, now) -> None:
+    value[...] = now
 
 
 def _put_attributes(value, now) -> None:
@@ -94,8 +126,17 @@ def _vectorized(value, parts):
     return made
 
 
-_DICT = Holder(lambda v: tuple(v.values()), lambda v, parts: dict(zip(v, parts, strict=True)), _put_entries)
-_ORDERED = _DICT._replace(made=lambda v, parts: collections.OrderedDict(zip(v, parts, strict=True)))
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+
+
+def _view(value, parts):
+    """Return the view of another dictionary: of its keys, its values or its items."""
+    return getattr(parts[0], ("keys", "values", "items")[VIEWS.index(type(value))])()
+
+
+_DICT = Holder(_items, lambda v, parts: dict(_pairs(parts)), _put_entries)
+_ORDERED = _DICT._replace(made=lambda v, parts: collections.OrderedDict(_pairs(parts)))
+_SET = Holder(tuple, lambda v, parts: type(v)(parts))
 _WRAPPED = Holder(lambda v: (v.__func__,), lambda v, parts: type(v)(*parts))
 
 
@@ -116,20 +157,22 @@ HOLDERS: dict[type, Holder] = {
     list: Holder(tuple, lambda v, parts: list(parts), _put_all),
     tuple: Holder(tuple, lambda v, parts: tuple(parts)),
     collections.deque: Holder(tuple, lambda v, p: collections.deque(p, v.maxlen), _put_all),
+    set: _SET._replace(changed=_put_members),
+    frozenset: _SET,
+    np.ndarray: Holder(_objects_in, _array_of_objects, _put_objects),
     dict: _DICT,
     collections.OrderedDict: _ORDERED,
     collections.defaultdict: Holder(
-        lambda v: (v.default_factory, *_DICT.parts(v)),
-        lambda v, parts: collections.defaultdict(parts[0], zip(v, parts[1:], strict=True)),
+        lambda v: (v.default_factory, *_items(v)),
+        lambda v, parts: collections.defaultdict(parts[0], _pairs(parts[1:])),
         _put_entries,
     ),
     types.BuiltinFunctionType: Holder(  # methods of arrays, which may have stand-ins
         lambda v: (v.__self__,) if type(v.__self__) is np.ndarray else (),
         lambda v, parts: getattr(parts[0], v.__name__),
     ),
-    types.MappingProxyType: Holder(
-        lambda v: tuple(v.values()), lambda v, parts: types.MappingProxyType(dict(zip(v, parts, strict=True)))
-    ),
+    types.MappingProxyType: Holder(_items, lambda v, parts: types.MappingProxyType(dict(_pairs(parts)))),
+    **dict.fromkeys(VIEWS, Holder(lambda v: (v.mapping,), _view)),
     types.SimpleNamespace: Holder(
         lambda v: tuple(vars(v).values()),
         lambda v, parts: types.SimpleNamespace(**dict(zip(vars(v), parts, strict=True))),
@@ -149,26 +192,20 @@ HOLDERS: dict[type, Holder] = {
     np.vectorize: Holder(lambda v: (v.pyfunc,), _vectorized),
     CACHED: Holder(_cached_parts, lambda v, parts: functools.lru_cache(**v.cache_parameters())(*parts)),
 }
-CONTAINERS = (dict, list, tuple, collections.deque)  # builtin containers that classes may derive from
-LONG = frozenset(
-    (
-        list,
-        tuple,
-        dict,
-        collections.deque,
-        collections.OrderedDict,
-        collections.defaultdict,
-        types.MappingProxyType,
-    )
-)
+CONTAINERS = (
+    dict,
+    list,
+    tuple,
+    collections.deque,
+    set,
+    frozenset,
+)  # builtin containers that classes may derive from
 _DISPATCHES = functools.singledispatch(len).__code__  # all functions that singledispatch returns have it
 
 
-def holder_of(value, longest: int | None = SHORT) -> Holder | None:
-    """Return how to take a value apart; None if it is no holder, or a long container."""
+def holder_of(value) -> Holder | None:
+    """Return how to take a value apart and make it again; None if it is no holder."""
     kind = type(value)
-    if kind in LONG and longest is not None and len(value) > longest:
-        return None
     found = HOLDERS.get(kind)
     if found is None and kind is types.FunctionType and value.__code__ is _DISPATCHES:
         return _DISPATCHER
@@ -181,13 +218,14 @@ def container_of(value) -> type | None:
 
 
 def parts_of(value) -> tuple:
-    """Return what a holder holds; nothing for other values."""
+    """Return what a holder holds, or an object whose class derives from one; nothing for other values."""
     holder = holder_of(value)
+    if holder is None and not module_of(value).startswith("scipy.sparse"):
+        # Iterating over a dok_matrix, which is a dictionary, never ends.
+        holder = next((HOLDERS[base] for base in type(value).__mro__ if base in HOLDERS), None)
     return () if holder is None else holder.parts(value)
 
 
-def keys_of(value) -> list | None:
-    """Return the keys of a dictionary or the names of a namespace; None for other values."""
-    if isinstance(value, types.SimpleNamespace):
-        return list(vars(value))
-    return list(value) if isinstance(value, dict) else None
+def names_in(value) -> list | None:
+    """Return the names in a namespace; None for other values."""
+    return list(vars(value)) if isinstance(value, types.SimpleNamespace) else None

@@ -5,33 +5,45 @@ from __future__ import annotations
 import functools
 import types
 
+_DICTIONARY = vars(types.ModuleType)["__dict__"]
 
-def copy_module(module: types.ModuleType, replaced: dict, late: dict) -> types.ModuleType:
-    """Return a module with the same attributes, except for the replaced ones.
 
-    It is a real module, so that looking up an attribute is as fast as usual.
+class ModuleCopy(types.ModuleType):
+    """A module with the attributes of another one, except for those that are replaced.
+
+    Replaced attributes are made when they are first read, or when code asks for the whole dictionary.
 
     Parameters
     ----------
+    original
+        The other module.
     replaced
         Attributes that replace the module's own.
     late
         Makers of further attributes, called when these are first read.
     """
-    proxy = types.ModuleType(module.__name__, module.__doc__)
-    scope = proxy.__dict__
-    scope.update({name: value for name, value in vars(module).items() if name not in late})
-    scope.update(replaced)
 
-    def missing(name):
-        if name not in late:
-            return getattr(module, name)  # an attribute that was added later
-        made = scope[name] = late[name]()
-        return made
+    def __init__(self, original: types.ModuleType, replaced: dict, late: dict):
+        super().__init__(original.__name__, original.__doc__)
+        scope = _DICTIONARY.__get__(self)
+        scope.update({name: value for name, value in vars(original).items() if name not in late})
+        scope.update(replaced)
 
-    scope["__getattr__"] = missing
-    scope["__dir__"] = functools.partial(dir, module)
-    return proxy
+        def missing(name):
+            if name not in late:
+                return getattr(original, name)  # an attribute that was added later
+            made = scope[name] = late[name]()
+            return made
+
+        scope["__getattr__"] = missing
+        scope["__dir__"] = functools.partial(dir, original)
+        self.__numbatape_late__ = frozenset(late)
+
+    @property
+    def __dict__(self):
+        for name in self.__numbatape_late__:
+            getattr(self, name)
+        return _DICTIONARY.__get__(self)
 
 
 class UsersModule(types.ModuleType):

@@ -27,16 +27,17 @@ from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
-from ..usercode.ownership import adopt
+from ..usercode.classes import users_classes
+from ..usercode.ownership import adopt, module_of
 from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they register themselves)
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies
-from .environment import module_of
 from .iteration import ITERATORS
-from .module_copies import copy_module
+from .module_copies import ModuleCopy
 from .plain_creators import creators
-from .reach import Reach, is_atom, users_classes
+from .reach import Reach
+from .references import is_atom
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")
@@ -105,7 +106,7 @@ class Table:
 
     def _add(self, name: str, replaced: dict, late: dict | None = None):
         module = sys.modules[name]
-        proxy = copy_module(module, replaced, late or {})
+        proxy = ModuleCopy(module, replaced, late or {})
         self.modules[id(module)] = frozenset((*replaced, *(late or ()))), proxy
         return proxy
 

@@ -20,8 +20,8 @@ from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
+from ..usercode.classes import users_classes
 from ..usercode.frames import where_in_user_code
-from .reach import users_classes
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 

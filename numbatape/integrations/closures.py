@@ -11,15 +11,29 @@ import copy
 import types
 
 from ..capture.holders import holder_of
+from ..capture.references import (
+    CLASS,
+    FIELDS,
+    GLOBAL,
+    MEMBER,
+    SLOT,
+    Reference,
+    Walk,
+    contents,
+    of_object,
+    references,
+)
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import PlainArray
 from ..usercode.frames import where_in_user_code
-from ..usercode.ownership import is_users_class
+
+# What a copy of the function shares with the function itself: the walk does not look there.
+_SHARED = frozenset((GLOBAL, CLASS, MEMBER))
 
 
-class Opened:
+class Opened(Walk):
     """A function or a value that may refer to traced values.
 
     Attributes
@@ -29,37 +43,48 @@ class Opened:
     """
 
     def __init__(self, name: str, value):
+        super().__init__()
         self._name, self._value = name, value
         self.found: list[TracedArray] = []
         self._places: dict[int, int] = {}
-        self._holds: dict[int, bool] = {}  # by id: whether an object refers to a traced value
-        self._seen(value)
+        self._owners: dict[int, list[int]] = {}  # by id: the ids of what refers to a value
+        self._leaves: list[int] = []  # the ids of traced and plain arrays
+        self.walk(Reference(value))
+        self._opened = self._above(self._leaves)
 
-    def filled(self, values):
-        """Return a copy with other values in the places of the traced ones."""
-        if not self._holds.get(id(self._value), False):
-            return self._value
-        return self._copy(self._value, values, {})
-
-    def _seen(self, value) -> bool:
+    def visit(self, reference: Reference) -> list[Reference]:
+        value = reference.value
         kind = type(value)
         if kind is TracedComplex:
             raise UnsupportedOperationError(
                 f"{self._name} with complex traced parameters at {where_in_user_code()} is not supported; "
                 "pass real and imaginary parts"
             )
-        if kind is TracedArray:
-            if id(value) not in self._places:
+        if kind is TracedArray or kind is PlainArray:
+            self._leaves.append(id(value))
+            if kind is TracedArray:
                 self._places[id(value)] = len(self.found)
                 self.found.append(value)
-            return True
-        if kind is PlainArray:
-            return True
-        known = self._holds.get(id(value))
-        if known is None:
-            self._holds[id(value)] = False  # for objects that refer to themselves
-            known = self._holds[id(value)] = any([self._seen(part) for part in _behind(value)])
-        return known
+            return []
+        found = [part for part in references(value) if part.kind not in _SHARED]
+        for part in found:
+            self._owners.setdefault(id(part.value), []).append(id(value))
+        return found
+
+    def _above(self, ids: list[int]) -> set[int]:
+        """Return the ids of all values that refer to one of some values, directly or indirectly."""
+        above: set[int] = set()
+        waiting = [*ids]
+        while waiting:
+            key = waiting.pop()
+            if key not in above:
+                above.add(key)
+                waiting += self._owners.get(key, ())
+        return above
+
+    def filled(self, values):
+        """Return a copy with other values in the places of the traced ones."""
+        return self._copy(self._value, values, {})
 
     def _copy(self, value, values, done):
         kind = type(value)
@@ -67,7 +92,7 @@ class Opened:
             return values[self._places[id(value)]]
         if kind is PlainArray:
             return value._value
-        if not self._holds.get(id(value), False):
+        if id(value) not in self._opened:
             return value
         if id(value) in done:
             return done[id(value)]
@@ -75,9 +100,9 @@ class Opened:
         def again(part):
             return self._copy(part, values, done)
 
-        holder = holder_of(value, longest=None)
-        if kind is dict or (holder is None and isinstance(value, dict)):  # which may refer to itself
-            result = done[id(value)] = copy.copy(value)
+        holder = holder_of(value)
+        if isinstance(value, dict) and (holder is None or kind is dict):
+            result = done[id(value)] = copy.copy(value)  # noted first, because it may refer to itself
             result.update({key: again(part) for key, part in value.items()})
         elif holder is not None:
             result = holder.made(value, [again(part) for part in holder.parts(value)])
@@ -88,34 +113,17 @@ class Opened:
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)
         else:
             result = done[id(value)] = copy.copy(value)
-            result.__dict__.update({key: again(part) for key, part in vars(value).items()})
+            _put_attributes(result, value, again)
         done[id(value)] = result
         return result
 
 
-def _behind(value) -> list:
-    """Return the objects that a value refers to, which may be or refer to traced values."""
-    holder = holder_of(value, longest=None)
-    if holder is not None:
-        return list(holder.parts(value))
-    if type(value) is types.FunctionType:
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-        return [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    if isinstance(value, dict):
-        return list(value.values())
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    if is_users_class(type(value)) and isinstance(getattr(value, "__dict__", None), dict):
-        return list(vars(value).values())
-    return []
-
-
-def _is_filled(cell) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
+def _put_attributes(result, value, again) -> None:
+    for reference in of_object(value):
+        if reference.kind is FIELDS:
+            result.__dict__.update({name: again(part) for name, part in reference.value.items()})
+        elif reference.kind is SLOT:
+            object.__setattr__(result, reference.name, again(reference.value))
 
 
 def _function(value, again, done):
@@ -123,11 +131,11 @@ def _function(value, again, done):
     result = done[id(value)] = types.FunctionType(
         value.__code__, value.__globals__, value.__name__, None, cells or None
     )
-    for new, cell in zip(cells, value.__closure__ or (), strict=True):
-        if _is_filled(cell):
-            new.cell_contents = again(cell.cell_contents)
+    made = {id(old): new for old, new in zip(value.__closure__ or (), cells, strict=True)}
+    for _, cell, content in contents(value):
+        made[id(cell)].cell_contents = again(content)
     result.__defaults__ = value.__defaults__ and tuple(map(again, value.__defaults__))
     result.__kwdefaults__ = value.__kwdefaults__ and {k: again(v) for k, v in value.__kwdefaults__.items()}
     result.__qualname__ = value.__qualname__
-    result.__dict__.update(value.__dict__)
+    result.__dict__.update({name: again(part) for name, part in value.__dict__.items()})
     return result

@@ -80,7 +80,7 @@ def _cause(x, what: str, hint: str) -> str:
         return (
             f"{text} at {place} {plain}, for {user.f_code.co_qualname} runs as it is: the trace does not "
             f"reach it{_way_to(user)}. `import numbatape.numpy as np` in its module (and use np.log(x) for "
-            "math.log(x)), or refer to it by a name, an attribute or a short container"
+            "math.log(x)), or refer to it by a name, an attribute or a container"
         )
     if function is not None and function not in CONVERSIONS and not isinstance(function, types.FunctionType):
         return f"{text} at {place} {plain}{_close_to(_full_name(function) or text)}; {hint}; {own_way}"

@@ -7,7 +7,9 @@ import functools
 import importlib.util
 import types
 
-_GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME"))
+DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
+LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # code may compute names of attributes
+_CACHE = dis.opmap.get("CACHE", 0)
 IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 LOADS = {
     dis.opmap[name]: kind
@@ -42,8 +44,12 @@ def names_of(code: types.CodeType) -> frozenset[str]:
 @functools.lru_cache(maxsize=10_000)
 def globals_read(code: types.CodeType) -> frozenset[str]:
     """Return the names that code and the functions inside it look up as globals, not as attributes."""
-    own = frozenset(i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL)
-    return own.union(*map(globals_read, inner(code)))
+    own = set()
+    for op, arg in operations(code):
+        kind = LOADS.get(op)
+        if kind is not None and kind != "cell":
+            own.add(_loaded(code, kind, arg))
+    return frozenset(own).union(*map(globals_read, inner(code)))
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -94,19 +100,24 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
     A module of which code only reads attributes, as in ``np.sin``, is passed to nothing else.
     """
     found = set()
-    name, extended = None, 0
-    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        if op == dis.EXTENDED_ARG:
-            extended = (extended | arg) << 8
-            continue
-        if op == 0:  # an inline cache of the instruction before
-            continue
-        arg, extended = arg | extended, 0
+    name = None
+    for op, arg in operations(code):
         if name is not None and op not in ATTRIBUTES:
             found.add(name)
         kind = LOADS.get(op)
         name = None if kind is None else _loaded(code, kind, arg)
     return frozenset(found).union(*(passed_on(c) for c in inner(code)))
+
+
+def operations(code: types.CodeType):
+    """Yield the number and the argument of each instruction, without inline caches."""
+    extended = 0
+    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        if op == dis.EXTENDED_ARG:
+            extended = (extended | arg) << 8
+        elif op != _CACHE:
+            yield op, arg | extended
+            extended = 0
 
 
 def _loaded(code: types.CodeType, kind: str, arg: int) -> str:
@@ -140,6 +151,12 @@ def globals_assigned(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of the globals that code assigns to."""
     found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
     return tuple(found.union(*(globals_assigned(c) for c in inner(code))))
+
+
+@functools.lru_cache(maxsize=10_000)
+def globals_used(code: types.CodeType) -> frozenset[str]:
+    """Return the names of the globals that code reads or assigns to."""
+    return globals_read(code).union(globals_assigned(code))
 
 
 @functools.lru_cache(maxsize=10_000)

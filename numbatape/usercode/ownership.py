@@ -43,6 +43,12 @@ def top(module: str | None) -> str:
     return (module or "").partition(".")[0]
 
 
+def module_of(value) -> str:
+    """Return the name of the module of a value's class; some metaclasses make it something else than text."""
+    name = type(value).__module__
+    return name if isinstance(name, str) else ""
+
+
 @functools.lru_cache(maxsize=10_000)
 def is_users_file(file: str, module: str | None = None) -> bool:
     """Whether code of a file is the user's own.

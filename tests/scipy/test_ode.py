@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 import scipy.integrate
-from scipy.integrate import odeint, solve_ivp
+from scipy.integrate import odeint, quad, solve_ivp
 
 import numbatape as nt
 from numbatape.integrations import flow
@@ -93,6 +93,46 @@ def test_traced_values_in_closures_defaults_and_objects():
         )
 
     check(f, THETA)
+
+
+class InSlots:
+    __slots__ = ("k",)
+
+    def __init__(self, k):
+        self.k = k
+
+
+class Node:
+    """Refers to another node that refers back to it."""
+
+    def __init__(self, k):
+        self.k, self.other = k, None
+
+
+def in_slots(k):
+    held = InSlots(k)
+    return lambda t: held.k * t
+
+
+def in_a_circle(k):
+    first, second = Node(1.0), Node(k)
+    first.other, second.other = second, first
+    return lambda t: first.other.other.other.k * t
+
+
+def on_a_function(k):
+    def scale(t):
+        return scale.k * t
+
+    scale.k = k
+    return scale
+
+
+@pytest.mark.parametrize("make", [in_slots, in_a_circle, on_a_function])
+def test_places_of_traced_values(make):
+    """The integral of ``k t`` over [0, 1] is k / 2, wherever the integrand has k from."""
+    value, slope = nt.value_and_grad(lambda k: quad(make(k), 0.0, 1.0)[0])(3.0)
+    np.testing.assert_allclose([value, slope], [1.5, 0.5], rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["DOP853", "Radau", "LSODA"])

@@ -1,0 +1,245 @@
+"""What a value refers to: the one place that knows where references are found.
+
+A function refers to the contents of its closure, to globals that its code names, to defaults and attributes;
+an object of the user's class to its class and attributes; containers and wrappers to their parts. All walks
+follow these references: `Environment` notes how they can change, `Reach` finds what needs stand-ins, and
+`numbatape.integrations.closures` looks for traced values. They differ in what they do with a reference, and
+in which ones they follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import types
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..usercode import ownership
+from ..usercode.bytecode import DYNAMIC, LOOKUPS, globals_used, names_of, passed_on
+from ..usercode.classes import is_users_object_class, lent_classes, users_classes, users_metaclasses
+from ..usercode.ownership import is_users_function
+from .holders import parts_of
+
+NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
+ATOMS = (
+    *NUMBERS,
+    type(None),
+    type(Ellipsis),
+    types.CodeType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    np.dtype,
+)
+# Values of exactly these classes are atoms, which is decided faster than by `isinstance`.
+_EXACT = frozenset((int, float, complex, str, bytes, bool, type(None), np.float64))
+# Attributes of classes that say nothing about what its methods compute.
+_OF_CLASSES = frozenset(
+    (
+        *("__dict__", "__weakref__", "__class__", "__annotations__", "__annotate__", "__annotate_func__"),
+        *("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__slots__", "__parameters__"),
+        *("__orig_bases__", "__abstractmethods__", "_abc_impl", "__firstlineno__", "__static_attributes__"),
+    )
+)
+
+CELL, GLOBAL, DEFAULT, ATTRIBUTE = "cell", "global", "default", "attribute"
+CLASS, MEMBER, FIELDS, SLOT, PART = "class", "member", "fields", "slot", "part"
+
+
+class Reference(NamedTuple):
+    """A reference from one value to another.
+
+    Attributes
+    ----------
+    value
+        What is referred to.
+    kind
+        CELL, of a closure; GLOBAL, of a function or a module; DEFAULT, the attribute of a function that holds
+        defaults of its parameters; ATTRIBUTE, of a function; MEMBER, of a class; CLASS or metaclass; FIELDS,
+        the dictionary of an object's attributes; SLOT, an attribute of an object outside of that dictionary;
+        PART, of a container or wrapper.
+    place
+        Where the reference is: a cell; the dictionary of globals, attributes or members; the owner of a
+        default or a slot; None for the rest.
+    name
+        The name in that place, or of the variable in the cell.
+    code
+        The code that uses the name; None if no code does.
+    """
+
+    value: Any
+    kind: str = PART
+    place: Any = None
+    name: str = ""
+    code: types.CodeType | None = None
+
+    @property
+    def asked(self) -> frozenset[str] | None:
+        """The attributes that code reads off the value (a module); None if it may read any."""
+        if self.code is None or self.name in passed_on(self.code):
+            return None
+        names = names_of(self.code)
+        return names if names.isdisjoint(DYNAMIC) and names.isdisjoint(LOOKUPS) else None
+
+
+def is_atom(value) -> bool:
+    """Whether a value refers to nothing else."""
+    return type(value) in _EXACT or (isinstance(value, ATOMS) and not isinstance(value, enum.Enum))
+
+
+def atoms_only(values) -> bool:
+    """Whether all values are plain numbers or text; a fast test for long containers of data."""
+    return _EXACT.issuperset(map(type, values))
+
+
+class Walk(ABC):
+    """A walk over everything that some values refer to, directly or indirectly.
+
+    Attributes
+    ----------
+    seen
+        The values that were visited, kept alive so that no other object gets their ids.
+    """
+
+    def __init__(self):
+        self.seen: dict[object, object] = {}
+
+    def walk(self, *roots: Reference) -> None:
+        """Visit what the roots lead to: each value once, and atoms never.
+
+        A module is visited once for each set of names that code reads off it.
+        """
+        waiting = [*roots]
+        while waiting:
+            reference = waiting.pop()
+            value = reference.value
+            if is_atom(value):
+                continue
+            key = (id(value), reference.asked) if type(value) is types.ModuleType else id(value)
+            if key not in self.seen:
+                self.seen[key] = value
+                waiting.extend(self.visit(reference))
+
+    @abstractmethod
+    def visit(self, reference: Reference) -> Iterable[Reference]:
+        """Note a value that a reference leads to; return the value's own references to be followed."""
+
+
+def references(value) -> list[Reference]:
+    """Return what a value refers to; of a library's object, only what it holds as a container or wrapper.
+
+    What a module refers to depends on the code that uses it, see `of_module`.
+    """
+    parts = parts_of(value)
+    found = [] if atoms_only(parts) else [*map(Reference, parts)]
+    if type(value) is types.FunctionType:
+        found += of_function(value)
+    elif isinstance(value, type):
+        found += of_class(value)
+    elif is_users_object_class(type(value)):
+        found += of_object(value)
+    return found
+
+
+def contents(function: types.FunctionType) -> Iterator[tuple[str, types.CellType, Any]]:
+    """Yield the name, the cell and the value of each variable in a function's closure."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # an empty cell, which is filled later
+            yield name, cell, cell.cell_contents
+
+
+def of_function(function: types.FunctionType) -> list[Reference]:
+    """Return what a function refers to; of a library's function, no globals."""
+    code = function.__code__
+    found = [Reference(value, CELL, cell, name, code) for name, cell, value in contents(function)]
+    if function.__defaults__:
+        found.append(Reference(function.__defaults__, DEFAULT, function, "__defaults__"))
+    if function.__kwdefaults__:
+        found.append(Reference(function.__kwdefaults__, DEFAULT, function, "__kwdefaults__"))
+    attributes = function.__dict__
+    for name, value in attributes.items():
+        if name == "__wrapped__" or not is_special(name):  # others are Python's and numbatape's own
+            found.append(Reference(value, ATTRIBUTE, attributes, name))
+    if is_users_function(function):
+        found += _bound(function.__globals__, globals_used(code), code)
+    return found
+
+
+def of_module(module: types.ModuleType, names, code: types.CodeType | None) -> list[Reference]:
+    """Return what a user's module has of some names; for None, all that is not Python's own.
+
+    Parameters
+    ----------
+    names
+        The names that code reads off the module.
+    code
+        That code.
+    """
+    if not ownership.is_users_module(module):
+        return []
+    scope = vars(module)
+    if names is None:
+        names = [name for name in scope if not is_special(name) or name == "__getattr__"]
+    return _bound(scope, names, code)
+
+
+def _bound(scope: dict, names, code) -> list[Reference]:
+    return [Reference(scope[name], GLOBAL, scope, name, code) for name in names if name in scope]
+
+
+def of_class(cls: type) -> list[Reference]:
+    """Return what a class refers to: members of the user's classes among its bases, and its metaclass."""
+    meta = users_metaclasses(cls)
+    found = [Reference(type(cls), CLASS)] if meta else []
+    for base in (*users_classes(cls), *lent_classes(cls), *meta):
+        members = vars(base)
+        found += [Reference(part, MEMBER, members, name) for name, part in members_of(base).items()]
+    return found
+
+
+def of_object(value) -> list[Reference]:
+    """Return what an object of a user's class refers to."""
+    found = [Reference(type(value), CLASS)]
+    fields = getattr(value, "__dict__", None)
+    if isinstance(fields, dict):
+        found.append(Reference(fields, FIELDS))
+    for name, slot in slots_of(type(value)).items():
+        with contextlib.suppress(AttributeError):  # a slot without a value
+            found.append(Reference(slot.__get__(value), SLOT, value, name))  # type: ignore[attr-defined]
+    return found
+
+
+def members_of(cls: type) -> dict[str, object]:
+    """Return the members that a user's class itself defines: functions, wrappers, and other values."""
+    return {name: value for name, value in vars(cls).items() if name not in _OF_CLASSES}
+
+
+@functools.lru_cache(maxsize=10_000)
+def slots_of(cls: type) -> dict[str, object]:
+    """Return the slots of a class and its bases, by name."""
+    found: dict[str, object] = {}
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if type(member) is types.MemberDescriptorType:
+                found.setdefault(name, member)
+    return found
+
+
+def fields_of(value) -> dict[str, object]:
+    """Return the attributes of a user's object that refer to other values."""
+    found: dict[str, object] = {}
+    for reference in of_object(value):
+        if reference.kind is FIELDS:
+            found |= reference.value
+        elif reference.kind is SLOT:
+            found[reference.name] = reference.value
+    return {name: part for name, part in found.items() if not is_atom(part)}
+
+
+def is_special(name: str) -> bool:
+    """Whether Python itself uses a name."""
+    return name.startswith("__") and name.endswith("__")
