@@ -19,7 +19,8 @@ def _filled_in(x, dtype, ndmin=0):
 
 @stands_for("numpy", "array")
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
-    return np.copy(_filled_in(object, dtype, ndmin))
+    made = _filled_in(object, dtype, ndmin)
+    return made if type(object) in (list, tuple) else np.copy(made)  # of a list it is a new array already
 
 
 @stands_for("numpy", "asarray", "asanyarray")
@@ -93,6 +94,8 @@ def full(shape, fill_value, dtype=None, order="C"):
 
 
 def _of_lists(function):
+    """Return NumPy's function with a list as its first argument stacked, if there are traced entries."""
+
     def call(a, *args, **kwargs):
         trace = find_trace(a, args, tuple(kwargs.values()))
         return function(a if trace is None else lift(trace, a), *args, **kwargs)
@@ -113,9 +116,9 @@ OF_LISTS_LINALG = (
     *("matrix_power", "trace", "cond"),
 )
 for _name in OF_LISTS:
-    stands_for("numpy", _name, run=None)(_of_lists(getattr(np, _name)))
+    stands_for("numpy", _name, run=None, for_lists=True)(_of_lists(getattr(np, _name)))
 for _name in OF_LISTS_LINALG:
-    stands_for("numpy.linalg", _name, run=None)(_of_lists(getattr(np.linalg, _name)))
+    stands_for("numpy.linalg", _name, run=None, for_lists=True)(_of_lists(getattr(np.linalg, _name)))
 
 
 def _of_lists_of_lists(function):
@@ -137,7 +140,7 @@ def append(arr, values, axis=None):
     return np.append(*lift_all(arr, values), axis)
 
 
-@stands_for("numpy", "dot", run=None)
+@stands_for("numpy", "dot", run=None, for_lists=True)
 def dot(a, b, out=None):
     return np.dot(*lift_all(a, b), **({} if out is None else {"out": out}))
 

@@ -24,13 +24,13 @@ from .function_tables import REAL, WRITERS, full_name
 
 def call_function(function, args, kwargs):
     """Call the implementation of a NumPy function that was given a traced array."""
-    if not kwargs:
+    if not kwargs or not (kwargs.get("out") is not None or has_plain(kwargs)):
         implementation = REAL.find(function)
         place = place_of_out(function)
         # Most calls have nothing that the general way looks for: 5 µs.
         usual = implementation is not None and function is not np.nan_to_num and not has_plain(args)
         if usual and (place is None or len(args) <= place):
-            return implementation(*args)
+            return implementation(*args, **kwargs)
     return writing(_dispatch, function, args, kwargs)
 
 

@@ -9,24 +9,35 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from ..late import imported
 from ..trace import integers
+from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import strip, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
 from .function_tables import MAKERS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
 
+# Of these, arguments after the first need nothing before NumPy gets them.
+USUAL = frozenset((TracedArray, np.ndarray, int, float, bool, str, tuple, type(None)))
 
-def stands_for(module: str, *names: str, run=run_composition):
+
+def stands_for(module: str, *names: str, run=run_composition, for_lists: bool = False):
     """Register an implementation for functions of a module, by name.
 
-    ``run`` is `run_composition`, `run_record`, or None for one that does not call the original first.
+    Parameters
+    ----------
+    run
+        `run_composition`, `run_record`, or None for one that does not call the original first.
+    for_lists
+        Whether a traced array as the first argument may go to the original, which has NumPy's protocol.
     """
 
     def register(implementation):
         for name in names:
-            make = functools.partial(stand_in, implementation=implementation, run=run)
+            make = functools.partial(stand_in, implementation=implementation, run=run, for_lists=for_lists)
             MAKERS.setdefault(module, {})[name] = make
         return implementation
 
@@ -40,7 +51,7 @@ def made(module: str, name: str, original):
     return MAKERS[module][name](original)
 
 
-def stand_in(original, implementation, run=run_composition):
+def stand_in(original, implementation, run=run_composition, for_lists: bool = False):
     """Return a function that calls the implementation for traced arguments, else the original.
 
     NumPy's own functions get plain arrays as ndarrays, so that results share memory where NumPy's do.
@@ -52,6 +63,8 @@ def stand_in(original, implementation, run=run_composition):
     numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
 
     def call(*args, **kwargs):
+        if for_lists and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args)):
+            return original(*args, **kwargs)
         if of_numbers:
             args = tuple(map(integers.lifted, args))
         args = unflattened(args)

@@ -9,15 +9,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..ops import OPCODE, ArrayOp, Elementwise, find
-from ..tape.instruction import opcode
-from ..tape.tape import F64
+from ..ops import ArrayOp, Elementwise, find
 from ..trace import operations, writes
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
-from ..trace.operators import ufunc_opcodes
+from ..trace.operators import note_number_row
 from ..trace.plain_arrays import strip, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import where_in_user_code
@@ -99,8 +97,7 @@ def usual_call(ufunc) -> Callable | None:
         return functools.partial(_call_rule, REAL.find(ufunc))
     if op is None:
         return None
-    if op.arity == 1 and op.differentiable:
-        ufunc_opcodes[ufunc] = opcode(OPCODE[op.name], F64)
+    note_number_row(ufunc, op)
     return functools.partial(record_row, ufunc, op)
 
 

@@ -135,10 +135,11 @@ class TracedArray(Methods, Reads):
     # ---- NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if ufunc in operators.ufunc_opcodes and method == "__call__" and not kwargs:
-            kind = self._value.__class__
-            if (kind is float64 or kind is float) and not self._trace.closed:
-                return operators.call_of_number(ufunc, self)
+        row = operators.number_rows.get(ufunc)
+        if row is not None and method == "__call__" and not kwargs and not self._trace.closed:
+            found = operators.call_of_numbers(self._trace, row, ufunc, inputs)
+            if found is not None:
+                return found
         try:
             if self._trace.integers:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)

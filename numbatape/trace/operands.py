@@ -82,6 +82,8 @@ def adopt(result, value):
         same_kind = value.__class__ is its.__class__ and value.__class__ in NUMPYS
         if same_kind and result._family == F64 and value.dtype is FLOAT64 and value.shape == its.shape:
             return new_traced(result._trace, value, result._id, result._level, F64)
+        if value.__class__ is float and its.__class__ is np.float64 and result._family == F64:
+            return new_traced(result._trace, value, result._id, result._level, F64)
         if np.shape(value) != np.shape(result._value):
             if np.shape(result._value) != (1,) or np.ndim(value):
                 raise UnsupportedOperationError(

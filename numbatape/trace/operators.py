@@ -26,12 +26,13 @@ from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
 PLAIN_NUMBERS = (float, int, float64)
+PRODUCTS = (-1, 1, 2, 3)  # exponents for which no power is computed
 OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG, SQUARE = opcode(OPCODE["neg"], F64), opcode(OPCODE["square"], F64)
 
-# Differentiable ufuncs of one operand, with their opcodes, as far as they have been called.
-ufunc_opcodes: dict[np.ufunc, int] = {}
+# Of ufuncs that have been called before, see `note_number_row`.
+number_rows: dict[np.ufunc, tuple[int, int]] = {}
 
 TracedArray: type  # `equip` sets it: the class is above this file
 
@@ -76,11 +77,49 @@ def record_number(trace, value, code: int, active: int, level: int, a: int, b: i
     return self
 
 
-def call_of_number(ufunc, x):
-    """Record a call of a ufunc of one number by `ufunc_opcodes`, for `TracedArray.__array_ufunc__`."""
-    value, level = ufunc(x._value), x._level
-    active = 1 if level == ACTIVE else 0
-    return record_number(x._trace, value, ufunc_opcodes[ufunc], active, level, x._id, NONE, 3)
+def call_of_numbers(trace, row: tuple[int, int], ufunc, inputs):
+    """Record a ufunc of numbers by its entry in `number_rows`; None if an input is something else."""
+    code, differentiable = row
+    values, numbers, level, active = [], [], CONSTANT, 0
+    for k, x in enumerate(inputs):
+        kind = type(x)
+        if kind is TracedArray and x._trace is trace:
+            value, its_level = x._value, x._level
+            if value.__class__ is not float64 and value.__class__ is not float:
+                return None
+            values.append(value)
+            numbers.append(x._id)
+            if its_level == ACTIVE and differentiable >> k & 1:
+                active |= 1 << k
+            if its_level > level:
+                level = its_level
+        elif kind in PLAIN_NUMBERS:
+            values.append(x)
+            numbers.append(trace.literal(x, F64))
+        else:
+            return None
+    value = ufunc(*values)
+    if level == ACTIVE and not active:
+        level = VARYING
+    second = NONE if len(numbers) == 1 else numbers[1]
+    return record_number(trace, value, code, active, level, numbers[0], second, 3)
+
+
+def _number_row(op) -> tuple[int, int]:
+    """Return an op's opcode, and which operands have a derivative."""
+    differentiable = sum(1 << k for k, partial in enumerate(op.partials) if partial is not None)
+    return opcode(OPCODE[op.name], F64), differentiable
+
+
+POWER = _number_row(OPS[OPCODE["power"]])
+
+
+def note_number_row(ufunc, op: Elementwise) -> None:
+    """Let calls of a ufunc with one or two numbers be recorded by `call_of_numbers`, if that is possible."""
+    of_floats = "d" * op.arity
+    known = f"{of_floats}->d" in ufunc.types or f"{of_floats}->?" in ufunc.types
+    if known and op.arity <= 2 and not op.opaque and ufunc is not np.multiply:  # x * x is a square
+        number_rows[ufunc] = _number_row(op)
 
 
 def _arithmetic(name: str, ufunc, function):
@@ -270,12 +309,20 @@ def _is_weak(arg) -> bool:
 
 
 def _pow(self, other, modulo=None):
-    left = self._value
-    if left.__class__ is float64 and (other.__class__ is int or other.__class__ is float) and other == 2:
-        trace, level = self._trace, self._level
-        if modulo is None and trace.values == "fast" and not trace.closed:
-            active = 1 if level == ACTIVE else 0
-            return record_number(trace, left * left, SQUARE, active, level, self._id, NONE)
+    left, trace = self._value, self._trace
+    if left.__class__ is float64 and modulo is None and trace.values == "fast" and not trace.closed:
+        if other.__class__ is int or other.__class__ is float:
+            if other == 2:
+                level = self._level
+                active = 1 if level == ACTIVE else 0
+                return record_number(trace, left * left, SQUARE, active, level, self._id, NONE)
+            special = other in PRODUCTS
+        else:
+            special = type(other) is not TracedArray
+        if not special:
+            found = call_of_numbers(trace, POWER, np.power, (self, other))
+            if found is not None:
+                return found
     return NotImplemented if modulo is not None else _power(self, other)
 
 

@@ -257,7 +257,7 @@ class Iterator:
 
 def unflattened(args: tuple) -> tuple:
     """Return arguments of a call with iterators replaced by arrays."""
-    return tuple([arg.as_array() if isinstance(arg, Iterator) else arg for arg in args])
+    return tuple([arg.as_array() if issubclass(type(arg), Iterator) else arg for arg in args])
 
 
 def strip(tree):

@@ -17,6 +17,7 @@ from ..usercode.frames import where_in_user_code
 from .array import TracedArray, new_traced
 from .trace import Trace
 
+BOOL = np.dtype(np.bool_)
 FLOAT64, FLOAT32, FLOAT16 = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16)
 
 
@@ -107,7 +108,7 @@ def elementwise(op: Elementwise | str, *args, value=None) -> TracedArray:
     trace = trace_of(args)
     if value is None:
         value = resolve(op.numpy[0])(*map(value_of, args))
-    if value.dtype is FLOAT64:
+    if value.dtype is FLOAT64 or (value.dtype is BOOL and any(map(_is_wide, args))):
         numbers = [
             arg._id if type(arg) is TracedArray and arg._family == F64 else operand(trace, arg, F64)
             for arg in args
@@ -129,6 +130,11 @@ def _elementwise_of_dtype(trace: Trace, op: Elementwise, args, value) -> TracedA
     out, level = instructions.elementwise_of_level(trace.tape, op, family, numbers, trace.line())
     result = new_traced(trace, value, out, level, family)
     return rounded(result, value) if half and not op.moves else result
+
+
+def _is_wide(arg) -> bool:
+    """Whether an operand is a traced float64 array or number."""
+    return type(arg) is TracedArray and getattr(arg._value, "dtype", None) is FLOAT64
 
 
 def _is_weak(arg) -> bool:
