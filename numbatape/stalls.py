@@ -14,10 +14,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 LONG = 1.0  # seconds; shorter work is not announced
-LOOKS = 0xFFF  # a trace looks at the clock where none of these bits is set: at every 4096th value
+# A trace looks at the clock where none of these bits is set: at every 4096th number, at every 64th array.
+LOOKS, ARRAY_LOOKS = 0xFFF, 0x3F
 REDRAW = 0.2
 PAUSE = 0.5  # seconds at most between pieces of work that count as one
 
@@ -75,13 +76,19 @@ class Work(threading.local):
             if self._depth == 0:
                 self._end()
 
-    def step(self, count: int) -> None:
-        """Note how many units are done."""
+    def step(self, count: int, where: Callable[[], object] | None = None) -> None:
+        """Note how many units are done.
+
+        Parameters
+        ----------
+        where
+            Returns the user's line that the work has come to. It is called if the line is shown.
+        """
         self.count = count
         now = time.monotonic()
         if self._depth and now - self._began > LONG and now - self._drawn > REDRAW:
             self._drawn = now
-            self._draw(f"{self.doing} {self._what()} ...")
+            self._draw(f"{self.doing} {self._what()}{f', now at {where()}' if where else ''} ...")
 
     def _end(self) -> None:
         self._ended = now = time.monotonic()
@@ -114,5 +121,5 @@ def is_seen() -> bool:
         return False
 
 
-TRACING = Work("tracing", "traced", "instructions")
+TRACING = Work("tracing", "traced", "operations")
 COMPILING = Work("compiling", "compiled", "kernels", linked=True)

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import types
 
 import numpy as np
@@ -169,15 +170,24 @@ def array_loop(x):
     return np.sum(x)
 
 
-@pytest.mark.parametrize("function", [scalar_loop, array_loop], ids=lambda f: f.__name__)
-def test_long_traces(clock, terminal, function):
-    """Loops of scalars look at the clock on their way, and so do array operations."""
+@pytest.mark.parametrize(("function", "latest"), [(scalar_loop, 4200), (array_loop, 200)])
+def test_long_traces(clock, terminal, function, latest):
+    """Loops of scalars look at the clock on their way, array operations more often; both name the line."""
     clock.tick = 0.9
     nt.prepare_gradient_cache(function, np.ones(2))
     first, *_ = (line for line in shown(terminal) if line)
     assert first.startswith("numbatape: traced ")
-    assert f" instructions for {function.__name__} in " in first
-    assert "\rnumbatape: tracing 4" in terminal.getvalue()
+    assert f" operations for {function.__name__} in " in first
+    code, name = function.__code__, function.__name__
+    (count, line), *later = re.findall(
+        rf"\rnumbatape: tracing (\d+) operations for {name}, now at {re.escape(code.co_filename)}:(\d+) "
+        rf"in {name} \.\.\.",
+        terminal.getvalue(),
+    )
+    assert int(count) <= latest
+    assert code.co_firstlineno < int(line) < code.co_firstlineno + 4
+    counts = [int(count), *(int(more) for more, _ in later)]
+    assert counts == sorted(counts)
 
 
 def test_short_traces_and_loaded_kernels(clock, terminal):

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ..stalls import LOOKS, TRACING
+from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .code import Code
 from .freezing import SCALAR_LAYOUT, freeze
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
@@ -87,7 +87,7 @@ class TapeBuilder:
         layout, size = found
         storage = len(self.storages)
         self.storages.append((size, family, level))
-        if not storage & LOOKS:
+        if not storage & ARRAY_LOOKS:
             self.look()
         self.values.append((storage, 0, layout))
         return len(self.values) - 1
@@ -185,8 +185,13 @@ class TapeBuilder:
 
     def look(self) -> None:
         """Do what is due from time to time: pack instructions, tell the user how far a long trace is."""
+        TRACING.step(len(self.code), self._here)
         self.code.pack()
-        TRACING.step(len(self.code))
+
+    def _here(self) -> Line | str:
+        """Return the user's line of the last instruction."""
+        recent = self.code.recent
+        return self.where(recent[-1]) if recent else "its beginning"
 
     def emit(self, op, active, stage, out, a=NONE, b=NONE, c=NONE, aux=NONE, line=NONE) -> None:
         self.code.recent += (op, active, stage, out, a, b, c, aux, line)
