@@ -1,0 +1,270 @@
+"""The values of a tape with lanes: which have lanes, in which cells these are, and the views of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops import OPS, ArrayOp
+from ..tape import Tape
+from ..tape.instruction import GUARD, NONE
+from ..tape.sizes import Sizes
+from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
+
+WHOLE = [k for k, op in enumerate(OPS) if isinstance(op, ArrayOp) and not op.repeats]  # results in one piece
+
+
+def distinct(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different numbers among some, ascending, and for each number its place there.
+
+    That is what np.unique does, which imports numpy.ma: 20 ms.
+    """
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    first = np.ones(len(codes), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    places = np.empty(len(codes), np.int64)
+    places[order] = np.cumsum(first) - 1
+    return ordered[first], places
+
+
+class LaneValues:
+    """Sizes, storages and values of the tape with lanes, while it is made.
+
+    What shares cells is named by a *group*: a cell of a pool, or a storage with all of its views.
+
+    Parameters
+    ----------
+    tape
+        The tape without lanes.
+    slots
+        Numbers of the inputs that get lanes.
+    fixed
+        Whether the contents of the lanes never change.
+    dimensions
+        Some input dimensions for which the tape holds.
+
+    Attributes
+    ----------
+    lanes
+        The number of lanes as a size code.
+    group
+        The group of each value of the tape; the last entry is for missing operands.
+    laned, steady
+        By group: whether it depends on the lanes; whether it depends on constants and fixed lanes only.
+    """
+
+    def __init__(self, tape: Tape, slots: frozenset[int], fixed: bool, dimensions: tuple[int, ...]):
+        self.tape = tape
+        self.layouts = list(tape.layouts)
+        self._layout_index = {(its.dims, its.strides): k for k, its in enumerate(self.layouts)}
+        self._ranks = np.array([len(layout.dims) for layout in self.layouts])
+        self._renumber(slots, dimensions)
+        self._first = np.concatenate([[0], np.cumsum(tape.storages["size"][: len(POOLS)])])
+        storage, offset = tape.values["storage"], tape.values["offset"]
+        in_pool = storage < len(POOLS)
+        cells = self._first[np.where(in_pool, storage, 0)] + offset
+        count = int(self._first[-1]) + len(tape.storages)
+        self.group = np.append(np.where(in_pool, cells, self._first[-1] + storage), count)
+        self._find_laned(slots, fixed, count)
+        self._storages = [tape.storages]
+        self._storage_count = len(tape.storages)
+        self._values = [tape.values]
+        self._value_count = len(tape.values)
+        self._place()
+
+    def group_of(self, storage: int) -> int:
+        """Return the group of a storage that is no pool."""
+        return int(self._first[-1]) + storage
+
+    def ranks_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the number of dimensions of values of the tape."""
+        return self._ranks[self.tape.values["layout"][numbers]]
+
+    # ---- sizes
+
+    def _renumber(self, slots: frozenset[int], dimensions) -> None:
+        """Number the input dimensions anew: the first one of an input with lanes is the lanes."""
+        tape, moved, leads = self.tape, [], {}
+        new: list[int] = []
+        old = iter(dimensions)
+        for number, slot in enumerate(tape.inputs):
+            if number in slots:
+                leads[number] = len(new)
+                new.append(2)
+            for _ in slot.dims:
+                moved.append(len(new))
+                new.append(next(old))
+        self.sizes = Sizes.resume(tape.sizes, moved, new)
+        self.leads = {number: self.sizes.input(lead, 2) for number, lead in leads.items()}
+        self.lanes, *others = self.leads.values()
+        for other in others:
+            self.sizes.guard(other, "==", self.lanes)
+
+    # ---- what has lanes
+
+    def _find_laned(self, slots: frozenset[int], fixed: bool, count: int) -> None:
+        inputs = list(enumerate(self.tape.inputs))
+        self.laned = self._dependents([slot.value for number, slot in inputs if number in slots], count)
+        self.steady = np.zeros(count + 1, bool)
+        if fixed:
+            others = [s.value for number, s in inputs if number not in slots and s.level != CONSTANT]
+            self.steady = ~self._dependents(others, count)
+            self.steady[-1] = False
+
+    def _dependents(self, sources: list[int], count: int) -> np.ndarray:
+        """Return which groups depend on some values (included); the last entry, for no group, is False.
+
+        This iterates to a fixed point, because cells that are written several times may be read in between.
+        """
+        found = bytearray(count + 1)
+        for group in self.group[sources].tolist():
+            found[group] = 1
+        code = self.tape.code[self.tape.code["op"] != GUARD]
+        rows = [self.group[code[name]].tolist() for name in ("out", "a", "b", "c", "aux")]
+        grown = -1
+        while grown != (grown := found.count(1)):
+            for out, a, b, c, scratch in zip(*rows, strict=True):
+                if found[a] or found[b] or found[c] or found[out]:
+                    found[out] = found[scratch] = 1
+                    found[count] = 0
+        return np.frombuffer(bytes(found), bool)
+
+    # ---- cells
+
+    def _place(self) -> None:
+        """Choose where the lanes of each storage are, and make storages for one-cell values."""
+        tape, first = self.tape, int(self._first[-1])
+        code = tape.code[tape.code["op"] != GUARD]
+        whole = np.isin(code["op"] >> 1, WHOLE)
+        laned = self.laned[first:-1]
+        kept_whole = np.zeros(len(self.laned), bool)
+        kept_whole[self.group[np.concatenate([code["out"][whole], code["aux"][whole]])]] = True
+        # Storages whose cells are more often read and written one at a time than as arrays.
+        named = np.concatenate([code[name] for name in ("out", "a", "b", "c")])
+        named = named[named != NONE]
+        weights = np.where(self.ranks_of(named) == 0, 1, -1)
+        votes = np.bincount(self.group[named], weights, len(self.laned))
+        self.interleaved = self.laned & ~kept_whole & (votes > 0)
+        self.interleaved[:first] = False
+        self._lane_stride = np.ones(len(self.laned), np.int64)
+        sizes = tape.storages["size"].copy()
+        apart = laned & ~self.interleaved[first:-1]
+        self._lane_stride[first:-1][apart] = sizes[apart]
+        sizes[laned] = self._each(self._times_lanes, sizes[laned])
+        self._storages[0] = tape.storages.copy()
+        self._storages[0]["size"] = sizes
+        cells = np.flatnonzero(self.laned[:first])
+        pool = np.searchsorted(self._first, cells, "right") - 1
+        kinds = np.array(POOLS)[pool]
+        self._storage_of_cell = np.zeros(first + 1, np.int64)
+        self._storage_of_cell[cells] = self.new_storages(self.lanes, kinds[:, 1], kinds[:, 0])
+
+    def _times_lanes(self, code: int) -> int:
+        return self.sizes.mul(code, self.lanes)
+
+    @staticmethod
+    def _each(function, codes: np.ndarray) -> np.ndarray:
+        """Return a function of numbers of which there are few different ones."""
+        found, places = distinct(codes)
+        return np.array([function(code) for code in found.tolist()], np.int64)[places]
+
+    def new_storages(self, size: int, families, level) -> np.ndarray:
+        """Append storages of one size, and return their numbers."""
+        new = np.empty(np.size(families), STORAGE)
+        new["size"], new["family"], new["level"] = size, families, level
+        self._storages.append(new)
+        first, self._storage_count = self._storage_count, self._storage_count + len(new)
+        return np.arange(first, self._storage_count)
+
+    def storages(self) -> np.ndarray:
+        """Return all storages."""
+        return np.concatenate(self._storages)
+
+    # ---- values
+
+    def layout(self, dims, strides) -> int:
+        """Return the number of a layout."""
+        key = tuple(dims), tuple(strides)
+        number = self._layout_index.get(key)
+        if number is None:
+            number = self._layout_index[key] = len(self.layouts)
+            self.layouts.append(Layout(*key))
+        return number
+
+    def new_values(self, storages: np.ndarray, offsets, layouts) -> np.ndarray:
+        """Append values, and return their numbers."""
+        new = np.empty(len(storages), VALUE)
+        new["storage"], new["offset"], new["layout"] = storages, offsets, layouts
+        self._values.append(new)
+        first, self._value_count = self._value_count, self._value_count + len(new)
+        return np.arange(first, self._value_count)
+
+    def values(self) -> np.ndarray:
+        """Return all values."""
+        self._values = [np.concatenate(self._values)]
+        return self._values[0]
+
+    def views(self, numbers: np.ndarray, padding: np.ndarray | int = 0) -> np.ndarray:
+        """Return values of the tape with lanes in front, then ``padding`` axes of one entry.
+
+        Values without lanes, and missing operands, stay what they are.
+        """
+        found = np.array(numbers, np.int64)
+        laned = self.laned[self.group[found]]
+        if not laned.any():
+            return found
+        padding = np.broadcast_to(padding, found.shape)[laned]
+        width = int(padding.max()) + 1
+        pairs, places = distinct(found[laned] * width + padding)
+        number, padding = pairs // width, pairs % width
+        old, group, in_pools = self.tape.values[number], self.group[number], int(self._first[-1])
+        cell = group < in_pools
+        storage = np.where(cell, self._storage_of_cell[np.where(cell, group, in_pools)], old["storage"])
+        offset = np.where(cell, 0, old["offset"])
+        between = self.interleaved[group]
+        offset[between] = self._each(self._times_lanes, offset[between])
+        strides, stride = distinct(self._lane_stride[group])
+        kinds, kind = distinct(
+            ((old["layout"].astype(np.int64) * width + padding) * len(strides) + stride) * 2 + between
+        )
+        layouts = np.array([self._laned_layout(*divmod(its, 2), width, strides) for its in kinds.tolist()])
+        found[laned] = self.new_values(storage, offset, layouts[kind])[places]
+        return found
+
+    def _laned_layout(self, kind: int, between: int, width: int, lane_strides) -> int:
+        """Return the layout of a view, for layout, padding and the stride of lanes as one number."""
+        rest, stride = divmod(kind, len(lane_strides))
+        layout, padding = divmod(rest, width)
+        its = self.layouts[layout]
+        strides = tuple(map(self._times_lanes, its.strides)) if between else its.strides
+        return self.layout(
+            (self.lanes, *[1] * padding, *its.dims), (int(lane_strides[stride]), *[0] * padding, *strides)
+        )
+
+    def stretch(self, storage: int, offset: int, count: int) -> np.ndarray:
+        """Return adjacent cells of an array with lanes, lanes in front."""
+        group, stride = self.group_of(storage), 1
+        if self.interleaved[group]:
+            offset, stride = self._times_lanes(offset), self.lanes
+        layout = self.layout((self.lanes, count), (int(self._lane_stride[group]), stride))
+        return self.new_values(np.array([storage]), offset, layout)
+
+    def seen_as(self, numbers: np.ndarray, dims, strides) -> np.ndarray:
+        """Return other views of values' cells."""
+        its = self.values()[numbers]
+        return self.new_values(its["storage"], its["offset"], self.layout(dims, strides))
+
+    def is_whole(self, value: int) -> bool:
+        """Whether a value with lanes has all cells of its storage, lane after lane."""
+        storage, offset, layout = self.tape.values[value].item()
+        its = self.layouts[layout]
+        expected, size = self.row_major(its.dims)
+        return offset == 0 and its.strides == expected and size == int(self.tape.storages["size"][storage])
+
+    def row_major(self, dims) -> tuple[tuple[int, ...], int]:
+        """Return row-major strides and the number of cells, as size codes."""
+        strides, size = [], 1
+        for dim in reversed(dims):
+            strides.append(size)
+            size = self.sizes.mul(size, dim)
+        return tuple(reversed(strides)), size
