@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         value_and_sparse_jacobian,
     )
     from .config import Config
+    from .control.loops import fori_loop, map, scan
     from .engine.library import warmup
     from .errors import (
         ArityError,
@@ -105,6 +106,11 @@ _NAMES = {
         "value_and_sparse_jacobian",
     ),
     "config": ("Config",),
+    "control.loops": (
+        "fori_loop",
+        "map",
+        "scan",
+    ),
     "engine.library": ("warmup",),
     "errors": (
         "ArityError",
@@ -220,6 +226,7 @@ __all__ = [
     "directional_derivative",
     "elementwise_grad",
     "flatten",
+    "fori_loop",
     "grad",
     "hessian",
     "hessian_diagonal",
@@ -229,6 +236,7 @@ __all__ = [
     "kernel_info",
     "laplacian",
     "make_hvp",
+    "map",
     "prepare_derivative_cache",
     "prepare_gradient_cache",
     "prepare_hessian_cache",
@@ -237,6 +245,7 @@ __all__ = [
     "prepare_sparse_hessian_cache",
     "prepare_sparse_jacobian_cache",
     "primitive",
+    "scan",
     "sparse_hessian",
     "sparse_jacobian",
     "sparsity",

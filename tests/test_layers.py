@@ -27,6 +27,7 @@ LAYERS = (
     {"numpy_api"},
     {"scipy_api"},
     {"capture"},
+    {"control"},
     {"recording"},
     {"sparse"},
     {"caches"},

@@ -19,7 +19,7 @@ from ..errors import UnsupportedOperationError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
-from .failures import failure
+from ..engine.failures import failure
 from .program import Evaluator, Program, Stop
 from .variant import Variant, VariantWorkspace, constant_contents
 

@@ -12,7 +12,7 @@ from ..errors import DebugError
 from ..ops import status
 from ..tape.instruction import GUARD
 from ..tape.tape import ACTIVE, F32, POOLS
-from .failures import failure
+from ..engine.failures import failure
 
 if TYPE_CHECKING:
     from .variant import VariantWorkspace

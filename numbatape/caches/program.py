@@ -22,7 +22,7 @@ from ..recording.record import record
 from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
 from .arguments import STATIC, Flattened
-from .failures import failure
+from ..engine.failures import failure
 from .variant import Variant, VariantWorkspace, constant_contents
 
 

@@ -32,6 +32,13 @@ class Rules:
             "finished tape"
         )
 
+    def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:
+        """Return the tangent of a call's result, given that of its first operand.
+
+        None says that the pullback is to be transposed instead.
+        """
+        return None
+
     def check_call(self, numbers, need) -> None:
         """Raise if the derivative of a call by some operands needs a formula that does not exist."""
 

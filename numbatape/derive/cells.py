@@ -51,6 +51,11 @@ class Cells:
         self._cells: dict[tuple[int, int], object] = {}
         self._buffers: dict[int, Buffer] = {}
 
+    def begin(self, value: int, sums: int) -> None:
+        """Let the cotangents of a value's storage be added, in place, to the cells of another value."""
+        buffer = self._buffers[self.tape.values[value][0]] = Buffer()
+        buffer.storage = self.tape.values[sums][0]
+
     def spread(self, ct, value: int) -> Symbol:
         """Return a cotangent as a symbol of a value's dimensions."""
         tape = self.tape

@@ -16,6 +16,7 @@ from ..tape.passes import PASSES
 from ..tape.resume import resumed
 from ..tape.tape import ACTIVE
 from .adjoint import Adjoint
+from .loops import LoopRules
 from .pushforward import Pushforward
 
 MOST_KEPT = 64  # derived tapes
@@ -87,7 +88,7 @@ def _adjoint(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) -> T
     outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
     stop = len(emitter.tape.code)
     seeds, code = _seeds(emitter, outputs, lanes)
-    parts = Adjoint(emitter, strong, lanes=code).run(0, stop, sources, seeds)
+    parts = Adjoint(emitter, strong, rules=LoopRules(), lanes=code).run(0, stop, sources, seeds)
     return _frozen(emitter, tape, parts, sources, code)
 
 
@@ -95,7 +96,7 @@ def _pushforward(emitter: Emitter, tape: Tape, strong: bool, lanes: int | None) 
     outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
     stop = len(emitter.tape.code)
     seeds, code = _seeds(emitter, sources, lanes)
-    parts = Pushforward(emitter, strong, lanes=code).run(0, stop, seeds, outputs)
+    parts = Pushforward(emitter, strong, LoopRules(), lanes=code).run(0, stop, seeds, outputs)
     return _frozen(emitter, tape, parts, outputs, code)
 
 

@@ -18,7 +18,7 @@ failed: the call is made again in Python, where it raises.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -26,8 +26,11 @@ import numpy as np
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
 from ..ops import ROWS, status
 from ..tape.instruction import GUARD
-from ..tape.tape import FAMILY_DTYPE
+from ..tape.loop import Loop
+from ..tape.tape import F64, FAMILY_DTYPE
 from .frame import WORD
+from .loop_kernels import WORD as LOOP_WORD
+from .loops import LoopInstance, LoopRun
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64
@@ -45,9 +48,8 @@ class Call(Protocol):
 
     family: int
 
-    @property
-    def cells(self) -> tuple[int, int, int]:
-        """How many cells the result and the two operands have at least."""
+    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
+        """Return how many cells the result and the two operands have at least, given the values of sizes."""
 
     def place(self, out, first, rest, out_adjoint, first_adjoint) -> Instance:
         """Return an instance that reads and writes these one-dimensional views of cells.
@@ -71,12 +73,16 @@ class Calls:
         Whose tape has calls.
     v, g
         Value and adjoint cells by family.
+    workspace
+        Makes the workspace of a loop's body.
     native
-        Whether compiled rules are called directly; else Python calls them.
+        Whether compiled rules, and loops, are called directly; else Python calls them.
     """
 
-    def __init__(self, plan, v, g, native: bool = True):
+    def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
+        self._plan, self._workspace = plan, workspace
         self._calls = plan.tape.calls
+        self._loops: dict[int, LoopRun] = {}
         self._cells = v, g
         self._active = plan.active
         self._instances: dict[tuple[int, int], Instance] = {}
@@ -110,6 +116,9 @@ class Calls:
     def _make_native(self, plan, number: int, instruction: int) -> None:
         """Let a call go to compiled code where its rule is compiled."""
         call, row = self._calls[number], plan.tape.code[instruction]
+        if isinstance(call, Loop):
+            self._make_loop(plan, number, row)
+            return
         native = call.native(bool(row["active"] & 1))
         operands = [int(row[name]) for name in "ab"]
         if native is None or any(plan.shape(x)[-1] > 1 and plan.strides(x)[-1] != 1 for x in operands):
@@ -135,6 +144,21 @@ class Calls:
         for column, address in enumerate((native.forward, native.reverse)):
             if address:
                 self._table[number, column] = address
+
+    def _make_loop(self, plan, number: int, row) -> None:
+        """Let a call go to the kernels of loops."""
+        lanes = int(np.prod(plan.shape(int(row["out"]))[:-1]))
+        reverse = bool(row["active"] & 1) and not plan.tape.forward
+        run = self._loops[number] = self._run(number, reverse, again=lanes > 1)
+        v, g = (cells[F64].ctypes.data for cells in self._cells)
+        first, _ = self._active[F64]
+        run.state[LOOP_WORD["V"]] = v
+        run.state[LOOP_WORD["G"]] = g - FAMILY_DTYPE[F64].itemsize * first
+        self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
+
+    def _run(self, number: int, reverse: bool, again: bool) -> LoopRun:
+        plan = self._plan
+        return LoopRun(self._calls[number], plan.size, plan.values, self._workspace, reverse, again)
 
     def _memory(self, size: int) -> int:
         """Return the address of zeros that live as long as this object, on a cache line."""
@@ -172,6 +196,8 @@ class Calls:
         """Make the call of a compiled rule that failed again, in Python; return what it raises."""
         self.words[: NUMBER + 1] = self.words[COPY : COPY + NUMBER + 1]
         number = int(self.words[NUMBER])
+        if number in self._loops:
+            return self._loops[number].error()
         try:
             instance = self._place(number, int(self.words[0]))
             instance.forward()  # the pullback reads what the value leaves in the rule's memory
@@ -222,13 +248,19 @@ class Calls:
         """Make the instance of a call whose kernel has just written where its operands are."""
         call = self._calls[number]
         _, m, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
-        instance = self._instances[number, out] = call.place(
+        views = (
             self._view(call.family, out, m, 1),
             self._view(call.family, a, n, step_a),
             self._view(call.family, b, p, step_b),
             self._view(call.family, out, m, 1, adjoint=True),
             self._view(call.family, a, n, step_a, adjoint=True),
         )
+        if isinstance(call, Loop):
+            reverse = not self._plan.tape.forward
+            instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
+        else:
+            instance = call.place(*views)
+        self._instances[number, out] = instance
         return instance
 
     def _view(self, family: int, first: int, size: int, step: int, adjoint: bool = False):

@@ -19,7 +19,7 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .frame import WORD, WORDS
 from .plan import Plan
-from .workspace import seed_table
+from .workspace import Workspace, seed_table
 
 
 class Cells:
@@ -99,7 +99,7 @@ class CheckedWorkspace:
         self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
         self._sweeps = module(sweep_source())
-        self._calls = Calls(plan, self.v, self.g, native=False) if plan.tape.calls else None
+        self._calls = Calls(plan, self.v, self.g, Workspace, native=False) if plan.tape.calls else None
         self.words = self._frame()
 
     def _frame(self) -> list:

@@ -12,6 +12,7 @@ from ..errors import DebugError
 from ..ops import OPS, ArrayOp, oracle
 from ..ops.oracles import needs_shape
 from ..tape import Tape
+from ..tape.loop import CARRY, SLICE, STACK, SUM, Loop
 from ..tape.tape import FAMILY_DTYPE
 from . import calls
 from .placement import place_storages
@@ -74,7 +75,11 @@ class Reference:
             target = self.view(row.out)
             with np.errstate(all="ignore"):
                 if op.calls:
-                    result = calls.expected(self.tape, operands, target.shape)
+                    call = self.tape.calls[int(np.asarray(operands[2]).flat[0])]
+                    if isinstance(call, Loop):
+                        result = loop_result(call, self._size, *operands[:2], target.shape)
+                    else:
+                        result = calls.expected(self.tape, operands, target.shape)
                 else:
                     result = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))
             if isinstance(op, ArrayOp) or op.casts:
@@ -88,3 +93,59 @@ class Reference:
             if check is not None:
                 check(k, target)
         return [self.view(value).copy() for value in self.tape.outputs]
+
+
+def loop_result(loop: Loop, size, first, rest, shape) -> np.ndarray:
+    """Return the result of a loop, whose body is interpreted once a step.
+
+    Parameters
+    ----------
+    size
+        Returns the value of a size code of the tape that the loop stands on.
+    first, rest
+        The operands, which may have batch dimensions.
+    shape
+        Of the result.
+    """
+    result = np.empty(shape)
+    firsts, rests = (np.broadcast_to(x, (*shape[:-1], x.shape[-1])) for x in (first, rest))
+    for k in np.ndindex(*shape[:-1]):
+        _run_loop(loop, size, (firsts[k], rests[k]), result[k])
+    return result
+
+
+def _run_loop(loop: Loop, size, operands, result) -> None:
+    dimensions = tuple(map(size, loop.dimensions))
+    slots, length = loop.body.inputs, size(loop.length)
+    body = Reference(loop.body, dimensions)
+    shapes = [body.view(slot.value).shape for slot in slots]
+
+    def part(port, row):
+        count = size(port.count)
+        start = size(port.start) + row * count
+        return np.array(operands[port.operand][start : start + count])
+
+    current = [part(port, 0) if port.role != SLICE else np.zeros(0) for port in loop.ports]
+    for step in range(length):
+        row = length - 1 - step if loop.reverse else step
+        for k, port in enumerate(loop.ports):
+            if port.role == SLICE:
+                current[k] = part(port, row)
+        for k, start in zip(loop.carries, loop.history or (), strict=False):
+            _put(result, size(start), row, current[k])
+        body = Reference(loop.body, dimensions)
+        given = [cells.reshape(shape) for cells, shape in zip(current, shapes, strict=True)]
+        outputs = [output.reshape(-1) for output in body.run(given)]
+        for out, output in zip(loop.outs, outputs, strict=True):
+            if out.role == STACK:
+                _put(result, size(out.start), row, output)
+            else:
+                current[out.port] = output
+    for out in loop.outs:
+        if out.role in (CARRY, SUM):
+            _put(result, size(out.start), 0, current[out.port])
+
+
+def _put(result: np.ndarray, start: int, row: int, cells: np.ndarray) -> None:
+    start += row * len(cells)
+    result[start : start + len(cells)] = cells

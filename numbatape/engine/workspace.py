@@ -70,7 +70,7 @@ class Workspace:
         self.prologue_done = False
         self._fill_frame()
         self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweeps())
-        self.calls = Calls(plan, self.v, self.g).into(self.frame) if plan.tape.calls else None
+        self.calls = Calls(plan, self.v, self.g, Workspace).into(self.frame) if plan.tape.calls else None
 
     def _view(self, cells, first, value) -> np.ndarray:
         plan = self.plan

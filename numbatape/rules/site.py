@@ -273,9 +273,8 @@ class Site:
 
     # ---- the engine's side
 
-    @property
-    def cells(self) -> tuple[int, int, int]:
-        """How many cells the result and the two operands have at least; see `numbatape.engine.calls`."""
+    def cells(self, size) -> tuple[int, int, int]:
+        """Return how many cells the result and the two operands have; see `numbatape.engine.calls`."""
         results, first, rest = (
             max((port.stop for port in ports), default=0) for ports in (self.results, self.first, self.rest)
         )

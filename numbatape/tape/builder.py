@@ -34,12 +34,19 @@ class TapeBuilder:
     spare
         Results of fallible instructions that may be dropped all the same: parts of derivative rules, which
         fail only where the instruction that they are the derivative of has failed before.
+    inner
+        What belongs to the body of a loop, by key (`numbatape.tape.uses.keys_of`), and the loop's name:
+        nothing else may read it.
+    floor
+        Values below this number keep their addresses: while a body is recorded, those from outside.
     """
 
     def __init__(self, ops: Rows):
         self.ops = ops
         self.names = ops.names
         self.spare: set[int] = set()
+        self.inner: dict[int, str] = {}
+        self.floor = 0
         self.sizes = Sizes()
         self.code = Code()
         self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
@@ -125,7 +132,7 @@ class TapeBuilder:
         """
         pool, cell, _ = self.values[number]
         _, family, level = self.storages[storage]
-        if level == CONSTANT or pool != 2 * level + family or (pool, cell) in self._viewed:
+        if number < self.floor or level == CONSTANT or pool != 2 * level + family or (pool, cell) in self._viewed:
             return False
         self.place(number, storage, offset, SCALAR_LAYOUT)
         return True

@@ -10,11 +10,13 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ..errors import LeakError
 from ..garbage import uncollected
 from .instruction import GUARD, NONE, PROLOGUE, frozen
 from .liveness import Cells, without_dead
 from .passes import PASSES, Goal
 from .tape import POOLS, STORAGE, InputSlot, Literal, Tape
+from .uses import NO_KEY, keys_of
 
 SCALAR_LAYOUT = 0  # the first layout of each builder
 
@@ -23,6 +25,8 @@ SCALAR_LAYOUT = 0  # the first layout of each builder
 def freeze(builder, goal: Goal, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
     """Return the tape that computes the goal's outputs; see `TapeBuilder.freeze`."""
     code = without_dead(builder, builder.columns(), goal.outputs)
+    if builder.inner:
+        _refuse_leaks(builder, code, goal.outputs)
     arrays = _array_ops(Cells.of(builder), code)
     for name, each in PASSES.items():
         wanted = name in passes and (derivatives or not each.derivatives)
@@ -31,6 +35,22 @@ def freeze(builder, goal: Goal, passes: Collection[str], derivatives: bool, forw
             if each.leaves_dead and code is not before:
                 code = without_dead(builder, code, goal.outputs)
     return _packed(builder, code, goal.outputs, forward)
+
+
+def _refuse_leaks(builder, code, outputs) -> None:
+    """Raise if anything reads what belongs to the body of a loop."""
+    keys = np.append(np.array(keys_of(builder.values), np.int64), NO_KEY)
+    inner = np.array(list(builder.inner), np.int64)
+    read = [(code[name], code["line"]) for name in "abc"] + [(np.array(outputs, int), None)]
+    for values, lines in read:
+        leaked = np.flatnonzero(np.isin(keys[values], inner))
+        if len(leaked):
+            name = builder.inner[int(keys[values][leaked[0]])]
+            where = "" if lines is None else f" (used at {builder.where(int(lines[leaked[0]]))})"
+            raise LeakError(
+                f"a value from inside of the body of {name} outlived the step that it was computed in{where}; "
+                "return it from the body instead of storing it"
+            )
 
 
 def _array_ops(cells: Cells, code) -> set[int]:

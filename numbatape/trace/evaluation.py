@@ -25,7 +25,7 @@ class Evaluation:
     tape
         The tape; instructions may be appended between calls of `value`.
     calls
-        Returns the results of the call of a rule with a given number, as one vector.
+        Returns the results of the call of a rule with a given number, as one vector, given its operands.
     """
 
     def __init__(self, tape: TapeBuilder, calls):
@@ -48,6 +48,15 @@ class Evaluation:
         self._settle(number)
         found = self._view(number).copy()
         return found if found.ndim else found[()]
+
+    def forget(self, start: int) -> None:
+        """Note that instructions from one place on were taken off the tape, or have moved."""
+        for key, its in self._writers.items():
+            if its[-1] >= start:
+                self._writers[key] = its = [k for k in its if k < start]
+                self._written[key] = min(self._written.get(key, 0), len(its))
+        self._writers = {key: its for key, its in self._writers.items() if its}
+        self._indexed = min(self._indexed, start)
 
     def _key(self, number: int) -> int:
         storage, offset, _ = self.tape.values[number]
@@ -114,7 +123,7 @@ class Evaluation:
             if isinstance(op, Elementwise):
                 target[...] = operands[0] if op.casts or op.moves else oracle(op)(*operands)
             elif op.calls:
-                target[...] = self._calls(int(operands[2][()]))
+                target[...] = self._calls(int(operands[2][()]), operands)
             else:
                 assert isinstance(op, ArrayOp)
                 target[...] = oracle(op)(*operands, *([target.shape] if needs_shape(op) else []))

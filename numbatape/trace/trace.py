@@ -16,9 +16,11 @@ from ..emitter import instructions
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
+from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
+from . import operations
 from .aliasing import root_of
 from .evaluation import Evaluation
 
@@ -129,6 +131,7 @@ class Trace:
             tuple
         ] = []  # (weak reference to an array outside of the trace, owner of its memory)
         self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
+        self.fixed: dict[int, np.ndarray] = {}  # by id: memory that the body under way may not write to
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         # The index of a source line by id of the code + offset of the instruction, which is an address inside
@@ -155,8 +158,11 @@ class Trace:
         if self._evaluation is not None:
             self._evaluation.note(number, value)
 
-    def _results_of(self, call: int):
-        """Return the results of the call of a rule, one after the other."""
+    def _results_of(self, call: int, operands):
+        """Return the results of the call of a rule, or of a loop, one after the other."""
+        called = self.tape.calls[call]
+        if isinstance(called, Loop):
+            return operations.loop_values(called, self.tape.sizes.value, self.values, *operands[:2])
         return np.concatenate([np.ravel(part._value) for part in self.sites[call][1]])
 
     # ---- source positions
@@ -216,6 +222,14 @@ class Trace:
                 f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
             )
         return self.tape.literal(self._checked(np.asarray(data)), family)
+
+    def check_write(self, root: np.ndarray) -> None:
+        """Raise if memory from outside of the loop body that is being recorded is written to."""
+        if id(root) in self.fixed:
+            raise LeakError(
+                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it part of "
+                "the carry, or return what is written"
+            )
 
     def forget(self, root: np.ndarray) -> None:
         """Drop the literals of an array that was written to; its next use makes a new one."""

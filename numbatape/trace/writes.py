@@ -28,6 +28,7 @@ def assign(target, key, item, what: str = "an assignment") -> None:
     trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
+            target._trace.check_write(root_of(target._value))
             target._value[strip(key)] = strip(item)
             target._trace.forget(root_of(target._value))
             return
@@ -48,6 +49,7 @@ def expose(x) -> None:
     trace.check_open()
     sharing = boxes.sharers(x)
     root = root_of(x._value)
+    trace.check_write(root)
     trace.forget(root)
     if is_lent(trace, root):
         raise LeakError(
@@ -197,6 +199,7 @@ def _write_cells(x: TracedArray, item, write) -> None:
 def _for_writing(x: TracedArray) -> bool:
     """Make an array of literals writeable; return whether a write changes another argument, too."""
     root = root_of(x._value)
+    x._trace.check_write(root)
     if id(root) in x._trace.captured:  # a view of memory that was an operand
         ordinary = next(filter(is_plain, boxes.sharers(x)), None)
         if ordinary is None:

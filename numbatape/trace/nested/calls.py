@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...derive.adjoint import Rules
+from ...derive.loops import LoopRules, called
 from ...emitter.symbol import Symbol
 from ...rules.emit import flattened
 from ...rules.linear import Linear, Pulled, emit_linear
+from ...tape.loop import Loop
 from ...tape.tape import ACTIVE, FAMILY_DTYPE
 from .. import operations
 from ..array import TracedArray
@@ -22,19 +23,22 @@ from ..trace import Trace
 from .emitting import symbol, traced
 
 
-class CallRules(Rules):
+class CallRules(LoopRules):
     """The pullbacks of the calls that a trace has recorded."""
 
     def __init__(self, trace: Trace):
         self.trace = trace
 
     def check_call(self, numbers, need) -> None:
-        if need[1]:
-            _require_formula(self.trace.tape.calls[int(self.trace.tape.numbers[numbers[2]])].rule)
+        rule = called(self.trace.tape, numbers)
+        if need[1] and not isinstance(rule, Loop):
+            _require_formula(rule.rule)
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
         """Run or record the user's pullback on traced arrays; return symbols."""
         trace = self.trace
+        if isinstance(called(trace.tape, numbers), Loop):
+            return super().pull_call(ct, out, numbers, need, transposing)
         around, trace.differentiating = trace.differentiating, ct.emitter.line
         try:
             number = int(trace.tape.numbers[numbers[2]])

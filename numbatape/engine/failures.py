@@ -9,10 +9,10 @@ import numpy as np
 from ..ops import OPS, ArrayOp, status
 
 if TYPE_CHECKING:
-    from .variant import VariantWorkspace
+    from .workspace import Workspace
 
 
-def failure(space: VariantWorkspace, outcome: int) -> Exception:
+def failure(space: Workspace, outcome: int) -> Exception:
     """Return the exception that NumPy would raise for a sweep's status."""
     tape = space.plan.tape
     line = tape.line_of(space.stopped)

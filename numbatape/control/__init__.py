@@ -1,0 +1,1 @@
+"""Structured control flow: loops and branches whose bodies are traced once."""

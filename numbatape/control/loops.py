@@ -1,0 +1,325 @@
+"""Loops with a body that is traced once: `scan`, `fori_loop` and `map`.
+
+Outside of any trace they are ordinary Python loops over arrays.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import OutputError, ShapeError, SpecError
+from ..trace import pytrees
+from ..trace.primitives import sample_of
+from ..trace.trace import current, failing
+from .record import Recorder, carry_leaf, result_of, stacked_leaf
+from .trees import check_structure, leaves_of, names_of
+
+
+def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False):
+    """Apply a function to a carry and each row of arrays in turn; stack its outputs.
+
+    It does what this loop does, but a trace records ``f`` once, whatever the length::
+
+        carry, ys = init, []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, np.stack(ys)
+
+    Parameters
+    ----------
+    f : callable
+        ``f(carry, x)`` → ``(carry, y)``. The carry keeps its structure, shapes and dtypes. ``f`` may use
+        traced values and arrays from outside, and write to arrays that it has made itself or got as carry.
+    init : tree of arrays
+        The first carry: an array, a number, or a container of them.
+    xs : tree of arrays, optional
+        ``f`` gets one row of each array in each step. None if there is nothing to go through.
+    length : int, optional
+        The number of steps; needed if ``xs`` has no array.
+    reverse : bool
+        Whether to go from the last row to the first; the outputs are stacked in the order of the rows.
+
+    Returns
+    -------
+    carry : tree of arrays
+        The last carry.
+    ys : tree of arrays
+        The outputs of all steps, stacked along a first axis.
+
+    Raises
+    ------
+    SpecError
+        If the length is not known or negative, or if arrays have different lengths.
+    StructureError, ShapeError, DtypeError
+        If ``f`` returns the carry with another structure, shape or dtype; the message names the leaf.
+    UnsupportedOperationError
+        While it is traced: ``f`` branches on a value that differs from step to step.
+    LeakError
+        While it is traced: a value from inside of ``f`` is used elsewhere without having been returned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numbatape as nt
+    >>> def f(rate, x):
+    ...     def step(level, increment):
+    ...         level = rate * level + increment
+    ...         return level, level
+    ...     last, levels = nt.scan(step, 0.0, x)
+    ...     return last + np.sum(levels**2)
+    >>> float(nt.grad(f)(0.5, np.array([1.0, 2.0, 4.0])))
+    39.5
+    """
+    return _scan("nt.scan", f, init, xs, length, reverse)
+
+
+def fori_loop(lower, upper, body_fun: Callable, init_val):
+    """Apply a function to a counter and a carry, for each integer from ``lower`` to ``upper`` (exclusive).
+
+    It does what this loop does, but a trace records ``body_fun`` once::
+
+        carry = init_val
+        for i in range(lower, upper):
+            carry = body_fun(i, carry)
+        return carry
+
+    Parameters
+    ----------
+    lower, upper : int
+        Where to begin and where to stop. There are no steps if ``upper`` is not greater.
+    body_fun : callable
+        ``body_fun(i, carry)`` → the next carry, with the same structure, shapes and dtypes.
+    init_val : tree of arrays
+        The first carry.
+
+    Returns
+    -------
+    tree of arrays
+        The last carry.
+
+    Raises
+    ------
+    StructureError, ShapeError, DtypeError, UnsupportedOperationError, LeakError
+        As in `scan`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numbatape as nt
+    >>> def power(x):
+    ...     return nt.fori_loop(0, 3, lambda i, y: y * x + i, 1.0)
+    >>> float(power(2.0)), float(nt.grad(power)(2.0))
+    (12.0, 13.0)
+    """
+    lower, upper = operator.index(lower), operator.index(upper)
+
+    def step(carry, _):
+        i, value = carry
+        return (i + 1, body_fun(i, value)), None
+
+    count = max(upper - lower, 0)
+    (_, last), _ = _scan("nt.fori_loop", step, (np.int64(lower), init_val), None, count, False)
+    return last
+
+
+def map(f: Callable, xs):
+    """Apply a function to each row of arrays; stack the results.
+
+    Parameters
+    ----------
+    f : callable
+        A function of one row of each array in ``xs``.
+    xs : tree of arrays
+        Arrays of equal length.
+
+    Returns
+    -------
+    tree of arrays
+        The results, stacked along a first axis.
+
+    Raises
+    ------
+    SpecError, UnsupportedOperationError, LeakError
+        As in `scan`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numbatape as nt
+    >>> f = lambda a, x: np.sum(nt.map(lambda row: np.exp(a * row).sum(), x))
+    >>> float(nt.grad(f)(0.0, np.array([[1.0, 2.0], [3.0, 4.0]])))
+    10.0
+    """
+    return _scan("nt.map", lambda carry, x: (carry, f(x)), (), xs, None, False)[1]
+
+
+def _scan(name: str, f: Callable, init, xs, length, reverse: bool):
+    trace = current()
+    if trace is None:
+        return _in_python(name, f, init, xs, length, reverse)
+    with failing(trace):
+        return _recorded(trace, name, f, init, xs, length, reverse)
+
+
+# ---- outside of any trace
+
+
+def _in_python(name: str, f, init, xs, length, reverse: bool):
+    arrays, structure = pytrees.flatten(xs)
+    arrays = [None if x is None else np.asarray(x) for x in arrays]
+    count = _length(name, [len(_rows(name, x)) for x in arrays if x is not None], length)
+    carry, outputs, kind = init, [], None
+    order = reversed(range(count)) if reverse else range(count)
+    for k in order:
+        row = pytrees.unflatten(structure, [None if x is None else x[k] for x in arrays])
+        before = carry
+        carry, y = _pair(name, f(carry, row))
+        _compare(name, before, carry)
+        leaves, kind = pytrees.flatten(y)
+        outputs.append(leaves)
+    if reverse:
+        outputs.reverse()
+    if kind is None:  # no step says what the outputs are: the body runs once, and its carry is dropped
+        empty = [None if x is None else np.zeros(x.shape[1:], x.dtype)[()] for x in arrays]
+        with np.errstate(all="ignore"):
+            _, y = _pair(name, f(_copies(init), pytrees.unflatten(structure, empty)))
+        leaves, kind = pytrees.flatten(y)
+        stacked = [None if x is None else np.zeros((0, *np.shape(x)), np.asarray(x).dtype) for x in leaves]
+        return init, pytrees.unflatten(kind, stacked)
+    stacked = [None if column[0] is None else np.stack(column) for column in zip(*outputs, strict=True)]
+    return carry, pytrees.unflatten(kind, stacked)
+
+
+def _copies(tree):
+    leaves, structure = pytrees.flatten(tree)
+    return pytrees.unflatten(structure, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
+
+
+def _rows(name: str, x):
+    if not np.ndim(x):
+        raise ShapeError(f"{name}: xs has a number where it needs arrays with a first axis to go through")
+    return x
+
+
+def _length(name: str, lengths: list[int], length) -> int:
+    """Return the number of steps; raise where what was given disagrees."""
+    if length is not None:
+        length = operator.index(length)
+        if length < 0:
+            raise SpecError(f"{name}: the length is negative ({length})")
+        lengths = [length, *lengths]
+    if not lengths:
+        raise SpecError(f"{name}: there is no array to go through, so length= must say how many steps there are")
+    if len(set(lengths)) > 1:
+        raise SpecError(f"{name}: lengths differ: {', '.join(str(n) for n in dict.fromkeys(lengths))}")
+    return lengths[0]
+
+
+def _pair(name: str, result):
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise OutputError(
+            f"{name}: the body must return a pair (carry, output), not {type(result).__name__}"
+            + (f" of {len(result)}" if isinstance(result, (tuple, list)) else "")
+        )
+    return result
+
+
+def _compare(name: str, before, after) -> None:
+    """Raise if a carry changes its structure or a shape."""
+    (old, expected), (new, found) = pytrees.flatten(before), pytrees.flatten(after)
+    check_structure(name, "the carry", expected, found)
+    for x, y, where in zip(old, new, names_of(expected, "carry"), strict=True):
+        if np.shape(x) != np.shape(y):
+            raise ShapeError(
+                f"{name}: {where} has shape {np.shape(x)}, and the body returns it with shape {np.shape(y)}; "
+                "it must keep its shape"
+            )
+
+
+# ---- while tracing
+
+
+def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
+    first, structure = leaves_of(init)
+    arrays, rows = leaves_of(xs)
+    places = names_of(rows, "xs")
+    stacked = [
+        (leaf, *stacked_leaf(trace, _rows(name, _sampled(leaf)), where))
+        for leaf, where in zip(arrays, places, strict=True)
+        if leaf is not None
+    ]
+    sizes = trace.tape.sizes
+    codes = [code for _, _, code in stacked]
+    count = _length(name, [sizes.value(code) for code in codes], length)
+    code = codes[0] if codes else count
+    for other in codes[1:]:
+        code = sizes.same(code, other)
+    if length is not None:
+        sizes.guard(code, "==", count)
+    dtypes: list = [None] * len(first)
+    while True:
+        recorder = Recorder(trace, name, code, reverse)
+        carries = [
+            None if x is None else carry_leaf(trace, x, where, dtype)
+            for x, where, dtype in zip(first, names_of(structure, "carry"), dtypes, strict=True)
+        ]
+        given = [leaf for leaf in carries if leaf is not None]
+
+        def body(values, slices, carries=carries):
+            filled, row = iter(values), iter(slices)
+            carry = pytrees.unflatten(structure, [None if leaf is None else next(filled) for leaf in carries])
+            x = pytrees.unflatten(rows, [None if leaf is None else next(row) for leaf in arrays])
+            return _pair(name, f(carry, x))
+
+        result = recorder.run(body, given, [leaf for _, leaf, _ in stacked])
+        try:
+            outcome = _outputs(recorder, name, structure, carries, result, dtypes)
+        except BaseException:
+            recorder.abandon()
+            raise
+        if outcome is not None:
+            break
+        recorder.abandon()
+    carried, outputs, kinds = outcome
+    leaves, kind = leaves_of(result[1])
+    last, stacks = recorder.finish(carried, outputs)
+    ends = iter(zip(last, given, strict=True))
+    final = []
+    for leaf in carries:
+        if leaf is None:
+            final.append(None)
+        else:
+            number, its = next(ends)
+            final.append(result_of(trace, number, its.dtype))
+    found = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
+    ys = [None if leaf is None else next(found) for leaf in leaves]
+    return pytrees.unflatten(structure, final), pytrees.unflatten(kind, ys)
+
+
+def _sampled(leaf):
+    return leaf if np.ndim(sample_of(leaf)) else sample_of(leaf)
+
+
+def _outputs(recorder: Recorder, name: str, structure, carries, result, dtypes):
+    """Return (carries, outputs, dtypes of the outputs); None to trace again, with other dtypes of carries."""
+    found, its = leaves_of(result[0])
+    check_structure(name, "the carry", structure, its)
+    again = False
+    for k, (leaf, part) in enumerate(zip(carries, found, strict=True)):
+        if leaf is None or part is None:
+            if (leaf is None) != (part is None):
+                check_structure(name, "the carry", "None" if leaf is None else "*", "None" if part is None else "*")
+            continue
+        dtype = recorder.check_carry(leaf, part, promote=True)
+        if dtype is not None:
+            dtypes[k], again = dtype, True
+    if again:
+        return None
+    outputs = [leaf for leaf in leaves_of(result[1])[0] if leaf is not None]
+    kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
+    carried = [recorder.output(part) for part in found if part is not None]
+    return carried, [recorder.output(leaf) for leaf in outputs], kinds

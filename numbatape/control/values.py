@@ -1,0 +1,32 @@
+"""The numbers of a loop while its function is traced: where Python looks at them, the loop runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine.loops import LoopInstance, LoopRun
+from ..engine.workspace import Workspace
+from ..tape.loop import Loop
+from ..trace.trace import CURRENT
+
+
+def loop_values(loop: Loop, size, values: str, first, rest) -> np.ndarray:
+    """Return the result of a loop as one vector.
+
+    Parameters
+    ----------
+    size
+        Returns the value of a size code.
+    values
+        As in `Config`.
+    first, rest
+        The operands.
+    """
+    token = CURRENT.set(None)  # a rule that the body calls does not belong to the trace
+    try:
+        result = np.empty(loop.cells(size)[0])
+        run = LoopRun(loop, size, values, Workspace, reverse=False, again=False)
+        LoopInstance(run, result, first, rest, None, None).forward()
+        return result
+    finally:
+        CURRENT.reset(token)

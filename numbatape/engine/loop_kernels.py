@@ -1,0 +1,230 @@
+"""The kernels of loops: they run a body's sweeps once a step and move cells in between.
+
+Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: an array
+of 64-bit words that `numbatape.engine.loops` fills in, `STATE` names them. Copies are rows of tables, which
+the state has the addresses of.
+"""
+
+from __future__ import annotations
+
+from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS
+
+STATE = (
+    "VALUE",  # addresses of the entry points of the body's sweeps
+    "PULLBACK",
+    "FRAME",  # address of the body's frame
+    "V",  # base addresses of the cells that the instruction's words count from
+    "G",
+    "LENGTH",
+    "BACKWARDS",  # whether the last row comes first
+    "SAVING",  # whether a reverse sweep will follow, so that cells are saved in each step
+    "AGAIN",  # whether the reverse kernel computes the steps first: saved cells may be those of other operands
+    "RECOMPUTE",  # whether the reverse kernel runs each step forward again, after restoring its carries
+    "STACK",  # address of the saved cells
+    "STACK_BYTES",  # of a step
+    "STOPPED",  # out: the status that a step stopped with
+    "COTANGENTS",  # address of the carries' cotangents, between steps
+)
+# Tables: their addresses, then (as words of their own) how many rows each has.
+TABLES = (
+    "ENTER",  # (operand, first, target address, count): carries, captures and sums, before the first step
+    "SLICES",  # the same, of rows of stacked operands
+    "HISTORY",  # (source address, first, count): carries before a step, to rows of the result
+    "OUTPUTS",  # (source address, first, count): outputs of a step, to rows of the result
+    "CARRY",  # (source address, target address, count)
+    "LEAVE",  # (source address, first, count): the last carries and sums, to the result
+    "SAVED",  # (address, bytes)
+    "CLEARED",  # (address, bytes): adjoints that are zero before a step is swept back
+    "KEPT",  # (address, count, first or -1): adjoints of captures, and of sums, whose cotangent is in the result
+    "SEED_CARRY",  # (address or 0, first, count, place): adjoints of carries; the place counts cotangents' cells
+    "SEED_ROWS",  # (address, first, count): adjoints of stacked outputs
+    "BACK_CARRY",  # (address, operand, first, count, place, first of the history or -1)
+    "BACK_SLICES",  # (address, operand, first, count)
+    "BACK_KEPT",  # (address, operand, first, count)
+)
+WORDS = (*STATE, *TABLES, *(f"{name}_COUNT" for name in TABLES))
+WORD = {name: k for k, name in enumerate(WORDS)}
+
+_TEXT = """
+def copied(target, source, step, count):
+    t_q = target
+    s_q = source
+    if count == 1:
+        t_q[0] = s_q[0]
+    elif step == 1:
+        copy_bytes(target, source, 8 * count)
+    else:
+        for i in range(count):
+            t_q[i] = s_q[i * step]
+
+
+def added(dg, step, d, count):
+    for i in range(count):
+        dg[i * step] += d[i]
+
+
+def taken(w, s_q, table, rows, row):
+    # Copy parts of the operands, or of row number ``row`` of stacked ones, into the body's inputs.
+    r_q = table
+    for k in range(rows):
+        count = r_q[4 * k + 3]
+        first = r_q[4 * k + 1] + row * count
+        if r_q[4 * k] == 0:
+            copied(r_q[4 * k + 2], s_q[V] + 8 * (w[2] + first * w[4]), w[4], count)
+        else:
+            copied(r_q[4 * k + 2], s_q[V] + 8 * (w[5] + first * w[7]), w[7], count)
+
+
+def given(w, s_q, table, rows, row):
+    # Copy cells of the body into the result, or into row number ``row`` of its stacked parts.
+    r_q = table
+    for k in range(rows):
+        count = r_q[3 * k + 2]
+        copied(s_q[V] + 8 * (w[0] + r_q[3 * k + 1] + row * count), r_q[3 * k], 1, count)
+
+
+def stopped_at(w, s_q, status):
+    # Tell `numbatape.engine.calls` that this call has failed.
+    s_q[STOPPED] = status
+    for k in range(CALL_NUMBER + 1):
+        w[CALL_COPY + k] = w[k]
+    w[CALL_FAILED] = 1
+    t_q = w[CALL_RAISED]
+    t_q[0] = w[CALL_STATUS]
+    return w[CALL_STATUS]
+
+
+def steps(w, s_q):
+    taken(w, s_q, s_q[ENTER], s_q[ENTER_COUNT], 0)
+    length = s_q[LENGTH]
+    for step in range(length):
+        row = step
+        if s_q[BACKWARDS] != 0:
+            row = length - 1 - step
+        taken(w, s_q, s_q[SLICES], s_q[SLICES_COUNT], row)
+        given(w, s_q, s_q[HISTORY], s_q[HISTORY_COUNT], row)
+        if s_q[SAVING] != 0 and s_q[RECOMPUTE] != 0:
+            save(s_q, step)
+        status = invoke(s_q, VALUE, s_q[FRAME], 0)
+        if status != 0:
+            return stopped_at(w, s_q, status)
+        if s_q[SAVING] != 0 and s_q[RECOMPUTE] == 0:
+            save(s_q, step)
+        given(w, s_q, s_q[OUTPUTS], s_q[OUTPUTS_COUNT], row)
+        r_q = s_q[CARRY]
+        for k in range(s_q[CARRY_COUNT]):
+            copied(r_q[3 * k + 1], r_q[3 * k], 1, r_q[3 * k + 2])
+    given(w, s_q, s_q[LEAVE], s_q[LEAVE_COUNT], 0)
+    return 0
+
+
+def save(s_q, step):
+    place = s_q[STACK] + step * s_q[STACK_BYTES]
+    r_q = s_q[SAVED]
+    for k in range(s_q[SAVED_COUNT]):
+        copied(place, r_q[2 * k], 1, r_q[2 * k + 1] // 8)
+        place += r_q[2 * k + 1]
+
+
+def restore(s_q, step):
+    place = s_q[STACK] + step * s_q[STACK_BYTES]
+    r_q = s_q[SAVED]
+    for k in range(s_q[SAVED_COUNT]):
+        copied(r_q[2 * k], place, 1, r_q[2 * k + 1] // 8)
+        place += r_q[2 * k + 1]
+
+
+def zeroed(s_q):
+    r_q = s_q[CLEARED]
+    for k in range(s_q[CLEARED_COUNT]):
+        if r_q[2 * k + 1] == 8:
+            t_q = r_q[2 * k]
+            t_q[0] = 0
+        else:
+            clear(r_q[2 * k], 0, r_q[2 * k + 1], 1)
+
+
+def step_back(w, s_q, step):
+    row = step
+    if s_q[BACKWARDS] != 0:
+        row = s_q[LENGTH] - 1 - step
+    out = s_q[G] + 8 * w[0]
+    zeroed(s_q)
+    restore(s_q, step)
+    if s_q[RECOMPUTE] != 0:
+        taken(w, s_q, s_q[SLICES], s_q[SLICES_COUNT], row)
+        status = invoke(s_q, VALUE, s_q[FRAME], 0)
+        if status != 0:
+            return stopped_at(w, s_q, status)
+    r_q = s_q[SEED_CARRY]
+    for k in range(s_q[SEED_CARRY_COUNT]):
+        if r_q[4 * k] != 0:
+            added(r_q[4 * k], 1, s_q[COTANGENTS] + 8 * r_q[4 * k + 3], r_q[4 * k + 2])
+    r_q = s_q[SEED_ROWS]
+    for k in range(s_q[SEED_ROWS_COUNT]):
+        count = r_q[3 * k + 2]
+        added(r_q[3 * k], 1, out + 8 * (r_q[3 * k + 1] + row * count), count)
+    status = invoke(s_q, PULLBACK, s_q[FRAME], 0)
+    if status != 0:
+        return stopped_at(w, s_q, status)
+    r_q = s_q[BACK_CARRY]
+    for k in range(s_q[BACK_CARRY_COUNT]):
+        count = r_q[6 * k + 3]
+        place = s_q[COTANGENTS] + 8 * r_q[6 * k + 4]
+        copied(place, r_q[6 * k], 1, count)
+        if r_q[6 * k + 5] >= 0:
+            added(place, 1, out + 8 * (r_q[6 * k + 5] + row * count), count)
+    r_q = s_q[BACK_SLICES]
+    for k in range(s_q[BACK_SLICES_COUNT]):
+        count = r_q[4 * k + 3]
+        first = r_q[4 * k + 2] + row * count
+        if r_q[4 * k + 1] == 0:
+            added(s_q[G] + 8 * (w[2] + first * w[4]), w[4], r_q[4 * k], count)
+    return 0
+
+
+def forward(w, pc):
+    return steps(w, pc)
+
+
+def reverse(w, pc):
+    s_q = pc
+    if s_q[AGAIN] != 0:
+        status = steps(w, s_q)
+        if status != 0:
+            return status
+    out = s_q[G] + 8 * w[0]
+    r_q = s_q[KEPT]
+    for k in range(s_q[KEPT_COUNT]):
+        clear(r_q[3 * k], 0, r_q[3 * k + 1], 8)
+        if r_q[3 * k + 2] >= 0:
+            copied(r_q[3 * k], out + 8 * r_q[3 * k + 2], 1, r_q[3 * k + 1])
+    r_q = s_q[SEED_CARRY]
+    for k in range(s_q[SEED_CARRY_COUNT]):
+        copied(s_q[COTANGENTS] + 8 * r_q[4 * k + 3], out + 8 * r_q[4 * k + 1], 1, r_q[4 * k + 2])
+    step = s_q[LENGTH]
+    while step > 0:
+        step -= 1
+        status = step_back(w, s_q, step)
+        if status != 0:
+            return status
+    r_q = s_q[BACK_CARRY]
+    for k in range(s_q[BACK_CARRY_COUNT]):
+        if r_q[6 * k + 1] == 0:
+            place = s_q[COTANGENTS] + 8 * r_q[6 * k + 4]
+            added(s_q[G] + 8 * (w[2] + r_q[6 * k + 2] * w[4]), w[4], place, r_q[6 * k + 3])
+    r_q = s_q[BACK_KEPT]
+    for k in range(s_q[BACK_KEPT_COUNT]):
+        if r_q[4 * k + 1] == 0:
+            added(s_q[G] + 8 * (w[2] + r_q[4 * k + 2] * w[4]), w[4], r_q[4 * k], r_q[4 * k + 3])
+    return 0
+"""
+
+
+def loop_source() -> str:
+    """Return the module of the loops' kernels."""
+    numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD
+    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT
+
+
+_CALL_WORDS = {"NUMBER": NUMBER, "RAISED": RAISED, "STATUS": STATUS, "FAILED": FAILED, "COPY": COPY}

@@ -1,0 +1,315 @@
+"""Loops as sweeps run them: the plan and the memory of a body, and the state that the kernels read.
+
+The body has a workspace of its own, whose sweeps the kernels (`numbatape.engine.loop_kernels`) call once a
+step. A reverse sweep needs the cells of each step: they are saved on a stack, all but those of captures. If
+the body calls rules or other loops, whose memory is that of their last call, only the carries are saved, and
+each step is computed again before it is swept back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .. import jit
+from ..jit.rules import NUMBER, RAISED, STATUS
+from ..jit.rules import WORDS as CALL_WORDS
+from ..ops import status
+from ..tape.families import ACTIVE, CONSTANT, FAMILIES, FAMILY_DTYPE
+from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
+from ..threads import survives_fork
+from .chain import sweep_source
+from .failures import failure
+from .frame import WORD as FRAME_WORD
+from .loop_kernels import WORD, WORDS, loop_source
+from .plan import Plan, make_plan
+
+MOST_PLANS = 256
+_plans: OrderedDict[tuple, Plan] = OrderedDict()
+_lock = threading.Lock()
+survives_fork(_lock)
+
+
+def body_plan(loop: Loop, dimensions: tuple[int, ...], values: str) -> Plan:
+    """Return the plan of a loop's body; it is the same for all loops with this body."""
+    key = loop.body.digest, dimensions, values
+    with _lock:
+        found = _plans.get(key)
+    if found is None:
+        found = make_plan(loop.body, dimensions, values)
+        with _lock:
+            _plans[key] = found
+            while len(_plans) > MOST_PLANS:
+                _plans.popitem(last=False)
+    return found
+
+
+class LoopRun:
+    """One loop of one workspace.
+
+    Parameters
+    ----------
+    loop
+        What runs.
+    size
+        Returns the value of a size code of the tape that the loop stands on.
+    values
+        As in `Config`.
+    workspace
+        Makes a workspace for a plan.
+    reverse
+        Whether a reverse sweep may follow a forward one.
+    again
+        Whether the reverse sweep computes the steps first, because other operands may have come between.
+
+    Attributes
+    ----------
+    forward, back
+        Addresses of the kernels.
+    state
+        The words that the kernels read, besides those of the instruction.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        size: Callable[[int], int],
+        values: str,
+        workspace: Callable,
+        reverse: bool,
+        again: bool,
+    ):
+        self.loop = loop
+        plan = body_plan(loop, tuple(map(size, loop.dimensions)), values)
+        self._size, self._plan = size, plan
+        self._space = space = workspace(plan)
+        if plan.prologue:
+            outcome = space.run_prologue()
+            assert outcome == status.DONE, "the prologue of a body only has literals"
+        frame = space.frame
+        for name in ("SEED_COUNT", "CELLS64", "CELLS32"):  # the loop's kernels clear and seed adjoints
+            frame[FRAME_WORD[name]] = 0
+        self.state = np.zeros(len(WORDS), np.int64)
+        self._alive: list[np.ndarray] = []
+        sweeps = jit.load("sweeps", sweep_source()).address
+        kernels = jit.load("loops", loop_source()).address
+        self.forward, self.back = kernels["forward"], kernels["reverse"]
+        words = {
+            "VALUE": sweeps["value"],
+            "PULLBACK": sweeps["pullback"],
+            "FRAME": space.address,
+            "LENGTH": size(loop.length),
+            "BACKWARDS": int(loop.reverse),
+            "SAVING": int(reverse),
+            "AGAIN": int(again),
+            "RECOMPUTE": int(bool(loop.body.calls)),
+        }
+        for name, word in words.items():
+            self.state[WORD[name]] = word
+        self._forward_tables()
+        if reverse:
+            self._reverse_tables()
+
+    # ---- what the kernels read
+
+    def _table(self, name: str, rows: list[tuple]) -> None:
+        array = np.array(rows, np.int64).reshape(-1)
+        self._alive.append(array)
+        self.state[WORD[name]] = array.ctypes.data
+        self.state[WORD[f"{name}_COUNT"]] = len(rows)
+
+    def _memory(self, name: str, size: int) -> None:
+        array = np.empty(size // 8 + 1, np.int64)  # pages that are never written take no memory
+        self._alive.append(array)
+        self.state[WORD[name]] = array.ctypes.data
+
+    def _address(self, value: int, adjoint: bool = False) -> int:
+        """Return the address of a value's first cell, or of its adjoint."""
+        plan, cells = self._plan, (self._space.v, self._space.g)[adjoint]
+        family, cell = plan.cell(value)
+        first = plan.active[family][0] if adjoint else 0
+        return cells[family].ctypes.data + FAMILY_DTYPE[family].itemsize * (cell - first)
+
+    def _is_active(self, value: int) -> bool:
+        tape = self.loop.body
+        return int(tape.storages["level"][tape.values["storage"][value]]) == ACTIVE
+
+    def _inputs(self, *roles: str) -> Iterator[tuple]:
+        """Yield (port, value, first cell in the operand, cells) of the body's inputs that play a role."""
+        size = self._size
+        for port, slot in zip(self.loop.ports, self.loop.body.inputs, strict=True):
+            count = size(port.count)
+            if port.role in roles and count:
+                yield port, slot.value, size(port.start), count
+
+    def _outputs(self, *roles: str) -> Iterator[tuple]:
+        """Yield (out, value, first cell in the result, cells) of the body's outputs that play a role."""
+        size = self._size
+        for out, value in zip(self.loop.outs, self.loop.body.outputs, strict=True):
+            count = size(out.count)
+            if out.role in roles and count:
+                yield out, value, size(out.start), count
+
+    def _history(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (value, first cell in the result, cells) of the carries that are stacked."""
+        loop = self.loop
+        for k, start in zip(loop.carries, loop.history or (), strict=False):
+            count = self._size(loop.ports[k].count)
+            if count:
+                yield loop.body.inputs[k].value, self._size(start), count
+
+    def _forward_tables(self) -> None:
+        address, inputs = self._address, self.loop.body.inputs
+        enter = [(p.operand, first, address(x), n) for p, x, first, n in self._inputs(CARRY, CAPTURE, SUM)]
+        slices = [(p.operand, first, address(x), n) for p, x, first, n in self._inputs(SLICE)]
+        ends = [
+            (address(y), address(inputs[out.port].value), first, n)
+            for out, y, first, n in self._outputs(CARRY, SUM)
+        ]
+        self._table("ENTER", enter)
+        self._table("SLICES", slices)
+        self._table("HISTORY", [(address(x), first, n) for x, first, n in self._history()])
+        self._table("OUTPUTS", [(address(y), first, n) for _, y, first, n in self._outputs(STACK)])
+        self._table("CARRY", [(y, x, n) for y, x, _, n in ends if y != x])
+        self._table("LEAVE", [(x, first, n) for _, x, first, n in ends])
+
+    def _reverse_tables(self) -> None:
+        loop, back = self.loop, lambda value: self._address(value, adjoint=True)
+        saved = self._ranges(adjoints=False)
+        if loop.body.calls:
+            saved = [(self._address(x), 8 * n) for _, x, _, n in self._inputs(CARRY)]
+        self._table("SAVED", saved)
+        self._table("CLEARED", self._ranges(adjoints=True))
+        places, total = {}, 0
+        for k in loop.carries:
+            places[k] = total
+            total += self._size(loop.ports[k].count)
+        self._memory("COTANGENTS", 8 * total)
+        stack = sum(size for _, size in saved)
+        self.state[WORD["STACK_BYTES"]] = stack
+        self._memory("STACK", stack * self._size(loop.length))
+        active = self._is_active
+        number = {slot.value: k for k, slot in enumerate(loop.body.inputs)}
+        history = {x: first for x, first, _ in self._history()}
+        sums = {out.port: first for out, _, first, _ in self._outputs(SUM)}
+        carries = [(out, y, first, n) for out, y, first, n in self._outputs(CARRY)]
+        carries = [row for row in carries if active(loop.body.inputs[row[0].port].value)]
+        stacks = [row for row in self._outputs(STACK) if active(row[1])]
+        kept = [row for row in self._inputs(CAPTURE, SUM) if active(row[1])]
+        self._table(
+            "SEED_CARRY",
+            [(back(y) if active(y) else 0, first, n, places[out.port]) for out, y, first, n in carries],
+        )
+        self._table("SEED_ROWS", [(back(y), first, n) for _, y, first, n in stacks])
+        self._table("KEPT", [(back(x), n, sums.get(number[x], -1)) for _, x, _, n in kept])
+        self._table(
+            "BACK_CARRY",
+            [
+                (back(x), p.operand, first, n, places[number[x]], history.get(x, -1))
+                for p, x, first, n in self._inputs(CARRY)
+                if active(x)
+            ],
+        )
+        self._table(
+            "BACK_SLICES",
+            [(back(x), p.operand, first, n) for p, x, first, n in self._inputs(SLICE) if active(x)],
+        )
+        self._table("BACK_KEPT", [(back(x), p.operand, first, n) for p, x, first, n in kept])
+
+    def _ranges(self, adjoints: bool) -> list[tuple[int, int]]:
+        """Return (address, bytes) of the cells that differ from step to step, or of their adjoints.
+
+        Those of captures and sums do not: sums are never read, and their adjoints are those of the result.
+        """
+        plan, tape = self._plan, self.loop.body
+        kept = {int(tape.values["storage"][x]) for _, x, _, _ in self._inputs(CAPTURE, SUM)}
+        cells = (self._space.v, self._space.g)[adjoints]
+        sizes = [plan.size(code) for code in tape.storages["size"].tolist()]
+        found: list[tuple[int, int]] = []
+        for family in range(len(FAMILIES)):
+            itemsize = FAMILY_DTYPE[family].itemsize
+            first = plan.active[family][0] if adjoints else 0
+            spans = []
+            for storage, (_, its, level) in enumerate(tape.storages.tolist()):
+                if its != family or level == CONSTANT or not sizes[storage] or storage in kept:
+                    continue
+                if not adjoints or level == ACTIVE:
+                    start = int(plan.bases[storage]) - first
+                    spans.append((start, start + sizes[storage]))
+            base = cells[family].ctypes.data
+            for start, stop in _merged(spans, 64 // itemsize):
+                size = -(-itemsize * (stop - start) // 8) * 8
+                found.append((base + itemsize * start, size))
+        return found
+
+    # ---- running it
+
+    def error(self) -> BaseException:
+        """Return what stopped the last step."""
+        stopped, space = int(self.state[WORD["STOPPED"]]), self._space
+        if stopped != status.CALL:
+            return failure(space, stopped)
+        try:
+            space.calls.end()
+        except BaseException as error:
+            return error
+        return RuntimeError(f"{self.loop!r} stopped for no reason (please report this)")
+
+
+def _merged(spans, gap: int) -> list[tuple[int, int]]:
+    """Return ranges with those joined that lie next to each other: the gap is what alignment leaves."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if found and start - found[-1][1] < gap:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
+
+
+class LoopInstance:
+    """A loop at one place of a plan, for who has cells as arrays; see `numbatape.engine.calls.Instance`.
+
+    The kernels find an adjoint at the place of its value, so both are copied into arrays with one layout:
+    result, first operand, second operand.
+    """
+
+    def __init__(self, run: LoopRun, out, first, rest, out_adjoint, first_adjoint):
+        self._run = run
+        self._parts = out, first, rest
+        self._adjoints = out_adjoint, first_adjoint
+        self._words, self._raised = np.zeros(CALL_WORDS, np.int64), np.zeros(1, np.int64)
+        m, n, p = map(len, self._parts)
+        self._words[: NUMBER + 1] = 0, m, m, n, 1, m + n, p, 1, 0
+        self._words[RAISED], self._words[STATUS] = self._raised.ctypes.data, status.CALL
+
+    def _sweep(self, address: int, v: np.ndarray, g: np.ndarray) -> None:
+        state = self._run.state
+        state[WORD["V"]], state[WORD["G"]] = v.ctypes.data, g.ctypes.data
+        kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
+        if kernel(self._words.ctypes.data, state.ctypes.data):
+            raise self._run.error()
+
+    def _cells(self) -> np.ndarray:
+        return np.concatenate(self._parts, dtype=np.float64)
+
+    def forward(self) -> None:
+        """Compute the result."""
+        v = self._cells()
+        self._sweep(self._run.forward, v, np.zeros(0))
+        self._parts[0][...] = v[: len(self._parts[0])]
+
+    def reverse(self, rest_needed: bool) -> None:
+        """Add to the adjoints of the first operand."""
+        v, (ct, target) = self._cells(), self._adjoints
+        if ct is None or target is None:
+            return
+        m, n = len(ct), len(target)
+        g = np.zeros(len(v))
+        g[:m] = ct
+        self._sweep(self._run.back, v, g)
+        target += g[m : m + n]

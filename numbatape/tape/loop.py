@@ -1,0 +1,139 @@
+"""`Loop`: an instruction with a body. A tape that is run once a step, and where its cells come from.
+
+A loop stands among a tape's ``calls``, and a ``call`` instruction runs it. The instruction's first operand has
+everything that may take an adjoint, one after the other, and its second operand the rest; the result has the
+last carries, then the stacked outputs of all steps, then (with ``history``) the carries before each step,
+which derivatives start from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..errors import NumbatapeError
+from .families import F64
+from .tape import Tape
+
+# What an input of a body is: the result of the step before; a row of a stacked operand; the same in all
+# steps; a sum, to which each step adds in place and which it does not read.
+CARRY, SLICE, CAPTURE, SUM = "carry", "slice", "capture", "sum"
+STACK = "stack"  # an output of which each step gives a row
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where an input of the body comes from.
+
+    Attributes
+    ----------
+    role
+        CARRY, SLICE, CAPTURE or SUM.
+    operand
+        0 or 1: the instruction's operand that it is a part of.
+    start, count
+        Size codes: its first cell in the operand, and its cells (of one step).
+    """
+
+    role: str
+    operand: int
+    start: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where an output of the body goes.
+
+    Attributes
+    ----------
+    role
+        CARRY, SUM or STACK.
+    port
+        Number of the body's input that it is the next value of; -1 for a stacked output.
+    start, count
+        Size codes: its first cell in the instruction's result, and its cells (of one step).
+    """
+
+    role: str
+    port: int
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A body that runs once a step.
+
+    Attributes
+    ----------
+    name
+        What the user called, for error messages.
+    body
+        A tape of its own. All its inputs and outputs have float64 cells.
+    dimensions
+        Size codes of the tape that the loop stands on, one for each input dimension in the body's sizes.
+    length
+        How many steps there are: a size code.
+    reverse
+        Whether the last row of stacked operands comes first.
+    ports, outs
+        One for each input, and each output, of the body.
+    extents
+        Size codes: the cells of the result and of the two operands.
+    history
+        Where the carries before each step are stacked in the result, one start for each carry (in the order
+        of the ports, without sums); None if they are not kept.
+    """
+
+    name: str
+    body: Tape
+    dimensions: tuple[int, ...]
+    length: int
+    reverse: bool
+    ports: tuple[Port, ...]
+    outs: tuple[Out, ...]
+    extents: tuple[int, int, int]
+    history: tuple[int, ...] | None = None
+
+    family = F64  # all operands are in cells of this family
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: a body of {len(self.body)} instructions>"
+
+    @property
+    def carries(self) -> list[int]:
+        """The numbers of the inputs that are carries."""
+        return [k for k, port in enumerate(self.ports) if port.role == CARRY]
+
+    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
+        """Return how many cells the result and the two operands have at least."""
+        return tuple(map(size, self.extents))
+
+    def fingerprint(self) -> str:
+        """Return what decides the loop's result, for the digest of the tape that it stands on."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        places = self.dimensions, self.length, self.reverse, self.ports, self.outs, self.extents
+        text = f"{self.name} {self.body.digest} {places} {self.history}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def with_history(self, sizes) -> Loop:
+        """Return the loop with the carries before each step behind its result; ``sizes`` are the tape's."""
+        if self.history is not None:
+            return self
+        starts, end = [], self.extents[0]
+        for k in self.carries:
+            starts.append(end)
+            end = sizes.add(end, sizes.mul(self.length, self.ports[k].count))
+        return replace(self, history=tuple(starts), extents=(end, *self.extents[1:]))
+
+    def explain(self, error: BaseException) -> None:
+        """Add the loop's name to an error, once."""
+        note = f"(in the body of {self.name})"
+        if not isinstance(error, NumbatapeError) and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
