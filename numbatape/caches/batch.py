@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.failures import failure
 from ..engine.lanes import Lanes
 from ..errors import UnsupportedOperationError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
-from ..engine.failures import failure
 from .program import Evaluator, Program, Stop
 from .variant import Variant, VariantWorkspace, constant_contents
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engine.checked import CheckedWorkspace
+from ..engine.failures import failure
 from ..engine.reference import Reference
 from ..errors import DebugError
 from ..ops import status
 from ..tape.instruction import GUARD
 from ..tape.tape import ACTIVE, F32, POOLS
-from ..engine.failures import failure
 
 if TYPE_CHECKING:
     from .variant import VariantWorkspace

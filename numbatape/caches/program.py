@@ -14,6 +14,7 @@ from ..capture.effects import union
 from ..capture.environment import Environment
 from ..config import Config, chosen_passes
 from ..engine import Plan
+from ..engine.failures import failure
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
 from ..late import imported
@@ -22,7 +23,6 @@ from ..recording.record import record
 from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
 from .arguments import STATIC, Flattened
-from ..engine.failures import failure
 from .variant import Variant, VariantWorkspace, constant_contents
 
 

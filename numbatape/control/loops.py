@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import OutputError, ShapeError, SpecError
+from ..errors import DtypeError, OutputError, ShapeError, SpecError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
 from .record import Recorder, carry_leaf, result_of, stacked_leaf
 from .trees import check_structure, leaves_of, names_of
+
+WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
 
 def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False):
@@ -200,7 +202,7 @@ def _copies(tree):
 
 
 def _rows(name: str, x):
-    if not np.ndim(x):
+    if not np.ndim(sample_of(x)):
         raise ShapeError(f"{name}: xs has a number where it needs arrays with a first axis to go through")
     return x
 
@@ -213,7 +215,9 @@ def _length(name: str, lengths: list[int], length) -> int:
             raise SpecError(f"{name}: the length is negative ({length})")
         lengths = [length, *lengths]
     if not lengths:
-        raise SpecError(f"{name}: there is no array to go through, so length= must say how many steps there are")
+        raise SpecError(
+            f"{name}: there is no array to go through, so length= must say how many steps there are"
+        )
     if len(set(lengths)) > 1:
         raise SpecError(f"{name}: lengths differ: {', '.join(str(n) for n in dict.fromkeys(lengths))}")
     return lengths[0]
@@ -221,15 +225,13 @@ def _length(name: str, lengths: list[int], length) -> int:
 
 def _pair(name: str, result):
     if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise OutputError(
-            f"{name}: the body must return a pair (carry, output), not {type(result).__name__}"
-            + (f" of {len(result)}" if isinstance(result, (tuple, list)) else "")
-        )
+        got = f"{len(result)} parts" if isinstance(result, (tuple, list)) else "one value"
+        raise OutputError(f"{name}: the body must return a pair (carry, output), got {got}")
     return result
 
 
 def _compare(name: str, before, after) -> None:
-    """Raise if a carry changes its structure or a shape."""
+    """Raise if a carry changes its structure, a shape or a dtype."""
     (old, expected), (new, found) = pytrees.flatten(before), pytrees.flatten(after)
     check_structure(name, "the carry", expected, found)
     for x, y, where in zip(old, new, names_of(expected, "carry"), strict=True):
@@ -237,6 +239,12 @@ def _compare(name: str, before, after) -> None:
             raise ShapeError(
                 f"{name}: {where} has shape {np.shape(x)}, and the body returns it with shape {np.shape(y)}; "
                 "it must keep its shape"
+            )
+        kinds = [np.asarray(leaf).dtype for leaf in (x, y)]
+        if type(x) not in WEAK and type(y) not in WEAK and kinds[0] != kinds[1]:
+            raise DtypeError(
+                f"{name}: {where} has dtype {kinds[0]}, and the body returns it with dtype {kinds[1]}; "
+                "it must keep its dtype"
             )
 
 
@@ -248,7 +256,7 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
     arrays, rows = leaves_of(xs)
     places = names_of(rows, "xs")
     stacked = [
-        (leaf, *stacked_leaf(trace, _rows(name, _sampled(leaf)), where))
+        (leaf, *stacked_leaf(trace, _rows(name, leaf), where))
         for leaf, where in zip(arrays, places, strict=True)
         if leaf is not None
     ]
@@ -300,10 +308,6 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
     return pytrees.unflatten(structure, final), pytrees.unflatten(kind, ys)
 
 
-def _sampled(leaf):
-    return leaf if np.ndim(sample_of(leaf)) else sample_of(leaf)
-
-
 def _outputs(recorder: Recorder, name: str, structure, carries, result, dtypes):
     """Return (carries, outputs, dtypes of the outputs); None to trace again, with other dtypes of carries."""
     found, its = leaves_of(result[0])
@@ -312,7 +316,9 @@ def _outputs(recorder: Recorder, name: str, structure, carries, result, dtypes):
     for k, (leaf, part) in enumerate(zip(carries, found, strict=True)):
         if leaf is None or part is None:
             if (leaf is None) != (part is None):
-                check_structure(name, "the carry", "None" if leaf is None else "*", "None" if part is None else "*")
+                check_structure(
+                    name, "the carry", "None" if leaf is None else "*", "None" if part is None else "*"
+                )
             continue
         dtype = recorder.check_carry(leaf, part, promote=True)
         if dtype is not None:

@@ -15,8 +15,7 @@ from ..capture.rebinding import rebind
 from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import DtypeError, ForeignTraceError, LeakError, ShapeError, UnsupportedOperationError
-from ..tape.bodies import Stretch, input_codes
-from ..tape.instruction import NONE
+from ..tape.bodies import Stretch, address_of, input_codes
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
@@ -64,8 +63,8 @@ def of_trace(trace: Trace, x) -> TracedArray:
     if type(x) is TracedArray and x._trace is not trace:
         trace.check_open()
         raise ForeignTraceError(
-            f"a loop at {where_in_user_code()} meets a value of another trace; a traced value was kept from an "
-            "earlier call, or a prepared cache is used inside a traced function"
+            f"a loop at {where_in_user_code()} meets a value of another trace; a traced value was kept from "
+            "an earlier call, or a prepared cache is used inside a traced function"
         )
     return lift(trace, x)
 
@@ -133,7 +132,9 @@ class Recorder:
         self.inputs = inputs
         self.start = len(tape.code)
         self._floor, tape.floor = tape.floor, len(tape.values)
-        given = [self._as_array(number, leaf) for number, leaf in zip(inputs, (*carries, *slices), strict=True)]
+        given = [
+            self._as_array(number, leaf) for number, leaf in zip(inputs, (*carries, *slices), strict=True)
+        ]
         run, around = rebind(function), self.trace.fixed
         self.trace.fixed = around | self._memory(given)
         try:
@@ -171,7 +172,9 @@ class Recorder:
     def _cut(self, stretch: Stretch) -> None:
         """Take the body's instructions off the tape."""
         tape = self.tape
-        tape.code[self.start :] = [tuple(each) for each in stretch.others]
+        tape.code.cut(self.start)
+        for each in stretch.others:
+            tape.code.append(each)
         for key in (*stretch.made, *(stretch.keys[value] for value in stretch.inputs)):
             tape.inner[key] = self.name
         if self.trace._evaluation is not None:
@@ -191,7 +194,7 @@ class Recorder:
         return instructions.elementwise(self.tape, row("copy"), F64, [number], self.trace.line())
 
     def check_carry(self, leaf: Leaf, result, promote: bool) -> np.dtype | None:
-        """Compare what a step returns with what it got; return another dtype to trace the body with, or None."""
+        """Compare what a step returns with what it got; return another dtype to trace it with, or None."""
         sample = sample_of(of_trace(self.trace, result))
         shape = np.shape(leaf.sample)
         if np.shape(sample) != shape:
@@ -240,6 +243,7 @@ class Recorder:
             [(k, k) for k in range(len(carries))],
         )
         assert len(levels) == len(self.inputs)
+        dimensions = input_codes(sizes)  # of the sizes that the body gets; packing makes more
         body = stretch.tape(not trace.swept, tuple(PASSES), trace.derives)
         pack = _Packing(tape, trace)
         ports = [
@@ -257,7 +261,7 @@ class Recorder:
         loop = Loop(
             self.name,
             body,
-            input_codes(sizes)[: _inputs_of(body)],
+            dimensions,
             self.length,
             self.reverse,
             tuple(ports),
@@ -287,18 +291,12 @@ class Recorder:
         return self.tape.sizes.product(dims)
 
     def _level_of(self, key: int) -> int:
-        return self.tape.storages[self._address(key)[0]][2]
-
-    @staticmethod
-    def _address(key: int) -> tuple[int, int]:
-        from ..tape.uses import cell_of
-
-        return (key, 0) if key >= 0 else cell_of(key)
+        return self.tape.storages[address_of(key)[0]][2]
 
     def _captured(self, key: int) -> tuple[int, int, int]:
         """Return (value in float64 cells, 1, cells) of all that a captured key names."""
         tape = self.tape
-        storage, offset = self._address(key)
+        storage, offset = address_of(key)
         size = tape.storages[storage][0] if key >= 0 else 1
         number = tape.view(storage, offset, (size,), (1,))
         return instructions.in_family(tape, number, F64, self.trace.line()), 1, size
@@ -325,16 +323,9 @@ class Recorder:
             if key in tape.inner:
                 self._cut(stretch)
                 raise LeakError(
-                    f"{self.name}: its body uses a value from inside of the body of {tape.inner[key]}; return "
-                    "it from there"
+                    f"{self.name}: its body uses a value from inside of the body of {tape.inner[key]}; "
+                    "return it from there"
                 )
-
-
-def _inputs_of(body) -> int:
-    """Return how many input dimensions the body's sizes refer to."""
-    from ..tape.sizes import INPUT
-
-    return max((left for op, left, _ in body.sizes.rows if op == INPUT), default=-1) + 1
 
 
 class _Packing:
@@ -380,6 +371,3 @@ def result_of(trace: Trace, number: int, dtype: np.dtype):
         number = instructions.copied(tape, number, VARYING, trace.line())
     value = np.asarray(trace.evaluation.value(number)).astype(dtype)
     return new_traced(trace, value if value.ndim else value[()], number, tape.level_of(number), F64)
-
-
-assert NONE < 0

@@ -6,8 +6,6 @@ import optree
 
 from ..errors import StructureError
 from ..trace import pytrees
-from ..trace.array import TracedArray
-from ..trace.complex_array import TracedComplex
 from ..trace.integers import as_index
 from ..trace.plain_arrays import strip
 
@@ -20,10 +18,7 @@ def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
 
 def names_of(structure, root: str) -> list[str]:
     """Return what error messages call the leaves of a tree: ``carry['h'][0]``."""
-    return [
-        root + "".join(f"[{part!r}]" if not isinstance(part, str) or True else "" for part in path)
-        for path in optree.treespec_paths(structure)
-    ]
+    return [root + "".join(f"[{part!r}]" for part in path) for path in optree.treespec_paths(structure)]
 
 
 def check_structure(name: str, what: str, expected, found) -> None:
@@ -40,7 +35,3 @@ def text_of(structure) -> str:
         return "*"
     text = str(structure)
     return text.removeprefix("PyTreeSpec(").removesuffix(")").partition(", NoneIsLeaf")[0]
-
-
-def has_traced(leaves) -> bool:
-    return any(type(leaf) in (TracedArray, TracedComplex) for leaf in leaves)

@@ -18,7 +18,7 @@ STATE = (
     "LENGTH",
     "BACKWARDS",  # whether the last row comes first
     "SAVING",  # whether a reverse sweep will follow, so that cells are saved in each step
-    "AGAIN",  # whether the reverse kernel computes the steps first: saved cells may be those of other operands
+    "AGAIN",  # whether the reverse kernel runs the steps first, as saved cells may be those of other operands
     "RECOMPUTE",  # whether the reverse kernel runs each step forward again, after restoring its carries
     "STACK",  # address of the saved cells
     "STACK_BYTES",  # of a step
@@ -35,8 +35,8 @@ TABLES = (
     "LEAVE",  # (source address, first, count): the last carries and sums, to the result
     "SAVED",  # (address, bytes)
     "CLEARED",  # (address, bytes): adjoints that are zero before a step is swept back
-    "KEPT",  # (address, count, first or -1): adjoints of captures, and of sums, whose cotangent is in the result
-    "SEED_CARRY",  # (address or 0, first, count, place): adjoints of carries; the place counts cotangents' cells
+    "KEPT",  # (address, count, first or -1): adjoints of captures; of sums, copied from the result
+    "SEED_CARRY",  # (address or 0, first, count, place): adjoints of carries; place among the cotangents
     "SEED_ROWS",  # (address, first, count): adjoints of stacked outputs
     "BACK_CARRY",  # (address, operand, first, count, place, first of the history or -1)
     "BACK_SLICES",  # (address, operand, first, count)

@@ -93,7 +93,9 @@ def _verify_extents(plan) -> None:
                 raise failure(plan.tape, int(k), names.BAD_RECORD)
             if op.calls:
                 rule = plan.tape.calls[called[int(k)] or 0]
-                if any(sizes[letter] < cells for letter, cells in zip("mnp", rule.cells(plan.size), strict=True)):
+                if any(
+                    sizes[letter] < cells for letter, cells in zip("mnp", rule.cells(plan.size), strict=True)
+                ):
                     raise failure(plan.tape, int(k), "the rule needs longer operands")
 
 

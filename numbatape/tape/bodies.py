@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .builder import TapeBuilder
-from .instruction import MAIN, NONE, PROLOGUE, Instruction, columns, opcode
+from .instruction import MAIN, NONE, PROLOGUE, Instruction, opcode
 from .sizes import INPUT, Sizes, SizeTable
 from .tape import ACTIVE, CONSTANT, F64, POOLS, VARYING, InputSlot, Literal, Tape
 from .uses import cell_of, dependents, keys_of
@@ -47,7 +47,7 @@ class Stretch:
         fallible = {row.out for row in rows if not row.is_guard and row.row in builder.ops.fallible}
         stays = set() if runs else fallible - builder.spare
         sources = {keys[value] for value in (*self.inputs, *stays)}
-        inside = dependents(columns(builder.code[start:]), keys, sources)
+        inside = dependents(builder.columns()[start:], keys, sources)
         self.body: list[Instruction] = []
         self.others: list[Instruction] = []
         for row in rows:
@@ -59,7 +59,9 @@ class Stretch:
         own = self.made | {keys[value] for value in self.inputs}
         read = [*self.outputs, *(value for row in self.body for value in row.operands)]
         self.captured = [
-            key for key in dict.fromkeys(keys[value] for value in read) if key not in own | self.literals.keys()
+            key
+            for key in dict.fromkeys(keys[value] for value in read)
+            if key not in own | self.literals.keys()
         ]
 
     @property
@@ -134,12 +136,12 @@ class _Copy:
         self.values: dict[int, int] = {}
         self.calls: dict[int, int] = {}
         self.inputs: dict[int, int] = {}  # by key: the storage of a captured value as an input
-        self.casts: list[tuple] = []  # instructions that narrow captured float32 values again
+        self.casts: list[Instruction] = []  # instructions that narrow captured float32 values again
         self._carried = {stretch.keys[value] for value in stretch.inputs}
 
     def frozen(self, forward: bool, passes: Collection[str], derivatives: bool) -> Tape:
         stretch, new = self.stretch, self.new
-        code = [tuple(self._row(row)) for row in stretch.body]
+        code = [self._row(row) for row in stretch.body]
         outputs = tuple(self._value(value) for value in stretch.outputs)
         for value in stretch.inputs:
             self._slot(self._value(value), stretch.keys[value])
@@ -147,7 +149,8 @@ class _Copy:
             self._captured(key)
             storage = self.inputs[key]
             self._slot(new.view(storage, 0, (new.storages[storage][0],), (1,)), key)
-        new.code = self.casts + code
+        for row in self.casts + code:
+            new.code.append(row)
         new.spare = {self.values[value] for value in self.old.spare if value in self.values}
         return new.freeze(outputs, passes, derivatives, forward=forward)
 
@@ -160,7 +163,7 @@ class _Copy:
         return self.stretch._levels.get(key, CONSTANT)
 
     def _row(self, row: Instruction) -> Instruction:
-        stretch, keys = self.stretch, self.stretch.keys
+        keys = self.stretch.keys
         assert not row.is_guard
         levels = [self._level(keys[value]) for value in row.operands]
         active = sum(1 << k for k, level in enumerate(levels) if row.takes(k) and level == ACTIVE)
@@ -215,7 +218,11 @@ class _Copy:
         """Return (the new storage of what is captured, whether it was a scalar of a pool)."""
         old, new, scalar = self.old, self.new, key < 0
         if key not in self.storages:
-            size, family, level = 1 if scalar else old.storages[key][0], family_of_key(old, key), self._level(key)
+            size, family, level = (
+                1 if scalar else old.storages[key][0],
+                family_of_key(old, key),
+                self._level(key),
+            )
             self.storages[key] = self.inputs[key] = len(new.storages)
             new.storages.append((size, F64, level))
             if family != F64:
@@ -223,7 +230,7 @@ class _Copy:
                 new.storages.append((size, family, level))
                 narrow, wide = (new.view(its[key], 0, (size,), (1,)) for its in (self.storages, self.inputs))
                 cast = opcode(old.ops.number["cast"], family)
-                self.casts.append(tuple(Instruction(cast, int(level == ACTIVE), MAIN, narrow, wide)))
+                self.casts.append(Instruction(cast, int(level == ACTIVE), MAIN, narrow, wide))
         return self.storages[key], scalar
 
 
@@ -242,6 +249,11 @@ def input_codes(sizes: Sizes) -> tuple[int, ...]:
     return tuple(codes.get(k, 0) for k in range(max(codes, default=-1) + 1))
 
 
+def address_of(key: int) -> tuple[int, int]:
+    """Return the storage and the offset that a key names."""
+    return (key, 0) if key >= 0 else cell_of(key)
+
+
 def family_of_key(builder: TapeBuilder, key: int) -> int:
     """Return the family of the cells that a key names."""
-    return POOLS[cell_of(key)[0]][1] if key < 0 else builder.storages[key][1]
+    return builder.storages[address_of(key)[0]][1]

@@ -132,7 +132,12 @@ class TapeBuilder:
         """
         pool, cell, _ = self.values[number]
         _, family, level = self.storages[storage]
-        if number < self.floor or level == CONSTANT or pool != 2 * level + family or (pool, cell) in self._viewed:
+        if (
+            number < self.floor
+            or level == CONSTANT
+            or pool != 2 * level + family
+            or (pool, cell) in self._viewed
+        ):
             return False
         self.place(number, storage, offset, SCALAR_LAYOUT)
         return True

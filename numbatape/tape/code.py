@@ -60,6 +60,12 @@ class Code:
             self._pack(np.frombuffer(_STRETCH.pack(*fields), COLUMNS))
             del self.recent[: STRETCH * WIDTH]
 
+    def cut(self, start: int) -> None:
+        """Drop the instructions from number ``start`` on."""
+        rows = self.columns()[:start]
+        self._packed, self._firsts, self._count = [], [], 0
+        self._pack(rows)
+
     def _pack(self, rows: np.ndarray) -> None:
         self._packed.append(rows)
         self._firsts.append(self._count)

@@ -48,8 +48,8 @@ def _refuse_leaks(builder, code, outputs) -> None:
             name = builder.inner[int(keys[values][leaked[0]])]
             where = "" if lines is None else f" (used at {builder.where(int(lines[leaked[0]]))})"
             raise LeakError(
-                f"a value from inside of the body of {name} outlived the step that it was computed in{where}; "
-                "return it from the body instead of storing it"
+                f"a value from inside of the body of {name} outlived the step that it was computed in{where}"
+                "; return it from the body instead of storing it"
             )
 
 

@@ -1,9 +1,9 @@
 """`Loop`: an instruction with a body. A tape that is run once a step, and where its cells come from.
 
-A loop stands among a tape's ``calls``, and a ``call`` instruction runs it. The instruction's first operand has
-everything that may take an adjoint, one after the other, and its second operand the rest; the result has the
-last carries, then the stacked outputs of all steps, then (with ``history``) the carries before each step,
-which derivatives start from.
+A loop stands among a tape's ``calls``, and a ``call`` instruction runs it. The instruction's first operand
+has everything that may take an adjoint, one after the other, and its second operand has the rest. The result
+has the last carries, then the stacked outputs of all steps, and then (with ``history``) the carries before
+each step, which derivatives start from.
 """
 
 from __future__ import annotations

@@ -227,8 +227,8 @@ class Trace:
         """Raise if memory from outside of the loop body that is being recorded is written to."""
         if id(root) in self.fixed:
             raise LeakError(
-                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it part of "
-                "the carry, or return what is written"
+                f"the body of a loop writes at {where_in_user_code()} to an array from outside; make it "
+                "part of the carry, or return what is written"
             )
 
     def forget(self, root: np.ndarray) -> None:

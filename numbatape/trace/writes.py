@@ -164,6 +164,7 @@ def write_by(x, item, write, what: str) -> None:
     """
     if is_plain(x):
         if find_trace(item) is None and all(map(is_plain, boxes.sharers(x))):
+            x._trace.check_write(root_of(x._value))
             write(x._value, strip(item))
             x._trace.forget(root_of(x._value))
             return
@@ -354,6 +355,7 @@ def at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``, which repeats for repeated positions."""
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
+        x._trace.check_write(root_of(x._value))
         ufunc.at(x._value, strip(indices), *strip(operands))
         x._trace.forget(root_of(x._value))
         return

@@ -1,0 +1,159 @@
+"""What a loop refuses, by name: inside of a trace, and outside where plain Python can tell."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([0.3, -0.7, 1.2])
+
+
+def carry(first, step):
+    return lambda x: np.sum(nt.scan(lambda c, v: (step(c, v), None), first, x)[0])
+
+
+REFUSED_EVERYWHERE = {
+    "shape": (carry(np.ones(3), np.append), nt.ShapeError, r"nt.scan: carry has shape \(3,\).*shape \(4,\)"),
+    "structure": (
+        lambda x: nt.scan(lambda c, v: ({"a": v, "c": v}, None), {"a": 0.0, "b": 1.0}, x)[0]["a"],
+        nt.StructureError,
+        r"the carry has the structure {'a': \*, 'b': \*}, and the body returns {'a': \*, 'c': \*}",
+    ),
+    "dtype": (
+        lambda x: nt.scan(lambda c, v: ([c[0], c[1] > v], None), [0.0, np.ones(2)], x)[0][0] + x[0],
+        nt.DtypeError,
+        r"carry\[1\] has dtype float64, and the body returns it with dtype bool",
+    ),
+    "no pair": (
+        lambda x: nt.scan(lambda c, v: c * v, 1.0, x)[0],
+        nt.OutputError,
+        r"a pair \(carry, output\)",
+    ),
+    "negative": (
+        lambda x: nt.scan(lambda c, _: (c * x[0], None), 1.0, length=-2)[0],
+        nt.SpecError,
+        r"the length is negative \(-2\)",
+    ),
+    "no length": (lambda x: nt.scan(lambda c, _: (c * x[0], None), 1.0)[0], nt.SpecError, "length="),
+    "lengths": (
+        lambda x: nt.scan(lambda c, v: (c * v[0], None), 1.0, (x, x[1:]))[0],
+        nt.SpecError,
+        "lengths differ: 3, 2",
+    ),
+    "a number": (lambda x: nt.map(lambda v: v, x[0]), nt.ShapeError, "xs has a number"),
+    "position": (lambda x: nt.fori_loop(0, 5, lambda i, c: c + x[i], 0.0), IndexError, "out of bounds"),
+    "factor": (
+        lambda x: np.sum(nt.map(lambda v: np.linalg.cholesky(np.eye(2) * v), x)),
+        np.linalg.LinAlgError,
+        "positive definite",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_EVERYWHERE)
+@pytest.mark.parametrize("verb", [lambda f: f, nt.grad, nt.hessian], ids=["plain", "grad", "hessian"])
+def test_refused(name, verb):
+    function, kind, message = REFUSED_EVERYWHERE[name]
+    with pytest.raises(kind, match=message):
+        verb(function)(X)
+
+
+def branches(x):
+    return nt.scan(lambda c, v: (c * v if v > 0 else c, None), 1.0, x)[0]
+
+
+def writes_outside(x):
+    out = np.zeros(3)
+
+    def step(i, c):
+        out[i] = c
+        return c + x[i]
+
+    return nt.fori_loop(0, 3, step, 1.0) + np.sum(out)
+
+
+def adds_outside(x):
+    total = np.zeros(1)
+
+    def step(c, v):
+        total[...] += x[0]
+        return c * v, None
+
+    return nt.scan(step, 1.0, x)[0] + total[0]
+
+
+def keeps(x):
+    kept = []
+
+    def step(c, v):
+        kept.append(c)
+        return c * v, None
+
+    return nt.scan(step, 1.0, x)[0] + kept[0]
+
+
+HISTORY = []
+
+
+def keeps_forever(x):
+    def step(c, v):
+        HISTORY.append(c * v)
+        return c * v, None
+
+    return nt.scan(step, 1.0, x)[0]
+
+
+def keeps_from_an_inner_loop(x):
+    def outer(c, v):
+        kept = []
+
+        def inner(d, w):
+            kept.append(d * w)
+            return d, None
+
+        nt.scan(inner, c, x)
+        return c * v + kept[0], None
+
+    return nt.scan(outer, 1.0, x)[0]
+
+
+REFUSED_IN_TRACES = {
+    branches: (nt.UnsupportedOperationError, r"needs the truth of a value .*test_errors.py:\d+.*nt.cond"),
+    writes_outside: (nt.LeakError, r"writes at .*test_errors.py:\d+.* to an array from outside"),
+    adds_outside: (nt.LeakError, "to an array from outside"),
+    keeps: (nt.LeakError, "outlived the step"),
+    keeps_forever: (nt.LeakError, "outlived the step"),
+    keeps_from_an_inner_loop: (nt.LeakError, "from inside of the body of nt.scan"),
+}
+
+
+@pytest.mark.parametrize("function", REFUSED_IN_TRACES)
+def test_refused_in_traces(function):
+    kind, message = REFUSED_IN_TRACES[function]
+    with pytest.raises(kind, match=message):
+        nt.grad(function)(X)
+    HISTORY.clear()
+    assert np.isfinite(function(X))  # plain Python allows all of it
+    HISTORY.clear()
+
+
+def test_a_failed_call_does_no_harm():
+    cache = nt.prepare_gradient_cache(
+        lambda x: np.sum(nt.map(lambda v: np.linalg.cholesky(v), x)), np.ones((2, 1, 1))
+    )
+    for _ in range(2):
+        with pytest.raises(np.linalg.LinAlgError, match=r"test_errors\.py"):
+            nt.value_and_gradient(cache, np.array([[[1.0]], [[-1.0]]]))
+        _, (gradient,) = nt.value_and_gradient(cache, np.full((2, 1, 1), 4.0))
+        np.testing.assert_allclose(gradient, 0.25)
+
+
+def test_an_error_in_the_body_leaves_the_trace_usable():
+    def f(x):
+        with contextlib.suppress(ZeroDivisionError):
+            nt.scan(lambda c, v: (1 / 0, None), 1.0, x)
+        return nt.scan(lambda c, v: (c * v, None), 1.0, x)[0]
+
+    np.testing.assert_allclose(nt.grad(f)(X), [-0.84, 0.36, -0.21])

@@ -1,0 +1,90 @@
+"""Loops with a body agree with the Python loops that they stand for, in every mode of differentiation."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.control.programs import PROGRAMS
+from tests.control.python_loops import Python
+
+X = np.array([0.3, -0.7, 1.2, 0.5])
+V = np.array([0.2, 1.0, -0.4, 0.6])
+
+MODES = {
+    "value": lambda f: f(X),
+    "gradient": lambda f: nt.value_and_grad(f)(X),
+    "forward": lambda f: nt.jvp(f, (X,), (V,)),
+    "hessian": lambda f: nt.hessian(f)(X),
+    "product": lambda f: nt.hvp(f)(X, V),
+    "gradient of a gradient": lambda f: nt.grad(lambda x: nt.grad(f)(x) @ V)(X),
+    "batch": lambda f: nt.batch(f)(np.stack([X, 1.1 * X, X + 0.2])),
+    "jacobian inside": lambda f: nt.grad(
+        lambda x: np.sum(nt.jacobian(lambda z: np.stack([f(z), z[0]]))(x) ** 2)
+    )(X),
+    "sparse": lambda f: nt.sparse_hessian(f)(X).toarray(),
+}
+
+
+def flat(tree):
+    parts = tree if isinstance(tree, tuple) else (tree,)
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+@functools.cache
+def expected(name, mode):
+    return flat(MODES[mode](functools.partial(PROGRAMS[name], Python)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loop_is_what_its_python_loop_is(name, mode):
+    tolerance = 1e-5 if name == "single_precision" else 1e-11
+    found = flat(MODES[mode](functools.partial(PROGRAMS[name], nt)))
+    assert found.shape == expected(name, mode).shape
+    scale = 1.0 + np.max(np.abs(expected(name, mode)), initial=0.0)
+    np.testing.assert_allclose(found, expected(name, mode), rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("name", ["recurrence", "trees", "nested", "writes", "factors"])
+def test_debug_mode_interprets_a_loop(name):
+    f = functools.partial(PROGRAMS[name], nt)
+    cache = nt.prepare_gradient_cache(f, X, config=nt.Config(debug_mode=True, silence_debug_messages=True))
+    value, (gradient,) = nt.value_and_gradient(cache, X)
+    np.testing.assert_allclose(flat((value, gradient)), expected(name, "gradient"), rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["recurrence", "nested", "captured_arrays"])
+def test_a_cache_serves_other_numbers(name):
+    cache = nt.prepare_gradient_cache(functools.partial(PROGRAMS[name], nt), X)
+    for x in (X, X + 0.1, -X, X):
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        wanted = nt.value_and_grad(functools.partial(PROGRAMS[name], Python))(x)
+        np.testing.assert_allclose(flat((value, gradient)), flat(wanted), rtol=1e-11)
+
+
+def decay(x):
+    last, _ = nt.scan(lambda c, v: (0.5 * c + v**2, None), 0.0, x)
+    return last
+
+
+def test_another_length_needs_no_trace():
+    cache = nt.prepare_gradient_cache(decay, np.ones(3))
+    tape = cache.tape
+    for n in (3, 5, 1, 40, 3):
+        x = np.linspace(0.1, 1.0, n)
+        _, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(gradient, 2.0 * x * 0.5 ** np.arange(n)[::-1], rtol=1e-13)
+        assert cache.tape is tape
+
+
+def test_the_body_runs_once_a_trace():
+    runs = []
+
+    def step(c, v):
+        runs.append(None)
+        return c * v, None
+
+    nt.grad(lambda x: nt.scan(step, 1.0, x)[0])(np.linspace(1.0, 2.0, 50))
+    assert len(runs) == 1
