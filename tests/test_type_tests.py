@@ -35,6 +35,12 @@ def type_is(x):
 
 
 @form
+def kinds_of_methods(x):
+    asked = inspect.isbuiltin, inspect.ismethod, inspect.isfunction, inspect.isroutine, callable
+    return [ask(x.conjugate) for ask in asked], isinstance(x.conjugate, type(len))
+
+
+@form
 def type_in(x):
     return type(x) in (float, np.float64)
 

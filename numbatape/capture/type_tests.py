@@ -9,6 +9,7 @@ abstract base classes) is handled by `numbatape.trace.kinds`.
 from __future__ import annotations
 
 import builtins
+import functools
 import types
 
 import numpy as np
@@ -22,13 +23,17 @@ from ..trace.plain_arrays import PlainArray, PlainComplex
 from ..trace.trace import current
 from ..usercode.classes import users_classes
 from ..usercode.frames import where_in_user_code
+from .clocks_and_files import OUTSIDE
 
 TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 
 
 def meant(value):
-    """Return the number or array that a traced value carries, and any other value as it is."""
-    return value._value if builtins.type(value) in TRACED else value
+    """Return what a traced value stands for: a number, an array or a method; other values as they are."""
+    kind = builtins.type(value)
+    if kind is types.MethodType and builtins.type(value.__self__) in TRACED:
+        return getattr(value.__self__._value, value.__name__, value)
+    return value._value if kind in TRACED else value
 
 
 def type_of(value):
@@ -113,6 +118,20 @@ def names_of(*value) -> list[str]:
 def isscalar(element):
     return np.isscalar(meant(element))
 
+
+def _asking(original):
+    """Return the stand-in for a function of ``inspect`` that says what kind of object it is given."""
+
+    @functools.wraps(original)
+    def ask(value):
+        return original(meant(value))
+
+    return ask
+
+
+OUTSIDE.setdefault("inspect", {}).update(
+    dict.fromkeys(("isbuiltin", "isfunction", "ismethod", "isroutine", "isclass"), _asking)
+)
 
 BUILTINS = {
     "type": Type,
