@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
     from .caches.hessian import HessianCache, prepare_hessian_cache, value_gradient_and_hessian
     from .caches.hvp import HvpCache, prepare_hvp_cache, value_and_hvp
-    from .caches.memory import Cache
     from .caches.pullback import PullbackCache, prepare_pullback_cache, value_and_pullback
     from .caches.registry import clear_caches
     from .caches.sparse_hessian import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         prepare_sparse_jacobian_cache,
         value_and_sparse_jacobian,
     )
+    from .caches.written_arguments import Cache
     from .config import Config
     from .control.loops import fori_loop, map, scan
     from .engine.library import warmup
@@ -88,7 +88,7 @@ _NAMES = {
         "prepare_hvp_cache",
         "value_and_hvp",
     ),
-    "caches.memory": ("Cache",),
+    "caches.written_arguments": ("Cache",),
     "caches.pullback": (
         "PullbackCache",
         "prepare_pullback_cache",

@@ -27,7 +27,7 @@ FOLDERS = (
         "testing",
         "transforms",
     ),
-    "trace.nested",
+    "nested",
 )
 FILES = ("caches.debug", "caches.pullback", "jit.compiler", "verbs.inner")
 LATER = tuple(f"numbatape.{name}." for name in FOLDERS) + tuple(f"numbatape.{name}" for name in FILES)

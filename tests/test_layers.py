@@ -68,21 +68,16 @@ def imported_names(path: Path):
                 yield node.lineno, name
 
 
-def part_of(parts: tuple[str, ...]) -> str:
-    """Return the part of numbatape that a dotted name is in; trace/nested is one of its own."""
-    return "nested" if parts[:2] == ("trace", "nested") else parts[0]
-
-
 def imported_parts(path: Path):
     """Yield (line, part of numbatape) for each import in a file; "" is the public package."""
     for line, name in imported_names(path):
         parts = tuple(name.split(".")[1:])
-        yield line, part_of(parts) if parts else ""
+        yield line, parts[0] if parts else ""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_downwards(path):
-    own = part_of(path.relative_to(PACKAGE).with_suffix("").parts)
+    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     for line, part in imported_parts(path):
         if "engine" in (own, part):
             assert not {own, part} & TRACING, f"{path}:{line}: engine and tracing do not know each other"
@@ -109,3 +104,30 @@ def test_no_circle_of_files():
     while ready := {name for name, needed in waiting.items() if not needed}:
         waiting = {name: needed - ready for name, needed in waiting.items() if name not in ready}
     assert not waiting, f"in circles, or above one: {sorted(waiting)}"
+
+
+# File names that stand in several folders, and what makes these files the same thing at several layers.
+SHARED_NAMES = {
+    "batch": "the verb, and its cache",
+    "calls": "calls of rules: the op, and what sweeps run for it; in the compiler, calls of any function",
+    "determinants": "the ops, and the functions composed of them",
+    "directions": "the verbs along given directions, and what their caches share",
+    "fft": "the op, and NumPy's functions",
+    "indexing": "reading entries of traced arrays, and the ops gather and scatter",
+    "jacobians": "the verbs, and what they record inside of a trace",
+    "linalg": "BLAS and LAPACK, the ops, NumPy's functions, SciPy's functions",
+    "loops": "the verbs, the derivatives of a loop, and what runs it",
+    "ordering": "the ops, and NumPy's functions",
+    "products": "the ops, and NumPy's functions",
+    "record": "recording a function, and recording the body of a loop",
+    "special": "the ops, and SciPy's functions",
+    "steady": "the builtin that serves a steady call, and the tables that it reads",
+}
+
+
+def test_no_two_files_of_one_name():
+    """A name stands for one thing; two layers of one thing may share it."""
+    names = [path.stem for path in FILES if not path.stem.startswith("__")]
+    assert {name for name in names if names.count(name) > 1} == SHARED_NAMES.keys(), (
+        "rename, or give a reason"
+    )

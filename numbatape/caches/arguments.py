@@ -19,7 +19,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain_arrays import Scratch, scratch, strip
-from .memory import Cache
+from .written_arguments import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..jit.steady import CALLED
+from ..nested.recorded_derivatives import pushforward
 from ..recording.record import Output
 from ..trace import pytrees
-from ..trace.nested.derived import pushforward
 from .arguments import Flattened
 from .derived import Derived, active_leaves, outputs_of
 from .outs import Out, out_of, reshaped_out

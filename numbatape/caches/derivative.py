@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import ArityError, SpecError
+from ..nested.recorded_derivatives import pushforward
 from ..trace import pytrees
-from ..trace.nested.derived import pushforward
 from . import dense_jacobian as dense
 from .arguments import Flattened
 from .delivery import Owned, write_into

@@ -16,9 +16,9 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from .arguments import Flattened
 from .front import Front
+from .leaf_rows import direction_rows
 from .outs import Out
 from .program import Evaluator, Program
-from .rows import direction_rows
 from .variant import VariantWorkspace
 
 # Value cells in lanes (8 MB): up to this size one wide sweep costs no more per lane than several narrow
@@ -28,7 +28,7 @@ WIDEST = 256
 
 
 class Derived:
-    """One derivative of a function (`numbatape.trace.nested.derived`) and one thread's workspaces.
+    """One derivative of a function (`numbatape.nested.recorded_derivatives`) and one thread's workspaces.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Derived:
 
     def __init__(self, function, config: Config, transform, lanes: bool):
         if lanes:
-            transform = imported("numbatape.trace.nested.derived").in_lanes(transform)
+            transform = imported("numbatape.nested.recorded_derivatives").in_lanes(transform)
         self.program = Program(function, config, transform)
         self.lanes = lanes
         self._evaluators: dict[bool, Evaluator] = {}

@@ -9,9 +9,9 @@ from ..jit.steady import ALONE, PAIR, TUPLE
 from ..threads import Turn
 from ..trace import pytrees
 from .arguments import Flattened, bare, is_mark
+from .leaf_rows import Row
 from .outs import Out
 from .program import Evaluator
-from .rows import Row
 from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
 from .variant import VariantWorkspace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.nested.derived import hessian_vector
+from ..nested.recorded_derivatives import hessian_vector
 from . import compressed
 from .bound import Bound, bind_compressed, bind_outputs
 from .complex_leaves import require_real

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import SpecError
-from ..trace.nested.derived import hessian_vector
+from ..nested.recorded_derivatives import hessian_vector
 from .base import PreparedCache
 from .delivery import write_into
 from .derived import Derived

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecError, StructureError
+from ..nested.recorded_derivatives import pullback
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
-from ..trace.nested.derived import pullback
 from . import dense_jacobian as dense
 from .arguments import Flattened
 from .delivery import require_switches, write_into
 from .derived import Derived
 from .front import Front
 from .jacobian import JacobianCache
+from .leaf_rows import ArrayRow, NumberRow, Row
 from .one_at_a_time import one_at_a_time
 from .outs import gradient_outs, result_outs
 from .results import Layout, gradients_of, value_of
-from .rows import ArrayRow, NumberRow, Row
 from .variant import VariantWorkspace
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..nested.recorded_derivatives import hessian_vector
 from ..sparse.compression import check_product, compress_hessian, known_pattern
 from ..sparse.pattern import hessian_pattern
-from ..trace.nested.derived import hessian_vector
 from .dense_jacobian import samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from ..nested.recorded_derivatives import pullback, pushforward
 from ..sparse.compression import ROWS, check_product, compress_jacobian, known_pattern
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
-from ..trace.nested.derived import pullback, pushforward
 from .arguments import Flattened
 from .dense_jacobian import float_outputs, float_rows, samples_of
 from .derived import Derived, active_leaves, outputs_of

@@ -19,9 +19,9 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
+from .leaf_rows import KnownNumberRow, Row, rows_of
 from .outs import Out
 from .program import Evaluator
-from .rows import KnownNumberRow, Row, rows_of
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray

@@ -15,7 +15,7 @@ from ..garbage import uncollected
 from ..ops import OPS, Elementwise
 from ..tape.instruction import Instruction, columns, instruction, lists
 from ..tape.uses import keys_of
-from .cells import Cells
+from .accumulators import Cells
 from .partials import product
 
 

@@ -21,8 +21,8 @@ from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
 from ..tape.instruction import Instruction, instruction
 from ..tape.uses import keys_of
+from .accumulators import Cells
 from .adjoint import Adjoint, Rules, relevant
-from .cells import Cells
 from .partials import product
 
 

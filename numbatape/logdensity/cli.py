@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numbatape
-from numbatape.logdensity.failures import InputError, ModelError, Terminated
+from numbatape.logdensity.exits import InputError, ModelError, Terminated
 
 EPILOG = "exit codes: 0 done, 1 the model failed, 2 usage or a file that cannot be read or written"
 

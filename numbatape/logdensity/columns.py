@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from numbatape.logdensity.draws import Draws
-from numbatape.logdensity.failures import InputError, ModelError, running_model
+from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 

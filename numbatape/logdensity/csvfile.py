@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from numbatape.logdensity.csvfile import parse_csv
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.jsonfile import parse_json
 from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.rawfile import read_bytes, unpacked

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.logdensity.failures import running_model
+from numbatape.logdensity.exits import running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 
 TOO_DEEP = "lists and objects are nested too deeply"
 

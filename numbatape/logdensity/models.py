@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numbatape.logdensity.failures import InputError, ModelError, running_model
+from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.jsonfile import parse_data, to_arrays
 from numbatape.logdensity.rawfile import read_bytes, unpacked
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
 
 SUFFIXES = (".npz", ".csv")

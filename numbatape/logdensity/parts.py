@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.output import atomic_write
 

@@ -6,7 +6,7 @@ import gzip
 import zlib
 from pathlib import Path
 
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 
 
 def read_bytes(path: Path) -> bytes:

@@ -29,7 +29,7 @@ OPERATIONS = {
     "trace.integers": "TracedInteger operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",
-    "trace.nested.transforms": "Linearised is_float or_zeros",
+    "nested.transforms": "Linearised is_float or_zeros",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
     "capture.rebinding": "module_in_traces rebind",

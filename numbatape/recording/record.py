@@ -118,7 +118,7 @@ def record(
         Callable from the list of traced leaves to ``(args, kwargs)``.
     transform
         Optional: what is recorded is ``transform(function)``, a derivative of the function
-        (`numbatape.trace.nested`).
+        (`numbatape.nested`).
     passes
         Names of the rewrites of the tape that are done (`numbatape.tape.passes`).
     strong

@@ -15,9 +15,9 @@ from ..trace.plain_arrays import strip
 from ..trace.primitives import stop_gradient, trace_of
 from ..trace.trace import CURRENT, current, failing
 from .emit import emit
-from .linear import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 from .native import Entry
 from .site import ArgumentSpec, Callee, allocated
+from .untraced_derivatives import Pulled, emit_linear, is_jitted, no_further_derivative, python_of, touches
 
 
 class Rule(Callee):

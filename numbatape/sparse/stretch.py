@@ -13,10 +13,10 @@ import numpy as np
 
 from ..engine.placement import place_storages
 from ..engine.plan import Plan
+from ..nested.transforms import Linearised
 from ..ops import OPS, ArrayOp
 from ..tape.code import Code
 from ..tape.tape import ACTIVE, CONSTANT, POOLS, VARYING, InputSlot
-from ..trace.nested.transforms import Linearised
 from ..trace.trace import Trace
 from .pattern import Pattern, hessian_pattern, jacobian_pattern, literal_cells
 from .walk import Cells, view_in

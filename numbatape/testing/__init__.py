@@ -1,7 +1,7 @@
 """Checks of derivatives and of hand-written rules, for tests."""
 
 from .check import check_derivatives
-from .failures import DerivativeError
-from .rules import test_rule
+from .derivative_error import DerivativeError
+from .rule_checks import test_rule
 
 __all__ = ["DerivativeError", "check_derivatives", "test_rule"]

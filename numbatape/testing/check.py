@@ -19,8 +19,8 @@ from .. import (
     value_and_hvp,
 )
 from ..trace import pytrees
+from .derivative_error import DerivativeError, compare
 from .differences import extrapolated
-from .failures import DerivativeError, compare
 from .memory import check_growth, peak_of
 from .point import Point, contents, copied, float_leaves, is_active, unmarked, weighed
 

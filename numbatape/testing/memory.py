@@ -7,7 +7,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 
-from .failures import DerivativeError
+from .derivative_error import DerivativeError
 
 CALLS = 20
 WINDOWS = 6

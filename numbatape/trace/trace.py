@@ -101,7 +101,7 @@ class Trace:
         self.closed = False
         self.derives = False  # whether a derivative is taken inside
         self.differentiating: int | None = None  # the line of a user's rule whose pullback is being recorded
-        self.emitter: Any = None  # what appends derivatives (`numbatape.trace.nested.emitting`)
+        self.emitter: Any = None  # what appends derivatives (`numbatape.nested.emitting`)
         self.given: list[tuple[int, Any]] = []  # values by number that derivatives are evaluated from
         self.deferred: list = []  # weak references to arrays whose numbers nobody has computed
         self._evaluation: Evaluation | None = None

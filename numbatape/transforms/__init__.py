@@ -18,10 +18,10 @@ array([-3.,  0.,  0.,  0.])
 """
 
 from .bounds import interval, lower, positive, upper
+from .constrained_vectors import ordered, positive_ordered, simplex, sum_to_zero
 from .correlations import correlation_cholesky
 from .density import Unconstrained, unconstrained
 from .transform import Transform, real
-from .vectors import ordered, positive_ordered, simplex, sum_to_zero
 
 __all__ = [
     "Transform",

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import ShapeError
+from .constrained_vectors import TOLERANCE
 from .transform import Transform, as_floats, require
-from .vectors import TOLERANCE
 
 
 class CorrelationCholesky(Transform):

@@ -19,14 +19,14 @@ from ..caches.results import per_argument, require_derivative
 from ..config import Config
 from ..engine.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
+from ..nested.recorded_derivatives import gradients, pullback, pushforward
 from ..recording.record import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, is_complex, join, split
-from ..trace.nested.derived import gradients, pullback, pushforward
 from . import inner_batch
-from .calls import bare_arguments, dispatch, with_statics
 from .made import made_by
+from .verb_calls import bare_arguments, dispatch, with_statics
 
 
 def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):

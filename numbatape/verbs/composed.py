@@ -12,11 +12,11 @@ from ..errors import OutputError, SpecError
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current
-from .calls import chosen_arguments
 from .directions import jvp
 from .first_order import grad
 from .hessians import hessian_diagonal
 from .made import made_by
+from .verb_calls import chosen_arguments
 from .vjp import vjp
 
 

@@ -12,12 +12,12 @@ from ..caches.outs import parts_outs, result_outs, tangent_outs
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_derivative, value_of
 from ..errors import SpecError
+from ..nested.recorded_derivatives import hessian_vector, pushforward, with_aux
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.nested.derived import hessian_vector, pushforward, with_aux
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
 from .made import made_by
+from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot, with_statics
 
 
 def jvp(f, primals, tangents, has_aux=False, *, static_argnums=None, static_argnames=None):

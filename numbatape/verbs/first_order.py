@@ -24,8 +24,8 @@ from ..late import imported
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.primitives import stop_gradient as _stop_traced
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 from .made import made_by
+from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 def value_and_grad(

@@ -10,11 +10,11 @@ from ..caches.dense_hessian import blocks, full_hessian, hessian_outs
 from ..caches.outs import Out, result_outs
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import value_of
-from ..trace.nested.derived import hessian_vector, second_pushforward, with_aux
+from ..nested.recorded_derivatives import hessian_vector, second_pushforward, with_aux
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 from .jacobians import differentiated
 from .made import made_by
+from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 def hessian(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):

@@ -12,18 +12,12 @@ import numpy as np
 from ..caches.arguments import bare, is_mark
 from ..capture import rebinding
 from ..errors import DtypeError, OutputError, SpecError, StructureError
+from ..nested.jacobians import jacobian_blocks
+from ..nested.transforms import Linearised, hessian_product, is_float, or_zeros, second_push
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
-from ..trace.nested.jacobians import jacobian_blocks
-from ..trace.nested.transforms import (
-    Linearised,
-    hessian_product,
-    is_float,
-    or_zeros,
-    second_push,
-)
 from ..trace.plain_arrays import strip
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace, current, failing

@@ -15,8 +15,8 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import strip
 from ..trace.primitives import value_of
-from .calls import bare_arguments
 from .inner import Call, jacobian_of
+from .verb_calls import bare_arguments
 
 
 def batch(function, args, axes, no_points: Callable):

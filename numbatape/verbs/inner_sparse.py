@@ -10,15 +10,15 @@ import numpy as np
 import scipy.sparse
 
 from ..caches.arguments import is_mark
+from ..nested.transforms import Linearised, or_zeros
 from ..scipy_api.sparse_matrices import TracedSparse
 from ..sparse.compression import ROWS, Compression, compress_hessian, compress_jacobian, known_pattern
 from ..sparse.pattern import among_rows
 from ..sparse.stretch import pattern_of
 from ..trace.array import TracedArray
-from ..trace.nested.transforms import Linearised, or_zeros
 from ..trace.primitives import value_of
-from .calls import bare_arguments
 from .inner import Call, has_floats
+from .verb_calls import bare_arguments
 
 
 def sparsity(function, args, order: int) -> scipy.sparse.csr_array:

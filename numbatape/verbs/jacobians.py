@@ -13,10 +13,10 @@ from ..caches.jacobian import JacobianCache, run
 from ..caches.outs import Out, result_outs
 from ..caches.registry import Caller, shelf_of
 from ..caches.results import require_aux, value_of
-from ..trace.nested.derived import pullback, pushforward, with_aux
+from ..nested.recorded_derivatives import pullback, pushforward, with_aux
 from . import inner
-from .calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 from .made import MadeFunction, made_by
+from .verb_calls import StaticArguments, chosen_arguments, dispatch, flatten_call, one_shot
 
 
 class JacobianFunction(MadeFunction):
@@ -122,8 +122,8 @@ def differentiated(
     with_value
         Whether the value is returned, too.
     by_columns, by_rows
-        What is recorded for columns and for rows (`numbatape.trace.nested.derived`). None for rows means
-        second derivatives, which are of real arguments.
+        What is recorded for columns and for rows (`numbatape.nested.recorded_derivatives`). None for rows
+        means second derivatives, which are of real arguments.
     record
         Does the same inside of a trace.
     """

@@ -17,8 +17,8 @@ from ..caches.sparse_hessian import prepare_sparse_hessian_cache
 from ..caches.sparse_jacobian import output_pattern, prepare_sparse_jacobian_cache
 from ..sparse.pattern import hessian_pattern
 from . import inner_sparse
-from .calls import bare_arguments, dispatch, with_statics
 from .made import made_by
+from .verb_calls import bare_arguments, dispatch, with_statics
 
 
 def sparsity(f, *args, order=1, static_argnums=None, static_argnames=None) -> scipy.sparse.csr_array:

@@ -14,7 +14,7 @@ from ..caches.steady import REFUSED, sizes_of
 from ..trace import pytrees
 from ..trace.trace import current
 from . import inner
-from .calls import dispatch, with_statics
+from .verb_calls import dispatch, with_statics
 
 
 def vjp(f, *primals, has_aux=False, static_argnums=None, static_argnames=None):

@@ -8,7 +8,7 @@ import pytest
 
 from numbatape.logdensity.columns import match_columns, thetas_of
 from numbatape.logdensity.draws import Draws, read_draws
-from numbatape.logdensity.failures import InputError, ModelError
+from numbatape.logdensity.exits import InputError, ModelError
 from numbatape.logdensity.models import load_model
 
 CMDSTAN = """\

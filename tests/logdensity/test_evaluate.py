@@ -9,7 +9,7 @@ import pytest
 
 from numbatape.logdensity import progress
 from numbatape.logdensity.evaluate import Worker, evaluate, split
-from numbatape.logdensity.failures import ModelError
+from numbatape.logdensity.exits import ModelError
 from numbatape.logdensity.models import Model
 
 

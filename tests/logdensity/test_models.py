@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from numbatape.logdensity.failures import InputError, ModelError
+from numbatape.logdensity.exits import InputError, ModelError
 from numbatape.logdensity.jsonfile import to_arrays
 from numbatape.logdensity.models import import_path, load_model
 

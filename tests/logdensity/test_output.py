@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from numbatape.logdensity import output
-from numbatape.logdensity.failures import InputError
+from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.output import atomic_write, check_output, read_result, write_result
 from numbatape.logdensity.parts import Parts
 

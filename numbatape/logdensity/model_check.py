@@ -10,7 +10,7 @@ import numpy as np
 from numbatape.logdensity.columns import thetas_of
 from numbatape.logdensity.draws import Draws, read_draws
 from numbatape.logdensity.evaluate import Worker
-from numbatape.logdensity.failures import InputError, ModelError, running_model
+from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model, import_path, load_model
 

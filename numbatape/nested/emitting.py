@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...emitter.emitter import Emitter
-from ...emitter.symbol import Symbol
-from ...tape.tape import FAMILY_DTYPE
-from ..array import TracedArray, deferred
-from ..primitives import family_of
-from ..trace import Trace
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..tape.tape import FAMILY_DTYPE
+from ..trace.array import TracedArray, deferred
+from ..trace.primitives import family_of
+from ..trace.trace import Trace
 
 
 class TraceEmitter(Emitter):
@@ -30,7 +30,7 @@ class TraceEmitter(Emitter):
         return outcome
 
     def cofactors(self, a: Symbol) -> Symbol:
-        from ...matrix.determinants import cofactors
+        from ..matrix.determinants import cofactors
 
         result = cofactors(traced(self.trace, a))
         return self.in_family(symbol(self.trace, result), a.family)

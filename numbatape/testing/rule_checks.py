@@ -10,7 +10,7 @@ from ..rules import Primitive
 from ..rules.site import ArgumentSpec, allocated
 from ..trace.primitives import value_of
 from .check import check_derivatives
-from .failures import DerivativeError, compare
+from .derivative_error import DerivativeError, compare
 from .point import contents, copied, float_leaves, is_active
 
 
@@ -47,7 +47,7 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     >>> nt.testing.test_rule(wrong, np.array([1.0, 2.0]))
     Traceback (most recent call last):
     ...
-    numbatape.testing.failures.DerivativeError: the gradient at argument 0[1]: ...
+    numbatape.testing.derivative_error.DerivativeError: the gradient at argument 0[1]: ...
     """
     if order is None:
         order = 2 if not isinstance(f, Primitive) or f._rule.has_formula else 1

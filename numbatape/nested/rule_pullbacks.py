@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...derive.loops import LoopRules, called
-from ...emitter.symbol import Symbol
-from ...rules.emit import flattened
-from ...rules.linear import Linear, Pulled, emit_linear
-from ...tape.loop import Loop
-from ...tape.tape import ACTIVE, FAMILY_DTYPE
-from .. import operations
-from ..array import TracedArray
-from ..primitives import FLOAT32, value_of
-from ..trace import Trace
+from ..derive.loops import LoopRules, called
+from ..emitter.symbol import Symbol
+from ..rules.emit import flattened
+from ..rules.untraced_derivatives import Linear, Pulled, emit_linear
+from ..tape.loop import Loop
+from ..tape.tape import ACTIVE, FAMILY_DTYPE
+from ..trace import operations
+from ..trace.array import TracedArray
+from ..trace.primitives import FLOAT32, value_of
+from ..trace.trace import Trace
 from .emitting import symbol, traced
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 
-from ...tape.tape import ACTIVE
-from .. import pytrees
-from ..array import TracedArray
-from ..trace import current
+from ..tape.tape import ACTIVE
+from ..trace import pytrees
+from ..trace.array import TracedArray
+from ..trace.trace import current
 from .marks import zeros_like
 from .transforms import Linearised, hessian_product, second_push
 

@@ -11,18 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...derive.adjoint import Adjoint
-from ...derive.pushforward import Pushforward
-from ...errors import OutputError
-from .. import pytrees
-from ..array import TracedArray
-from ..operands import values_of
-from ..plain_arrays import strip
-from ..primitives import sample_of
-from ..trace import Trace
-from .calls import CallRules
+from ..derive.adjoint import Adjoint
+from ..derive.pushforward import Pushforward
+from ..errors import OutputError
+from ..trace import pytrees
+from ..trace.array import TracedArray
+from ..trace.operands import values_of
+from ..trace.plain_arrays import strip
+from ..trace.primitives import sample_of
+from ..trace.trace import Trace
 from .emitting import emitter_of, symbol, traced
 from .marks import mark
+from .rule_pullbacks import CallRules
 
 
 def is_float(leaf) -> bool:

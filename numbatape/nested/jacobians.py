@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...emitter.symbol import Symbol
-from ...ops import OPS, ArrayOp
-from ..primitives import sample_of
+from ..emitter.symbol import Symbol
+from ..ops import OPS, ArrayOp
+from ..trace.primitives import sample_of
 from .emitting import emitter_of, symbol, traced
 from .transforms import Linearised, or_zeros
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...emitter import instructions
-from ...tape.tape import ACTIVE
-from ..array import TracedArray, deferred, is_deferred, new_traced
-from ..primitives import family_of, operand, value_of
-from ..trace import Trace
+from ..emitter import instructions
+from ..tape.tape import ACTIVE
+from ..trace.array import TracedArray, deferred, is_deferred, new_traced
+from ..trace.primitives import family_of, operand, value_of
+from ..trace.trace import Trace
 from .emitting import emitter_of
 
 
