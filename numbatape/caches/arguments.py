@@ -18,7 +18,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
-from ..trace.plain_arrays import Scratch, scratch, strip
+from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 from .written_arguments import Cache
 
 STATIC = -1  # the level of leaves that never reach a tape
@@ -131,7 +131,7 @@ class Flattened:
                 self._static(leaf.value, argument, path)
                 self.inner.append(None)
             elif leaf.__class__ is Cache:
-                buffer = _as_plain(np.asarray(leaf.buffer), path)
+                buffer = _as_base_array(np.asarray(leaf.buffer), path)
                 _require_supported(buffer.dtype, path)
                 self._static(Scratch(buffer.shape, buffer.dtype), argument, path)
                 self.inner.append(None)
@@ -166,7 +166,7 @@ class Flattened:
 
     def _add(self, value, argument: int, path: str, mark: Constant | None = None) -> None:
         if isinstance(value, np.ndarray):
-            value = _as_plain(value, path)
+            value = _as_base_array(value, path)
             kind, dtype = "array", value.dtype
         elif isinstance(value, np.generic) and not isinstance(value, str):
             kind, dtype = "scalar", value.dtype
@@ -298,9 +298,9 @@ def bare(argument):
     return argument.value if cls is Constant or cls is Static else argument
 
 
-def _as_plain(array: np.ndarray, path: str) -> np.ndarray:
+def _as_base_array(array: np.ndarray, path: str) -> np.ndarray:
     """Return an array as an ndarray in native byte order; refuse classes that compute differently."""
-    array = strip(array)  # unwraps an array that was made while a function is traced
+    array = as_ndarrays(array)  # unwraps an array that was made while a function is traced
     if type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):
             raise SpecError(f"{path}: masked arrays are not supported; pass data and mask apart")

@@ -47,7 +47,7 @@ class DerivativeCache(JacobianCache):
         config = self._program.config
         transform = pushforward(config.strong_zero)
         function = self._program.function
-        self._plain = Derived(function, config, transform, lanes=False)
+        self._single = Derived(function, config, transform, lanes=False)
         self._wide = Derived(function, config, transform, lanes=True)
         self._pushing = Front(self._turn, self._push_apart)
         self._slope = Front(self._turn, self._gradient, None if config.reuse_buffers else self)
@@ -55,7 +55,7 @@ class DerivativeCache(JacobianCache):
             self.call = Owned(lambda *args: self._slope.call(*args))
 
     def _share(self, other) -> None:
-        other._plain, other._wide = self._plain.clone(), self._wide.clone()
+        other._single, other._wide = self._single.clone(), self._wide.clone()
 
     def push(self, pairs):
         """Return the value and the derivative along directions, for `value_and_derivative`.
@@ -100,7 +100,7 @@ class DerivativeCache(JacobianCache):
         lanes = self._lanes_of(flat, by_argument)
         directions = direction_leaves(flat, by_argument, "the tangent", lanes)
         if not lanes:
-            self._space = space = self._plain.sweep(self._plain.extended(flat, directions))
+            self._space = space = self._single.sweep(self._single.extended(flat, directions))
         else:
             samples = dense.samples_of(flat)
 
@@ -114,7 +114,7 @@ class DerivativeCache(JacobianCache):
         both = value_of(space, result), tangent
         slopes = tangent_outs(space, result, parts, lanes)
         if slopes is not None and not any(tangent is None for tangent in tangents):
-            derived = self._wide if lanes else self._plain
+            derived = self._wide if lanes else self._single
             outs = [*result_outs(space, result), *slopes]
             derived.teach(self._pushing, space, both, outs, self._omitted(primals), tangents)
         return both

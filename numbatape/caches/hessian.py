@@ -73,7 +73,7 @@ class HessianCache(HvpCache):
 
     def _value_and_gradients(self, flat):
         """Return (value, gradients), which a Hessian-vector product computes too."""
-        space = self._plain.sweep(self._plain.extended(flat, samples_of(flat)))
+        space = self._single.sweep(self._single.extended(flat, samples_of(flat)))
         result, grads, _ = space.variant.recording.result
         return value_of(space, result), like_arguments(flat, value_of(space, grads))
 

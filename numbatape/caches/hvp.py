@@ -34,11 +34,11 @@ class HvpCache(PreparedCache):
         config = self._program.config
         transform = hessian_vector(config.second_order_mode, config.strong_zero)
         self.mode = config.second_order_mode.replace("_", " ")
-        self._plain = Derived(self._program.function, config, transform, lanes=False)
+        self._single = Derived(self._program.function, config, transform, lanes=False)
         self._multiplying = Front(self._turn, lambda *given: self._multiply(given[-1], given[:-1]))
 
     def _share(self, other) -> None:
-        other._plain = self._plain.clone()
+        other._single = self._single.clone()
 
     def multiply(self, vectors, args):
         """Return the value, the gradient and a Hessian-vector product, for `value_and_hvp`.
@@ -87,7 +87,7 @@ class HvpCache(PreparedCache):
         else:
             raise SpecError(f"the vector must be a tuple of {len(chosen)}, one entry an argument")
         directions = direction_leaves(flat, trees, "the vector")
-        space = self._space = self._plain.sweep(self._plain.extended(flat, directions))
+        space = self._space = self._single.sweep(self._single.extended(flat, directions))
         result = space.variant.recording.result[0]
         grads, products = products_of(flat, space)
         if not self._program.config.friendly_tangents:
@@ -98,7 +98,7 @@ class HvpCache(PreparedCache):
         if outs is not None:
             left_out = self._omitted(args)
             # The vectors as they were given: a tuple with None for constants always takes the general call.
-            self._plain.teach(self._multiplying, space, made, outs, left_out, (vectors,))
+            self._single.teach(self._multiplying, space, made, outs, left_out, (vectors,))
         return made
 
     @staticmethod

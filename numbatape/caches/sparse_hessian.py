@@ -12,7 +12,7 @@ from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .one_at_a_time import one_at_a_time
 from .results import scalar_output, value_of
-from .sparse_products import KnownPattern, SparseCache, as_vector, entries_of, random_directions
+from .sparse_products import SparseCache, as_vector, entries_of, random_directions
 
 
 class SparseHessianCache(SparseCache):
@@ -95,10 +95,10 @@ class SparseHessianCache(SparseCache):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
-        plain = self._plain(known)
+        single = self._single()
         directions = random_directions(flat) if self._check else samples_of(flat)
         if self._check or not known.compression.lanes or known.derived.last is None:
-            space = plain.sweep(plain.extended(flat, directions))
+            space = single.sweep(single.extended(flat, directions))
         else:
             space = known.derived.last
         result, grads, products = space.variant.recording.result
@@ -110,7 +110,7 @@ class SparseHessianCache(SparseCache):
             gradient = gradient[chosen[0]]
         return value_of(space, result), gradient, matrix
 
-    def _plain(self, known: KnownPattern) -> Derived:
+    def _single(self) -> Derived:
         return Derived(self._program.function, self._program.config, self._transform(), lanes=False)
 
 

@@ -102,8 +102,8 @@ class SparseJacobianCache(SparseCache):
     def _compare(self, flat: Flattened, matrix) -> None:
         directions = random_directions(flat)
         config = self._program.config
-        plain = Derived(self._program.function, config, pushforward(config.strong_zero), lanes=False)
-        space = plain.sweep(plain.extended(flat, directions))
+        single = Derived(self._program.function, config, pushforward(config.strong_zero), lanes=False)
+        space = single.sweep(single.extended(flat, directions))
         parts = outputs_of(space, space.variant.recording.result[1])
         check_product(matrix, as_vector(directions), as_vector(parts), "Jacobian")
 

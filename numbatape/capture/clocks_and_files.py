@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import value_of
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
@@ -258,7 +258,7 @@ OUTSIDE = _table()
 
 def _print(*args, **kwargs):
     """Print; while tracing, this prints the values of the trace, and records nothing."""
-    builtins.print(*(value_of(strip(arg)) for arg in args), **kwargs)
+    builtins.print(*(value_of(as_ndarrays(arg)) for arg in args), **kwargs)
 
 
 _file = "reads a file", "Read it outside and pass the data as nt.Constant(...)"

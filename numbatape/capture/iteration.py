@@ -10,7 +10,7 @@ from ..trace.aliasing import root_of, window
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import find_trace, values_of
-from ..trace.plain_arrays import is_plain, strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import as_ndarrays, is_plain, trace_of_plain, unflattened, wrap
 from ..usercode.frames import where_in_user_code
 
 
@@ -28,7 +28,7 @@ class Iterator:
     def __init__(self, op, *args, **kwargs):
         self._given = tuple(op) if isinstance(op, (list, tuple)) else (op,)
         self._trace = find_trace(self._given) or trace_of_plain(self._given)
-        values = [values_of(strip(x)) for x in self._given]
+        values = [values_of(as_ndarrays(x)) for x in self._given]
         self._numpys = np.nditer(values if isinstance(op, (list, tuple)) else values[0], *args, **kwargs)
 
     def __getattr__(self, name):

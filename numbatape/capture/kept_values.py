@@ -46,7 +46,7 @@ class Kept:
         """Return the replacement of a value: the value itself, changed inside, or its numbers."""
         kind = type(value)
         if kind in _KINDS:
-            return self._plain(value)
+            return self._numbers_of(value)
         if kind in _NUMBERS and (kind is not np.ndarray or value.dtype != object):
             return value
         if kind is tuple:
@@ -57,7 +57,7 @@ class Kept:
             self._look_into(value)
         return value
 
-    def _plain(self, value):
+    def _numbers_of(self, value):
         trace = value._array._trace if type(value) is TracedInteger else value._trace
         if trace is not self._trace:
             return value  # it belongs to an enclosing trace, which replaces it later

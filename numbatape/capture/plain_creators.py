@@ -12,7 +12,7 @@ import numpy as np
 
 from ..trace.aliasing import root_of
 from ..trace.operands import find_trace
-from ..trace.plain_arrays import Iterator, strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap
 from ..trace.trace import CURRENT
 
 NAMES = (
@@ -59,7 +59,7 @@ def creating(original, stand_in=None):
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)
         inner = trace_of_plain(args, kwargs)
-        result = original(*strip(args), **strip(kwargs))
+        result = original(*as_ndarrays(args), **as_ndarrays(kwargs))
         trace = inner or trace
         if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
             return result

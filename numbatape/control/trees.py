@@ -7,13 +7,13 @@ import optree
 from ..errors import StructureError
 from ..trace import pytrees
 from ..trace.integers import as_index
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 
 
 def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
     """Return the leaves of a tree, traced or not, and its structure."""
     leaves, structure = pytrees.flatten(tree)
-    return [as_index(strip(leaf)) for leaf in leaves], structure
+    return [as_index(as_ndarrays(leaf)) for leaf in leaves], structure
 
 
 def names_of(structure, root: str) -> list[str]:

@@ -49,7 +49,7 @@ class LaneValues:
         The number of lanes as a size code.
     group
         The group of each value of the tape; the last entry is for missing operands.
-    laned, steady
+    laned, unchanging
         By group: whether it depends on the lanes; whether it depends on constants and fixed lanes only.
     """
 
@@ -105,11 +105,11 @@ class LaneValues:
     def _find_laned(self, slots: frozenset[int], fixed: bool, count: int) -> None:
         inputs = list(enumerate(self.tape.inputs))
         self.laned = self._dependents([slot.value for number, slot in inputs if number in slots], count)
-        self.steady = np.zeros(count + 1, bool)
+        self.unchanging = np.zeros(count + 1, bool)
         if fixed:
             others = [s.value for number, s in inputs if number not in slots and s.level != CONSTANT]
-            self.steady = ~self._dependents(others, count)
-            self.steady[-1] = False
+            self.unchanging = ~self._dependents(others, count)
+            self.unchanging[-1] = False
 
     def _dependents(self, sources: list[int], count: int) -> np.ndarray:
         """Return which groups depend on some values (included); the last entry, for no group, is False.

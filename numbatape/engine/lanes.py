@@ -163,7 +163,7 @@ class _Widened:
             self.literals.append(Literal(int(source[0]), 0, literal.data))
             origin = values.new_values(source, 0, values.layout((count,), (1,)))
             target = values.stretch(literal.storage, literal.offset, count)
-            stage = PROLOGUE if values.steady[group] else MAIN
+            stage = PROLOGUE if values.unchanging[group] else MAIN
             found.append(_rows([-1], NONE, op=opcode(COPY, family), stage=stage, out=target, a=origin))
         return found
 
@@ -179,7 +179,7 @@ class _Widened:
             apart = laned & fused & (code["active"] != 0) & (values.ranks_of(code["out"]) == 0)
         same = np.flatnonzero(~laned & ~compared)
         alone = code[same]
-        alone["stage"][values.steady[out[same]]] = PROLOGUE
+        alone["stage"][values.unchanging[out[same]]] = PROLOGUE
         rows = [Rows(alone, self.old.positions[same], same, laned=False)]
         rows.append(self._widened(np.flatnonzero(laned & ~apart)))
         rows += self._compared(np.flatnonzero(compared))
@@ -190,7 +190,7 @@ class _Widened:
         """Return instructions with lanes."""
         values, code = self.values, self.old.code[at]
         row = code["op"] >> 1
-        code["stage"] = np.where(values.steady[values.group[code["out"]]], PROLOGUE, MAIN)
+        code["stage"] = np.where(values.unchanging[values.group[code["out"]]], PROLOGUE, MAIN)
         batch = values.ranks_of(code["out"]) - CORE_RANKS[row, 0]
         padding = np.zeros((len(VALUES), len(at)), np.int64)
         for j, name in enumerate("abc", 1):

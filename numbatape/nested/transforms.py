@@ -17,7 +17,7 @@ from ..errors import OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.operands import values_of
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
 from .emitting import emitter_of, symbol, traced
@@ -57,7 +57,7 @@ class Linearised:
         if self.result is None and len(trace.scratch) == 1:
             (self.result,) = trace.scratch  # the function writes its result into an argument
         parts, self.structure = pytrees.flatten(self.result)
-        parts = [strip(part) for part in parts]
+        parts = [as_ndarrays(part) for part in parts]
         self.parts = parts
         self.outputs = [p for p in parts if type(p) is TracedArray and is_float(p)]
         self.results = [y._id for y in self.outputs]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..trace import boxes
 from ..trace.operands import find_trace, lift, lift_all
-from ..trace.plain_arrays import has_plain, strip, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from .registration import unsupported_argument
 from .stand_ins import stands_for
 
@@ -161,7 +161,7 @@ class _Joiner:
         trace = find_trace(key)
         if trace is None:
             return (
-                wrap(trace_of_plain(key), self._original[strip(key)])
+                wrap(trace_of_plain(key), self._original[as_ndarrays(key)])
                 if has_plain(key)
                 else self._original[key]
             )

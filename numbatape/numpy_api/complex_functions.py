@@ -15,7 +15,7 @@ from ..trace import complex_parts
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex, meets
 from ..trace.operands import values_of
-from ..trace.plain_arrays import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .complex_ufuncs import unsupported
 from .dispatch import writing
 from .function_tables import COMPLEX, form, full_name, implements_complex
@@ -28,7 +28,7 @@ def call_complex_function(function, args, kwargs):
 
 def _dispatch(function, args, kwargs):
     trace = trace_of_plain(args, kwargs)
-    args, kwargs = strip((args, kwargs))
+    args, kwargs = as_ndarrays((args, kwargs))
     name = full_name(function)
     if trace is not None and not any(True for _ in _traced((*args, *kwargs.values()))):
         return wrap(trace, function(*args, **kwargs))

@@ -8,7 +8,7 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
 from ..trace import complex_parts, writes
 from ..trace.operands import adopt, values_of
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import where_in_user_code
 from .function_tables import RULES
 from .ufuncs import into_out
@@ -30,7 +30,7 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
         return writes.at(ufunc, *inputs)
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
-    inputs, kwargs = strip((inputs, kwargs))
+    inputs, kwargs = as_ndarrays((inputs, kwargs))
     name = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
     kwargs.pop("out", None)
     if kwargs.pop("where", True) is not True:

@@ -15,7 +15,7 @@ from ..trace import operations
 from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain_arrays import has_plain, strip, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from ..trace.primitives import array_instruction
 from ..usercode.frames import where_in_user_code
 from ..usercode.solvers import implicit, solver_above
@@ -45,7 +45,7 @@ def writing(reading, function, args, kwargs):
 
         def again():
             values, options, copy = duplicates(
-                tuple(_plain_values(strip(part)) for part in (args, kwargs, out))
+                tuple(_plain_values(as_ndarrays(part)) for part in (args, kwargs, out))
             )
             function(*values, **options, out=copy)
             return copy
@@ -59,7 +59,7 @@ def writing(reading, function, args, kwargs):
 def _dispatch(function, args, kwargs):
     if has_plain(args) or (kwargs and has_plain(kwargs)):
         trace = trace_of_plain(args, kwargs)
-        args, kwargs = strip(args), strip(kwargs)
+        args, kwargs = as_ndarrays(args), as_ndarrays(kwargs)
         if not _traced_leaves((args, kwargs)):
             return wrap(trace, function(*args, **kwargs))
     implementation = REAL.find(function)
@@ -82,7 +82,7 @@ def _apart_from_out(function, args, kwargs):
         x = kwargs.pop("x")
         copy = kwargs.pop("copy", True)
         if not copy:
-            np.array(_plain_values(strip(x)), copy=False)  # raises NumPy's error if it is no array
+            np.array(_plain_values(as_ndarrays(x)), copy=False)  # raises NumPy's error if it is no array
         return (x,), kwargs, None if copy else x
     place = place_of_out(function)
     if place is not None and len(args) > place and args[place] is not None:

@@ -15,7 +15,7 @@ from ..late import imported
 from ..trace import integers
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
-from ..trace.plain_arrays import strip, trace_of_plain, unflattened, wrap
+from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
 from .function_tables import MAKERS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
@@ -73,11 +73,11 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             inner = trace_of_plain(args, kwargs) if numpys else None
             if inner is None:
                 return call_original(*args, **kwargs)
-            return wrap(inner, original(*strip(args), **strip(kwargs)))
+            return wrap(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)))
         # Functions that only read a plain array get the ndarray.
         if trace.integers:
             args, kwargs = integers.settled(args), integers.settled(kwargs)
-        args, kwargs = strip(args), {k: v if k == "out" else strip(v) for k, v in kwargs.items()}
+        args, kwargs = as_ndarrays(args), {k: v if k == "out" else as_ndarrays(v) for k, v in kwargs.items()}
         with failing(trace):
             return traced(*args, **kwargs)
 

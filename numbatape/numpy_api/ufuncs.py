@@ -16,7 +16,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import adopt, find_trace, lift, lift_all, values_of
 from ..trace.operators import note_number_row
-from ..trace.plain_arrays import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, stop_gradient, value_of
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
@@ -122,7 +122,7 @@ def call_plain_ufunc(ufunc, method, inputs, kwargs):
     if method == "at" or kwargs.get("out") is not None:
         return call_ufunc(ufunc, method, inputs, kwargs)
     trace = trace_of_plain(inputs, kwargs)
-    inputs, kwargs = strip(inputs), strip(kwargs)
+    inputs, kwargs = as_ndarrays(inputs), as_ndarrays(kwargs)
     if any(type(x) is TracedArray or type(x) is TracedComplex for x in inputs):
         return getattr(ufunc, method)(*inputs, **kwargs)
     return wrap(trace, getattr(ufunc, method)(*inputs, **kwargs))
@@ -135,8 +135,8 @@ def into_out(ufunc, method, inputs, kwargs):
     where = kwargs.pop("where", True) if method == "__call__" else True
 
     def again():
-        values, copies = duplicates(values_of(strip((inputs, out))))
-        getattr(ufunc, method)(*values, **values_of(strip(kwargs)), out=copies)
+        values, copies = duplicates(values_of(as_ndarrays((inputs, out))))
+        getattr(ufunc, method)(*values, **values_of(as_ndarrays(kwargs)), out=copies)
         return copies
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}

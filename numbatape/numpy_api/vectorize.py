@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.operands import find_trace, lift, values_of
-from ..trace.plain_arrays import strip, trace_of_plain, wrap
+from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .registration import unsupported_argument
 
 
@@ -16,7 +16,7 @@ class Vectorized(np.vectorize):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             inner = trace_of_plain(args, kwargs)
-            result = super().__call__(*strip(args), **strip(kwargs))
+            result = super().__call__(*as_ndarrays(args), **as_ndarrays(kwargs))
             return result if inner is None else wrap(inner, result)
         if self.signature is not None:
             raise unsupported_argument("np.vectorize", "signature=...", "a loop and np.stack are")

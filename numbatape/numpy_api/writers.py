@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.operands import find_trace, lift, values_of
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.positions import fixed
 from ..trace.primitives import value_of
 from ..trace.writes import assign, masked, overlap, write_by, write_where
@@ -14,7 +14,7 @@ from .select import wrapped
 
 
 def _values(*parts):
-    return values_of(strip(parts))
+    return values_of(as_ndarrays(parts))
 
 
 @in_place(np.copyto)
@@ -23,7 +23,7 @@ def copyto(dst, src, casting="same_kind", where=True):
     if where is True:
         assign(dst, Ellipsis, src, "np.copyto")
     else:
-        write_where(dst, _lifted(src), strip(where), "np.copyto")
+        write_where(dst, _lifted(src), as_ndarrays(where), "np.copyto")
 
 
 @in_place(np.put)
@@ -31,13 +31,13 @@ def put(a, ind, v, mode="raise"):
     v = _lifted(v)
     trace = find_trace(ind)
     if trace is None or overlap(a, v):
-        ind = fixed(strip(ind))
+        ind = fixed(as_ndarrays(ind))
         write_by(a, v, lambda target, source: np.put(target, ind, source, mode), "np.put")
         return
     np.put(_values(a)[0].copy(), *_values(ind, v), mode)  # raises NumPy's errors
     if not v.size or not np.size(_values(a)[0]):
         return
-    ind = np.ravel(lift(trace, strip(ind)))
+    ind = np.ravel(lift(trace, as_ndarrays(ind)))
     if mode != "raise":
         ind = wrapped(ind, np.size(_values(a)[0]), mode)
     flat = np.copy(np.ravel(a))
@@ -47,7 +47,7 @@ def put(a, ind, v, mode="raise"):
 
 def _lifted(v):
     """Return values as one array, traced if one of them is."""
-    v = strip(v)
+    v = as_ndarrays(v)
     trace = find_trace(v)
     return np.asarray(v) if trace is None else lift(trace, v)
 
@@ -72,7 +72,7 @@ def place(arr, mask, vals):
     vals = _cast(np.ravel(_lifted(vals)), arr)
     trace = find_trace(mask)
     if trace is None or overlap(arr, vals):
-        mask = fixed(strip(mask))
+        mask = fixed(as_ndarrays(mask))
         write_by(arr, vals, lambda target, source: np.place(target, mask, source), "np.place")
         return
     chosen, count = _in_shape_of(arr, mask), len(vals)
@@ -83,7 +83,7 @@ def place(arr, mask, vals):
     entries = np.reshape(
         lift(trace, vals)[np.remainder(np.maximum(turns, 0), count)], np.shape(_values(arr)[0])
     )
-    assign(arr, Ellipsis, masked(chosen, entries, strip(arr)), "np.place")
+    assign(arr, Ellipsis, masked(chosen, entries, as_ndarrays(arr)), "np.place")
 
 
 @in_place(np.putmask)
@@ -91,7 +91,7 @@ def putmask(a, mask, values):
     np.putmask(_values(a)[0].copy(), *_values(mask, values))  # raises NumPy's errors, also for casts of lists
     values = _cast(_lifted(values), a)
     if find_trace(mask) is None or overlap(a, values):
-        mask = fixed(strip(mask))
+        mask = fixed(as_ndarrays(mask))
         write_by(a, values, lambda target, source: np.putmask(target, mask, source), "np.putmask")
         return
     numbers = _values(a)[0]
@@ -99,13 +99,13 @@ def putmask(a, mask, values):
         return
     if np.shape(value_of(values)) != numbers.shape and values.ndim:
         values = np.resize(values, numbers.shape)
-    assign(a, Ellipsis, masked(_in_shape_of(a, mask), values, strip(a)), "np.putmask")
+    assign(a, Ellipsis, masked(_in_shape_of(a, mask), values, as_ndarrays(a)), "np.putmask")
 
 
 @in_place(np.put_along_axis)
 def put_along_axis(arr, indices, values, axis=-1):
     if find_trace(indices) is None:
-        indices = strip(indices)
+        indices = as_ndarrays(indices)
 
         def write(target, source):
             np.put_along_axis(target, indices, source, axis)
@@ -115,11 +115,11 @@ def put_along_axis(arr, indices, values, axis=-1):
     np.put_along_axis(_values(arr)[0].copy(), *_values(indices, values), axis)  # raises NumPy's errors
     shape = _values(arr)[0].shape
     if axis is None:
-        assign(arr, np.unravel_index(strip(indices), shape), values, "np.put_along_axis")
+        assign(arr, np.unravel_index(as_ndarrays(indices), shape), values, "np.put_along_axis")
         return
     axis %= len(shape)
     places = list(np.ix_(*(np.arange(n) for n in np.shape(_values(indices)[0]))))
-    places[axis] = strip(indices)
+    places[axis] = as_ndarrays(indices)
     assign(arr, tuple(places), values, "np.put_along_axis")
 
 

@@ -21,7 +21,7 @@ from ..tape import Tape
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred, new_traced
 from ..trace.integers import TracedInteger, lifted, settled
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
 from ..trace.shared_inputs import note_inputs
 from ..trace.trace import CURRENT, Outside, Trace
@@ -220,7 +220,7 @@ def _finish(trace: Trace, result, passes, environment: Environment | None) -> Re
     outputs: list[int] = []
     values, levels, noted = [], [], []
     leaves, structure = pytrees.flatten(result)
-    for leaf in map(lifted, map(strip, leaves)):
+    for leaf in map(lifted, map(as_ndarrays, leaves)):
         if type(leaf) is not TracedArray:
             noted.append(_checked(leaf))
             continue

@@ -11,7 +11,7 @@ from ..errors import UnsupportedOperationError
 from ..jit.rules import is_dispatcher
 from ..trace import integers, operations, pytrees
 from ..trace.array import TracedArray
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import stop_gradient, trace_of
 from ..trace.trace import CURRENT, current, failing
 from .emit import emit
@@ -94,7 +94,7 @@ class Primitive:
         rule = self._rule
         if kwargs:
             args = self._in_order(args, kwargs)
-        args = [integers.lifted(arg) for arg in strip(list(args))]
+        args = [integers.lifted(arg) for arg in as_ndarrays(list(args))]
         if any(type(arg) is TracedArray for arg in args):
             with failing(trace_of(args)):
                 return emit(rule, args)

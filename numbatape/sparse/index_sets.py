@@ -222,10 +222,10 @@ class IndexSets:
         """Return the numbers of unions of two or more distinct sets, ``sizes`` parts each."""
         start = np.cumsum(sizes) - sizes
         weight = np.add.reduceat(self._length[parts], start)
-        plain = ~np.logical_or.reduceat(self._union[parts], start) & (weight <= WEIGHT)
+        direct = ~np.logical_or.reduceat(self._union[parts], start) & (weight <= WEIGHT)
         result = np.zeros(len(sizes), np.int64)
-        lazy = [np.flatnonzero(~plain)]
-        chosen = np.flatnonzero(plain)
+        lazy = [np.flatnonzero(~direct)]
+        chosen = np.flatnonzero(direct)
         while chosen.size:
             fitting = max(1, int(np.searchsorted(np.cumsum(weight[chosen]), WEIGHT, "right")))
             now, chosen = chosen[:fitting], chosen[fitting:]

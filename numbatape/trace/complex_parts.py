@@ -12,7 +12,7 @@ from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
 from .operands import adopt, lift, values_of
-from .plain_arrays import strip
+from .plain_arrays import as_ndarrays
 from .primitives import dims_of
 from .trace import Trace
 
@@ -121,7 +121,7 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
 
 def complex_entries(z: TracedComplex, key) -> TracedComplex:
     """Return ``z[key]``."""
-    key = strip(settled(key))
+    key = as_ndarrays(settled(key))
     return each(z, lambda part: part[key], z._value[values_of(key)])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import writes
 from .operands import find_trace, values_of
-from .plain_arrays import Iterator, is_plain, strip, unflattened, wrap
+from .plain_arrays import Iterator, as_ndarrays, is_plain, unflattened, wrap
 from .positions import fixed
 from .trace import failing
 
@@ -41,7 +41,7 @@ class Flat(Iterator):
         return self[self._next - 1]
 
     def __getitem__(self, key):
-        x, key = self.base, strip(key)
+        x, key = self.base, as_ndarrays(key)
         if is_plain(x) and find_trace(key) is None:
             return wrap(x._trace, x._value.flat[key])
         x._value.flat[values_of(key)]  # raises NumPy's errors
@@ -49,7 +49,7 @@ class Flat(Iterator):
         return np.copy(taken) if isinstance(values_of(taken), np.ndarray) else taken
 
     def __setitem__(self, key, item):
-        key = strip(key)
+        key = as_ndarrays(key)
         if find_trace(key) is not None and writes.overlap(self.base, item):
             key = fixed(key)  # guarded, because the last write to an entry counts
         elif find_trace(key) is not None:

@@ -58,7 +58,7 @@ def getitem(x: TracedArray, key) -> TracedArray:
     """Return ``x[key]`` with NumPy's meaning."""
     x._trace.check_open()
     given = key if isinstance(key, tuple) else (key,)
-    key = tuple(_plain(k) for k in given)
+    key = tuple(_key_part(k) for k in given)
     if all(_is_basic(k) for k in key):
         result = basic(x, key)
         if value_of(result).__class__ is np.ndarray and any(map(_is_array, given)):
@@ -90,7 +90,7 @@ def _flagged(x: TracedArray, key) -> TracedArray:
     return advanced(basic(x, tuple(wider)), places)
 
 
-def _plain(k):
+def _key_part(k):
     """Turn lists into arrays and index-like objects into int; keep traced integer scalars."""
     if is_plain(k):
         k = k._value

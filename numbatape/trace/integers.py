@@ -191,7 +191,7 @@ def _is_number(x) -> bool:
     return type(x) in (int, bool, float, TracedInteger)
 
 
-def _plain(x):
+def _number_of(x):
     return x._value if type(x) is TracedInteger else x
 
 
@@ -209,7 +209,7 @@ def _compare(name: str, left, right):
         return apply(left.settled(), settled(right)) if _known_to_int(right) else NotImplemented
     if not _is_number(right):
         return apply(left.lifted(), right)
-    return _required(apply(left.lifted(), lifted(right)), apply(left._value, _plain(right)))
+    return _required(apply(left.lifted(), lifted(right)), apply(left._value, _number_of(right)))
 
 
 def _known_to_int(x) -> bool:
@@ -290,7 +290,7 @@ def _with_float(name: str, apply, left, right):
 
 def _float_power(base, exponent):
     with np.errstate(all="ignore"):
-        value = np.power(float(_plain(base)), float(_plain(exponent)))
+        value = np.power(float(_number_of(base)), float(_number_of(exponent)))
     power = _recorded("power", float(value), base, exponent)
     if not _required(np.isfinite(power), bool(np.isfinite(value))):
         return settled(base) ** settled(exponent)  # Python raises, or gives a complex number
@@ -317,7 +317,7 @@ def _exactly(op: str, apply):
     def combine(left, right):
         if op in ("floor_divide", "remainder") and right == 0:
             return apply(settled(left), settled(right))  # raises Python's error
-        made = _integer(op, apply(_plain(left), _plain(right)), left, right)
+        made = _integer(op, apply(_number_of(left), _number_of(right)), left, right)
         return apply(settled(left), settled(right)) if made is None else made
 
     return combine
@@ -326,18 +326,18 @@ def _exactly(op: str, apply):
 def _quotient(left, right):
     if right == 0:
         return settled(left) / settled(right)  # raises Python's error
-    return _recorded("div", _plain(left) / _plain(right), left, right)
+    return _recorded("div", _number_of(left) / _number_of(right), left, right)
 
 
 def _power(left, right):
     if right < 0:
         return settled(left) ** settled(right) if left == 0 else _float_power(left, right)
     with np.errstate(over="ignore"):
-        size = np.power(float(abs(_plain(left))), float(_plain(right)))
+        size = np.power(float(abs(_number_of(left))), float(_number_of(right)))
     power = _recorded("power", float(size), abs(left), right)
     if not _required(np.less_equal(power, float(LARGEST)), bool(size <= LARGEST)):
         return settled(left) ** settled(right)
-    value = _plain(left) ** _plain(right)
+    value = _number_of(left) ** _number_of(right)
     return _integer("rint", value, _recorded("power", float(value), left, right))
 
 

@@ -80,7 +80,7 @@ class Plain:
         return repr(self._value)
 
     def __getitem__(self, key):
-        key = strip(key)
+        key = as_ndarrays(key)
         keys = key if key.__class__ is tuple else (key,)
         if any(type(k) is TracedArray for k in keys):
             return self._at(key, keys)
@@ -260,17 +260,17 @@ def unflattened(args: tuple) -> tuple:
     return tuple([arg.as_array() if issubclass(type(arg), Iterator) else arg for arg in args])
 
 
-def strip(tree):
+def as_ndarrays(tree):
     """Return arguments of a call with plain arrays replaced by their ndarrays."""
     kind = type(tree)
     if kind is PlainArray or kind is PlainComplex:
         return tree._value
     if kind is tuple:
-        return tuple([strip(part) for part in tree])
+        return tuple([as_ndarrays(part) for part in tree])
     if kind is list:
-        return [strip(part) for part in tree]
+        return [as_ndarrays(part) for part in tree]
     if kind is dict:
-        return {key: strip(part) for key, part in tree.items()}
+        return {key: as_ndarrays(part) for key, part in tree.items()}
     return tree
 
 

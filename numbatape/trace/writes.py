@@ -14,9 +14,9 @@ from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
 from .complex_array import TracedComplex
-from .indexing import _is_basic, _plain
+from .indexing import _is_basic, _key_part
 from .operands import find_trace, lift, values_of
-from .plain_arrays import PlainArray, PlainComplex, is_plain, strip
+from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, is_plain
 from .positions import fixed
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .shared_inputs import is_shared, mirror
@@ -29,14 +29,14 @@ def assign(target, key, item, what: str = "an assignment") -> None:
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
             target._trace.check_write(root_of(target._value))
-            target._value[strip(key)] = strip(item)
+            target._value[as_ndarrays(key)] = as_ndarrays(item)
             target._trace.forget(root_of(target._value))
             return
         expose(target)
     if type(target) is TracedArray:
-        setitem(target, strip(key), strip(item))
+        setitem(target, as_ndarrays(key), as_ndarrays(item))
     elif type(target) is TracedComplex:
-        set_parts(target, strip(key), strip(item))
+        set_parts(target, as_ndarrays(key), as_ndarrays(item))
     elif trace is None:
         target[key] = item
     else:
@@ -88,7 +88,7 @@ def setitem(x: TracedArray, key, item) -> None:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
-        key = keys = tuple(map(_plain, keys))
+        key = keys = tuple(map(_key_part, keys))
         if find_trace(keys) is not None:
             operations.write_at(x, keys, item)
             return
@@ -134,7 +134,7 @@ def write_where(x, item, mask, what: str) -> None:
     """Do ``np.copyto(x, item, where=mask)``; a traced mask stays data, unless the order of writes matters."""
     if find_trace(mask) is not None:
         if not overlap(x, item):
-            assign(x, Ellipsis, masked(mask, strip(item), strip(x)), what)
+            assign(x, Ellipsis, masked(mask, as_ndarrays(item), as_ndarrays(x)), what)
             return
         mask = fixed(mask)
 
@@ -146,7 +146,7 @@ def write_where(x, item, mask, what: str) -> None:
 
 def overlap(x, item=None) -> bool:
     """Whether an array has an entry twice, or shares only part of its entries with ``item``."""
-    value, its = values_of(strip((x, item)))
+    value, its = values_of(as_ndarrays((x, item)))
     if isinstance(its, np.ndarray) and np.may_share_memory(value, its) and not is_same(value, its):
         return True
     return has_twice(value)
@@ -165,11 +165,11 @@ def write_by(x, item, write, what: str) -> None:
     if is_plain(x):
         if find_trace(item) is None and all(map(is_plain, boxes.sharers(x))):
             x._trace.check_write(root_of(x._value))
-            write(x._value, strip(item))
+            write(x._value, as_ndarrays(item))
             x._trace.forget(root_of(x._value))
             return
         expose(x)
-    item = strip(item)
+    item = as_ndarrays(item)
     if type(x) in (TracedArray, TracedComplex) and x._value.__class__ is not np.ndarray:
         write(x._value, values_of(item))  # a number: NumPy raises, or writes to a copy
     elif type(x) is TracedArray:
@@ -301,14 +301,14 @@ def store_all(out, inputs, result, where, name: str, again):
     results = result if isinstance(result, tuple) else (result,)
     what = f"{name}(..., out=array) (or `array += traced`)"
     stored = list(results)
-    arrays = [None if target is None else values_of(strip(target)) for target in out]
-    given = [x for x in values_of(strip(inputs)) if isinstance(x, np.ndarray)]
+    arrays = [None if target is None else values_of(as_ndarrays(target)) for target in out]
+    given = [x for x in values_of(as_ndarrays(inputs)) if isinstance(x, np.ndarray)]
     order = [0] if len(out) == 1 else order_of_writes(arrays, given)
     if len(out) == 2 and all(array is not None for array in arrays) and np.may_share_memory(*arrays):
         written = again()  # with buffers NumPy's order differs; its last write counts
 
         def came_last(k):
-            its = np.asarray(values_of(strip(results[k]))).astype(arrays[k].dtype)
+            its = np.asarray(values_of(as_ndarrays(results[k]))).astype(arrays[k].dtype)
             return np.array_equal(written[k], its, equal_nan=True)
 
         order.sort(key=came_last)
@@ -318,9 +318,9 @@ def store_all(out, inputs, result, where, name: str, again):
             again()  # NumPy's errors
             if has_twice(arrays[k]) and any(np.may_share_memory(arrays[k], x) for x in given):
                 # NumPy writes to a copy, and then copies all entries back.
-                assign(target, Ellipsis, masked(strip(where), its, strip(target)), what)
+                assign(target, Ellipsis, masked(as_ndarrays(where), its, as_ndarrays(target)), what)
             else:
-                write_where(target, its, strip(where), what)
+                write_where(target, its, as_ndarrays(where), what)
             stored[k] = target
         elif target is not None:
             stored[k] = store(target, its, what, lambda k=k: again()[k])
@@ -336,12 +336,12 @@ def store(out, result, what: str, again):
         Calls NumPy with copies of the operands and returns the copy of ``out``: if the result has another
         shape or dtype, NumPy converts it, or raises.
     """
-    target, value = values_of(strip(out)), np.asarray(values_of(strip(result)))
+    target, value = values_of(as_ndarrays(out)), np.asarray(values_of(as_ndarrays(result)))
     if target.shape != value.shape or not np.can_cast(value.dtype, target.dtype, "same_kind"):
         written = again()
         if target.size == value.size and target.shape != value.shape:
             result = np.reshape(result, target.shape)
-        seen = np.broadcast_to(np.asarray(values_of(strip(result))), target.shape).astype(target.dtype)
+        seen = np.broadcast_to(np.asarray(values_of(as_ndarrays(result))), target.shape).astype(target.dtype)
         if not np.allclose(seen, written, equal_nan=True):
             raise UnsupportedOperationError(
                 f"{what} at {where_in_user_code()}: a result of {value.dtype} {value.shape} does not fit "
@@ -356,14 +356,14 @@ def at(ufunc, x, indices, *operands) -> None:
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):
         x._trace.check_write(root_of(x._value))
-        ufunc.at(x._value, strip(indices), *strip(operands))
+        ufunc.at(x._value, as_ndarrays(indices), *as_ndarrays(operands))
         x._trace.forget(root_of(x._value))
         return
     if not complex_arrays.is_traced(x) and not is_plain(x):
         raise LeakError(unreachable(f"np.{ufunc.__name__}.at"))
     if is_plain(x):
         expose(x)
-    indices, operands = strip(indices), strip(operands)
+    indices, operands = as_ndarrays(indices), as_ndarrays(operands)
     ufunc.at(x._value.copy(), values_of(indices), *values_of(operands))  # NumPy's errors
     if type(x) is TracedComplex and ufunc in (np.add, np.subtract):
         for part, its in zip((x.real, x.imag), complex_arrays.halves(operands[0]), strict=True):

@@ -18,7 +18,7 @@ from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred
 from ..trace.complex_array import TracedComplex
 from ..trace.complex_pairs import Pair, flatten_like, opened
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace, current, failing
 
@@ -40,7 +40,7 @@ class Call:
         self.trace: Trace = trace
         self.function = rebinding.rebind(function)
         self.has_aux, self.aux = has_aux, ()
-        args = strip(list(args))
+        args = as_ndarrays(list(args))
         self.args, self.kwargs, self.chosen = args, kwargs, chosen
         self.whole = [opened(args[k]) for k in chosen]  # complex leaves as pairs
         self.trees = [pytrees.flatten(tree) for tree in self.whole]

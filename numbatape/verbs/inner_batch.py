@@ -13,7 +13,7 @@ from ..errors import OutputError
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import value_of
 from .inner import Call, jacobian_of
 from .verb_calls import bare_arguments
@@ -27,7 +27,7 @@ def batch(function, args, axes, no_points: Callable):
     no_points
         Evaluates the function over no points: called with plain arguments.
     """
-    bare = strip(bare_arguments(args))
+    bare = as_ndarrays(bare_arguments(args))
     count = common_length(batched_leaves([_map(value_of, arg) for arg in bare], axes))
     for arg, axis in zip(bare, axes, strict=True):
         if axis is not None:

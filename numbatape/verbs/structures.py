@@ -10,7 +10,7 @@ import optree
 
 from ..errors import DtypeError, SpecError, StructureError
 from ..trace import pytrees
-from ..trace.plain_arrays import strip
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 
 
@@ -130,7 +130,7 @@ class Unflatten:
         (np.float64(0.0), array([[1., 2.],
                [3., 4.]]))
         """
-        vector = strip(vector)
+        vector = as_ndarrays(vector)
         if not isinstance(sample_of(vector), np.ndarray):
             vector = np.asarray(vector, float)
         if vector.ndim == 0 or vector.shape[-1] != self.size:
@@ -244,7 +244,7 @@ def flatten(tree):
     array([6., 0., 0.])
     """
     leaves, structure = pytrees.flatten(tree)
-    leaves = [strip(leaf) for leaf in leaves]
+    leaves = [as_ndarrays(leaf) for leaf in leaves]
     pieces: list[Piece | None] = []
     parts, start = [], 0
     for leaf, keys in zip(leaves, structure.paths(), strict=True):
