@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from numbatape.engine.frame import WORD, WORDS
+from numbatape.engine.kernels import POSITION, sweeps
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e15, 710.0])
 STRIDES = [(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (2, 3, 1, 2)]
@@ -41,7 +42,8 @@ def swept(kernels, direction, seed, n, strides, outer, active):
     record = np.array([len(outer), n, *strides, 300, *itertools.chain(*outer), 0], np.int32)
     code = np.array([active << 16, 500, 100, 250, 0], np.int32)
     frame = np.zeros(len(WORDS), np.int64)
-    for name, array in {"CODE": code, "AUX": record, **stacks}.items():
+    sweeps()  # fills the table that POSITION is
+    for name, array in {"CODE": code, "AUX": record, "POSITION": POSITION, **stacks}.items():
         frame[WORD[name]] = array.ctypes.data
     assert kernels.function(direction)(frame.ctypes.data, 0) == 0
     return list(stacks.values())

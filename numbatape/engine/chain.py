@@ -18,7 +18,7 @@ from ..ops.table import OPERANDS
 from ..tape.instruction import GUARD, opcode
 from ..tape.tape import F64
 from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
-from .frame import ACTIVE_SHIFT, FROM_LAST, OPERANDS_MASK, STRIDE, TO_NEXT, constants
+from .frame import ACTIVE_SHIFT, FROM_LAST, LEVEL, OPERANDS_MASK, STRIDE, TO_NEXT, constants
 from .vectors import forward_vector, reverse_vector, vector_arms
 
 
@@ -112,6 +112,7 @@ def sweep_source() -> str:
     body = _SWEEPS.format(
         GUARD=GUARD,
         STRIDE=STRIDE,
+        LEVEL=LEVEL,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
         FROM_LAST=FROM_LAST,
@@ -180,6 +181,30 @@ def reverse_range(frame_q, start, stop):
 {reverse}
         else:
             invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
+
+
+def position(w, pc):
+    r = w[AUX]
+    rest = pc
+    outer = 1
+    moved_o = 0
+    moved_a = 0
+    moved_b = 0
+    moved_c = 0
+    for j in range(1, r[w[RECORD]]):
+        level = w[LEVELS] + {LEVEL} * j
+        digit = rest % r[level]
+        rest = rest // r[level]
+        outer *= r[level]
+        moved_o += digit * r[level + 1]
+        moved_a += digit * r[level + 2]
+        moved_b += digit * r[level + 3]
+        moved_c += digit * r[level + 4]
+    w[MOVED_O] = moved_o
+    w[MOVED_A] = moved_a
+    w[MOVED_B] = moved_b
+    w[MOVED_C] = moved_c
+    return outer
 
 
 def prologue(w, pc):

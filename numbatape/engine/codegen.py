@@ -18,6 +18,8 @@ from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
 UNIT = re.compile(r"(-?)1\.0")
+# Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
+LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
 SIDE = re.compile(r"(1\.0|[xy]) if (.+) else 0\.0")
 
 
@@ -53,13 +55,13 @@ def _outer_loop(operands: str, base: str, turning: str) -> str:
     The body is called at one place, so that it is compiled once: a second call for records without levels,
     which are the usual ones, would double the time of compilation. Such records have one turn. The
     innermost of the outer levels is a loop that steps its cells. ``q`` counts the iterations of the levels
-    around it; finding the position in them takes a division per level, 20 ns, which is too much around
-    every short row.
+    around it. Where such an iteration begins is computed by `position`, a function of the sweeps: few records
+    have two levels, and to have LLVM compile the divisions in every kernel took 20 ms each.
     """
     names = "o" + operands
 
     def lines(form: str, depth: int) -> str:
-        rows = (form.format(x=x, place=1 + "oabc".index(x)) for x in names)
+        rows = (form.format(x=x, X=x.upper(), place=1 + "oabc".index(x)) for x in names)
         return textwrap.indent("\n".join(rows), " " * depth)
 
     return f"""
@@ -70,17 +72,15 @@ def _outer_loop(operands: str, base: str, turning: str) -> str:
         turns = r[{base}]
 {lines(f"step_{{x}} = r[{base} + {{place}}]", 8)}
     outer = 1
-    for j in range(1, levels):
-        outer *= r[{base} + {LEVEL} * j]
+    if levels > 1:
+        w[RECORD] = record
+        w[LEVELS] = {base}
+        outer = invoke(w[POSITION], 0, w, 0)
     for q in range(outer):
 {lines("{x}_q = {x}", 8)}
         if q > 0:
-            rest = q
-            for j in range(1, levels):
-                level = {base} + {LEVEL} * j
-                digit = rest % r[level]
-                rest = rest // r[level]
-{lines("{x}_q += digit * r[level + {place}]", 16)}
+            invoke(w[POSITION], 0, w, q)
+{lines("{x}_q += w[MOVED_{X}]", 12)}
 {textwrap.indent(turning, " " * 8)}
 """
 
@@ -114,10 +114,10 @@ def _head(cells: str) -> str:
 def _patterns(arity: int, formula: str) -> list[str]:
     """Return the stride patterns that get a loop of their own, as text: "1" or "0" per operand.
 
-    A formula that calls SciPy has one loop, for any strides: a call takes some fifty times as long as a step,
-    and each loop more as long to compile as the first.
+    A formula that calls a library has one loop, for any strides: LLVM cannot make vectors of a call, which
+    takes ten times as long as a step, and each further loop takes as long to compile as the first.
     """
-    if "sc_" in kernel_text(formula) + helpers(formula, scalars):
+    if LIBRARY_CALL.search(kernel_text(formula) + helpers(formula, scalars)):
         return []
     if arity == 1:
         return ["1"]

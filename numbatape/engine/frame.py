@@ -33,6 +33,13 @@ WORDS = (
     "CALLS",  # address of the addresses of three functions that call rules, forward and back
     "CALL",  # address of what kernels tell them: first cell, size (and stride) of result and operands
     "RAISED",  # out: the status of a rule that raised in a sweep
+    "POSITION",  # address of the address of the sweeps' function `position`
+    "RECORD",  # what kernels tell it: a record, and where its levels begin
+    "LEVELS",
+    "MOVED_O",  # its answer: by how many cells an iteration of the outer levels moves result and operands
+    "MOVED_A",
+    "MOVED_B",
+    "MOVED_C",
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
 

@@ -16,6 +16,7 @@ from .codegen import FIRST_KERNEL, kernel_source
 FORWARD = np.zeros(FIRST_KERNEL, np.int64)
 FORWARD_NUMPY = np.zeros(FIRST_KERNEL, np.int64)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
+POSITION = np.zeros(1, np.int64)  # the sweeps' function `position`, which kernels call
 
 
 def forward_table(values: str) -> np.ndarray:
@@ -58,6 +59,7 @@ BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
 def sweeps() -> dict:
     """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
     loaded = jit.load("sweeps", sweep_source())
+    POSITION[0] = loaded.address["position"]
     names = ("prologue", "value", "lanes", "resume", "pullback", "watched", "gradient", "bound")
     return {name: loaded.function(name) for name in names}
 

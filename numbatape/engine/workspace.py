@@ -106,6 +106,7 @@ class Workspace:
             "G32": self.g[F32].ctypes.data - 4 * plan.active[F32][0],
             "FORWARD": kernels.forward_table(plan.values).ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
+            "POSITION": kernels.POSITION.ctypes.data,
             "SEEDS": self._seeds.ctypes.data,
             "SEED_COUNT": len(plan.tape.outputs),
             "SEED_DATA": self.seed.ctypes.data,

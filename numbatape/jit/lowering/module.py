@@ -73,7 +73,9 @@ class Module:
         return f", !llvm.loop {name}"
 
     def text(self) -> str:
-        functions = [function.text for function in self._instances.values()]
+        written = [function for function in self._instances.values() if function is not None]
+        bodies = "\n".join(function.body for function in written)
+        functions = [function.definition(bodies.count(f"{function.symbol}(")) for function in written]
         notes = [*_PLAIN, *self._notes] if self._notes else []
         return "\n".join([*self._declared.values(), *functions, *notes, ""])
 

@@ -16,6 +16,25 @@ class _Widened(Exception):
     """A variable got a value of another type than it had: the function is written anew."""
 
 
+def _steps_by_one(node: ast.For) -> bool:
+    """Return whether a loop has no loop inside, and goes through all its cells one by one.
+
+    LLVM would try to make vectors of any loop. Of those that step by a stride it makes large code, behind
+    tests whether the stride is 1 after all, which a fifth of the time of a compilation goes into. The loops of
+    entry points go over rows and records, and are left alone for the same reason.
+    """
+    name = node.target.id
+    for part in ast.walk(node):
+        if part is not node and isinstance(part, (ast.For, ast.While)):
+            return False
+        if isinstance(part, ast.Subscript):
+            products = (p for p in ast.walk(part.slice) if isinstance(p, ast.BinOp) and isinstance(p.op, ast.Mult))
+            for product in products:
+                if any(isinstance(p, ast.Name) and p.id == name for p in ast.walk(product)):
+                    return False
+    return True
+
+
 class Function(Expressions):
     """A function of the module for arguments of given types.
 
@@ -31,8 +50,8 @@ class Function(Expressions):
         Whether it can be called from outside.
     has_loops
         Whether a loop stands in it.
-    text
-        Its definition.
+    body
+        Its lines.
     """
 
     def __init__(self, module, node: ast.FunctionDef, types: tuple[str, ...], symbol: str, entry: bool):
@@ -50,7 +69,7 @@ class Function(Expressions):
             super().__init__(module)
             self.locals = dict(known)
             try:
-                self.text = self._written()
+                self.body = self._written()
                 return
             except _Widened:
                 known = {
@@ -68,22 +87,27 @@ class Function(Expressions):
             self.result = "none"
             self.end("ret void")
         head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in self.locals.items()]
-        given = [
+        return "\n".join(["start.0:", *head, *self.slots, *self.lines])
+
+    def definition(self, calls: int) -> str:
+        """Return the text of the function, which is called at so many places of its module."""
+        given = ", ".join(
             f"{LLVM[kind]} %{name}.given" for name, kind in zip(self.parameters, self.types, strict=True)
-        ]
-        linkage = "" if self.entry else "internal fastcc "
-        # Left to itself LLVM copies the reverse chain into its only caller, and optimises it a second time.
-        apart = " noinline" if not self.entry and len(self.lines) > LARGE else ""
-        return "\n".join(
-            [
-                f"define {linkage}{LLVM[self.result]} {self.symbol}({', '.join(given)}) nounwind{apart} {{",
-                "start.0:",
-                *head,
-                *self.slots,
-                *self.lines,
-                "}",
-            ]
         )
+        linkage = "" if self.entry else "internal fastcc "
+        return f"define {linkage}{LLVM[self.result]} {self.symbol}({given}) nounwind{self._inlined(calls)} {{\n{self.body}\n}}"
+
+    def _inlined(self, calls: int) -> str:
+        """Return LLVM's attribute for whether to copy the function to where it is called.
+
+        Left to itself LLVM optimises a function, copies it into its only caller, and optimises that with all
+        it contains. If it is told to copy first, it does so once, which takes a fifth less time.
+        """
+        if self.entry:
+            return ""
+        if len(self.lines) > LARGE:
+            return " noinline"
+        return " alwaysinline" if calls == 1 else ""
 
     def _assign(self, name: str, value: Value, node: ast.AST) -> None:
         if value.type == "none":
@@ -157,7 +181,7 @@ class Function(Expressions):
         self.begin(head)
         self.condition(node.test, turn, behind)
         self._turn(node, turn, head, behind)
-        self._back(head)
+        self._back(head, vectors=False)
         if leaves:
             self.begin(behind)
 
@@ -184,7 +208,7 @@ class Function(Expressions):
         self.begin(onward)
         i = self.new(f"load i64, ptr {counter}")
         self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
-        self._back(head)
+        self._back(head, vectors=not self.entry and _steps_by_one(node))
         self.begin(behind)
 
     def _turn(self, node, label: str | None, onward: str, behind: str) -> None:
@@ -195,13 +219,9 @@ class Function(Expressions):
         self._block(node.body)
         self.loops.pop()
 
-    def _back(self, head: str) -> None:
-        """Jump to a loop's head.
-
-        The loops of entry points go over rows and records: a row's own loop stands in a function that they
-        call. To unroll them, or to make vectors of them, is a third of LLVM's time and gains nothing.
-        """
-        self.jump(head, self.module.plain_loop() if self.entry else "")
+    def _back(self, head: str, vectors: bool) -> None:
+        """Jump to a loop's head; LLVM is told whether it may make vectors of the loop."""
+        self.jump(head, "" if vectors else self.module.plain_loop())
 
     def _Break(self, node):
         self.jump(self.loops[-1][1])
