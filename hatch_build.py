@@ -42,6 +42,7 @@ class Kernels(BuildHookInterface):
                 self.app.display_info(f"compiling {len(texts)} kernels for {level.name}")
                 made = pool.map(release.compiled, [level] * len(texts), texts, chunksize=16)
                 kernels = [(name, *rest) for name, rest in zip(names, made, strict=True)]
+                kernels += release.builtins(level)
                 for path in release.write(self._directory, level, kernels):
                     build_data["force_include"][str(path)] = f"numbatape/kernels/{path.name}"
 

@@ -14,9 +14,10 @@ import textwrap
 from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
 from ..ops.text import helpers, source_of, without_docstring
-from .frame import ACTIVE_SHIFT, CORE_HEAD, LEVEL, LOOP_HEAD, STRIDE, constants
+from .frame import ACTIVE_SHIFT, CORE_HEAD, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
+DIRECTIONS = ("forward", "reverse")
 UNIT = re.compile(r"(-?)1\.0")
 # Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
 LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
@@ -158,6 +159,11 @@ def _branches(patterns, body) -> str:
     return text
 
 
+def _cell_loop(pattern: str) -> str:
+    """Return the head of the loop over a row's cells; with any strides it is not worth vectors."""
+    return "for i in range(n):" if pattern else "for i in serial(n):"
+
+
 def _rows(op: Elementwise, row: list[str]) -> str:
     """Return the loop over the rows of an instruction; the choice by their strides is made outside of it.
 
@@ -185,7 +191,7 @@ def _forward_body(op: Elementwise, source: str, cells: str, loop: str | None) ->
         hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
         target = "v[o + i]" if pattern else "v[o + i * so]"
         lines = [*inner, f"{target} = {kernel_text(op.value)}"]
-        return _rows(op, [*hoisted, "for i in range(n):", *("    " + x for x in lines)])
+        return _rows(op, [*hoisted, _cell_loop(pattern), *("    " + x for x in lines)])
 
     return _branches(_patterns(op.arity, op.value), body)
 
@@ -215,7 +221,7 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
             return _rows(op, [*hoisted, *loop, f"{adjoint}[{x}] += total"])
         place = f"{x} + i" if pattern else f"{x} + i * s{x}"
         lines.append(f"{adjoint}[{place}] += term")
-        return _rows(op, [*hoisted, "for i in range(n):", *("    " + t for t in lines)])
+        return _rows(op, [*hoisted, _cell_loop(pattern), *("    " + t for t in lines)])
 
     return _branches(_patterns(op.arity, partial), body)
 
@@ -277,8 +283,8 @@ def _body_source(function, name: str) -> str:
     return re.sub(r"^def \w+\(", f"def {name}(", source)
 
 
-def array_source(op: ArrayOp, cells: str, direction: str) -> str:
-    """Return the module of an array op's kernel in one direction: its body and the loop over the batch."""
+def _array_text(op: ArrayOp, cells: str, direction: str) -> str:
+    """Return an array op's kernel in one direction, without what it refers to."""
     sizes, strides = record_fields(op)
     letters = _LETTERS[: op.arity]
     fields = "".join(f"    {name} = r[record + {CORE_HEAD + j}]\n" for j, name in enumerate(sizes + strides))
@@ -308,6 +314,13 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
             )
         text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, turning)
         text += "    return 0\n"
+    return text
+
+
+def array_source(op: ArrayOp, cells: str, direction: str) -> str:
+    """Return the module of an array op's kernel in one direction: its body and the loop over the batch."""
+    directions = DIRECTIONS if op.one_module else (direction,)
+    text = "".join(_array_text(op, cells, each) for each in directions)
     module = sys.modules[op.forward.__module__]
     return f"# cells: {cells}\n" + constants(text) + helpers(text, module) + "\n\n" + text
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import jit
-from ..ops import OPS
+from ..ops import OPS, ArrayOp
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
@@ -43,7 +43,9 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
 
 def kernel_name(number: int, direction: str) -> str:
     """Return the name of a kernel's file."""
-    return f"{OPS[number >> 1].name}-{('f64', 'f32')[number & 1]}" + "-reverse" * (direction == "reverse")
+    op = OPS[number >> 1]
+    shared = isinstance(op, ArrayOp) and op.one_module
+    return f"{op.name}-{('f64', 'f32')[number & 1]}" + "-reverse" * (direction == "reverse" and not shared)
 
 
 def _loaded(number: int, direction: str, values: str) -> int:
@@ -171,6 +173,7 @@ def steady_call(
         "outs": tables[1].ctypes.data,
         "out_count": len(outs),
         "form": form,
+        "items": jit.steady.ITEMS,
         "hits": hits.ctypes.data,
         **jit.turn_words(turn),
     }

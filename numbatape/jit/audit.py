@@ -1,9 +1,9 @@
-"""An audit hook of CPython that asks nothing of programs that do not trace: a few instructions an event.
+"""An audit hook of CPython that costs a program which does not trace a few instructions per event.
 
-CPython tells its audit hooks of every file that is opened, every directory that is listed, every process
-and connection. A hook written in Python would be called for each ``id(x)`` in the program too, and can never
-be removed. So this one is machine code (LLVM IR, no Numba): it returns at once while nobody observes,
-and for events whose names do not begin like those of the outside world.
+CPython tells its audit hooks about every file that is opened, every directory that is listed, and every
+process and connection. A hook can never be removed, and one written in Python would be called for each
+``id(x)`` in the program too. So this hook is machine code, written in LLVM IR. It returns at once while
+nobody observes, and for events whose names do not begin like those that concern the outside world.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .builtin import machine_code
+from .builtin import Builtin
 from .machine import CannotEmit
 
 # The first two letters of the events that matter: open, os., subprocess, socket, sqlite3, urllib, glob, ...
@@ -52,7 +52,7 @@ def _module_text(symbol: str) -> str:
     words = builder.bitcast(words, i64.as_pointer())
     watching = builder.icmp_signed("!=", builder.load(words), i64(0))
     first = builder.load(event)
-    # The second letter is looked at where there is a first: names may be empty.
+    # A name may be empty, so the second letter is read only if there is a first one.
     builder.cbranch(builder.and_(watching, builder.icmp_signed("!=", first, byte(0))), second, no)
     builder.position_at_end(second)
     letters = builder.or_(
@@ -77,6 +77,9 @@ def _module_text(symbol: str) -> str:
     return str(module)
 
 
+AUDIT = Builtin("audit", _module_text, tuple(f"nt_python_{name}" for name in API))
+
+
 def _hook_in_python(
     observer: Callable[[str, tuple], None], words: np.ndarray
 ) -> Callable[[str, tuple], None]:
@@ -90,21 +93,22 @@ def _hook_in_python(
 
 
 def observe(observer: Callable[[str, tuple], None]) -> np.ndarray:
-    """Let a function be told of events; return the words of which the first counts who observes.
+    """Install a hook that tells a function about events; return an array whose first word counts observers.
 
-    The function is called with an event's name and its arguments, by whatever thread causes it, while the
-    count is not 0. It is one a process, for good.
+    While the count is not 0, the function is called with each event's name and arguments, by the thread that
+    causes the event. A process has one such hook, which stays to its end.
     """
     with _lock:
         if not _installed:
             words = np.array([0, id(observer)], np.int64)
             try:
-                address = machine_code("audit", _module_text, *(f"nt_python_{name}" for name in API))
+                address = AUDIT.address()
             except CannotEmit:
                 sys.addaudithook(_hook_in_python(observer, words))
                 _installed.append(words)
                 return words
-            # CPython calls its hooks to the very end, when modules are gone: these must outlive them.
+            # CPython calls its hooks until the process ends, when all modules are gone already, so these
+            # objects must never be freed.
             for each in (words, observer):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
             add = ctypes.pythonapi.PySys_AddAuditHook

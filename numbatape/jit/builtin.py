@@ -1,24 +1,24 @@
-"""A sweep as a Python builtin without arguments: 90 ns around the kernel, where ctypes takes 300.
+"""A sweep as a Python builtin without arguments. It takes 90 ns around the kernel, where ctypes takes 300.
 
-One small function in LLVM IR (no Numba) serves them all: a ``PyCFunction`` whose ``self`` is the
-address of some words (`WORDS`) as a Python int. It takes its turn, releases the interpreter lock, enters
-the sweep, and returns the value as a float; where the sweep stops, or another call is under way, it calls
-the fallback. It touches Python through the documented C API, and the flag of a `Turn`.
+One small function serves all sweeps. It is written in LLVM IR, and is a ``PyCFunction`` whose ``self`` is the
+address of some words (`WORDS`) as a Python int. The function takes its turn, releases the interpreter lock,
+enters the sweep, and returns the value as a float. If the sweep stops early, or if another call is under way,
+it calls the fallback instead. It uses Python's documented C API, and reads and writes the flag of a `Turn`.
+
+The functions of `numbatape.jit.steady` and `numbatape.jit.audit` are built in the same way (`Builtin`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..threads import Turn
-from . import loader, store
-from .machine import emit, target
+from . import loader, machine, store, versions
 
 API = (
     "PyLong_AsLongLong",
@@ -28,10 +28,18 @@ API = (
     "PyObject_CallNoArgs",
 )
 METH_NOARGS = 4
-# Addresses of the frame, the sweep and the value; whether that is a float32; the fallback; the address of
-# the flag of a `Turn`, 0 if the caller has the turn, and what it holds; the address of a counter of sweeps.
-# Last, whether the sweep keeps the interpreter's lock.
-WORDS = ("frame", "sweep", "value", "single", "fallback", "turn", "free", "taken", "hits", "locked")
+WORDS = (
+    "frame",  # address of the workspace's frame
+    "sweep",  # address of the sweep's entry point
+    "value",  # address of the value that is returned
+    "single",  # whether the value is a float32
+    "fallback",  # the fallback, by id
+    "turn",  # address of the flag of a `Turn`; 0 if the caller has the turn already
+    "free",  # what the flag holds when nobody has the turn
+    "taken",  # what it holds when somebody has
+    "hits",  # address of the number of sweeps that did not stop early
+    "locked",  # whether the sweep keeps the interpreter's lock
+)
 
 
 class _MethodDef(ctypes.Structure):
@@ -119,33 +127,69 @@ def _module_text(symbol: str) -> str:
     return str(module)
 
 
-def _sources(module_text: Callable[[str], str]) -> str:
-    """Return all that decides what the text will be, which itself takes 20 ms to import llvmlite.ir for."""
-    files = {Path(__file__), Path(module_text.__code__.co_filename)}  # type: ignore[attr-defined]
-    return "\n".join([sys.version, np.__version__, *(path.read_text() for path in sorted(files))])
+@dataclass(frozen=True)
+class Builtin:
+    """A function in LLVM IR that CPython calls.
+
+    Attributes
+    ----------
+    name
+        The name of its file in the kernel cache.
+    module_text
+        Returns the IR of a module that defines the function under the symbol that it is given.
+    needs
+        The symbols that the function calls.
+    """
+
+    name: str
+    module_text: Callable[[str], str]
+    needs: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """What identifies the machine code, besides the processor.
+
+        It is not the IR itself, because importing what writes the IR takes 20 ms. The code depends on the
+        size of the head of Python's objects, and on nothing else of Python or NumPy that could differ.
+        """
+        return f"{self.name} {versions.BUILTINS} {object.__basicsize__}"
+
+    def compiled(self, key: str, emitter) -> tuple[store.ObjectFile, str]:
+        """Return the object file that a target machine of LLVM's makes of the function, and the IR."""
+        import llvmlite.binding as llvm
+
+        text = self.module_text(f"nt_{key}_call")
+        module = llvm.parse_assembly(text)
+        module.triple, module.data_layout = emitter.triple, str(emitter.target_data)
+        return store.ObjectFile(("call",), self.needs, machine.emit(emitter, module)), text
+
+    def address(self) -> int:
+        """Return the address of the function, which is compiled now if it never was on this machine.
+
+        Raises
+        ------
+        CannotEmit
+            Where LLVM emits no code for this machine.
+        """
+        with loader.lock:
+            return _address(self)
+
+    def definition(self, flags: int) -> _MethodDef:
+        """Return what CPython must know of the function in order to call it as a method with these flags."""
+        return _definition(self, flags)
 
 
 @functools.cache
-def machine_code(name: str, module_text: Callable[[str], str], *needs: str) -> int:
-    """Return the address of the function whose IR ``module_text(symbol)`` is, and what it needs by symbol."""
-    with loader.lock:
-        key = store.key_of(_sources(module_text))
-        compiled = store.read(name, key)
-        if compiled is None:
-            import llvmlite.binding as llvm
+def _address(function: Builtin) -> int:
+    def compiled(key: str) -> tuple[store.ObjectFile, str]:
+        return function.compiled(key, machine.host())
 
-            text = module_text(f"nt_{key}_call")
-            module = llvm.parse_assembly(text)
-            code = emit(target().create_target_machine(opt=2, jit=True), module)
-            compiled = store.ObjectFile(("call",), needs, code)
-            store.write(name, key, compiled, text)
-        return loader.link(compiled, key).address["call"]
+    return loader.obtained(function.name, function.source, compiled).address["call"]
 
 
 @functools.cache
-def definition(name: str, module_text: Callable[[str], str], flags: int, *needs: str) -> _MethodDef:
-    """Return the method that `machine_code` makes of the same arguments."""
-    return _MethodDef(name.encode(), machine_code(name, module_text, *needs), flags, None)
+def _definition(function: Builtin, flags: int) -> _MethodDef:
+    return _MethodDef(function.name.encode(), function.address(), flags, None)
 
 
 def turn_words(turn: Turn | None) -> dict[str, int]:
@@ -156,12 +200,15 @@ def turn_words(turn: Turn | None) -> dict[str, int]:
 def new_function(method: _MethodDef, words: np.ndarray, alive=()):
     """Return a builtin whose ``self`` is the address of words, as a Python int.
 
-    It keeps the words, and what they refer to, alive: as its module, which may be any object.
+    The builtin keeps the words, and what they refer to, alive: they are its module, which may be any object.
     """
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     return new(ctypes.addressof(method), words.ctypes.data, (words, alive))
+
+
+BUILTIN = Builtin("builtin", _module_text, tuple(f"nt_python_{name}" for name in API))
 
 
 def make_builtin(words: np.ndarray):
@@ -172,5 +219,4 @@ def make_builtin(words: np.ndarray):
     CannotEmit
         Where LLVM emits no code for this machine.
     """
-    needs = [f"nt_python_{name}" for name in API]
-    return new_function(definition("builtin", _module_text, METH_NOARGS, *needs), words)
+    return new_function(BUILTIN.definition(METH_NOARGS), words)

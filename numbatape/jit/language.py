@@ -18,6 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
+# ``for i in serial(n)`` is a loop that LLVM does not try to turn into SIMD code, as it does with ``range``.
+# Where cells lie a stride apart, or where many operands must be tested for overlap first, the SIMD code is
+# large, takes long to compile, and is no faster.
+serial = range
+
 
 def lane_sum(v, a, n):
     """Return the sum of n contiguous cells; the raw form chooses the order."""

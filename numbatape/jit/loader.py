@@ -6,6 +6,7 @@ import ctypes
 import functools
 import platform
 import threading
+from collections.abc import Callable
 
 from .. import threads
 from ..stalls import COMPILING
@@ -75,9 +76,23 @@ def link(compiled: store.ObjectFile, key: str) -> Kernels:
     return Kernels({entry: placed[name] for entry, name in names.items()})
 
 
-@functools.cache
-def _load(name: str, text: str) -> Kernels:
-    source = linalg.with_wrappers(text)
+def obtained(name: str, source: str, compiled: Callable[[str], tuple[store.ObjectFile, str]]) -> Kernels:
+    """Return what a source identifies: shipped with the package, stored, or else compiled now and stored.
+
+    Parameters
+    ----------
+    name
+        Name of the file in the cache; the content hash is appended.
+    source
+        All that decides the machine code, besides the processor and the compiler.
+    compiled
+        Returns, for a key, the object file and the text that is stored beside it for readers.
+
+    Raises
+    ------
+    CannotEmit
+        If it must be compiled, and LLVM emits no code for this machine.
+    """
     kernels = _shipped(name, source)
     if kernels is not None:
         return kernels
@@ -89,17 +104,27 @@ def _load(name: str, text: str) -> Kernels:
         kernels = _stored(name, key)  # another process may have compiled it meanwhile
         if kernels is not None:
             return kernels
-        from . import compiler
-
-        try:
-            compiled = compiler.compile_source(source, key)
-        except CannotEmit as error:
-            return _interpreted(name, text, str(error))
+        made, text = compiled(key)
         _origins[name] = "compiled"
-        kept = store.write(name, key, compiled, source)
+        kept = store.write(name, key, made, text)
         COMPILING.note = f"kept in {store.cache_directory()}" if kept else "in memory, for this process alone"
         COMPILING.step(COMPILING.count + 1)
-    return link(compiled, key)
+    return link(made, key)
+
+
+@functools.cache
+def _load(name: str, text: str) -> Kernels:
+    source = linalg.with_wrappers(text)
+
+    def compiled(key: str) -> tuple[store.ObjectFile, str]:
+        from . import compiler
+
+        return compiler.compile_source(source, key), source
+
+    try:
+        return obtained(name, source, compiled)
+    except CannotEmit as error:
+        return _interpreted(name, text, str(error))
 
 
 def _interpreted(name: str, text: str, reason: str) -> Kernels:

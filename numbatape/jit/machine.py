@@ -17,7 +17,7 @@ MODALIAS = Path("/sys/devices/system/cpu/modalias")
 def identity() -> str:
     """Return a text that differs between processors for which LLVM emits different code.
 
-    LLVM itself is asked only where the system does not say: to import its library takes 50 ms.
+    LLVM is asked only if the system does not tell, because importing its library takes 50 ms.
     """
     if platform.machine() == "x86_64" and MODALIAS.exists():
         return MODALIAS.read_text()
@@ -34,7 +34,7 @@ class CannotEmit(RuntimeError):
 def _emitting():
     try:
         yield
-    except RuntimeError as error:  # the only one that llvmlite knows
+    except RuntimeError as error:  # llvmlite raises no other kind
         raise CannotEmit(str(error).strip()) from error
 
 
@@ -44,7 +44,7 @@ def target():
     """Return the target of this system, initialised."""
     import llvmlite.binding as llvm
 
-    # Deprecated no-ops in newer llvmlite, needed by older ones.
+    # Older versions of llvmlite need these calls; in newer ones they do nothing, and are deprecated.
     for start in ("initialize_native_target", "initialize_native_asmprinter"):
         getattr(llvm, start)()
     return llvm.Target.from_default_triple()
@@ -81,20 +81,20 @@ def emitter(level: Level):
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     found = llvm.Target.from_triple(level.triple)
-    # As for the process's own engine: addresses of 64 bits, since what is called stands anywhere.
+    # `jit` chooses addresses of 64 bits, because a kernel calls functions that may be anywhere in memory.
     return found.create_target_machine(cpu=level.cpu, opt=2, jit=True)
 
 
 @functools.cache
 def context():
-    """Return the context for parsing IR in which a pointer is a ``ptr``; None is LLVM's usual one.
+    """Return the context for parsing IR in which a pointer is written ``ptr``; None is LLVM's default.
 
-    With llvmlite 0.44 (LLVM 15) an environment variable decides that for a whole process, so for Numba too.
-    A context of our own leaves the others alone; the function that takes the choice has no public name there.
+    In llvmlite 0.44 (LLVM 15) an environment variable decides this for a whole process, and so for Numba too.
+    A context of our own does not affect others. llvmlite has no public function that makes such a context.
     """
     import llvmlite
 
-    if getattr(llvmlite, "opaque_pointers_enabled", True):  # later versions know nothing else
+    if getattr(llvmlite, "opaque_pointers_enabled", True):  # later versions have no other pointers
         return None
     from llvmlite.binding import context, ffi
 

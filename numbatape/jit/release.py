@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from . import compiler, linalg, machine, shipped, store
+from . import audit, builtin, compiler, linalg, machine, shipped, steady, store
 from .levels import Level
 
 
@@ -23,6 +23,14 @@ def compiled(level: Level, source: str) -> tuple[str, bytes]:
     key = store.key_of(source, level)
     found = compiler.compile_source(source, key, machine.emitter(level))
     return key, zlib.compress(store.packed(key, found), 9)
+
+
+def builtins(level: Level) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (name, key, packed object file) of each function that Python calls, for a level of processors."""
+    for function in (builtin.BUILTIN, steady.STEADY, audit.AUDIT):
+        key = store.key_of(function.source, level)
+        found, _ = function.compiled(key, machine.emitter(level))
+        yield function.name, key, zlib.compress(store.packed(key, found), 9)
 
 
 def write(directory: Path, level: Level, kernels: Iterable[tuple[str, str, bytes]]) -> tuple[Path, Path]:

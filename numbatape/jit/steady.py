@@ -1,16 +1,16 @@
-"""A steady call as a Python builtin: leaves of arguments in, sweeps, fresh results out.
+"""A steady call as a Python builtin: it takes the leaves of the arguments, sweeps, and returns fresh results.
 
-One ``PyCFunction`` serves every kind of derivative. Its ``self`` is the address of `WORDS` as a Python int;
-behind them stand a table of rows, one a leaf of the arguments (`ROW`: what it must be, and where it is copied
-to), and a table of what is made when the sweeps are through (`OUT`). It checks the leaves, takes its turn,
-copies them into their cells, enters the sweeps (without the interpreter lock, where they may take long), and
-makes the results with the C API. Whatever it does not know, and a call while another one has the turn, it
-hands to a fallback, with the same arguments.
+One ``PyCFunction`` serves every kind of derivative. Its ``self`` is the address of `WORDS` as a Python int.
+The words refer to two tables: one with a row for each leaf of the arguments (`ROW`: what the leaf must be,
+and where it is copied to), and one that says which results are made when the sweeps are done (`OUT`). The
+builtin takes its turn, checks the leaves, copies them into their cells, enters the sweeps (without the
+interpreter lock, if they may take long), and makes the results through the C API. It hands a call to a
+fallback, with the same arguments, if a leaf is not what its row says, or if another call has the turn.
 
 A closure in Python that does the same takes 0.4 µs more for one array, and 0.25 µs for each further leaf.
 
 The fields of an array are read where NumPy's public header has them (``PyArrayObject_fields``, part
-of its ABI); `available` looks whether they are there. Anything else is documented C API.
+of its ABI). `available` checks that they are there. Everything else is Python's documented C API.
 """
 
 from __future__ import annotations
@@ -20,28 +20,48 @@ import functools
 
 import numpy as np
 
-from .builtin import definition, enter, new_function
+from .builtin import Builtin, enter, new_function
 
 METH_FASTCALL = 0x80
-HEAD = object.__basicsize__  # then: data, int nd, dimensions, strides, base, descr, int flags
-DATA, NDIM, SHAPE, DESCR, FLAGS = (HEAD + 8 * k for k in (0, 1, 2, 5, 6))
-TYPE = HEAD - 8
-ITEMS = tuple.__basicsize__  # where the items of a tuple begin
-CONTIGUOUS_ALIGNED = 0x101
+WORD = 8  # bytes
 
-# Addresses, numbers, and objects by id: 0 where there is none.
+# Offsets of an array's fields, which follow the head of every object:
+# data, int nd, dimensions, strides, base, descr, int flags.
+HEAD = object.__basicsize__
+DATA, NDIM, SHAPE, DESCR, FLAGS = (HEAD + WORD * k for k in (0, 1, 2, 5, 6))
+TYPE = HEAD - WORD  # the address of an object's type ends its head
+ITEMS = tuple.__basicsize__  # offset of a tuple's items
+CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+# Addresses, numbers, and objects by id; a word that is not needed is 0.
 WORDS = (
-    *("frame", "sweep", "fallback", "array_type", "rebound"),
-    *("rows", "row_count", "outs", "out_count", "form"),
+    "frame",  # address of the workspace's frame
+    "sweep",  # address of the sweeps' entry point
+    "fallback",  # called with the same arguments if this call cannot be served
+    "array_type",  # np.ndarray
+    "rebound",  # called before the sweeps; the fallback serves the call if it returns a true value
+    "rows",  # address of the table of leaves, and how many there are
+    "row_count",
+    "outs",  # address of the table of results, and how many there are
+    "out_count",
+    "form",  # TUPLE, PAIR or ALONE
+    "items",  # offset of a tuple's items, which differs between versions of Python
     *("turn", "free", "taken", "hits", "locked"),  # as in `numbatape.jit.builtin`
 )
-# One row a leaf: what it must be, then, as its kind needs them, an object, the number of dimensions, the
-# addresses of the shape, of the cells and of known contents, and a number of bytes.
-ROW = ("kind", "object", "ndim", "shape", "cells", "bytes", "contents")
-ARRAY, NUMBER, SAME, DATA_ARRAY = range(4)  # kinds of rows
+# The row of a leaf. Which fields it uses depends on its kind.
+ROW = (
+    "kind",  # ARRAY, NUMBER, SAME or DATA_ARRAY
+    "object",  # an array's dtype, a number's type, or the very object that the leaf must be
+    "ndim",
+    "shape",  # address of the sizes
+    "cells",  # address that the leaf is copied to
+    "bytes",  # number of bytes that are copied or compared
+    "contents",  # address of what a data array must contain
+)
+ARRAY, NUMBER, SAME, DATA_ARRAY = range(4)
 OUT = ("kind", "object")
-CALLED, ENTRY, FIXED = range(3)  # kinds of outs: object(), object[0], object
-# How the results come: as a tuple, as (first, tuple of the others), or the first alone.
+CALLED, ENTRY, FIXED = range(3)  # a result is object(), object[0] or object
+# Results are returned as a tuple, as (first, tuple of the others), or as the first alone.
 TUPLE, PAIR, ALONE = range(3)
 
 # name: result and arguments, "p" a pointer, "n" a Py_ssize_t, "d" a double, "." more of them
@@ -76,10 +96,10 @@ def available() -> bool:
             return False
         if (word(address + NDIM, ctypes.c_int), word(address + FLAGS, ctypes.c_int)) != (2, array.flags.num):
             return False
-        if tuple(word(word(address + SHAPE) + 8 * k, ctypes.c_int64) for k in range(2)) != array.shape:
+        if tuple(word(word(address + SHAPE) + WORD * k, ctypes.c_int64) for k in range(2)) != array.shape:
             return False
     pair = (HEAD, API)
-    return [word(id(pair) + ITEMS + 8 * k) for k in range(2)] == [id(part) for part in pair]
+    return [word(id(pair) + ITEMS + WORD * k) for k in range(2)] == [id(part) for part in pair]
 
 
 class _Text:
@@ -107,7 +127,7 @@ class _Text:
         self.null = ir.Constant(self.pointer, None)
         self.write()
 
-    # ---- the small vocabulary in which `write` is written
+    # ---- what the function is composed of
 
     def call(self, name, *arguments):
         return self.builder.call(self.api[name], arguments)
@@ -118,8 +138,8 @@ class _Text:
 
     def fields(self, table, number, names) -> dict:
         """Return the words of one record of a table by name."""
-        first = self.builder.gep(table, [self.builder.mul(number, self.i64(8 * len(names)))])
-        return {name: self.load(first, self.i64, 8 * k) for k, name in enumerate(names)}
+        first = self.builder.gep(table, [self.builder.mul(number, self.i64(WORD * len(names)))])
+        return {name: self.load(first, self.i64, WORD * k) for k, name in enumerate(names)}
 
     def address(self, word):
         return self.builder.inttoptr(word, self.pointer)
@@ -128,13 +148,13 @@ class _Text:
         return self.builder.icmp_signed("==", left, right)
 
     def go_on_if(self, condition, elsewhere=None):
-        """Go on, or to where the turn ends and the fallback is called."""
+        """Go on if a condition holds; if not, end the turn and call the fallback (or go elsewhere)."""
         block = self.function.append_basic_block()
         self.builder.cbranch(condition, block, elsewhere or self.stopped)
         self.builder.position_at_end(block)
 
     def count_to(self, stop):
-        """Begin a loop over ``0 .. stop - 1``; return its counter and what ends its body."""
+        """Begin a loop over ``0 .. stop - 1``; return its counter and a function that ends its body."""
         builder, before = self.builder, self.builder.block
         turn, inside, behind = (self.function.append_basic_block() for _ in range(3))
         builder.branch(turn)
@@ -152,23 +172,21 @@ class _Text:
         return counter, end
 
     def or_null(self, result):
-        """Return a new object; leave with NULL where making it failed (what was made before is lost)."""
+        """Return a new object; if it could not be made, return NULL to Python (earlier results leak)."""
         with self.builder.if_then(self.equal(self.builder.ptrtoint(result, self.i64), self.i64(0))):
             self.leave(self.null)
         return result
 
     def put(self, new_tuple, place, item):
-        """Store an item, whose reference goes over to it, in a tuple that nobody else knows yet.
+        """Store an item in a new tuple, which takes over the reference to it.
 
-        ``PyTuple_SetItem`` would check each time that nobody does: 10 ns.
+        ``PyTuple_SetItem`` takes 10 ns longer, because it checks that nobody else refers to the tuple.
         """
-        first = self.builder.bitcast(
-            self.builder.gep(new_tuple, [self.i64(ITEMS)]), self.pointer.as_pointer()
-        )
+        first = self.builder.bitcast(self.builder.gep(new_tuple, [self.items]), self.pointer.as_pointer())
         self.builder.store(item, self.builder.gep(first, [place]))
 
     def leave(self, result):
-        """Return from the function, whose turn ends."""
+        """End the turn and return from the function."""
         self.builder.store(self.free, self.turn)
         self.builder.ret(result)
 
@@ -178,17 +196,18 @@ class _Text:
         builder, i64 = self.builder, self.i64
         self_, arguments, count = self.function.args
         words = self.call("PyLong_AsVoidPtr", self_)
-        w = {name: self.load(words, i64, 8 * k) for k, name in enumerate(WORDS)}
+        w = {name: self.load(words, i64, WORD * k) for k, name in enumerate(WORDS)}
         self.go_on_if(self.equal(count, w["row_count"]), self.other)
         rows = self.address(w["rows"])
-        self.free = w["free"]
+        self.free, self.items = w["free"], w["items"]
         self.turn, hits = (builder.inttoptr(w[name], i64.as_pointer()) for name in ("turn", "hits"))
 
         self.go_on_if(self.equal(builder.load(self.turn), self.free), self.other)
         builder.store(w["taken"], self.turn)
         number, end = self.count_to(count)
         leaf, row = builder.load(builder.gep(arguments, [number])), self.fields(rows, number, ROW)
-        # A leaf that does not fit leaves those before it in their cells: the next call writes to all of them.
+        # Where a leaf does not fit, those before it are in their cells already. That does no harm, because
+        # every call writes all of these cells.
         self.check(leaf, row, w)
         self.copy_in(leaf, row)
         end()
@@ -299,8 +318,15 @@ def _module_text(symbol: str) -> str:
     return str(_Text(symbol).module)
 
 
+STEADY = Builtin("steady", _module_text, (*(f"nt_python_{name}" for name in API), "memcpy", "memcmp"))
+
+
 def make_steady(words: np.ndarray, alive):
-    """Return a builtin over int64 words (`WORDS`), which keeps alive what they refer to."""
-    needs = [*(f"nt_python_{name}" for name in API), "memcpy", "memcmp"]
-    method = definition("steady", _module_text, METH_FASTCALL, *needs)
-    return new_function(method, words, alive)
+    """Return a builtin over int64 words (`WORDS`), which keeps alive what they refer to.
+
+    Raises
+    ------
+    CannotEmit
+        Where LLVM emits no code for this machine.
+    """
+    return new_function(STEADY.definition(METH_FASTCALL), words, alive)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import llvmlite
 
-from . import locks, machine, trust
+from . import locks, machine, trust, versions
 from .levels import Level
 
 HEADER = 1 << 16  # bytes that a header has at most, enough for hundreds of symbols
@@ -78,13 +78,6 @@ def _complain(directory: Path, reason: str) -> None:
     )
 
 
-def _compiler() -> tuple[str, ...]:
-    """Return the source of all that turns a text into code."""
-    here = Path(__file__).parent
-    files = [here / "compiler.py", here / "machine.py", *sorted((here / "lowering").glob("*.py"))]
-    return tuple(path.read_text() for path in files)
-
-
 @functools.cache
 def _hash_of(level: Level | None):
     """Return a hash of everything besides the source that decides what an object file contains."""
@@ -93,7 +86,7 @@ def _hash_of(level: Level | None):
         made_for = (llvmlite.__version__, sys.platform, machine.identity())
     else:
         made_for = tuple(map(str, level))
-    return hashlib.sha256("\0".join([*made_for, *_compiler()]).encode())
+    return hashlib.sha256("\0".join([*made_for, versions.COMPILER]).encode())
 
 
 def key_of(source: str, level: Level | None = None) -> str:

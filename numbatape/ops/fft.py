@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 
+from ..jit.language import serial
 from .dependencies import dense
 from .status import DONE, INDEX
 from .table import array_op
@@ -97,7 +98,7 @@ def stage2(v, x, y, n, m, s, d, w, sw):
         a0 = x + s * p
         a1 = a0 + s * m
         o = y + 2 * s * p
-        for q in range(s):
+        for q in serial(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + n]
             x1 = v[a1 + q]
@@ -118,7 +119,7 @@ def stage3(v, x, y, n, m, s, d, w, sw):
         a1 = a0 + s * m
         a2 = a1 + s * m
         o = y + 3 * s * p
-        for q in range(s):
+        for q in serial(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + n]
             sr = v[a1 + q] + v[a2 + q]
@@ -147,7 +148,7 @@ def stage4(v, x, y, n, m, s, d, w, sw):
         a2 = a1 + s * m
         a3 = a2 + s * m
         o = y + 4 * s * p
-        for q in range(s):
+        for q in serial(s):
             er = v[a0 + q] + v[a2 + q]
             ei = v[a0 + q + n] + v[a2 + q + n]
             fr = v[a0 + q] - v[a2 + q]
@@ -172,7 +173,7 @@ def stage5(v, x, y, n, m, s, d, w, sw):
         a3 = a2 + s * m
         a4 = a3 + s * m
         o = y + 5 * s * p
-        for q in range(s):
+        for q in serial(s):
             x0 = v[a0 + q]
             y0 = v[a0 + q + n]
             ar = v[a1 + q] + v[a4 + q]
@@ -262,13 +263,13 @@ def transform(v, x, n, d, c, sc):
     # Bluestein: a convolution with the chirp, which turns the transform of any length into two others.
     chirp = c + (2 + int(d[c + sc]) + 2 * (length - 1)) * sc
     kernel = chirp + 2 * n * sc
-    for step in range(n):
+    for step in serial(n):
         i = n - 1 - step  # from the end: imaginary parts move back
         re = v[x + i]
         im = v[x + i + n]
         v[x + 2 * length + i] = re
         v[x + 3 * length + i] = im
-    for i in range(length):
+    for i in serial(length):
         if i < n:
             put(
                 v, x + i, length, v[x + 2 * length + i], v[x + 3 * length + i],
@@ -278,7 +279,7 @@ def transform(v, x, n, d, c, sc):
             v[x + i] = 0.0
             v[x + i + length] = 0.0
     y = stages(v, x, x + 2 * length, length, d, c, sc)
-    for i in range(length):  # stored as imaginary, real: the transform of that is the inverse one
+    for i in serial(length):  # stored as imaginary, real: the transform of that is the inverse one
         re = v[y + i]
         im = v[y + i + length]
         wr = d[kernel + 2 * i * sc]
@@ -288,7 +289,7 @@ def transform(v, x, n, d, c, sc):
     if y == x:
         other = x + 2 * length
     z = stages(v, y, other, length, d, c, sc)
-    for i in range(n):
+    for i in serial(n):
         re = v[z + i + length]
         im = v[z + i]
         put(v, z + i, length, re, im, d[chirp + 2 * i * sc], d[chirp + (2 * i + 1) * sc])
@@ -309,6 +310,7 @@ SIZES = (1, 6, 7, 20)
     make=with_plan,
     extents="p == 2",
     fallible=True,
+    one_module=True,
 )
 class Fft:
     """The transform of ``a + ib``: a row of real parts and one of imaginary parts.
@@ -323,12 +325,12 @@ class Fft:
             return DONE
         if not fits(d, c, sc0, n, t):
             return INDEX
-        for i in range(n):
+        for i in serial(n):
             v[s + i] = v[a + i * sa0]
             v[s + n + i] = v[b + i * sb0]
         gap = int(d[c])
         z = transform(v, s, n, d, c, sc0)
-        for i in range(n):
+        for i in serial(n):
             v[o + i] = v[z + i]
             v[o + n + i] = v[z + gap + i]
         return DONE
@@ -336,12 +338,12 @@ class Fft:
     def reverse(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b):
         if n == 0:
             return
-        for i in range(n):
+        for i in serial(n):
             v[s + i] = g[o + n + i]
             v[s + n + i] = g[o + i]
         gap = int(d[c])
         z = transform(v, s, n, d, c, sc0)
-        for i in range(n):
+        for i in serial(n):
             if need_a:
                 g[a + i * sa0] += v[z + gap + i]
             if need_b:

@@ -190,6 +190,8 @@ class ArrayOp(Traits):
         The largest core size n for which ``across`` serves.
     fallible
         Whether ``forward`` may return another status than done.
+    one_module
+        Whether both directions are compiled as one module, because nearly all of their code is the same.
     extents
         What must hold between the letters, as a condition in them, where the signature does not say how
         long the result is: kernels write that many cells.
@@ -218,6 +220,7 @@ class ArrayOp(Traits):
     make: Callable | None = None
     across: tuple[Callable, Callable] | None = None
     reach: int = 0
+    one_module: bool = False
     extents: str = "True"
     failure: str = "Singular matrix"
     nonempty: bool = False

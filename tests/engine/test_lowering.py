@@ -126,7 +126,7 @@ def test_every_kernel_is_in_the_language(direction, family, values):
         source = kernel_source(row, family, direction, values)
         if values == "fast" or source != kernel_source(row, family, direction):
             lowered = lower(linalg.with_wrappers(source), "k")
-            assert lowered.entries == ((direction,) if direction == "forward" or op.differentiable else ())
+            assert (direction in lowered.entries) == (direction == "forward" or op.differentiable)
 
 
 # ---- the same bits as Numba's

@@ -222,6 +222,7 @@ def namespace(kind: str, source: str) -> dict:
     p = {"f64": "d", "f32": "s"}[kind]
     names = {
         "math": math,
+        "serial": range,
         "invoke": invoke,
         "clear": clear,
         "copy_bytes": copy_bytes,

@@ -1,12 +1,13 @@
-"""The baseline compiler: text in the kernel language → LLVM IR, without Numba.
+"""The front end of the compiler: it turns text in the kernel language into LLVM IR.
 
-The language is what these files know (`subset`): functions of integers, floats and booleans, loops over
-ranges, cells by address, calls of known symbols. Code for a module comes of one walk over its syntax tree,
-which takes milliseconds where Numba's general pipeline takes a second.
+The kernel language is what these files know (see `subset`): functions of integers, floats and booleans, loops
+over ranges, loads and stores of cells by address, and calls of known symbols. One walk over the syntax tree
+of a module writes its IR. This takes milliseconds, where Numba's general pipeline takes a second.
 
-The bits are those of Numba's kernels, which stay the reference (``tests/numba_kernels``): the same operations
-in the same order, the same symbols of the C library, no licence to reorder or to fuse. So they depend neither
-on the effort of LLVM's passes nor on the width of the processor's vectors.
+Kernels give the same bits as if Numba had compiled them, and the tests compare the two
+(``tests/numba_kernels``): operations are the same and in the same order, they call the same functions of the
+C library, and LLVM is not allowed to reorder or to fuse them. So results depend neither on LLVM's
+optimisation level nor on the width of the processor's vectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators on numbers: Python's meaning, with NumPy's answers to a division by zero."""
+"""Writes operators on numbers. They mean what they mean in Python, but division by zero is as in NumPy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import ast
 from .writer import LLVM, Value, Writer, number
 
 INTEGER = {
-    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"},  # wrap around, as no index of a proved plan does
+    **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"},  # on overflow they wrap around
     **{ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "ashr"},
 }
 REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
-# A comparison with NaN is false, but for `!=`.
+# A comparison with NaN is false, except for `!=`.
 _INTEGER_TESTS = {ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Eq: "eq", ast.NotEq: "ne"}
 _REAL_TESTS = {ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge", ast.Eq: "oeq", ast.NotEq: "une"}
 
@@ -24,7 +24,7 @@ def unified(first: str | None, second: str | None) -> str:
 
 
 def cast(to: Writer, value: Value, wanted: str) -> str | None:
-    """Return a value as another type; None where it has none there (a float is no integer)."""
+    """Return a value as another type; None if it cannot be converted (a float is no integer)."""
     if value.type == wanted:
         return value.text
     if wanted == "float":
@@ -47,7 +47,7 @@ def truth(to: Writer, value: Value) -> str:
 
 
 def compare(to: Writer, op: ast.cmpop, left: Value, right: Value) -> str | None:
-    """Return the name of a comparison's outcome; None for an operator that there is not."""
+    """Return the name of a comparison's result; None if the language does not have the operator."""
     if type(op) not in _REAL_TESTS:
         return None
     if "float" in (left.type, right.type):
@@ -67,7 +67,7 @@ def negative(to: Writer, value: Value) -> Value:
 
 
 def binary(to: Writer, op: ast.operator, left: Value, right: Value) -> Value | None:
-    """Return the value of an operation; None for one that the types do not have."""
+    """Return the value of an operation; None if these types do not have it."""
     kind = "float" if isinstance(op, ast.Div) or "float" in (left.type, right.type) else "int"
     a, b = cast(to, left, kind), cast(to, right, kind)
     if kind == "float":

@@ -1,23 +1,22 @@
-"""Calls: of the module's own functions, of Python's and ``math``'s, and of the kernel language's own."""
+"""Writes calls of the module's functions, of Python's and ``math``'s, and of the kernel language's functions.
+
+In this file and in `strips`, ``to`` is the function that is being written (an `Expressions`).
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from .. import linalg, symbols
 from . import arithmetic, cells, strips
 from .subset import refused
 from .writer import LLVM, Value, integer, number
 
-if TYPE_CHECKING:
-    from .expressions import Expressions
-
 NONE = Value("", "none")
-PURE = "nounwind willreturn readnone"  # in the words of LLVM 15, which later ones understand
-# LLVM's own operations of `math`; those of the second line give an integer, as Python's do.
+PURE = "nounwind willreturn readnone"  # LLVM 15's names of these attributes, which later versions accept
+# Functions of `math` that are instructions of LLVM. The roundings return an integer, as in Python.
 _OPERATIONS = {"fabs": 1, "sqrt": 1, "copysign": 2}
 _ROUNDINGS = ("floor", "ceil", "trunc")
 _LIBM = {
@@ -27,11 +26,11 @@ _LIBM = {
     "atan2": 2,
     "pow": 2,
 }
-# LLVM would turn a power of 2 or 10 into another function, at some efforts and not at others.
+# LLVM would turn a power of 2 or 10 into another function, at some optimisation levels and not at others.
 _AS_WRITTEN = ("pow", "exp2")
 
 
-def call(to: Expressions, node: ast.Call) -> Value:
+def call(to, node: ast.Call) -> Value:
     """Write a call."""
     if isinstance(node.func, ast.Attribute):
         return _math(to, node)
@@ -132,7 +131,7 @@ def _int(to, node, given) -> Value:
     return Value(to.cast(given[0], "int", node), "int")
 
 
-# ---- the kernel language's own
+# ---- functions of the kernel language
 
 
 def _invoke(to, node, given) -> Value:
@@ -237,7 +236,7 @@ def _scalar_loop(to, name: str, given: list[str], node) -> Value:
 
 
 def _whole(to, x: str) -> str:
-    """Return a float as an integer; what is none, or too large, as the smallest one."""
+    """Return a float as an integer; NaN, and what is too large, become the smallest integer."""
     fits = to.new(f"fcmp olt double {operation(to, 'fabs', [x])}, {number(2.0**62)}")
     safe = to.select(fits, "double", x, number(0.0))
     return to.select(fits, "i64", to.new(f"fptosi double {safe} to i64"), str(-(2**63)))

@@ -1,7 +1,8 @@
 """Cell arrays: which element type a name stands for, and loads and stores by address.
 
-A cell array is its address (an int), so ``v[i]`` is a load. Kernels compute in float64 and in 64-bit
-integers: float32 cells widen when loaded and are rounded when stored, 32-bit integers alike.
+In kernels a cell array is its address (an int), so that ``v[i]`` is a load. Kernels compute in float64 and in
+64-bit integers. So float32 cells are widened when they are loaded and rounded when they are stored, and
+32-bit integers are widened and truncated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions: each is written where it stands, and leaves a `Value`."""
+"""Writes expressions: each returns a `Value`, the name of its result."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Expressions(Writer):
         return self._choice(node.test, node.body, node.orelse)
 
     def _choice(self, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Value:
-        """Write one of two values; their type is known when both are written."""
+        """Write a choice between two values, whose common type is known only when both are written."""
         labels, behind = (self.label("yes"), self.label("no")), self.label("chosen")
         self.condition(test, *labels)
         sides = []
@@ -122,7 +122,7 @@ class Expressions(Writer):
         return Value(self.new(f"phi {LLVM[kind]} {', '.join(arrivals)}"), kind)
 
     def condition(self, node: ast.expr, yes: str, no: str) -> None:
-        """Write a branch on an expression's truth, which looks at no more than it must."""
+        """Write a branch on an expression's truth; parts of `and` and `or` are computed only if needed."""
         if isinstance(node, ast.BoolOp):
             both = isinstance(node.op, ast.And)
             for part in node.values[:-1]:

@@ -1,4 +1,4 @@
-"""A module of kernels: its functions for the types they are called with, and what they need from outside."""
+"""A module of kernels: its functions, for the types they are called with, and the symbols they need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from .statements import Function
 
 HEADER = "# cells: f32"  # the first line of a module whose cells are float32
 
+# What is said about a loop that LLVM shall neither unroll nor turn into SIMD code.
 _PLAIN = ('!0 = !{!"llvm.loop.unroll.disable"}', '!1 = !{!"llvm.loop.vectorize.enable", i1 false}')
 
 
 class Module:
-    """Text in the kernel language on its way to LLVM IR.
+    """A module of kernels while it is being translated to LLVM IR.
 
     Attributes
     ----------
@@ -41,7 +42,8 @@ class Module:
         """Return a function of the module for arguments of these types; ``node`` is what calls it."""
         wanted = name, types
         if wanted not in self._instances:
-            self._instances[wanted] = None  # until it is written: a call of it from within is refused
+            # The function is entered before it is written, so that a call of itself can be refused.
+            self._instances[wanted] = None
             entry = name in self.entries and types == ("int", "int")
             symbol = f'@"nt_{self.key}_{name}"' if entry else f'@"{name}.{".".join(types)}"'
             self._instances[wanted] = Function(self, self.functions[name], types, symbol, entry)
@@ -67,7 +69,7 @@ class Module:
         return f'@"{name}"'
 
     def plain_loop(self) -> str:
-        """Return what stands behind the jump of a loop that is neither unrolled nor made into vectors."""
+        """Return the note for the jump of a loop that LLVM shall neither unroll nor turn into SIMD code."""
         name = f"!{len(self._notes) + len(_PLAIN)}"
         self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
         return f", !llvm.loop {name}"

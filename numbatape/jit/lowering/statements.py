@@ -9,47 +9,27 @@ from .expressions import Expressions
 from .subset import refused
 from .writer import LLVM, Value
 
-LARGE = 2000  # lines of LLVM IR: the sweeps' chains have more, the largest helper of a kernel has fewer
+# Lines of LLVM IR. The dispatch chains of the sweeps have more, and the largest helper of a kernel has fewer.
+LARGE = 2000
 
 
 class _Widened(Exception):
-    """A variable got a value of another type than it had: the function is written anew."""
-
-
-def _steps_by_one(node: ast.For) -> bool:
-    """Return whether a loop has no loop inside, and goes through all its cells one by one.
-
-    LLVM would try to make vectors of any loop. Of those that step by a stride it makes large code, behind
-    tests whether the stride is 1 after all, which a fifth of the time of a compilation goes into. The loops of
-    entry points go over rows and records, and are left alone for the same reason.
-    """
-    name = node.target.id
-    for part in ast.walk(node):
-        if part is not node and isinstance(part, (ast.For, ast.While)):
-            return False
-        if isinstance(part, ast.Subscript):
-            products = (p for p in ast.walk(part.slice) if isinstance(p, ast.BinOp) and isinstance(p.op, ast.Mult))
-            for product in products:
-                if any(isinstance(p, ast.Name) and p.id == name for p in ast.walk(product)):
-                    return False
-    return True
+    """A variable got a value of a wider type than it had, so the function must be written again."""
 
 
 class Function(Expressions):
     """A function of the module for arguments of given types.
 
-    A variable has one type, which holds all the values it is given. Types become known as the lines are
-    written; where a variable's type turns out too narrow, the function is written once more with the wider
-    one.
+    A variable has one type, which can hold all values that are assigned to it. Types become known while the
+    lines are written. If the type of a variable turns out to be too narrow, the function is written once
+    more, with the wider type from the start.
 
     Attributes
     ----------
     result
-        The type of what it returns, "none" for nothing.
+        The type of what the function returns; "none" if it returns nothing.
     entry
-        Whether it can be called from outside.
-    has_loops
-        Whether a loop stands in it.
+        Whether it can be called from outside of the module.
     body
         Its lines.
     """
@@ -57,7 +37,6 @@ class Function(Expressions):
     def __init__(self, module, node: ast.FunctionDef, types: tuple[str, ...], symbol: str, entry: bool):
         super().__init__(module)
         self.node, self.symbol, self.entry = node, symbol, entry
-        self.has_loops = any(isinstance(part, (ast.For, ast.While)) for part in ast.walk(node))
         self.parameters = [argument.arg for argument in node.args.args]
         if len(types) != len(self.parameters):
             raise refused(node, f"called with {len(types)} arguments")
@@ -95,13 +74,15 @@ class Function(Expressions):
             f"{LLVM[kind]} %{name}.given" for name, kind in zip(self.parameters, self.types, strict=True)
         )
         linkage = "" if self.entry else "internal fastcc "
-        return f"define {linkage}{LLVM[self.result]} {self.symbol}({given}) nounwind{self._inlined(calls)} {{\n{self.body}\n}}"
+        head = f"{linkage}{LLVM[self.result]} {self.symbol}({given}) nounwind{self._inlined(calls)}"
+        return f"define {head} {{\n{self.body}\n}}"
 
     def _inlined(self, calls: int) -> str:
         """Return LLVM's attribute for whether to copy the function to where it is called.
 
-        Left to itself LLVM optimises a function, copies it into its only caller, and optimises that with all
-        it contains. If it is told to copy first, it does so once, which takes a fifth less time.
+        By default LLVM optimises a function, copies it into its only caller, and then optimises the caller
+        with all that it contains. Told to copy at once, it optimises everything only once, which takes a
+        fifth less time. The dispatch chains are too large for that, and must not be copied at all.
         """
         if self.entry:
             return ""
@@ -120,7 +101,7 @@ class Function(Expressions):
 
     def _block(self, body: list[ast.stmt]) -> None:
         for statement in body:
-            if self.ended:  # cannot be reached
+            if self.ended:  # the statements that follow a return, break or continue cannot be reached
                 return
             write = getattr(self, f"_{type(statement).__name__}", None)
             if write is None:
@@ -171,7 +152,7 @@ class Function(Expressions):
             self.begin(other)
             self._block(node.orelse)
             if closed and self.ended:
-                return  # nothing goes on behind it
+                return  # both branches have left, so nothing follows
         self.begin(behind)
 
     def _While(self, node):
@@ -186,10 +167,11 @@ class Function(Expressions):
             self.begin(behind)
 
     def _For(self, node):
-        """Write a loop over ``range``, whose bounds are taken once, before the first turn."""
+        """Write a loop over ``range`` or `serial`; its bounds are computed once, before it begins."""
         call = node.iter
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
-            raise refused(node, "a loop is over range(...)")
+        name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        if name not in ("range", "serial"):
+            raise refused(node, "a loop is over range(...) or serial(...)")
         if not isinstance(node.target, ast.Name) or node.orelse or not 1 <= len(call.args) <= 3:
             raise refused(node, "a loop has a name that counts, and no else")
         given = [self.cast(self.expression(argument), "int", call) for argument in call.args]
@@ -208,11 +190,11 @@ class Function(Expressions):
         self.begin(onward)
         i = self.new(f"load i64, ptr {counter}")
         self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
-        self._back(head, vectors=not self.entry and _steps_by_one(node))
+        self._back(head, vectors=not self.entry and name == "range")
         self.begin(behind)
 
     def _turn(self, node, label: str | None, onward: str, behind: str) -> None:
-        """Write a loop's body, in which ``continue`` and ``break`` go to the labels."""
+        """Write a loop's body, in which ``continue`` goes to one label and ``break`` to the other."""
         if label is not None:
             self.begin(label)
         self.loops.append((onward, behind))
@@ -220,7 +202,11 @@ class Function(Expressions):
         self.loops.pop()
 
     def _back(self, head: str, vectors: bool) -> None:
-        """Jump to a loop's head; LLVM is told whether it may make vectors of the loop."""
+        """Jump to a loop's head; tell LLVM whether it may turn the loop into SIMD code.
+
+        Loops of entry points go over rows and records; the loop over the cells of a row is in a function that
+        they call. So LLVM leaves the former alone, which takes a third less time.
+        """
         self.jump(head, "" if vectors else self.module.plain_loop())
 
     def _Break(self, node):

@@ -1,38 +1,34 @@
-"""Formulas over contiguous cells as vectors of LLVM's: `strip`, `strip_adjoint`, `lane_sum` and `lane_dot`.
+"""Writes formulas over contiguous cells as SIMD code: `strip`, `strip_adjoint`, `lane_sum` and `lane_dot`.
 
-A loop over cells would be turned into vectors by LLVM too, behind tests (do operands overlap, are there
-enough turns) that take longer than eight multiplications, in lanes that depend on the processor. Here the
-lanes are part of the text: sums have the same bits on every machine and at every effort. The twins in
-`numbatape.jit.language` say what is computed.
+LLVM would turn a loop over cells into SIMD code too. But its code begins with tests (whether operands
+overlap, whether there are enough iterations) that take longer than eight multiplications, and its number of
+lanes depends on the processor. Here the lanes are written down, so that sums have the same bits on every
+machine and at every optimisation level. The functions of the same names in `numbatape.jit.language` define
+what is computed.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from .arithmetic import REAL
 from .cells import ELEMENT
 from .subset import refused
 from .writer import Value, number
 
-if TYPE_CHECKING:
-    from .expressions import Expressions
-
-WIDTH = 4  # cells a turn; what is left takes a pair and a single cell
-# What long strips take at a turn: with one vector a turn, 512 products take 103 ns instead of 94. (LLVM would
-# unroll all loops, for twice the time of a compilation.)
+WIDTH = 4  # cells of a vector
+# Cells of an iteration of a strip: two vectors. With one, 512 products take 103 ns instead of 94. (To have
+# LLVM unroll loops instead would double the time of compilation.)
 LONG = 8
-SUM_WIDTH = (
-    16  # of sums: a total is a chain of additions, each waiting for the one before; these are four chains
-)
+# Cells of an iteration of a sum. Each addition to a total waits for the one before, so there are four totals.
+SUM_WIDTH = 16
 # Arguments that are literals, and those that are values.
 COUNTS = {"strip": (2, 6), "strip_adjoint": (3, 7), "lane_sum": (0, 3), "lane_dot": (0, 5)}
 NONE = Value("", "none")
 
 
-def call(to: Expressions, node: ast.Call) -> Value:
+def call(to, node: ast.Call) -> Value:
     """Write a call of a strip."""
     name = node.func.id
     literals, values = COUNTS[name]
@@ -118,9 +114,9 @@ def _formula(to, tree: ast.expr, names: dict[str, str], width: int, node) -> str
 
 
 def _loop(to, first: str, count: str, width: int, body: Callable, total: str | None):
-    """Write a loop of ``width`` cells a turn; return where it ends and the total behind it.
+    """Write a loop of ``width`` cells per iteration; return the cell where it ends, and the total.
 
-    Without a total, a turn of more than ``WIDTH`` cells is the body several times, one behind the other.
+    Without a total, an iteration of more than ``WIDTH`` cells repeats the body for each vector.
     """
     start, turn, behind = to.block, to.label("strip"), to.label("behind")
     rest = to.new(f"and i64 {to.new(f'sub i64 {count}, {first}')}, {-width}")
@@ -153,7 +149,7 @@ def _loop(to, first: str, count: str, width: int, body: Callable, total: str | N
 
 
 def _in_strips(to, count: str, widths: tuple[int, ...], body: Callable, total: str | None = None):
-    """Write ``body(first, width)`` for ``count`` cells: in loops of so many a turn, and for what is left.
+    """Write ``body(first, width)`` for ``count`` cells: one loop for each width, then halves for the rest.
 
     Returns
     -------
@@ -163,7 +159,9 @@ def _in_strips(to, count: str, widths: tuple[int, ...], body: Callable, total: s
     first = "0"
     for width in widths:
         first, total = _loop(to, first, count, width, body, total)
-    for width in (2, 1):
+    width = widths[-1]
+    while width > 1:
+        width //= 2
         before, some, behind = to.block, to.label("rest"), to.label("behind")
         left = to.new(f"and i64 {count}, {width}")
         to.branch(to.new(f"icmp ne i64 {left}, 0"), some, behind)
@@ -180,7 +178,7 @@ def _in_strips(to, count: str, widths: tuple[int, ...], body: Callable, total: s
 
 
 class _Operands:
-    """The loads that a formula needs: of one cell once, of contiguous ones at every turn."""
+    """The operands of a formula. One-cell operands are loaded once, contiguous ones in every iteration."""
 
     def __init__(self, to, node, formula: str, pattern: str, cells: dict[str, tuple[str, str]]):
         self.to, self.node, self.cells = to, node, cells
@@ -208,7 +206,7 @@ def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
         place = _place(to, v, to.new(f"add i64 {o}, {i}"))
         to.line(f"store {_lanes(width)} {value}, ptr {place}, align 8")
 
-    _in_strips(to, n, (LONG, WIDTH), body)
+    _in_strips(to, n, (LONG,), body)
     return NONE
 
 

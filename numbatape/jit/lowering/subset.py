@@ -1,4 +1,4 @@
-"""What the kernel language is: all that the lowering knows. Anything else is refused by name and line."""
+"""The kernel language is what the lowering knows. Anything else is refused, with its name and line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 class OutsideOfKernelLanguage(ValueError):
-    """A kernel's text has a construct that has no lowering; names the line and the construct."""
+    """A kernel's text contains a construct that the lowering does not know; names it and its line."""
 
 
 def refused(node: ast.AST, why: str) -> OutsideOfKernelLanguage:

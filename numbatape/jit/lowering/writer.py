@@ -1,4 +1,4 @@
-"""The body of one function in LLVM's text form: lines, and fresh names for values, labels and slots."""
+"""Writes the body of one function as LLVM's text: lines, with new names for values, labels and slots."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ LLVM = {"int": "i64", "float": "double", "bool": "i1", "none": "void"}
 
 
 class Value(NamedTuple):
-    """What an expression left: a name or constant in LLVM's text, and its type in the kernel language."""
+    """The result of an expression: its name (or constant) in LLVM's text, and its type in kernels."""
 
     text: str
     type: str
-
-
-NOTHING = Value("0", "int")  # what a call without a result leaves
 
 
 def number(x: float) -> str:
@@ -37,9 +34,10 @@ class Writer:
     lines
         Instructions and labels.
     slots
-        The stack slots, which stand at the head of the function, where LLVM turns them into registers.
+        The stack slots. They are declared at the head of the function, since LLVM turns only such slots into
+        registers.
     ended
-        Whether the current block has its terminator: what follows cannot be reached.
+        Whether the current block has its terminator, so that whatever follows cannot be reached.
     block
         The label of the current block.
     """
@@ -69,7 +67,7 @@ class Writer:
         return self._fresh(hint)
 
     def begin(self, label: str) -> None:
-        """Begin a block; the one before goes on into it unless it has ended."""
+        """Begin a block; the block before it continues there unless it has ended."""
         self.jump(label)
         self.lines.append(f"{label}:")
         self.block, self.ended = label, False
@@ -93,7 +91,7 @@ class Writer:
 
     @contextlib.contextmanager
     def aside(self):
-        """Collect the lines that are written in the context in a list of their own."""
+        """Collect the lines that are written inside of the context in a separate list."""
         kept, self.lines = self.lines, []
         try:
             yield self.lines
