@@ -94,11 +94,11 @@ class Adjoint:
         found = relevant(self.tape, start, stop, targets)
         for output, cotangent in seeds:
             self.cotangents.add(output, cotangent)
-        emitter, code = self.emitter, self.tape.code
+        emitter, code = self.emitter, self.tape.code[start:stop]
         around = emitter.line
         try:
             for k, needed in reversed(found):
-                row = instruction(code[k])
+                row = instruction(code[k - start])
                 emitter.line = row.line
                 self._pull(row, needed)
             return [self.cotangents.whole(target) for target in targets]

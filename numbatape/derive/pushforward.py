@@ -76,16 +76,17 @@ class Pushforward:
         found = leading_to(self.tape, found, outputs)
         self._check_calls(found)
         self._keys = keys_of(self.tape.values)
+        code = self.tape.code[start:stop]
         for k, needed in found:
-            numbers = instruction(self.tape.code[k]).operands
+            numbers = instruction(code[k - start]).operands
             self._readers.update(self._keys[n] for j, n in enumerate(numbers) if needed >> j & 1)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
-        emitter, code = self.emitter, self.tape.code
+        emitter = self.emitter
         around = emitter.line
         try:
             for k, needed in found:
-                row = instruction(code[k])
+                row = instruction(code[k - start])
                 emitter.line = row.line
                 self._push(row, needed)
             return [self.tangents.whole(output) for output in outputs]
@@ -214,8 +215,10 @@ def leading_to(tape, found, outputs) -> list[tuple[int, int]]:
     keys = keys_of(tape.values)
     wanted = {keys[output] for output in outputs}
     kept = []
+    first, last = (found[0][0], found[-1][0]) if found else (0, 0)
+    code = tape.code[first : last + 1]
     for k, needed in reversed(found):
-        row = instruction(tape.code[k])
+        row = instruction(code[k - first])
         if keys[row.out] in wanted:
             kept.append((k, needed))
             wanted.update(keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)

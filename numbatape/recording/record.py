@@ -210,7 +210,7 @@ def _record(
         restore(trace)
         kept = Kept(trace)
         kept.settle([] if environment is None else environment.reached())
-        trace.closed = True
+        trace.close()
     return replace(recording, kept=True) if kept.found else recording
 
 

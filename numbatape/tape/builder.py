@@ -1,6 +1,6 @@
 """`TapeBuilder`: appends values and instructions while tracing, then freezes them into a `Tape`.
 
-Values are kept as a list of tuples and instructions as `Code`, which become arrays when the builder is frozen
+Instructions are kept as `Code` and addresses as `Values`, which become arrays when the builder is frozen
 (`numbatape.tape.freezing`).
 """
 
@@ -19,6 +19,7 @@ from .passes import Goal
 from .rows import Rows
 from .sizes import Sizes
 from .tape import CONSTANT, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
+from .values import Values
 
 
 class TapeBuilder:
@@ -49,7 +50,7 @@ class TapeBuilder:
         self.floor = 0
         self.sizes = Sizes()
         self.code = Code()
-        self.values: list[tuple[int, int, int]] = []  # (storage, offset, layout)
+        self.values = Values()
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
         self.layouts: list[Layout] = [Layout((), ())]
         self.pool_cells = [0] * len(POOLS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 
 from .instruction import GUARD, NONE
-from .tape import POOLS, VALUE
+from .tape import POOLS
 
 
 class Cells:
@@ -27,8 +25,7 @@ class Cells:
     """
 
     def __init__(self, builder):
-        flat = chain.from_iterable(builder.values)
-        self.values = np.fromiter(flat, np.int32, 3 * len(builder.values)).view(VALUE)
+        self.values = builder.values.columns()
         self.first = np.concatenate([[0], np.cumsum(builder.pool_cells)])
         storage = self.values["storage"]
         in_pool = storage < len(POOLS)

@@ -11,6 +11,7 @@ from .code import Code
 from .rows import Rows
 from .sizes import Sizes
 from .tape import F64, POOLS, Tape
+from .values import Values
 
 
 def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
@@ -28,7 +29,7 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
     builder = TapeBuilder(ops)
     builder.sizes = Sizes.resume(tape.sizes, [*range(len(dimensions))], list(dimensions))
     builder.code = Code(tape.columns())
-    builder.values = [tuple(value) for value in tape.values.tolist()]
+    builder.values = Values(tape.values)
     builder.pool_cells = tape.storages["size"][: len(POOLS)].tolist()
     builder.storages += [tuple(storage) for storage in tape.storages[len(POOLS) :].tolist()]
     builder.layouts = list(tape.layouts)

@@ -23,8 +23,11 @@ def array_rows(builder, code, ops) -> list[int]:
 def keys_of(values) -> list[int]:
     """Name what holds each value: its storage, or (negative) its cell of a pool, see `cell_of`."""
     pools = len(POOLS)
-    rows = values.tolist() if isinstance(values, np.ndarray) else values
-    return [s if s >= pools else -1 - (offset * pools + s) for s, offset, _ in rows]
+    if isinstance(values, list):
+        return [s if s >= pools else -1 - (offset * pools + s) for s, offset, _ in values]
+    rows = values if isinstance(values, np.ndarray) else values.columns()
+    storage, offset = rows["storage"].astype(np.int64), rows["offset"]
+    return np.where(storage >= pools, storage, -1 - (offset * pools + storage)).tolist()
 
 
 def cell_of(key: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from ..stalls import LOOKS
 from ..tape.code import LAST_OUT
 from ..tape.instruction import NONE, opcode
 from ..tape.tape import ACTIVE, CONSTANT, F64, VARYING
+from ..tape.values import SHIFT
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine
@@ -56,9 +57,9 @@ def record_number(trace, value, code: int, active: int, level: int, a: int, b: i
     cells = tape.pool_cells
     offset = cells[pool]
     cells[pool] = offset + 1
-    values = tape.values
-    number = len(values)
-    values.append((pool, offset, 0))
+    words = tape.values.words
+    number = len(words)
+    words.append(~(offset << SHIFT | pool))
     line = trace.differentiating
     if line is None:
         frame = sys._getframe(depth)

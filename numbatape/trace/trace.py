@@ -16,8 +16,10 @@ from ..emitter import instructions
 from ..errors import LeakError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
+from ..tape.code import Code
 from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
+from ..tape.values import Values
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
@@ -184,6 +186,11 @@ class Trace:
         # The tape keeps the code alive, so that no other code gets its id.
         self.places[id(frame.f_code) + frame.f_lasti] = index
         return index
+
+    def close(self) -> None:
+        """End the trace. Whoever still refers to it does not keep its instructions in memory."""
+        self.closed = True
+        self.tape.code, self.tape.values = Code(), Values()
 
     def check_open(self) -> None:
         if self.closed:

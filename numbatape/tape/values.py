@@ -1,0 +1,87 @@
+"""`Values`: the addresses of the values of a tape that is being built.
+
+Most values of a long trace are single cells. Their storage and offset are packed into one negative integer
+of 64 bits, so that such a value takes 8 bytes; a tuple takes 100, and Python's garbage collector examines it
+again and again. The addresses of all other values are tuples in a list, and their integer is a place there.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from .tape import VALUE
+
+SHIFT = 24
+STORAGE = (1 << SHIFT) - 1  # the bits of a packed address in which the storage is; the offset is above them
+FARTHEST = 1 << 38
+
+
+class Values(dict):
+    """Addresses (storage, offset, layout) by the number of the value; a sequence of tuples.
+
+    As a dictionary it holds the addresses that have been asked for: derivatives ask for each one ten times.
+
+    Parameters
+    ----------
+    addresses
+        The first ones, as a frozen tape has them.
+
+    Attributes
+    ----------
+    words
+        One integer for each value. Who makes a single cell may append ``~(offset << SHIFT | storage)``.
+    """
+
+    __slots__ = ("_places", "words")
+
+    def __init__(self, addresses: np.ndarray | None = None):
+        super().__init__()
+        self.words = array("q")
+        self._places: list[tuple[int, int, int]] = []
+        if addresses is not None:
+            for address in addresses.tolist():
+                self.append(address)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __missing__(self, number: int) -> tuple[int, int, int]:
+        if number < 0:
+            raise IndexError(f"no value has the number {number}")
+        word = self.words[number]
+        found = (~word & STORAGE, ~word >> SHIFT, 0) if word < 0 else self._places[word]
+        super().__setitem__(number, found)
+        return found
+
+    def __setitem__(self, number: int, address: tuple[int, int, int]) -> None:
+        self.words[number] = self._word(address)
+        super().__setitem__(number, address)
+
+    def append(self, address: tuple[int, int, int]) -> None:
+        """Append the address of the next value."""
+        self.words.append(self._word(address))
+
+    def _word(self, address: tuple[int, int, int]) -> int:
+        storage, offset, layout = address
+        if not layout and 0 <= offset < FARTHEST and storage <= STORAGE:
+            return ~(offset << SHIFT | storage)
+        self._places.append(address)
+        return len(self._places) - 1
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        return iter(self.columns().tolist())
+
+    def columns(self) -> np.ndarray:
+        """Return all addresses as one array."""
+        words = np.array(self.words, np.int64)  # a copy: a view would keep the array from growing
+        found, single = np.empty(len(words), VALUE), words < 0
+        packed = ~words[single]
+        found["storage"][single] = packed & STORAGE
+        found["offset"][single] = packed >> SHIFT
+        found["layout"][single] = 0
+        if self._places:
+            found[~single] = np.array(self._places, VALUE)[words[~single]]
+        return found

@@ -1,0 +1,41 @@
+"""`Values` is a sequence of the addresses that were appended, whatever of them is packed into integers."""
+
+import numpy as np
+import pytest
+
+from numbatape.tape.tape import VALUE
+from numbatape.tape.uses import keys_of
+from numbatape.tape.values import FARTHEST, SHIFT, STORAGE, Values
+
+SINGLE = [(0, 0, 0), (5, 17, 0), (STORAGE, 3, 0), (9, 2**31 - 1, 0)]
+OTHERS = [(6, 0, 1), (7, -4, 0), (8, -1, 3), (2, 5, 2), (STORAGE + 1, 1, 0)]
+
+
+@pytest.mark.parametrize("addresses", [[], SINGLE, OTHERS, SINGLE + OTHERS + SINGLE[::-1]])
+def test_values_are_what_was_appended(addresses):
+    values = Values()
+    for address in addresses:
+        values.append(address)
+    assert len(values) == len(addresses)
+    assert list(values) == addresses == [values[k] for k in range(len(addresses))]
+    assert values.columns().tolist() == addresses
+    assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
+    assert keys_of(values) == keys_of(addresses) == keys_of(values.columns())
+    with pytest.raises(IndexError):
+        values[len(addresses)]
+
+
+@pytest.mark.parametrize("old", SINGLE + OTHERS)
+@pytest.mark.parametrize("new", [*SINGLE, *OTHERS, (3, FARTHEST, 0)])
+def test_a_value_can_get_another_address(old, new):
+    values = Values()
+    for address in (old, (1, 1, 1), old):
+        values.append(address)
+    values[0] = new
+    assert [values[k] for k in range(3)] == [new, (1, 1, 1), old]
+
+
+def test_a_single_cell_may_be_appended_as_a_word():
+    values = Values()
+    values.words.append(~(12 << SHIFT | 4))
+    assert values[0] == (4, 12, 0)
