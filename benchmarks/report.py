@@ -129,6 +129,12 @@ def grid(measured: dict[str, dict[str, float | None]], corner: str) -> list[list
     return rows
 
 
+def memory_table(results: dict) -> list[list[str]] | None:
+    """Bytes that a recorded operation on numbers takes at most."""
+    found = results.get("bytes_traced")
+    return None if found is None else [["function", "an operation"], ["scalar chain", f"{found:.0f} bytes"]]
+
+
 def linalg_table(results: dict) -> list[list[str]] | None:
     """NumPy's value, value and gradient, and the ratio of these."""
     found = results.get("linalg")
@@ -167,6 +173,7 @@ def report(results: dict) -> str:
             grid(results.get("warm", {}), "function"),
         ),
         ("First gradient an operation, least times", grid(results.get("tracing", {}), "function")),
+        ("Memory of a first gradient", memory_table(results)),
         ("Process start to first gradient", grid(results.get("process", {}), "program")),
         (
             "First run, processor time by where kernels come from",

@@ -149,6 +149,7 @@ def main(argv: list[str] | None = None) -> int:
             }
     if wanted("tracing") and not options.filter:
         results["tracing"] = tracing.measure(repeats, progress)
+        results["bytes_traced"] = tracing.bytes_an_operation()
     if wanted("process") and not options.filter:
         results["process"] = {}
         for name in ("numpy (value only)", *(n for n in libraries if by_library[n])):

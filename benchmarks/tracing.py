@@ -3,12 +3,16 @@
 A first gradient runs the function, freezes and plans its tape, and sweeps it once. Every round makes a new
 function of the same source, so that nothing is known about it. The least processor time of many rounds
 counts: what else the machine does only ever adds to it.
+
+The memory of a trace is counted by ``tracemalloc``: the most that preparing a long loop over numbers takes
+beyond a loop of half the length, an operation.
 """
 
 from __future__ import annotations
 
 import gc
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -136,6 +140,39 @@ def seconds(case: Case, rounds: int) -> list[float]:
         first_gradient(function, case.x)
         found.append(time.process_time() - start)
     return found[1:]
+
+
+def chain(operations: int) -> Callable:
+    """Return a function that does so many operations on numbers, and as many reads of entries."""
+
+    def run(x):
+        y = x[0]
+        for _ in range(operations // 4):
+            y = y * x[1] + x[2]
+            y = (y - x[3]) * 0.5
+        return y
+
+    return run
+
+
+def peak(operations: int) -> int:
+    """Return the bytes that are allocated at most while `chain` is prepared."""
+    import numbatape as nt
+
+    function = chain(operations)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        nt.prepare_gradient_cache(function, np.linspace(0.5, 0.9, 8))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def bytes_an_operation(operations: int = 20_000) -> float:
+    """Return the memory that an operation on numbers takes at most, from the trace to the plan."""
+    peak(1_000)  # what is imported and kept once does not count
+    return (peak(2 * operations) - peak(operations)) / operations
 
 
 def measure(rounds: int, progress: Callable) -> dict:

@@ -65,6 +65,10 @@ def test_functions_that_are_traced(name):
     assert check(workload, *tracing.first_gradient(case.function, case.x)) <= 1e-8
 
 
+def test_a_recorded_number_takes_at_most_200_bytes():
+    assert 0 < tracing.bytes_an_operation(8_000) <= 200
+
+
 def test_closed_forms_agree_with_differences():
     for workload in SMALL:
         if workload.gradient is None or workload.name.startswith("large_single_block"):
