@@ -15,11 +15,11 @@ from .code import Code
 from .freezing import SCALAR_LAYOUT, freeze
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
 from .liveness import Cells
+from .packed_values import Values
 from .passes import Goal
 from .rows import Rows
 from .sizes import Sizes
 from .tape import CONSTANT, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
-from .values import Values
 
 
 class TapeBuilder:

@@ -8,10 +8,10 @@ import numpy as np
 
 from .builder import TapeBuilder
 from .code import Code
+from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
 from .tape import F64, POOLS, Tape
-from .values import Values
 
 
 def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:

@@ -16,8 +16,8 @@ from ..ops import OPCODE, OPS, Elementwise
 from ..stalls import LOOKS
 from ..tape.code import LAST_OUT
 from ..tape.instruction import NONE, opcode
+from ..tape.packed_values import SHIFT
 from ..tape.tape import ACTIVE, CONSTANT, F64, VARYING
-from ..tape.values import SHIFT
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine

@@ -18,8 +18,8 @@ from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
 from ..tape.loop import Loop
+from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
-from ..tape.values import Values
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from numbatape.tape.packed_values import FARTHEST, SHIFT, STORAGE, Values
 from numbatape.tape.tape import VALUE
 from numbatape.tape.uses import keys_of
-from numbatape.tape.values import FARTHEST, SHIFT, STORAGE, Values
 
 SINGLE = [(0, 0, 0), (5, 17, 0), (STORAGE, 3, 0), (9, 2**31 - 1, 0)]
 OTHERS = [(6, 0, 1), (7, -4, 0), (8, -1, 3), (2, 5, 2), (STORAGE + 1, 1, 0)]
