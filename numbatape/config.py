@@ -45,7 +45,8 @@ class Config:
     max_variants : int
         Traces a cache keeps (branches and sizes); the oldest go first.
     max_bytes : int, optional
-        Bytes of workspaces a cache keeps for sizes not in use.
+        Bytes of workspaces that a cache keeps for sizes and paths not in use (256 MB if left out); those
+        that were not used for longest go first.
     passes : {"all", "none"} or tuple of str
         The rewrites of what was recorded that are done: all, none, or those named, of "buffers" (buffers of
         cotangents start with the first one), "broadcasts" (derivatives stay narrow), "sums" (sums are taken

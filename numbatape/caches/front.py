@@ -16,9 +16,6 @@ from .steady import REFUSED, SteadyCalls, entry_for, refuse
 from .templates import roles_of, template
 from .variant import VariantWorkspace
 
-AT_ONCE = 4  # this many sizes are learned at their first call; further ones when they come again
-MOST_SEEN = 4096
-
 
 class Front:
     """The steady calls of one cache.
@@ -49,7 +46,6 @@ class Front:
         self._tables: dict[Any, SteadyCalls] = {}
         # One entry per table: its call, and whether that takes keywords.
         self._known: list[tuple[SteadyCalls, Callable, bool]] = []
-        self._seen: set = set()
         self._install(None, self._first, False)
 
     def learn(
@@ -88,11 +84,7 @@ class Front:
         shape = pytrees.flatten((given, keywords), is_mark)[1], pytrees.flatten(result)[1]
         key = flat.signature, contained, *shape
         table = self._tables.get(key)
-        if (
-            table is not None
-            and len(table) >= AT_ONCE
-            and not self._seen_before((key, space.plan.dimensions))
-        ):
+        if table is not None and not table.welcome:
             return
         made_as = TUPLE if contained or form is None else form
         entry = entry_for(evaluator, flat, space, outs, made_as, sweep, omitted, more, turn=self._turn)
@@ -101,15 +93,6 @@ class Front:
         if table is None:
             table = self._tables[key] = self._table((given, keywords), result, contained)
         table.learn(entry)
-
-    def _seen_before(self, sizes) -> bool:
-        """Whether arguments of these sizes came before: for sizes that come once, tables do not pay."""
-        if sizes in self._seen:
-            return True
-        if len(self._seen) >= MOST_SEEN:
-            self._seen.clear()
-        self._seen.add(sizes)
-        return False
 
     @property
     def _first(self) -> Callable:
@@ -120,7 +103,6 @@ class Front:
         """Forget all steady calls; the next call is a general one."""
         self._tables.clear()
         self._known.clear()
-        self._seen.clear()
         self._install(None, self._first, False)
 
     def elsewhere(self, *args, **kwargs):

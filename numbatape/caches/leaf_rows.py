@@ -153,11 +153,14 @@ class DataRow:
         self.size = self.known.shape
 
     def fits(self, leaf) -> bool:
-        known = self.known
-        if leaf.__class__ is not ndarray or leaf.dtype != known.dtype or leaf.shape != known.shape:
+        return leaf.__class__ is ndarray and leaf.shape == self.known.shape and self.computes(leaf)
+
+    def computes(self, leaf: ndarray) -> bool:
+        """Whether the trace holds for an array of this dtype and such numbers."""
+        if leaf.dtype != self.known.dtype:
             return False
         # Larger integers take the general call, which raises.
-        return known.dtype.kind not in "iu" or not leaf.size or _largest(leaf) < EXACT_INTEGER
+        return leaf.dtype.kind not in "iu" or not leaf.size or _largest(leaf) < EXACT_INTEGER
 
     def changed(self, leaf) -> bool:
         """Whether any bit of the contents has changed."""

@@ -25,6 +25,9 @@ from ..stalls import COMPILING, TRACING
 from .arguments import STATIC, Flattened
 from .variant import Variant, VariantWorkspace, constant_contents
 
+MOST_WORKSPACES = 1024  # that an evaluator keeps: one for each path and each set of sizes
+MOST_BYTES = 1 << 28  # and their bytes, unless ``Config(max_bytes=...)`` says otherwise
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -189,6 +192,7 @@ class Evaluator:
         self.levels = levels
         self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
+        self._bytes = 0  # of all workspaces
         self._last: dict[tuple, Variant] = {}
 
     def workspace(self, variant: Variant, dimensions: tuple, widths: tuple = ()) -> VariantWorkspace:
@@ -203,19 +207,28 @@ class Evaluator:
                     plan = variant.plan(dimensions)
                 assert plan is not None
                 found = self._workspaces[key] = VariantWorkspace(plan, variant)
+            self._bytes += found.nbytes
             self._trim()
         else:
             self._workspaces.move_to_end(key)
         return found
 
+    def has_room(self) -> bool:
+        """Whether a workspace for further sizes can be kept without dropping another one."""
+        return len(self._workspaces) < MOST_WORKSPACES and self._bytes < self._most_bytes
+
+    @property
+    def _most_bytes(self) -> int:
+        limit = self.program.config.max_bytes
+        return MOST_BYTES if limit is None else limit
+
     def _trim(self) -> None:
-        config = self.program.config
-        limit = config.max_bytes
+        """Drop the workspaces that were not used for longest, as long as there are too many."""
         while len(self._workspaces) > 1 and (
-            len(self._workspaces) > config.max_variants
-            or (limit is not None and sum(w.nbytes for w in self._workspaces.values()) > limit)
+            len(self._workspaces) > MOST_WORKSPACES or self._bytes > self._most_bytes
         ):
             _, dropped = self._workspaces.popitem(last=False)
+            self._bytes -= dropped.nbytes
             if dropped.entry is not None:
                 dropped.entry.retire()
 

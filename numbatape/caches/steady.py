@@ -22,10 +22,15 @@ from .arguments import Flattened, bare
 from .leaf_rows import KnownNumberRow, Row, rows_of
 from .outs import Out
 from .program import Evaluator
+from .stretch import Stretch, stretch_of
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
+AT_ONCE = 4  # this many sizes get an entry at their first call; further ones when they come again
+RARE = 32  # without room, a size gets an entry in another's place if it has come so often
+MOST_MET = 4096
+MOST_STRETCHES = 8
 REFUSED = object()  # what an entry returns for leaves that it cannot serve
 
 
@@ -73,6 +78,8 @@ class Entry:
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
         self.owner: SteadyCalls | None = None
         self.first: Callable | None = None  # serves a call when this entry is in front
+        self.follows_sizes = False  # whether a `Stretch` may be made of it
+        self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         dummy = np.zeros(1)
         self._run, self._alive = kernels.call_of(sweep, space, dummy, _stopped, space.variant.counter)
@@ -102,8 +109,8 @@ class Entry:
         )
         if made is None:
             return None
-        builtin, *tables = made
-        self._natives.append(tables)
+        builtin, words, table, _ = made
+        self._natives.append((words, table))
         self._set_stale(self._stale)
         return builtin
 
@@ -194,6 +201,10 @@ class SteadyCalls:
         self._general = general
         self._install = install
         self._entries: dict[tuple, list[Entry]] = {}
+        self._stretches: list[Stretch] = []  # what serves new sizes, the last used first
+        self._untried: list[Entry] = []  # of traces for which there may be none yet
+        self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
+        self.welcome = True  # whether an entry for the present call would pay
         self._front: Entry | None = None  # whose builtin is installed
         self._last: Entry | None = None  # which served the last call that the front did not
 
@@ -206,6 +217,8 @@ class SteadyCalls:
             entry.space.entry.retire()
         entry.space.entry = entry
         entry.owner = self
+        if entry.follows_sizes and len(self._untried) < MOST_STRETCHES:
+            self._untried.append(entry)
         self._entries.setdefault(tuple(row.size for row in entry.rows), []).insert(0, entry)
         self._put_in_front(entry)
 
@@ -231,7 +244,45 @@ class SteadyCalls:
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
         result = self._served(leaves, self._front)
+        if result is REFUSED:
+            result = self._stretched(leaves)
         return self._general(*leaves) if result is REFUSED else result
+
+    def _stretched(self, leaves: tuple):
+        """Serve leaves of sizes that are new, by a workspace that follows sizes."""
+        leaves = tuple(map(bare, leaves))
+        key = sizes_of(leaves)
+        if key in self._entries:  # it is something else that is new
+            self.welcome = True
+            return REFUSED
+        if len(self._met) >= MOST_MET:
+            self._met.clear()
+        times = self._met[key] = self._met.get(key, 0) + 1
+        room = self._front is None or self._front.has_room()
+        self.welcome = len(self) < AT_ONCE or (times > 1 and room) or times > RARE
+        if self.welcome:
+            return REFUSED
+        self._make_stretches()
+        for stretch in self._stretches:
+            result = stretch.serve(leaves, REFUSED)
+            if result is not REFUSED:
+                if stretch is not self._stretches[0]:
+                    self._stretches.remove(stretch)
+                    self._stretches.insert(0, stretch)
+                return result
+        return REFUSED
+
+    def _make_stretches(self) -> None:
+        """Make a `Stretch` for each trace that has got an entry, as far as that can have one."""
+        while self._untried:
+            entry = self._untried.pop()
+            variant = entry.space.variant
+            if entry.owner is not self or any(stretch.variant is variant for stretch in self._stretches):
+                continue
+            stretch = stretch_of(entry, refuse)
+            if stretch is not None:
+                self._stretches.insert(0, stretch)
+                del self._stretches[MOST_STRETCHES:]
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
@@ -307,4 +358,7 @@ def entry_for(
         return None
     environment = evaluator.program.environment
     rebound = None if environment.empty else environment.rebound
-    return Entry(space, [*rows, *more], outs, form, sweep, rebound, turn)
+    entry = Entry(space, [*rows, *more], outs, form, sweep, rebound, turn)
+    entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
+    entry.has_room = evaluator.has_room
+    return entry

@@ -9,6 +9,7 @@ import numpy as np
 from ..engine import Plan, Workspace, make_plan
 from ..engine.lanes import Lanes, with_lanes
 from ..engine.placement import LINE_CELLS, placed_cells
+from ..engine.replan import Replanner
 from ..errors import UnsupportedOperationError
 from ..recording.record import Recording
 from ..tape import Tape
@@ -16,6 +17,8 @@ from ..tape.tape import CONSTANT
 from ..trace.shared_inputs import sharing
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
+
+MOST_PLANS = 512  # that a variant keeps, for sizes that come again
 
 
 class Variant:
@@ -34,6 +37,8 @@ class Variant:
         self.effects = recording.effects
         self.counter = np.zeros(1, np.int64)  # steady calls add to it in compiled code
         self._values = values
+        self._planned = False
+        self._replanner: Replanner | None = None
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
@@ -93,14 +98,28 @@ class Variant:
 
     def plan(self, dimensions: tuple) -> Plan | None:
         """Return the plan for some sizes, or None where the trace relied on others."""
-        if dimensions not in self._plans:
-            sizes = self.tape.sizes
-            try:
-                broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
-            except ZeroDivisionError:
-                broken = True
-            self._plans[dimensions] = None if broken else make_plan(self.tape, dimensions, self._values)
-        return self._plans[dimensions]
+        if dimensions in self._plans:
+            return self._plans[dimensions]
+        if len(self._plans) >= MOST_PLANS:  # workspaces keep those that are in use
+            self._plans.clear()
+        plan = self._plans[dimensions] = self._made_plan(dimensions)
+        return plan
+
+    def _made_plan(self, dimensions: tuple) -> Plan | None:
+        if self._replanner is not None:
+            return self._replanner.plan(dimensions)
+        sizes = self.tape.sizes
+        try:
+            broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
+        except ZeroDivisionError:
+            broken = True
+        if broken:
+            return None
+        plan = make_plan(self.tape, dimensions, self._values)
+        if self._planned:  # sizes change
+            self._replanner = Replanner.of(plan)
+        self._planned = True
+        return plan
 
     def fits(self, flat: Flattened, contents) -> bool:
         """Whether this trace may hold for some arguments (guards on values aside)."""

@@ -58,7 +58,7 @@ class Kept:
         return value
 
     def _numbers_of(self, value):
-        trace = value._array._trace if type(value) is TracedInteger else value._trace
+        trace = value._trace
         if trace is not self._trace:
             return value  # it belongs to an enclosing trace, which replaces it later
         original = trace.captures.original(value) if trace.captures is not None else None

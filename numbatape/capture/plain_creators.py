@@ -11,8 +11,10 @@ import itertools
 import numpy as np
 
 from ..trace.aliasing import root_of
+from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap
+from ..trace.sizes import has_size
 from ..trace.trace import CURRENT
 
 NAMES = (
@@ -31,6 +33,8 @@ NAMES = (
     *("concatenate", "stack", "vstack", "hstack", "column_stack", "tile", "repeat", "append"),
     *("fromfunction", "indices", "vander", "outer", "broadcast_to", "where", "reshape"),
 )
+# Integers and flags that a program writes to often decide where it goes: plain arrays keep them known.
+FILLED = (np.zeros, np.ones, np.empty, np.full)
 
 
 def creating(original, stand_in=None):
@@ -55,6 +59,10 @@ def creating(original, stand_in=None):
             return args[0].as_array()
         if original is np.fromiter:
             args, kwargs = _entries(*args, **kwargs)
+        if stand_in is not None and (has_size(args) or has_size(tuple(kwargs.values()))):
+            made = stand_in(*args, **kwargs)
+            if type(made) is TracedArray and (original not in FILLED or made.dtype.kind == "f"):
+                return made
         args = unflattened(args)
         if find_trace(args, tuple(kwargs.values())) is not None:
             return (stand_in or original)(*args, **kwargs)

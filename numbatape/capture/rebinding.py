@@ -196,6 +196,9 @@ def rebind_call(function, args, kwargs):
     arrays = trace.captures if trace is not None else None
     may_write = arrays is not None or any(writes(one.__code__) for one in reach.functions)
 
+    if trace is not None:
+        trace.writes = trace.writes or may_write
+
     def again():
         found = table(may_write)
         return found if arrays is None else arrays.tables.setdefault(id(found), WithArrays(found, arrays))

@@ -133,7 +133,25 @@ OUTSIDE.setdefault("inspect", {}).update(
     dict.fromkeys(("isbuiltin", "isfunction", "ismethod", "isroutine", "isclass"), _asking)
 )
 
+
+def length(value):
+    """``len``; that of a traced array is a size that the function can compute with."""
+    if builtins.type(value) in (TracedArray, TracedComplex) and value.ndim:
+        return value._sizes()[0]
+    return len(value)
+
+
+def total(values, /, start=0):
+    """``sum``; the entries of a traced array are added from the first to the last, as Python adds them."""
+    traced = builtins.type(values) is TracedArray and values.ndim and values.dtype.kind == "f"
+    if not traced or not values._value.shape[0]:
+        return sum(values, start)
+    return start + np.cumsum(values, axis=0)[-1]
+
+
 BUILTINS = {
+    "len": length,
+    "sum": total,
     "type": Type,
     "isinstance": is_instance,
     "hasattr": has_attribute,

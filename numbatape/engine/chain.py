@@ -292,7 +292,7 @@ def bound_value(w, pc):
 
 
 @functools.cache
-def _in_register() -> np.ndarray:
+def in_register() -> np.ndarray:
     """Return, for every opcode, whether its arm keeps the result in the register."""
     table = np.zeros(1 << 16, bool)
     rows = (k for k, op in enumerate(OPS) if isinstance(op, Elementwise) and op.in_register)
@@ -304,7 +304,7 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
     """Return FROM_LAST and TO_NEXT for each of a plan's instructions, shifted into place."""
     ops = code[:, 0] & 0xFFFF
     operands = (code[:, 0] >> ACTIVE_SHIFT) & OPERANDS_MASK
-    arithmetic = _in_register()[ops]
+    arithmetic = in_register()[ops]
     flags = np.zeros(len(code), np.int32)
     if len(code) < 2:
         return flags

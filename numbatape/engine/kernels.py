@@ -151,7 +151,7 @@ def steady_call(
 
     Returns
     -------
-    (callable, words, rows) or None
+    (callable, words, rows, outs) or None
         The builtin, and the tables that it reads: they may be changed between calls. None where objects
         do not have their fields in the usual places, or LLVM emits no code for this machine.
     """
@@ -182,4 +182,4 @@ def steady_call(
         builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
     except jit.CannotEmit:
         return None
-    return builtin, words, tables[0]
+    return builtin, words, *tables

@@ -201,7 +201,7 @@ def _derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     for word, array in words.items():
         w[word] = array.ctypes.data
     w[names.ROWS], w[names.OP_COUNT] = len(tape), FIRST_KERNEL
-    derive, _ = plan_functions()
+    derive = plan_functions()[0]
     reason = derive(w.ctypes.data, 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)

@@ -43,7 +43,7 @@ LONG_CALLS = r"\bsc\.|\b(zeta|\w+_slope|erfc_ratio)\("
 
 
 @functools.cache
-def _weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each op: the work per cell, the power of the number of cells, and which operands count."""
     weight, power = np.full(len(OPS), float(ARITHMETIC)), np.ones(len(OPS))
     counts = np.ones((4, len(OPS)), bool)
@@ -80,7 +80,7 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
     guards = code["op"] == GUARD
     row = np.where(guards, 0, code["op"] >> 1)
-    weight, power, counts = _weights()
+    weight, power, counts = weights()
     work = weight[row] * np.where(counts[:, row], cells, 0.0).max(axis=0) ** power[row]
     product = np.isin(row, list(ROWS.with_trait("product")))
     work[product] = np.sqrt(cells[0] * cells[1] * cells[2])[product]

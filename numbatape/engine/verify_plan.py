@@ -21,22 +21,24 @@ from .codegen import FIRST_KERNEL
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
 
+SOURCES = ("plan_kernels.py", "verify_kernels.py", "replan_kernels.py")
 PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 
 
 def plan_source() -> str:
-    """Return the module of the kernels ``derive`` and ``verify``."""
+    """Return the module of the kernels ``derive``, ``verify`` and ``replan``."""
     here = Path(__file__).parent
-    texts = [(here / name).read_text() for name in ("plan_kernels.py", "verify_kernels.py")]
-    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
+    texts = [(here / name).read_text() for name in SOURCES]
+    imports = r"^(import math|from \S+ import (\([^)]*\)|.*))\n"
+    texts = [re.sub(imports, "", text, flags=re.MULTILINE) for text in texts]
     return "# cells: f64\n" + "\n".join(texts)
 
 
 @functools.cache
 def plan_functions():
-    """Return the kernels ``derive`` and ``verify``."""
+    """Return the kernels ``derive``, ``verify`` and ``replan``."""
     kernels = jit.load("plan", plan_source())
-    return kernels.function("derive"), kernels.function("verify")
+    return tuple(kernels.function(name) for name in ("derive", "verify", "replan"))
 
 
 def verify(plan, storages: np.ndarray | None = None) -> None:
@@ -74,11 +76,11 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
     wrong = np.flatnonzero(flags != register_flags(code, plan.prologue))
     if wrong.size:
         raise failure(tape, int(wrong[0]), "the register flags are not what the operands say")
-    _verify_extents(plan)
+    verify_extents(plan)
     _verify_ends(plan, storages)
 
 
-def _verify_extents(plan) -> None:
+def verify_extents(plan) -> None:
     """Check that core sizes are as array ops, and the rules that are called, need them."""
     called = call_numbers(plan.tape)
     for number in plan.kernels:

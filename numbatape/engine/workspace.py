@@ -49,8 +49,8 @@ class Workspace:
         A view of the value (and of the adjoint, None for constants) of each input slot.
     outputs
         A view of each output's value.
-    seed
-        Cotangents of the outputs, one after the other.
+    seeds, seed
+        Family, first cell and cells of each output's adjoint; the cotangents, one after the other.
     frame
         What the kernels get.
     """
@@ -95,7 +95,7 @@ class Workspace:
     def _fill_frame(self) -> None:
         plan = self.plan
         frame = np.zeros(len(WORDS), np.int64)
-        self._seeds, cells = seed_table(plan)
+        self.seeds, cells = seed_table(plan)
         self.seed = np.ones(max(1, cells))
         words = {
             "CODE": plan.code.ctypes.data,
@@ -107,7 +107,7 @@ class Workspace:
             "FORWARD": kernels.forward_table(plan.values).ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
             "POSITION": kernels.POSITION.ctypes.data,
-            "SEEDS": self._seeds.ctypes.data,
+            "SEEDS": self.seeds.ctypes.data,
             "SEED_COUNT": len(plan.tape.outputs),
             "SEED_DATA": self.seed.ctypes.data,
             **plan.counts(),

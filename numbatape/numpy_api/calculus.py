@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
-from ..trace.axes import merge, one_axis, pinned
+from ..trace.axes import length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import layout_of, view
+from ..trace.primitives import broadcast_to, layout_of, view
 from .registration import composes
 
 NO = np._NoValue
@@ -60,13 +60,14 @@ def gradient(f, *varargs, axis=None, edge_order=1):
 
 
 def _gradient(x, spacing, axis, edge_order):
-    n = pinned(x, axis)
-    shape = [1] * x.ndim
+    n = length(x, axis)
     if np.ndim(values_of(spacing)):
         steps = np.reshape(np.diff(spacing), [-1 if k == axis else 1 for k in range(x.ndim)])
     else:
-        shape[axis] = n - 1
-        steps = np.broadcast_to(spacing, shape)
+        dims = [1] * x.ndim
+        dims[axis] = x._trace.tape.sizes.sub(layout_of(x).dims[axis], 1)
+        shape = [x._trace.tape.sizes.value(dim) for dim in dims]
+        steps = broadcast_to(lift(x._trace, spacing), shape, dims)
 
     def at(array, *span):
         return sliced(array, axis, *span)
@@ -169,8 +170,9 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 def _counted(x, weights, minlength):
     """Count entries (or sum weights) in bins that are data, by a table of which entry is in which bin."""
-    count = max(int(np.max(x)) + 1 if pinned(x, 0) else 0, minlength)
-    if pinned(x, 0) and bool(np.min(x) < 0):
+    some = length(x, 0) > 0
+    count = max(int(np.max(x)) + 1 if some else 0, minlength)
+    if some and bool(np.min(x) < 0):
         raise ValueError("'list' argument must have no negative elements")
     inside = np.equal(x, np.arange(count)[:, None])
     return np.sum(inside, 1) if weights is None else np.sum(np.where(inside, weights, 0.0), 1)

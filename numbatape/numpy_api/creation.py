@@ -7,9 +7,11 @@ import numpy as np
 from ..tape.tape import family_of_dtype
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import pinned
+from ..trace.extents import arange, filled
 from ..trace.operands import adopt, find_trace, lift_all, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
+from ..trace.sizes import code_of, is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, unsupported_argument
 
@@ -18,10 +20,10 @@ from .registration import composes, unsupported_argument
 def diag(v, k=0):
     if v.ndim == 2:
         return np.diagonal(v, k)
-    n = pinned(v, 0) + abs(k)
     # Entry (i, i + k) is v[i] or, above the main diagonal, v[j - k].
     row = v if k == 0 else np.pad(v, (k, 0) if k > 0 else (0, -k))
-    mask = np.eye(n, k=k, dtype=bool)
+    places = arange(v._trace, layout_of(row).dims[0])
+    mask = np.equal(places[None, :], places[:, None] + k)
     return np.where(mask, row[None, :], 0.0)
 
 
@@ -45,6 +47,9 @@ _triangle("tril", np.tril)
 _triangle("triu", np.triu)
 
 
+FILLS = {np.zeros_like: 0, np.ones_like: 1, np.empty_like: 0}
+
+
 def _plain_result(function, complex=None):
     """Let NumPy make an array that takes only shape and dtype from traced ones.
 
@@ -53,6 +58,10 @@ def _plain_result(function, complex=None):
 
     def make(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
+        if function in FILLS and type(args[0]) is TracedArray and not kwargs and len(args) == 1:
+            like = args[0]
+            if like.dtype.kind == "f" or not trace.writes:
+                return filled(trace, layout_of(like).dims, FILLS[function], like.dtype)
         for arg in (*args, *kwargs.values()):
             if type(arg) is TracedArray:
                 arg.shape  # noqa: B018  (records a guard)
@@ -126,14 +135,15 @@ def imag(val):
 @composes(np.linspace)
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     start, stop = lift_all(start, stop)
-    num = int(num)
+    trace = start._trace
+    num = num if is_size(num) else int(num)
     count = num - 1 if endpoint else num
     step = (stop - start) / count if count > 0 else (stop - start) * np.nan
-    shape = (num,) + (1,) * max(start.ndim, stop.ndim)
-    places = np.arange(num, dtype=float).reshape(shape)
+    places = arange(trace, code_of(trace, num)) + 0.0
+    places = expand(places, tuple(range(1, 1 + max(start.ndim, stop.ndim))))
     if endpoint and num > 1:  # the last point is stop itself
         inner = expand(start, (0,)) + places[:-1] * expand(step, (0,))
-        last = np.broadcast_to(expand(stop, (0,)), (1, *inner.shape[1:]))
+        last = broadcast_to(expand(stop, (0,)), (1, *inner._value.shape[1:]), (1, *layout_of(inner).dims[1:]))
         points = np.concatenate([inner, last])
     elif num > 1:
         points = expand(start, (0,)) + places * expand(step, (0,))

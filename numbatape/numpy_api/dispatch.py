@@ -116,7 +116,7 @@ def on_constants(function, args, kwargs):
     The result is a plain array, so the trace holds for these contents of the constants only.
     """
     leaves = _traced_leaves((args, kwargs))
-    leaves[0]._trace.pin_constants()
+    leaves[0]._trace.pin_constants(*leaves)
     plain_args, plain_kwargs = _plain_values((tuple(args), dict(kwargs)))
     return function(*plain_args, **plain_kwargs)
 

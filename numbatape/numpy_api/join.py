@@ -9,6 +9,7 @@ from ..trace.axes import merge, one_axis, pinned, unmerge
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
+from ..trace.sizes import code_of, is_size
 from .function_tables import implements
 from .registration import composes, records, unsupported_argument
 
@@ -101,10 +102,10 @@ def _depth(arrays) -> int:
 
 @composes(np.tile, complex="by_parts")
 def tile(A, reps):
-    reps = (reps,) if np.ndim(reps) == 0 else tuple(reps)
+    reps = tuple(reps) if isinstance(reps, (tuple, list)) or np.ndim(reps) else (reps,)
     x = lift_first(A)
     ndim = max(x.ndim, len(reps))
-    reps = (1,) * (ndim - len(reps)) + tuple(int(n) for n in reps)
+    reps = (1,) * (ndim - len(reps)) + tuple(code_of(x._trace, n) for n in reps)
     x = expand(x, tuple(range(ndim - x.ndim))) if x.ndim < ndim else x
     return _repeat_blocks(expand(x, tuple(range(0, 2 * ndim, 2))), reps, first=True)
 
@@ -125,6 +126,10 @@ def repeat(a, repeats, axis=None):
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
+    if is_size(repeats):
+        reps = [1] * x.ndim
+        reps[axis] = code_of(x._trace, repeats)
+        return _repeat_blocks(expand(x, tuple(range(1, 2 * x.ndim, 2))), reps, first=False)
     trace = find_trace(repeats)
     # Counts decide a shape, so that traced ones record guards.
     counts = np.asarray(repeats if trace is None else fixed(lift(trace, repeats)))

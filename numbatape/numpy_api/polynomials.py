@@ -63,7 +63,7 @@ def polydiv(u, v):
 @composes(np.polyval)
 def polyval(p, x):
     p, x = lift_all(p, x)
-    result = np.zeros(np.shape(x._value), x.dtype)
+    result = np.zeros_like(x)
     for k in range(pinned(p, 0)):
         result = result * x + p[k]
     return result

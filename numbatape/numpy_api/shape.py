@@ -13,6 +13,7 @@ from ..trace.axes import axes_of, drop_axes, merge, one_axis, pinned
 from ..trace.indexing import basic
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
+from ..trace.sizes import code_of
 from .function_tables import implements
 from .registration import composes, records, unsupported_argument
 
@@ -105,8 +106,10 @@ def squeeze(a, axis=None):
 
 @composes(np.broadcast_to, complex="by_parts")
 def broadcast_to(array, shape, subok=False):
-    shape = (shape,) if np.ndim(shape) == 0 else tuple(shape)
-    return primitives.broadcast_to(lift_first(array), tuple(index(n) for n in shape))
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (shape,)
+    x = lift_first(array)
+    dims = [code_of(x._trace, n) for n in shape]
+    return primitives.broadcast_to(x, [x._trace.tape.sizes.value(dim) for dim in dims], dims)
 
 
 @records(np.broadcast_arrays, complex="of_all")
@@ -235,14 +238,16 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     rows, columns = layout.dims[axis1], layout.dims[axis2]
     start = tape.values[a._id][1]
     value = np.diagonal(a._value, offset, axis1, axis2)
-    if rows == columns and offset == 0:
-        count = rows
+    if sizes.value(rows) == sizes.value(columns) >= abs(offset):  # then it stays symbolic
+        sizes.guard(rows, "==", columns)
+        sizes.guard(rows, ">=", abs(offset))
+        count = sizes.sub(rows, abs(offset))
     else:
         sizes.pin(rows), sizes.pin(columns)
         count = value.shape[-1]
-        if count:
-            axis = axis2 if offset > 0 else axis1
-            start = sizes.add(start, sizes.mul(abs(offset), layout.strides[axis]))
+    if offset and value.shape[-1]:
+        axis = axis2 if offset > 0 else axis1
+        start = sizes.add(start, sizes.mul(abs(offset), layout.strides[axis]))
     kept = [k for k in range(a.ndim) if k not in (axis1, axis2)]
     dims = [*(layout.dims[k] for k in kept), count]
     step = sizes.add(layout.strides[axis1], layout.strides[axis2])

@@ -76,7 +76,7 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             return wrap(inner, original(*as_ndarrays(args), **as_ndarrays(kwargs)))
         # Functions that only read a plain array get the ndarray.
         if trace.integers:
-            args, kwargs = integers.settled(args), integers.settled(kwargs)
+            args, kwargs = integers.arguments(original, args, kwargs)
         args, kwargs = as_ndarrays(args), {k: v if k == "out" else as_ndarrays(v) for k, v in kwargs.items()}
         with failing(trace):
             return traced(*args, **kwargs)

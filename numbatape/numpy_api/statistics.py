@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..tape.tape import CONSTANT
+from ..trace import extents
 from ..trace.array import TracedArray
-from ..trace.axes import axes_of, count_of, merge, pinned
+from ..trace.axes import axes_of, count_of, entries, length, merge, pinned
+from ..trace.indexing import take_rows
 from ..trace.operands import find_trace, lift, lift_all, lift_first
+from ..trace.primitives import expand, layout_of
 from .reductions import NO, flag, is_given
 from .registration import composes, unsupported_argument
 
 
+def _masked(where) -> bool:
+    return where is not NO and where is not True
+
+
 def _count(x, axes, where):
     """Return the number of entries of a mean: a number, or an array if there is a mask."""
-    if where is NO or where is True:
-        return count_of(x, axes)
+    if not _masked(where):
+        return entries(x, axes)
     return np.sum(np.broadcast_to(where, x.shape), axes, keepdims=True, dtype=float)
 
 
@@ -28,7 +36,7 @@ def _dtype(x, dtype):
 def _mean(x, axes, keepdims, where, dtype=None):
     total = np.sum(x, axes, _dtype(x, dtype), keepdims=keepdims, where=where)
     count = _count(x, axes, where)
-    if not isinstance(count, int) and not keepdims:
+    if _masked(where) and not keepdims:
         count = np.squeeze(count, axes)
     return total / count
 
@@ -46,11 +54,24 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO,
     center = mean if is_given(mean) else _mean(x, axes, True, where, dtype)
     total = np.sum(np.square(x - center), axes, _dtype(x, dtype), keepdims=flag(keepdims), where=where)
     ddof = correction if correction is not NO else ddof
+    if not _masked(where):
+        return total / _freedom(x, axes, ddof)
     count = _count(x, axes, where)
-    if isinstance(count, int):
-        return total / max(count - ddof, 0)
     count = count if flag(keepdims) else np.squeeze(count, axes)
     return total / np.maximum(count - ddof, 0)
+
+
+def _freedom(x, axes, ddof):
+    """Return the number of entries of some axes less the degrees of freedom that are lost, at least 0."""
+    if type(ddof) is not int:
+        return np.maximum(entries(x, axes) - ddof, 0)
+    table = x._trace.tape.sizes
+    count = table.product(layout_of(x).dims[k] for k in axes)
+    if table.value(count) < ddof:
+        table.guard(ddof, ">=", count)
+        return 0
+    table.guard(count, ">=", ddof)
+    return entries(x, axes, ddof)
 
 
 @composes(np.std)
@@ -66,13 +87,14 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
         x = lift_first(a)
         axes = axes_of(x, axis)
         result = _mean(x, axes, keepdims, NO)
-        return (result, np.full_like(result, count_of(x, axes))) if returned else result
+        return (result, np.full_like(result, entries(x, axes))) if returned else result
     x, w = lift_all(a, weights)
     axes = axes_of(x, axis)
     if w.ndim != x.ndim:
-        shape = [pinned(x, k) if k in axes else 1 for k in range(x.ndim)]
-        w = np.reshape(w, shape)
-    total = np.sum(w + np.zeros(np.shape(x._value), w.dtype), axes, keepdims=keepdims)
+        w = expand(w, tuple(k for k in range(x.ndim) if k not in axes))
+    dims = layout_of(x).dims
+    zeros = extents.filled(x._trace, dims, 0, w.dtype)
+    total = np.sum(w + zeros, axes, keepdims=keepdims)
     result = np.sum(x * w, axes, keepdims=keepdims) / total
     return (result, total) if returned else result
 
@@ -105,7 +127,7 @@ def _finish(ordered, result, axes, keepdims):
 def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     x = lift_first(a)
     ordered, axes = _sorted_last(x, axis)
-    n = pinned(ordered, ordered.ndim - 1)
+    n = length(ordered, ordered.ndim - 1)
     if n == 0:
         return _of_nothing(x, axis, flag(keepdims))
     middle = ordered[..., n // 2]
@@ -116,11 +138,21 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
 
 def _interpolated(ordered, place: float):
     """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
-    n = pinned(ordered, ordered.ndim - 1)
+    n = length(ordered, ordered.ndim - 1)
+    if type(place) is TracedArray and place._level == CONSTANT:  # it depends on the number of entries
+        below = np.minimum(np.floor(place), n - 1)
+        low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
+        return low + (high - low) * (place - below)
     below = min(int(np.floor(place)), n - 1)
     low, high = ordered[..., below], ordered[..., min(below + 1, n - 1)]
     weight = place - below
     return low + (high - low) * weight if type(weight) is TracedArray or weight else low + 0.0
+
+
+def _at(ordered, k):
+    """Return the entries along the last axis at a traced position."""
+    rows = np.moveaxis(ordered, -1, 0)
+    return take_rows(rows, expand(k, (0,)))[0]
 
 
 def _traced_places(function, q, scale: float, n: int, method):
@@ -130,7 +162,7 @@ def _traced_places(function, q, scale: float, n: int, method):
     probabilities = np.ravel(q) / scale
     if not np.all((probabilities >= 0.0) & (probabilities <= 1.0)):
         raise ValueError(f"{function.__name__.capitalize()}s must be in the range [0, {scale:g}]")
-    return list(probabilities * (n - 1))
+    return list(probabilities * float(n - 1))
 
 
 def _quantile(function, scale: float):
@@ -139,13 +171,15 @@ def _quantile(function, scale: float):
         if weights is not None:
             raise unsupported_argument(function, "weights")
         ordered, axes = _sorted_last(lift_first(a, q), axis)
-        n = pinned(ordered, ordered.ndim - 1)
+        last = ordered.ndim - 1
+        n = length(ordered, last) if method == "linear" else pinned(ordered, last)
         trace = find_trace(q)
         q = np.asarray(q, float) if trace is None else lift(trace, q)
         if trace is not None:
             places = _traced_places(function, q, scale, n, method)
         elif method == "linear":
-            places = (q / scale).reshape(-1) * (n - 1)
+            count = entries(ordered, (last,), 1)  # zero entries are NaN by NumPy's own value
+            places = [k * count for k in (q / scale).reshape(-1).tolist()]
         else:  # a quantile of the numbers 0, 1, ... is its position
             places = np.quantile(np.arange(float(n)), (q / scale).reshape(-1), method=method)
         parts = [_finish(ordered, _interpolated(ordered, p), axes, flag(keepdims)) for p in places]
@@ -168,9 +202,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     ddof = (0 if bias else 1) if ddof is None else ddof
     if fweights is not None or aweights is not None:
         return _weighted_cov(x, ddof, fweights, aweights)
-    count = x.shape[1] - ddof
     centered = x - np.mean(x, 1, keepdims=True)
-    return np.squeeze(centered @ centered.T / max(count, 0))
+    return np.squeeze(centered @ centered.T / _freedom(x, (1,), ddof))
 
 
 def _weighted_cov(x, ddof, fweights, aweights):

@@ -1,4 +1,4 @@
-"""Filling and triangles. Reshapes, transposes and diagonals need no ops: they are views and copies."""
+"""Filling, counting, triangles. Reshapes, transposes and diagonals need no ops: they are views and copies."""
 
 import numpy as np
 
@@ -38,6 +38,29 @@ class Fill:
 
     def pullback(e, ct, z, operands, need):
         return (e.sum(ct),)
+
+
+@array_op("extent", "(n)->()", np.size, cases=(((0,),), ((1,),), ((7,),)))
+class Extent:
+    """The number of entries, which makes a size of the tape a number to compute with."""
+
+    def forward(v, o, n):
+        v[o] = float(n)
+        return DONE
+
+
+@array_op("arange", "()->(n)")
+class Arange:
+    """Consecutive numbers from the operand on."""
+
+    def oracle(x, shape):
+        return x + np.arange(shape[0])
+
+    def forward(v, o, a, n):
+        first = v[a]
+        for i in range(n):
+            v[o + i] = first + i
+        return DONE
 
 
 @array_op(

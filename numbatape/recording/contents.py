@@ -26,7 +26,8 @@ OPERATIONS = {
     "numpy_api.reductions": "logsumexp",
     "scipy_api.special": "composed_special",
     "trace.indexing": "getitem item",
-    "trace.integers": "TracedInteger operands settled",
+    "trace.extents": "arange extent",
+    "trace.integers": "TracedInteger arguments operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",
     "nested.transforms": "Linearised is_float or_zeros",
@@ -178,6 +179,9 @@ STAND_INS = {
     },
     "numpy": {
         "capture.type_tests": "isscalar",
+        "numpy_api.sized": """
+            arange broadcast_to empty eye full identity linspace ones repeat reshape tile zeros
+        """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack

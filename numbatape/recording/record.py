@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -134,29 +133,39 @@ def record(
         Whether captured arrays are known to need tracing; otherwise this is found out.
     """
     given = function, leaves, rebuild, transform, passes, strong, values, environment, captures
-    if data_integers and any(type(leaf.value) is int for leaf in leaves):
-        with contextlib.suppress(Exception):  # if the int is not the cause, the second run raises it again
-            recording = _reaching(*given, data_integers=True)
-            if not recording.failed:  # the exception that it caught may be due to the int
+    traces: list[Trace] = []
+    if data_integers:
+        try:
+            recording = _reaching(*given, traces, data_integers=True)
+            # The exception that it caught may be due to a traced int.
+            if not recording.failed or not _has_integers(traces, leaves):
                 return recording
+        except Exception:  # if the int is not the cause, the second run raises it again
+            if not _has_integers(traces, leaves):
+                raise
         if environment is not None:
             environment.undo()
-    return _reaching(*given, data_integers=False)
+    return _reaching(*given, traces, data_integers=False)
+
+
+def _has_integers(traces: list[Trace], leaves: list[InputLeaf]) -> bool:
+    """Whether the function has met traced ints: among its arguments, or as sizes of arrays."""
+    return any(trace.has_sizes for trace in traces) or any(type(leaf.value) is int for leaf in leaves)
 
 
 def _reaching(*given, data_integers: bool) -> Recording:
     """Record with captured arrays as they are; with stand-ins, if that would lose a derivative."""
-    *rest, captures = given
+    *rest, captures, traces = given
     environment = rest[-1]
     if not captures:
         try:
-            return _record(*rest, False, data_integers)
+            return _record(*rest, False, traces, data_integers)
         except LeakError as error:
             leak = error
             if environment is not None:
                 environment.undo()
     try:
-        return _record(*rest, True, data_integers)
+        return _record(*rest, True, traces, data_integers)
     except LeakError:
         if captures:
             raise
@@ -164,9 +173,10 @@ def _reaching(*given, data_integers: bool) -> Recording:
 
 
 def _record(
-    function, leaves, rebuild, transform, passes, strong, values, environment, captures, data_integers
+    function, leaves, rebuild, transform, passes, strong, values, environment, captures, traces, data_integers
 ) -> Recording:
     trace = Trace()
+    traces.append(trace)
     trace.captures = CapturedArrays(trace) if captures else None
     trace.strong, trace.values = strong, values
     trace.swept = transform is None
@@ -184,7 +194,8 @@ def _record(
         trace.know(number, leaf.value)
         x = new_traced(trace, value, number, leaf.level, family)
         traced.append(TracedInteger(x) if type(value) is int else x)
-    trace.integers = data_integers
+    trace.symbolic = data_integers
+    trace.integers = data_integers and any(type(leaf.value) is int for leaf in leaves)
     note_inputs(trace, traced, [leaf.value for leaf in leaves])
     outer = CURRENT.get()
     trace.copies = outer and outer.copies  # the copies that an enclosing trace has made
@@ -253,7 +264,7 @@ def _finish(trace: Trace, result, passes, environment: Environment | None) -> Re
         trace.pinned,
         trace.failed,
         trace.writes_inputs,
-        trace.integers,
+        trace.symbolic,
         tuple(trace.outside),
         trace.captures is not None,
         effects,

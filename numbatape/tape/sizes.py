@@ -121,12 +121,33 @@ class Sizes:
         return self._row((operation, left, right), result)
 
     def add(self, left: int, right: int) -> int:
-        if left == 0 or right == 0:
-            return left or right
+        if right >= 0 or left >= 0:
+            return self._shifted(left, right) if right >= 0 else self._shifted(right, left)
         return self._combine(ADD, left, right)
 
     def sub(self, left: int, right: int) -> int:
-        return left if right == 0 else self._combine(SUB, left, right)
+        if right >= 0:
+            return self._shifted(left, -right)
+        (base, by), (other, less) = self._apart(left), self._apart(right)
+        return self.negative(by - less) if base == other else self._combine(SUB, left, right)
+
+    def _apart(self, code: int) -> tuple[int, int]:
+        """Return a code as another one, without a number added to it, and that number."""
+        if code < 0:
+            operation, left, right = self.rows[-code - 1]
+            if operation in (ADD, SUB) and left < 0 <= right:
+                return left, right if operation == ADD else -right
+        return code, 0
+
+    def _shifted(self, code: int, by: int) -> int:
+        """Return a code plus a number; ``(n + 1) - 1`` is the code n again."""
+        if code >= 0 and code + by >= 0:
+            return code + by
+        base, more = self._apart(code)
+        by += more
+        if by == 0:
+            return base
+        return self._combine(ADD, base, by) if by > 0 else self._combine(SUB, base, -by)
 
     def mul(self, left: int, right: int) -> int:
         """Return the product; equal products have equal codes, however they were put together."""
@@ -157,6 +178,20 @@ class Sizes:
     def floordiv(self, left: int, right: int) -> int:
         return left if right == 1 else self._combine(FLOORDIV, left, right)
 
+    def quotient(self, left: int, right: int) -> int:
+        """Return ``left // right`` for a divisor that is guarded not to be zero; common factors cancel."""
+        above, below = self._factors(left), []
+        for factor in self._factors(right):
+            if factor in above:
+                above.remove(factor)
+                continue
+            literal = next((n for n in above if n >= 0 and factor > 0 and n % factor == 0), None)
+            if literal is None:
+                below.append(factor)
+            else:
+                above[above.index(literal)] = literal // factor
+        return self.floordiv(self.product(above), self.product(below))
+
     def product(self, codes) -> int:
         result = 1
         for code in codes:
@@ -167,15 +202,27 @@ class Sizes:
         """Return the code of a literal that may be negative (a stride)."""
         return value if value >= 0 else self._row((SUB, 0, -value), value)
 
+    def is_number(self, code: int) -> bool:
+        """Whether a code stands for one value, whatever the arguments' dimensions are."""
+        return code >= 0 or (self.rows[-code - 1][:2] == (SUB, 0) and self.rows[-code - 1][2] >= 0)
+
     def guard(self, left: int, relation: str, right: int, line: int = -1) -> None:
         """Record that the trace relied on a relation (which holds now)."""
-        if left == right or (left >= 0 and right >= 0):
+        if left == right or (self.is_number(left) and self.is_number(right)):
             return
-        if relation == ">=" and right >= 0:
-            # x[0], x[1], ... of one axis: only the farthest entry needs a guard.
-            if right > self._reach.get(left, 0):
-                self._reach[left] = right
-            return
+        (base, by), (other, _) = self._apart(left), self._apart(right)
+        if base == other:
+            return  # it holds for all sizes
+        if left < 0 <= right:  # n - 2 >= 3 says of n that it is 5 at least, and n - 2 == 3 that it is 5
+            left, number = base, right - by
+            is_input = self.rows[-left - 1][0] == INPUT
+            if relation == ">=" and (number >= 0 or is_input):
+                # x[0], x[1], ... of one axis: only the farthest entry needs a guard. A dimension of an
+                # argument is never negative; a difference may be, for other sizes than these.
+                if number > self._reach.get(left, 0 if is_input else -1):
+                    self._reach[left] = number
+                return
+            right = self.negative(number)
         if (left, relation, right) not in self.guards:
             self.guards[(left, relation, right)] = SizeGuard(left, relation, right, line)
             self._note_number(left, relation, right)

@@ -7,12 +7,14 @@ It behaves as the NumPy array (or scalar) that it stands for: methods and proper
 
 from __future__ import annotations
 
+import sys
 from weakref import ref
 
 import numpy as np
 
 from ..tape.tape import FAMILY_DTYPE
-from . import operations, operators
+from ..usercode.ownership import is_core_file
+from . import operations, operators, sizes
 from .aliasing import root_of
 from .complex_array import meets
 from .kinds import check_attribute, check_subscriptable, missing
@@ -153,7 +155,7 @@ class TracedArray(Methods, Reads):
     def __array_function__(self, function, types, args, kwargs):
         try:
             if self._trace.integers:
-                args, kwargs = operations.settled(args), operations.settled(kwargs)
+                args, kwargs = operations.arguments(function, args, kwargs)
             if meets(args) or (kwargs and meets(kwargs.values())):
                 return operations.call_complex_function(function, args, kwargs)
             return operations.call_function(function, args, kwargs)
@@ -167,22 +169,33 @@ class TracedArray(Methods, Reads):
         try:
             return _value_of(self, "_value")
         except AttributeError:
-            layouts, sizes = self._trace.tape.layouts, self._trace.tape.sizes
-            shape = tuple(map(sizes.value, layouts[self._trace.tape.values[self._id][2]].dims))
+            layouts, table = self._trace.tape.layouts, self._trace.tape.sizes
+            shape = tuple(map(table.value, layouts[self._trace.tape.values[self._id][2]].dims))
             zero = FAMILY_DTYPE[self._family].type(0.0)
             return np.broadcast_to(zero, shape) if shape else zero
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
+        """Sizes: for the user's code traced ints, else plain ones, which the tape relies on (a guard)."""
         if not isinstance(self._sample(), ndarray):
             check_attribute(self, "shape")
             return ()
+        if self._trace.symbolic and not is_core_file(sys._getframe(1).f_code.co_filename):
+            return self._sizes()
         if operations.box_of(self) is not None:
             return self._value.shape
-        layout = self._trace.tape.layouts[self._trace.tape.values[self._id][2]]
-        sizes = self._trace.tape.sizes
-        return tuple(sizes.pin(dim) for dim in layout.dims)
+        trace = self._trace
+        dims, table = trace.tape.layouts[trace.tape.values[self._id][2]].dims, trace.tape.sizes
+        return tuple([dim if dim >= 0 else table.pin(dim, trace.line()) for dim in dims])
+
+    def _sizes(self) -> tuple:
+        """Return the sizes as the user's code sees them: traced ints, which need no guard."""
+        trace = self._trace
+        if not trace.symbolic or not self.ndim or operations.box_of(self) is not None:
+            return self.shape
+        dims = trace.tape.layouts[trace.tape.values[self._id][2]].dims
+        trace.has_sizes = trace.has_sizes or any([dim < 0 for dim in dims])
+        return tuple([sizes.seen(trace, dim) if dim < 0 else dim for dim in dims])
 
     @shape.setter
     def shape(self, shape):

@@ -9,6 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..emitter import addresses
 from ..emitter.instructions import row
+from . import sizes
 from .array import TracedArray
 from .primitives import array_instruction, contiguous, expand, layout_of, seen, transpose
 
@@ -36,6 +37,19 @@ def count_of(x: TracedArray, axes) -> int:
     for axis in axes:
         result *= pinned(x, axis)
     return result
+
+
+def length(x: TracedArray, axis: int):
+    """Return the size of one axis as an int, traced if it depends on the arguments: it needs no guard."""
+    return sizes.seen(x._trace, layout_of(x).dims[axis])
+
+
+def entries(x: TracedArray, axes, less: int = 0):
+    """Return how many entries some axes have together, less a number: an int, or a traced number."""
+    table = x._trace.tape.sizes
+    code = table.sub(table.product(layout_of(x).dims[k] for k in axes), less)
+    number = table.settled(code)
+    return number if number >= 0 else sizes.number_of(x._trace, code)
 
 
 # ---- views that keep sizes symbolic
@@ -99,14 +113,14 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
         Whether the order of the entries matters (positions); otherwise it is that of memory.
     """
     kept = [k for k in range(x.ndim) if k not in axes]
-    layout, sizes = layout_of(x), x._trace.tape.sizes
+    layout, table = layout_of(x), x._trace.tape.sizes
     if row(op).nonempty:  # NumPy raises if there are no entries
         for k in axes:
-            sizes.guard(layout.dims[k], ">=", 1)
+            table.guard(layout.dims[k], ">=", 1)
     if ordered or len(axes) == 1:
         order = sorted(axes)
     else:
-        order = sorted(axes, key=lambda k: -abs(sizes.value(layout.strides[k])))
+        order = sorted(axes, key=lambda k: -abs(table.value(layout.strides[k])))
     moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
     merged = moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
     result = array_instruction(op, (merged,), function(merged._value, axis=-1))

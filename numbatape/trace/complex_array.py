@@ -17,6 +17,7 @@ import optree
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
 from ..usercode.frames import is_stored, unreachable
+from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import check_attribute, missing
 from .methods import Methods
@@ -162,13 +163,13 @@ class TracedComplex(Methods):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         with failing(self._trace):
             if self._trace.integers:
-                inputs, kwargs = operations.settled(inputs), operations.settled(kwargs)
+                inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function, types, args, kwargs):
         with failing(self._trace):
             if self._trace.integers:
-                args, kwargs = operations.settled(args), operations.settled(kwargs)
+                args, kwargs = operations.arguments(function, args, kwargs)
             return operations.call_complex_function(function, args, kwargs)
 
     # ---- what Python asks of a number
@@ -238,12 +239,18 @@ class TracedComplex(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, as plain integers: the tape holds for these sizes (a guard)."""
+        """Sizes: for the user's code traced ints, else plain ones, which the tape relies on (a guard)."""
         check_attribute(self, "shape")
+        if self._trace.symbolic and not is_core_file(sys._getframe(1).f_code.co_filename):
+            return self._sizes()
         for part in (self._re, self._im):
             if part is not None:
                 shape = part.shape
         return shape
+
+    def _sizes(self) -> tuple:
+        """Return the sizes as the user's code sees them; both parts have the same."""
+        return next(part for part in (self._re, self._im) if part is not None)._sizes()
 
     @shape.setter
     def shape(self, shape):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import boxes, integers
+from ..emitter.instructions import broadcast_dims
+from . import boxes, integers, operations, sizes
 from .array import TracedArray, new_traced, revalue
+from .axes import merge, unmerge
 from .plain_arrays import is_plain
 from .primitives import (
     array_instruction,
     broadcast_to,
-    contiguous,
+    dims_of,
     elementwise,
     layout_of,
     reshape,
@@ -95,6 +97,10 @@ def _key_part(k):
     if is_plain(k):
         k = k._value
     k = integers.as_index(k)
+    if type(k) is TracedArray and k._trace.of_sizes is not None:
+        decides = k.ndim == 0 or k.dtype.kind == "b"
+        if decides and sizes.rely_on(k._trace, (k,)):
+            k = k._value
     if type(k) is TracedArray and k.ndim == 0 and k.dtype.kind == "b":
         return bool(k)  # records a guard: it decides a shape
     if isinstance(k, list):
@@ -106,10 +112,14 @@ def _key_part(k):
     if isinstance(k, np.ndarray) and k.ndim == 0 and k.dtype.kind in "iub":
         return k.item()
     if isinstance(k, slice):
-        return slice(*(None if part is None else part.__index__() for part in (k.start, k.stop, k.step)))
+        return slice(*map(_bound, (k.start, k.stop, k.step)))
     if isinstance(k, np.integer):
         return int(k)
     return k
+
+
+def _bound(k):
+    return k if k is None or sizes.is_size(k) else k.__index__()
 
 
 def _is_basic(k) -> bool:
@@ -141,11 +151,11 @@ def basic(x: TracedArray, key) -> TracedArray:
     """Return the view that integers, slices, None and Ellipsis make."""
     box = boxes.box_of(x) if x._trace.boxes else None
     if box is not None:
-        return boxes.entry(box, x, key)
-    value = x._value[key]
+        return boxes.entry(box, x, integers.settled(key))
+    value = x._value[sizes.valued(key)]
     layout = layout_of(x)
     builder = x._trace.tape
-    sizes = builder.sizes
+    table = builder.sizes
     offset = builder.values[x._id][1]
     dims, strides, axis = [], [], 0
     for k in _full_key(x, key):
@@ -154,44 +164,77 @@ def basic(x: TracedArray, key) -> TracedArray:
             strides.append(0)
             continue
         dim, stride = layout.dims[axis], layout.strides[axis]
-        n = x._value.shape[axis]
         axis += 1
         if isinstance(k, int):
-            sizes.guard(dim, ">=", k + 1 if k >= 0 else -k)
-            first = k if k >= 0 else sizes.sub(dim, -k)
-            offset = sizes.add(offset, sizes.mul(first, stride))
+            offset = table.add(offset, table.mul(_place(x._trace, k, dim), stride))
             continue
-        first, size, step = _slice_codes(sizes, k, dim, n)
-        offset = sizes.add(offset, sizes.mul(first, stride))
+        first, size, step = _slice_codes(x._trace, k, dim)
+        offset = table.add(offset, table.mul(first, stride))
         dims.append(size)
-        strides.append(stride if step == 1 else sizes.mul(sizes.negative(step), stride))
+        strides.append(stride if step == 1 else table.mul(table.negative(step), stride))
     return view(x, value, dims, strides, offset)
 
 
-def _slice_codes(sizes, k: slice, dim: int, n: int):
+def _place(trace, k, dim: int) -> int:
+    """Return the size code of an index, which must be inside of the axis."""
+    if sizes.is_size(k):
+        return _along_axis(trace, sizes.code_of(trace, k), k._value, dim, 1)
+    return _along_axis(trace, k, int(k), dim, 1) if dim < 0 else k % dim
+
+
+def _along_axis(trace, code: int, value: int, dim: int, entries: int) -> int:
+    """Return a position counted from the start of an axis that has so many entries from there on.
+
+    Parameters
+    ----------
+    code, value
+        The position as the function gives it: negative from the end. An int that is negative is no code.
+    """
+    table = trace.tape.sizes
+    if value >= 0:
+        table.guard(code, ">=", 0)
+        table.guard(dim, ">=", table.add(code, entries))
+        return code
+    from_end = -code if code == value else sizes.combined(table, "sub", 0, code)
+    table.guard(from_end, ">=", 1)
+    table.guard(dim, ">=", from_end)
+    return table.sub(dim, from_end)
+
+
+def _slice_codes(trace, k: slice, dim: int):
     """Return (first, size, step) of a slice along an axis, as size codes where they follow it."""
-    start, stop, step = k.indices(n)
     if k == slice(None):
         return 0, dim, 1
-    plain = k.step in (None, 1) and dim < 0
-    # x[i:], x[:-i], x[i:-j]: sizes that follow the axis, while the axis stays long enough.
-    if plain and (k.start is None or 0 <= k.start <= n) and (k.stop is None or -n <= k.stop < 0):
-        first, cut = k.start or 0, -(k.stop or 0)
-        if first + cut <= n:
-            sizes.guard(dim, ">=", first + cut)
-            return first, sizes.sub(dim, first + cut), 1
-    if plain and (k.start is None or k.start >= 0) and k.stop is not None and 0 <= k.stop <= n:
-        sizes.guard(dim, ">=", k.stop)  # x[i:j] inside the axis
-        return start, max(0, k.stop - start), 1
-    if plain and k.stop is None and k.start is not None and -n <= k.start < 0:
-        sizes.guard(dim, ">=", -k.start)  # x[-i:]
-        return sizes.sub(dim, -k.start), -k.start, 1
-    if k == slice(None, None, -1) and n:
-        sizes.guard(dim, ">=", 1)
-        return sizes.sub(dim, 1), dim, -1
-    sizes.pin(dim)
+    table = trace.tape.sizes
+    n = table.value(dim)
+    start, stop, step = sizes.valued(k).indices(n)
+    if dim < 0 or sizes.has_size(k):
+        if k.start is None and k.stop is None and step == -1 and n:
+            table.guard(dim, ">=", 1)
+            return table.sub(dim, 1), dim, -1
+        first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
+        inside = first is not None and last is not None and start <= stop
+        if inside and step > 0 and not sizes.is_size(k.step):
+            table.guard(last, ">=", first)
+            size = table.sub(last, first)
+            if step > 1:  # every step-th entry, the first one included
+                size = table.floordiv(table.add(size, step - 1), step)
+            return first, size, step
+        integers.settled(k)
+        table.pin(dim, trace.line())
     count = len(range(start, stop, step))
     return (start if count else 0), count, step
+
+
+def _end(trace, k, default: int, dim: int) -> int | None:
+    """Return the size code of a slice's end; None if it is outside of the axis, where NumPy cuts it off."""
+    if k is None:
+        return default
+    size = sizes.is_size(k)
+    value, n = k._value if size else int(k), trace.tape.sizes.value(dim)
+    if not -n <= value <= n:
+        return None
+    return _along_axis(trace, sizes.code_of(trace, k) if size else value, value, dim, 0)
 
 
 # ---- index arrays
@@ -234,36 +277,46 @@ def move_first(x: TracedArray, axes) -> TracedArray:
 
 def _gather(x: TracedArray, indices, shape) -> TracedArray:
     """Take from the leading axes of ``x`` at positions given by one index array per axis."""
-    count = len(indices)
-    sizes = [int(n) for n in x.shape[:count]]
-    rest = x.shape[count:]
+    count, tape = len(indices), x._trace.tape
+    rest = dims_of(x)[count:]
+    dims = broadcast_dims(tape, [_dims(position) for position in indices])
     if count > 1:
-        position = _flat_position(indices, sizes)
-        x = reshape(x, (int(np.prod(sizes)), *rest))
+        position = _flat_position(x._trace, indices, dims_of(x)[:count])
+        x = merge(x, [count, *[1] * len(rest)])
     else:
         position = indices[0]
     if isinstance(position, TracedArray):
-        position = reshape(contiguous(broadcast_to(position, shape)), (-1,))
+        if position._value.shape != shape:
+            position = broadcast_to(position, shape, dims)
+        position = merge(position, [len(shape)])
     else:
         position = np.ascontiguousarray(np.broadcast_to(position, shape)).reshape(-1)
     taken = take_rows(x, position)
-    return reshape(taken, (*shape, *rest))
+    return unmerge(taken, (*dims, *rest))
 
 
-def _flat_position(indices, sizes):
+def _dims(position) -> tuple[int, ...]:
+    return dims_of(position) if isinstance(position, TracedArray) else np.shape(position)
+
+
+def _flat_position(trace, indices, dims):
     """Return positions into the merged axis; each index is wrapped and checked along its own."""
-    total = None
-    for k, (position, n) in enumerate(zip(indices, sizes, strict=True)):
+    total, table = None, trace.tape.sizes
+    for k, (position, dim) in enumerate(zip(indices, dims, strict=True)):
         if isinstance(position, TracedArray):
             # A gather from 0..n-1 wraps negative positions and checks bounds when the tape runs.
-            axis = np.arange(n, dtype=float)
-            flat = reshape(contiguous(position), (-1,))
-            wrapped = axis[value_of(flat)]
-            position = reshape(array_instruction("take1", (axis, flat), wrapped), position._value.shape)
+            axis = operations.arange(trace, dim) if dim < 0 else np.arange(dim, dtype=float)
+            flat = merge(position, [position.ndim])
+            wrapped = np.asarray(value_of(axis), float)[value_of(flat)]
+            position = unmerge(array_instruction("take1", (axis, flat), wrapped), dims_of(position))
         else:
-            position = np.where(np.asarray(position) < 0, np.asarray(position) + n, position).astype(float)
-        stride = float(np.prod(sizes[k + 1 :]))
-        part = position * stride
+            position = np.asarray(position)
+            low, high = (int(f(position, initial=0)) for f in (np.min, np.max))
+            n = table.pin(dim) if low < 0 else table.value(dim)
+            table.guard(dim, ">=", high + 1 if position.size else 0)
+            position = np.where(position < 0, position + n, position).astype(float)
+        stride = table.product(dims[k + 1 :])
+        part = position * (float(stride) if stride >= 0 else sizes.number_of(trace, stride))
         total = part if total is None else total + part
     return total
 
@@ -275,10 +328,10 @@ def take_rows(x: TracedArray, position) -> TracedArray:
     value = x._value[index]
     if x.ndim == 1:
         return array_instruction("take1", (x, position), value)
-    rest = x.shape[1:]
-    rows = reshape(x, (x.shape[0], int(np.prod(rest))))
+    rest = dims_of(x)[1:]
+    rows = merge(x, [1, x.ndim - 1])
     result = array_instruction("take", (rows, position), value.reshape(len(index), rows._value.shape[1]))
-    return reshape(result, (len(index), *rest))
+    return unmerge(result, (dims_of(result)[0], *rest))
 
 
 def mask_positions(mask) -> list:

@@ -1,9 +1,10 @@
-"""`TracedInteger`: a Python int among the arguments, which is data where that is exact, and else a guard.
+"""`TracedInteger`: a Python int that is data where that is exact, and else a guard.
 
-Arithmetic with ints and floats is recorded with Python's meaning (exact, ``//`` rounds down, ``/`` by zero
-raises); with arrays it is weakly typed, as a Python int is in NumPy. Every other use (an index in C,
-``range``, ``if``, bits, text) needs its value, which becomes a guard. So the tape holds for other values
-only as far as it computes with the int.
+It is an argument, or a size of an array. Arithmetic of sizes with one another and with ints gives sizes
+(`numbatape.trace.sizes`). All other arithmetic with ints and floats is recorded with Python's meaning (exact,
+``//`` rounds down, ``/`` by zero raises); with arrays it is weakly typed, as a Python int is in NumPy. Every
+other use (an index in C, ``range``, ``if``, bits, text) needs its value, which becomes a guard. So the tape
+holds for other values only as far as it computes with the int.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ..errors import LeakError
 from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
+from . import sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
 from .primitives import elementwise, value_of
@@ -32,12 +34,22 @@ _WITH_INTEGER_ARRAYS = ("add", "sub", "mul", "truediv")
 class TracedInteger:
     """A Python int of a traced function. Not made by users."""
 
-    __slots__ = ("_array", "_settled", "_value")
+    __slots__ = ("_array", "_code", "_settled", "_trace", "_value")
 
     def __init__(self, array: TracedArray):
+        self._trace = array._trace
         self._array = array
         self._value: int = array._value
+        self._code: int | None = None  # of a size
         self._settled = False  # whether a guard has fixed its value
+
+    @classmethod
+    def of_size(cls, trace, code: int) -> TracedInteger:
+        """Return a size of an array, or what arithmetic made of sizes."""
+        self = object.__new__(cls)
+        self._trace, self._code, self._settled = trace, code, False
+        self._value = trace.tape.sizes.value(code)
+        return self
 
     @property  # type: ignore[misc]
     def __class__(self):
@@ -45,15 +57,22 @@ class TracedInteger:
 
     def lifted(self) -> TracedArray:
         """Return the number as an operand, weakly typed."""
+        trace = self._trace
+        trace.check_open()
+        if self._code is not None:
+            return sizes.number_of(trace, self._code)
         x = self._array
-        x._trace.check_open()
-        return new_traced(x._trace, self._value, x._id, x._level, x._family)
+        return new_traced(trace, self._value, x._id, x._level, x._family)
 
     def settled(self) -> int:
         """Return the value, which the trace relies on from now on."""
         if not self._settled:
-            self._array._trace.check_open()
-            self._array._trace.guard(self._array, "int", self._value)
+            trace = self._trace
+            trace.check_open()
+            if self._code is not None:
+                trace.tape.sizes.pin(self._code, trace.line())
+            else:
+                trace.guard(self._array, "int", self._value)
             self._settled = True
         return self._value
 
@@ -122,7 +141,7 @@ class TracedInteger:
         return format(self.settled(), spec)
 
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") or not hasattr(int, name):
             raise AttributeError(f"'int' object has no attribute {name!r}")
         return getattr(self.settled(), name)
 
@@ -158,18 +177,37 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(TracedInteger, f"__{_name}__", lambda a, b, _name=_name: _compare(_name, a, b))
 
 
-def settled(tree):
-    """Return arguments of a call with plain ints in place of traced ones, whose values become guards."""
+def settled(tree, but_sizes: bool = False):
+    """Return arguments of a call with plain ints in place of traced ones, whose values become guards.
+
+    Parameters
+    ----------
+    but_sizes
+        Whether sizes stay as they are.
+    """
     kind = type(tree)
     if kind is TracedInteger:
-        return tree.settled()
+        return tree if but_sizes and sizes.is_size(tree) else tree.settled()
     if kind is tuple or kind is list:
-        return kind([settled(part) for part in tree])
+        return kind([settled(part, but_sizes) for part in tree])
     if kind is dict:
-        return {key: settled(part) for key, part in tree.items()}
+        return {key: settled(part, but_sizes) for key, part in tree.items()}
     if kind is slice:
-        return slice(settled(tree.start), settled(tree.stop), settled(tree.step))
+        return slice(*(settled(part, but_sizes) for part in (tree.start, tree.stop, tree.step)))
     return tree
+
+
+def but_sizes(tree):
+    """Return arguments of a call with plain ints in place of sizes; other traced ints stay."""
+    if type(tree) is list or type(tree) is tuple:
+        return type(tree)([but_sizes(part) for part in tree])
+    return tree.settled() if sizes.is_size(tree) else tree
+
+
+def arguments(function, args, kwargs) -> tuple[tuple, dict]:
+    """Return the arguments of a call of a NumPy function; it gets sizes as they are if it knows them."""
+    keeps = function in sizes.KNOW_SIZES
+    return settled(args, keeps), settled(kwargs, keeps)
 
 
 def lifted(x):
@@ -178,8 +216,8 @@ def lifted(x):
 
 
 def as_index(k):
-    """Return a traced int as a traced index; other things as they are."""
-    if type(k) is not TracedInteger:
+    """Return a traced int as a traced index; sizes and other things as they are."""
+    if type(k) is not TracedInteger or sizes.is_size(k):
         return k
     if k._settled:
         return k._value
@@ -209,12 +247,22 @@ def _compare(name: str, left, right):
         return apply(left.settled(), settled(right)) if _known_to_int(right) else NotImplemented
     if not _is_number(right):
         return apply(left.lifted(), right)
+    if _are_sizes(left, right):
+        trace = left._trace
+        return sizes.compared(trace, name, sizes.code_of(trace, left), sizes.code_of(trace, right))
     return _required(apply(left.lifted(), lifted(right)), apply(left._value, _number_of(right)))
 
 
 def _known_to_int(x) -> bool:
     """Whether Python compares ints with such a value by value, not by identity."""
     return isinstance(x, (numbers.Number, *_ARRAYS)) or type(x) is TracedInteger
+
+
+def _are_sizes(left, right) -> bool:
+    """Whether one of two numbers is a size, and the other one a size or an int."""
+    if not (sizes.is_size(left) or sizes.is_size(right)):
+        return False
+    return all(type(x) in (int, bool) or sizes.is_size(x) for x in (left, right))
 
 
 # ---- arithmetic
@@ -224,6 +272,10 @@ def _combine(name: str, left, right):
     """Return ``left op right``, where at least one is a traced int."""
     apply = getattr(operator, name)
     left, right = (x._value if type(x) is TracedInteger and x._settled else x for x in (left, right))
+    if _are_sizes(left, right):
+        made = _of_sizes(name, left, right)
+        if made is not None:
+            return made
     if _is_number(left) and _is_number(right):
         if type(left) is float or type(right) is float:
             return _with_float(name, apply, left, right)
@@ -232,6 +284,24 @@ def _combine(name: str, left, right):
     if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
         return apply(*_with_array(name, left, right))
     return apply(settled(left), settled(right))  # a list to repeat, a Fraction, a sparse matrix
+
+
+def _of_sizes(name: str, left, right):
+    """Return ``left op right`` as a size, None if it is none."""
+    trace = (left if type(left) is TracedInteger else right)._trace
+    trace.check_open()
+    if name == "pow":
+        if type(right) is not int or not 1 <= right <= COMMON_EXPONENTS[-1]:
+            return None
+        made = code = sizes.code_of(trace, left)
+        for _ in range(right - 1):
+            made = trace.tape.sizes.mul(made, code)
+    else:
+        codes = sizes.code_of(trace, left), sizes.code_of(trace, right)
+        made = sizes.combined(trace.tape.sizes, name, *codes)
+        if made is None and name in ("floordiv", "mod") and right != 0:
+            return getattr(operator, name)(settled(left), settled(right))
+    return None if made is None else sizes.seen(trace, made)
 
 
 def _with_array(name: str, left, right) -> tuple:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
+from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute
+from .sizes import rely_on
 from .trace import standing
 
 FUNCTIONS = (
@@ -55,6 +60,8 @@ class Methods(Kinds):
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
+        if self._trace.of_sizes is not None and rely_on(self._trace, (self,)):
+            return iter(self._value.copy())
         return (self[k] for k in range(len(self)))
 
     def __contains__(self, item):
@@ -68,10 +75,11 @@ class Methods(Kinds):
     @property
     def size(self) -> int:
         check_attribute(self, "size")
-        result = 1
-        for n in self.shape:
-            result *= n
-        return result
+        users = not is_core_file(sys._getframe(1).f_code.co_filename)
+        return math.prod(self._sizes() if users else self.shape)
+
+    def _sizes(self) -> tuple:
+        return self.shape
 
     def _sample(self):
         """Return the value; of a derivative that nobody has computed, zeros of its shape and dtype."""

@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT, F64, family_of_dtype
 from ..usercode.frames import where_in_user_code
-from . import operations
+from . import operations, sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex
@@ -20,6 +20,8 @@ def values_of(tree):
     kind = type(tree)
     if kind is TracedArray or kind is TracedComplex:
         return tree._value
+    if kind is operations.TracedInteger:
+        return sizes.valued(tree)
     if kind is list:
         return [values_of(item) for item in tree]
     if kind is tuple:

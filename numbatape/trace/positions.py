@@ -12,7 +12,7 @@ def fixed(k):
         return k
     trace = k._trace
     if k._level == CONSTANT:
-        trace.pin_constants()
+        trace.pin_constants(k)
         return k._value
     flat = k.reshape(-1)
     for n in range(flat.size):

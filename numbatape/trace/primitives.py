@@ -14,6 +14,7 @@ from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
+from . import sizes
 from .array import TracedArray, new_traced
 from .trace import Trace
 
@@ -160,18 +161,18 @@ def array_instruction(
     family = F64
     if value.dtype is not FLOAT64 and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
         family = F32
-    sizes = dims or {}
+    letters = dims or {}
     if instructions.FREE[op.name]:
         core = instructions.CORES[op.name][0]
         core_shape = value.shape[len(value.shape) - len(core) :]
-        sizes = dict(zip(core, core_shape, strict=True)) | sizes
+        letters = dict(zip(core, core_shape, strict=True)) | letters
     if op.index:
         numbers = [operand(trace, arg, F64 if "abc"[k] in op.index else family) for k, arg in enumerate(args)]
     else:
         numbers = [operand(trace, arg, family) for arg in args]
     tape = trace.tape
     out, level = instructions.array_op_of_level(
-        tape, op, family, numbers, trace.line(), sizes, differentiable
+        tape, op, family, numbers, trace.line(), letters, differentiable
     )
     result = new_traced(trace, value if value.ndim else value[()], out, level, family)
     half = family == F32 and value.dtype == FLOAT16
@@ -265,18 +266,22 @@ def dense_number(x: TracedArray) -> int:
 def reshape(x: TracedArray, shape) -> TracedArray:
     """Return ``x`` with another shape; it is copied where NumPy would copy."""
     shape = (shape,) if isinstance(shape, (int, np.integer)) or type(shape) is TracedArray else shape
-    shape = tuple(int(n.__index__()) for n in shape)
+    table, line = x._trace.tape.sizes, x._trace.line()
+    codes = [sizes.code_of(x._trace, n) for n in shape]
+    shape = tuple(map(table.value, codes))
     value = np.reshape(x._value, shape)
-    sizes = x._trace.tape.sizes
     source = contiguous(x)
-    dims = dims_of(source)
-    if -1 in shape and any(d < 0 for d in dims):
-        known = sizes.product(n for n in shape if n != -1)
-        target = tuple(sizes.floordiv(sizes.product(dims), known) if n == -1 else n for n in shape)
-        sizes.same(sizes.product(target), sizes.product(dims))
+    whole = table.product(dims_of(source))
+    if -1 in shape and whole < 0:
+        known = table.product(code for code, n in zip(codes, shape, strict=True) if n != -1)
+        table.guard(known, ">=", 1, line)
+        rest = table.quotient(whole, known)
+        target = tuple([rest if n == -1 else code for code, n in zip(codes, shape, strict=True)])
     else:
-        target = tuple(value.shape)
-        sizes.guard(sizes.product(dims), "==", int(value.size))
+        # Whatever -1 stands for is known: the whole size is.
+        columns = zip(codes, shape, value.shape, strict=True)
+        target = tuple([n if given == -1 else code for code, given, n in columns])
+    table.guard(whole, "==", table.product(target), line)
     return seen(source, value, addresses.reshaped(x._trace.tape, source._id, target))
 
 
@@ -306,7 +311,7 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> Traced
         The result, if NumPy has put it together already.
     """
     family = family_of_dtype(np.dtype(dtype))
-    sizes = like.tape.sizes
+    table = like.tape.sizes
     known = value is not None
     value = value if known else np.empty(shape, dtype)
     dims = tuple(shape) if dims is None else tuple(dims)
@@ -315,7 +320,7 @@ def assemble(like: Trace, shape, dtype, pieces, dims=None, value=None) -> Traced
         spans = [_span(index, dim) for index, dim in zip(key, dims, strict=True)]
         parts.append((spans, operand(like, source, family)))
         if not known:
-            place = [(sizes.value(first), sizes.value(size)) for first, size in spans]
+            place = [(table.value(first), table.value(size)) for first, size in spans]
             value[tuple(slice(first, first + size) for first, size in place)] = value_of(source)
     number = instructions.pieces(like.tape, dims, family, parts, like.line())
     return new_traced(like, value if value.ndim else value[()], number, like.tape.level_of(number), family)

@@ -76,7 +76,7 @@ class Reads:
                 raise self._unreachable()
             raise self._leak("float(x)", "a number of shape () is x.reshape(()), of an array x[0]")
         if self._level == CONSTANT:
-            self._trace.pin_constants()
+            self._trace.pin_constants(self)
             return outcome
         return self._trace.guard(self._number(), "float", outcome)
 
@@ -93,7 +93,7 @@ class Reads:
         if answer is not None:
             return answer
         if self._level == CONSTANT:
-            self._trace.pin_constants()
+            self._trace.pin_constants(self)
             return np.array(self._value, dtype)
         if is_stored():
             raise self._unreachable()

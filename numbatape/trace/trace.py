@@ -22,7 +22,7 @@ from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
-from . import operations
+from . import operations, sizes
 from .aliasing import root_of
 from .evaluation import Evaluation
 
@@ -109,7 +109,12 @@ class Trace:
         self._evaluation: Evaluation | None = None
         self.arrays: list[tuple] = []  # (id of the memory's owner, weak reference), not sorted yet
         self.sharing: dict[int, list] = {}  # weak references to arrays, by the id of the memory's owner
-        self.integers = False  # whether there is a Python int among the arguments, see `integers`
+        self.integers = False  # whether there are traced Python ints, see `integers`
+        self.symbolic = False  # whether the user's code sees sizes as traced ints
+        self.writes = False  # whether the function may write to arrays
+        self.has_sizes = False  # whether it has asked for one that depends on the arguments
+        self.extents: dict = {}  # sizes as numbers in cells, by size code
+        self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.sizes.rely_on`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
@@ -265,6 +270,9 @@ class Trace:
     def guard(self, array, kind: str, outcome):
         """Record that Python saw ``outcome`` in a one-element array; return it."""
         number = array._id
+        # A truth value is often the same for many sizes, a number is not.
+        if self.of_sizes is not None and kind != "bool" and sizes.rely_on(self, (array,)):
+            return outcome
         if array._family == F32:
             number = self.cast(array, F64)
         self.tape.guard(number, kind, outcome, array._level, self.line())
@@ -286,6 +294,17 @@ class Trace:
         else:
             self.failed = True
 
-    def pin_constants(self) -> None:
-        """Note that constants' contents decided what is recorded."""
-        self.pinned = True
+    def pin_constants(self, *arrays) -> None:
+        """Note that the contents of constants decided what is recorded.
+
+        Parameters
+        ----------
+        arrays
+            The constants, if they are known: those that depend on sizes only are fixed by these.
+        """
+        if not (arrays and self.of_sizes is not None and sizes.rely_on(self, arrays)):
+            self.pinned = True
+            if self.of_sizes is not None:  # what was decided may depend on sizes, too
+                for slot in self.tape.inputs:
+                    for dim in slot.dims:
+                        self.tape.sizes.pin(dim, self.line())

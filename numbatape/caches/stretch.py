@@ -1,0 +1,303 @@
+"""`Stretch`: the steady call of one trace for arguments of any sizes, in a workspace that follows them.
+
+An `Entry` of the steady calls serves one set of sizes. For sizes that nobody has seen, a workspace of the
+trace is moved to them: a kernel plans them (`numbatape.engine.replan`), some words of the frame and of the
+builtin's tables change, and the builtin runs. This takes some microseconds, where the general call and a
+new workspace take 400. Memory grows, and never shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import jit
+from ..engine import kernels
+from ..engine.frame import WORD
+from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
+from ..engine.replan import Replanner
+from ..engine.workspace import aligned
+from ..tape.tape import FAMILY_DTYPE
+from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
+from .outs import Out as _Out
+
+ndarray = np.ndarray
+ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
+CELLS_OF, BYTES, CONTENTS, OBJECT = (ROW[name] for name in ("cells", "bytes", "contents", "object"))
+FRAME, LOCKED = jit.steady.WORDS.index("frame"), jit.steady.WORDS.index("locked")
+OUT, SOURCE = len(jit.steady.OUT), jit.steady.OUT.index("object")
+ROOM = 1.25  # memory grows by this factor beyond what a call needs
+MOST_DIMENSIONS = 64
+KINDS = (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow)
+# Words of the frame, by family.
+V, G = (WORD["V64"], WORD["V32"]), (WORD["G64"], WORD["G32"])
+ITEMSIZE = tuple(dtype.itemsize for dtype in FAMILY_DTYPE)
+FIRST, CELLS = (WORD["FIRST64"], WORD["FIRST32"]), (WORD["CELLS64"], WORD["CELLS32"])
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An input of the tape: which row of the call it comes from, or what it always is."""
+
+    row: int | None
+    fixed: Any
+    ndim: int
+    family: int
+    storage: int
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A value or an adjoint that a call returns: as an array, as an entry, or as a number of Python."""
+
+    how: str  # "copy", "entry", "item"
+    adjoint: bool
+    family: int
+    storage: int
+    offset: int  # a size code, as are the dimensions
+    dims: tuple[int, ...]
+
+
+class Stretch:
+    """What serves calls like those of an entry, of other sizes. Made by `stretch_of`.
+
+    Attributes
+    ----------
+    variant
+        The trace.
+    """
+
+    def __init__(self, entry, inputs: list[_Input], results: list[_Result | None]):
+        space = entry.space
+        self.variant = space.variant
+        self._entry, self._inputs, self._results = entry, inputs, results
+        self._arrays = [at for at in inputs if at.ndim]
+        self._planner = planner = Replanner(space.plan)
+        tape = planner.tape
+        self._frame = space.frame.copy()
+        self._watched = space.watched  # captured arrays: the frame refers to them by address
+        self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
+        self._outputs = [tape.values[value].item() for value in tape.outputs]
+        self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
+        self._shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
+        self._known: list = [None] * len(entry.rows)
+        self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
+        self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
+        self._at_v, self._at_g = ([*map(_address, stacks)] for stacks in (self._v, self._g))
+        self._literals = [
+            (int(tape.storages["family"][item.storage]), item.storage, item.offset, item.data)
+            for item in tape.literals
+        ]
+        tables = {"CODE": planner.code, "AUX": planner.aux, "SEEDS": self._seeds, "SEED_DATA": self._seed}
+        for name, table in tables.items():
+            self._frame[WORD[name]] = table.ctypes.data
+        self._frame_words, self._at_frame = memoryview(self._frame), _address(self._frame)
+        for family in (0, 1):
+            self._frame_words[V[family]] = self._at_v[family]
+        self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
+        self._is_short = len(tape) <= BRIEF_CODE
+        self._loaded: tuple = ()  # the kernels that are there
+
+    def build(self, refuse: Callable) -> bool:
+        """Make the builtin, which hands what it cannot serve to ``refuse``; return whether there is one."""
+        entry = self._entry
+        alive: list = [self._frame, entry.rows, entry.rebound]
+        rows = [row.native(alive) for row in entry.rows]
+        if any(row is None for row in rows):
+            return False
+        outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
+        made = kernels.steady_call(
+            *(entry.space, entry.sweep, refuse, rows, outs, entry.form),
+            *(entry.rebound, entry.turn, self.variant.counter, alive),
+        )
+        if made is None:
+            return False
+        self._builtin, words, rows, table = made
+        self._tables = made  # kept alive: the next three are views
+        self._words, self._rows, self._table = map(memoryview, (words, rows.reshape(-1), table.reshape(-1)))
+        self._words[FRAME] = _address(self._frame)
+        for at in self._inputs:
+            if at.row is not None and at.ndim:
+                self._rows[len(ROW) * at.row + ROW["shape"]] = _address(self._shapes[at.row])
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (*self._v, *self._g))
+
+    def serve(self, leaves: Sequence, refused):
+        """Return the results for leaves of any sizes, ``refused`` where this trace does not hold for them."""
+        turn = self._entry.turn
+        if turn.busy or len(leaves) != len(self._entry.rows):
+            return refused
+        turn.busy = True
+        try:
+            moved = self._move(leaves)
+        finally:
+            turn.busy = False
+        return self._builtin(*leaves) if moved else refused
+
+    def _move(self, leaves: Sequence) -> bool:
+        """Plan for the sizes of the leaves, and bring everything to its place; return whether that worked."""
+        dimensions: list[int] = []
+        for at in self._arrays:
+            leaf = at.fixed if at.row is None else leaves[at.row]
+            if leaf.__class__ is not ndarray or leaf.ndim != at.ndim:
+                return False
+            dimensions += leaf.shape
+        planner = self._planner
+        if planner.move(dimensions):
+            return False
+        if self._loaded is not planner.kernels:
+            kernels.ensure(planner.kernels, planner.values)
+            self._loaded = planner.kernels
+        self._make_room(planner.ends.tolist())
+        first = planner.storages[:, 0].tolist()
+        for family, storage, offset, data in self._literals:
+            cell = first[storage] + offset
+            self._v[family][cell : cell + len(data)] = data
+        for at in self._inputs:
+            if not self._fill(at, first[at.storage], leaves):
+                return False
+        sizes = planner.sizes
+        for k, (storage, offset, _) in enumerate(self._outputs):
+            if self._seeds[k, 2]:  # an output with a derivative, which is one number
+                self._seeds[k, 1] = first[storage] + (offset if offset >= 0 else sizes[-offset - 1])
+        for k, result in enumerate(self._results):
+            if result is not None:
+                source = self._source(result, first[result.storage], sizes)
+                self._sources[k] = source
+                self._table[OUT * k + SOURCE] = id(source)
+        return self._prologue is None or self._prologue(self._at_frame, 0) == 0
+
+    def _make_room(self, ends: list[int]) -> None:
+        """Let the frame say where the new plan's cells are, and make room for them."""
+        frame = self._frame_words
+        self._active = ends[1], ends[4]
+        for family in (0, 1):
+            end, total = ends[3 * family + 1], ends[3 * family + 2]
+            if not total:
+                continue
+            if total > len(self._v[family]):
+                self._v[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
+                self._at_v[family] = frame[V[family]] = _address(self._v[family])
+            if total - end > len(self._g[family]):
+                self._g[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
+                self._at_g[family] = _address(self._g[family])
+            frame[G[family]] = self._at_g[family] - ITEMSIZE[family] * end
+            frame[FIRST[family]] = end
+            frame[CELLS[family]] = total - end
+        self._words[LOCKED] = self._is_short and ends[2] + ends[5] <= BRIEF_CELLS
+
+    def _fill(self, at: _Input, cell: int, leaves: Sequence) -> bool:
+        """Copy a constant to its cells; let the builtin know where it has to copy an argument."""
+        cells = self._v[at.family]
+        if at.row is None:
+            cells[cell : cell + at.fixed.size] = at.fixed.reshape(-1)
+            return True
+        leaf, row, words = leaves[at.row], self._entry.rows[at.row], self._rows
+        place = len(ROW) * at.row
+        words[place + CELLS_OF] = self._at_v[at.family] + ITEMSIZE[at.family] * cell
+        if at.ndim:
+            self._shapes[at.row][: at.ndim] = leaf.shape
+        kind = row.__class__
+        if kind is ArrayRow:
+            words[place + BYTES] = ITEMSIZE[at.family] * leaf.size
+        elif kind is DataRow:
+            if not row.computes(leaf):
+                return False
+            known = self._known[at.row] = np.array(leaf, order="C")
+            words[place + BYTES], words[place + CONTENTS] = known.nbytes, _address(known)
+            cells[cell : cell + known.size] = known.reshape(-1)
+        elif kind is KnownNumberRow:
+            if not row.fits(leaf):
+                return False
+            self._known[at.row] = leaf
+            words[place + OBJECT] = id(leaf)
+            cells[cell] = leaf
+        return True
+
+    def _source(self, result: _Result, cell: int, sizes: ndarray):
+        """Return what the builtin makes a result of."""
+        offset = result.offset
+        cell += offset if offset >= 0 else int(sizes[-offset - 1])
+        memory = (self._g if result.adjoint else self._v)[result.family]
+        if result.adjoint:
+            cell -= self._active[result.family]
+        if result.how == "copy":
+            shape = tuple([n if n >= 0 else int(sizes[-n - 1]) for n in result.dims])
+            if 0 in shape:
+                return np.zeros(shape, memory.dtype).copy
+            return ndarray(shape, memory.dtype, memory, cell * memory.itemsize).copy
+        number = ndarray((1,), memory.dtype, memory, cell * memory.itemsize)
+        return number if result.how == "entry" else number.item
+
+
+def stretch_of(entry, refuse: Callable) -> Stretch | None:
+    """Return what serves calls like those of an entry, of other sizes; None if only the general call does."""
+    space = entry.space
+    variant, plan = space.variant, space.plan
+    if variant.contents is not None or variant.effects is not None or space.segments is not None:
+        return None
+    if plan.tape is not variant.tape or not Replanner.serves(plan.tape):
+        return None
+    if any(
+        row.__class__ not in (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow) for row in entry.rows
+    ):
+        return None
+    inputs = _inputs(entry)
+    results = [_result(entry.space, out) for out in entry.outs]
+    # Cotangents of arrays would change their size, too.
+    seeded = [value for value, row in zip(plan.tape.outputs, space.seeds, strict=False) if row[2]]
+    if inputs is None or any(map(plan.shape, seeded)) or any(result is _UNKNOWN for result in results):
+        return None
+    stretch = Stretch(entry, inputs, results)
+    return stretch if stretch.build(refuse) else None
+
+
+def _inputs(entry) -> list[_Input] | None:
+    """Return where each input of the tape comes from; None if a row goes to something else."""
+    space = entry.space
+    tape = space.plan.tape
+    rows = {id(row.cells): k for k, row in enumerate(entry.rows) if hasattr(row, "cells")}
+    found = []
+    for cells, slot in zip(space.inputs, tape.inputs, strict=True):
+        row = rows.pop(id(cells), None)
+        fixed = np.array(cells) if row is None else None
+        storage = int(tape.values["storage"][slot.value])
+        found.append(_Input(row, fixed, len(slot.dims), slot.family, storage))
+    return None if rows else found
+
+
+_UNKNOWN = object()
+
+
+def _result(space, out: _Out) -> Any:
+    """Return what an out is made of, None if it is the same for all sizes."""
+    if out.kind == jit.steady.FIXED:
+        return None if not isinstance(out.source, ndarray) else _UNKNOWN
+    source, how = out.source, "entry"
+    if out.kind == jit.steady.CALLED:
+        how = getattr(source, "__name__", "")
+        source = getattr(source, "__self__", None)
+        if how not in ("copy", "item") or not isinstance(source, ndarray):
+            return _UNKNOWN
+    tape = space.plan.tape
+    slots = [(slot.value, view, True) for slot, view in zip(tape.inputs, space.gradients, strict=True)]
+    values = [(value, view, False) for value, view in zip(tape.outputs, space.outputs, strict=True)]
+    for value, view, adjoint in (*slots, *values):
+        if view is None or view.dtype != source.dtype:
+            continue
+        same = view is source if how == "copy" else not view.ndim and _address(view) == _address(source)
+        if same:
+            storage, offset, layout = tape.values[value].item()
+            family = int(tape.storages["family"][storage])
+            return _Result(how, adjoint, family, storage, offset, tape.layouts[layout].dims)
+    return _UNKNOWN
+
+
+def _address(array: ndarray) -> int:
+    return array.__array_interface__["data"][0]

@@ -1,0 +1,247 @@
+"""`Replanner`: plans of one tape for further sizes, by one call of a kernel."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+
+from ..ops import OPS, ROWS, ArrayOp
+from ..tape import Tape
+from ..tape.instruction import GUARD
+from ..threads import survives_fork
+from . import plan_kernels as names
+from . import replan_kernels as more
+from .chain import in_register
+from .codegen import FIRST_KERNEL
+from .plan import Plan, make_plan
+from .segments import MOST, weights
+from .verifier import op_info
+from .verify_plan import plan_functions, verify_extents
+
+OUTCOMES = 6  # kinds of storages: three levels of two families
+
+
+class Replanner:
+    """Plans of a tape that is swept back, for sizes other than those of a first plan.
+
+    A plan for further sizes is like that of `make_plan`: the same kernel derives it and the same one
+    verifies it. Only the tables that these read are made once.
+
+    Parameters
+    ----------
+    first
+        A plan of the tape, whose tape has been checked.
+
+    Attributes
+    ----------
+    code, aux, sizes, storages, ends, kernels
+        The last plan that was made: instructions, records, values of the size expressions; first cell and end
+        of each storage; where the cells of each kind (constant, varying, active; of both families) end;
+        numbers of the kernels that plans have called so far.
+    """
+
+    def __init__(self, first: Plan):
+        tape = first.tape
+        self.tape, self.values = tape, first.values
+        self.kernels = first.kernels
+        self._known = np.zeros(FIRST_KERNEL, np.int32)
+        self._known[list(first.kernels)] = 1
+        layouts, dims, strides = tape.layout_tables
+        ranks = layouts[:, 1][tape.values["layout"][tape.code["out"]]] if len(tape) else np.zeros(0, int)
+        self.sizes = np.zeros(len(tape.sizes.rows), np.int64)
+        self.storages = np.zeros((len(tape.storages), names.STORAGE_WORDS), np.int64)
+        self.storages[:, names.FAMILY] = tape.storages["family"]
+        self.storages[:, names.LEVEL_OF] = tape.storages["level"]
+        self.code = np.zeros((len(tape), names.CODE_WORDS), np.int32)
+        self.aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)
+        self.ends = np.zeros(OUTCOMES, np.int64)
+        self._dimensions = np.zeros(max(1, sum(len(slot.dims) for slot in tape.inputs)), np.int64)
+        bounded, positive = _bounded(tape)
+        guards = [(g.left, g.relation == ">=", g.right) for g in tape.sizes.guards]
+        kinds = 3 * tape.storages["family"].astype(np.int32) + tape.storages["level"]
+        tables = {
+            names.TAPE: np.ascontiguousarray(tape.code).view(np.int32),
+            names.VALUES: np.ascontiguousarray(tape.values).view(np.int32),
+            names.LAYOUTS: layouts,
+            names.LAYOUT_DIMS: dims,
+            names.LAYOUT_STRIDES: strides,
+            names.SIZE_VALUES: self.sizes,
+            names.STORAGES: self.storages,
+            names.OP_INFO: op_info(self.values),
+            names.ENGINE_CODE: self.code,
+            names.ENGINE_AUX: self.aux,
+            more.SIZE_ROWS: _table(tape.sizes.rows),
+            more.SIZE_GUARDS: _table(guards),
+            more.DIMENSIONS: self._dimensions,
+            more.BOUNDED: bounded,
+            more.STORED: np.ascontiguousarray(np.stack([tape.storages["size"], kinds], 1).astype(np.int32)),
+            more.CELLS: self.ends,
+            more.IN_REGISTER: in_register()[:FIRST_KERNEL].astype(np.int32),
+            more.KNOWN_KERNELS: self._known,
+            more.WEIGHTS: _weights(tape),
+        }
+        numbers = {
+            names.ROWS: len(tape),
+            names.OP_COUNT: FIRST_KERNEL,
+            names.SPLIT_AT: tape.prologue,
+            more.SIZE_COUNT: len(tape.sizes.rows),
+            more.GUARD_COUNT: len(guards),
+            more.BOUNDED_COUNT: len(bounded),
+            more.POSITIVE_COUNT: positive,
+            more.STORED_COUNT: len(tape.storages),
+            more.MOST_WORK: MOST,
+        }
+        self._extents = _has_extents(tape)
+        self._words = np.zeros(more.WORDS, np.int64)
+        for word, array in tables.items():
+            self._words[word] = array.ctypes.data
+        for word, number in numbers.items():
+            self._words[word] = number
+        self._tables = tables  # kept alive, because the kernel reads them by address
+        self._address = self._words.ctypes.data
+        self._replan = plan_functions()[2]
+        self._lock = survives_fork(threading.Lock())  # plans are shared by clones in other threads
+
+    @classmethod
+    def of(cls, plan: Plan) -> Replanner | None:
+        """Return what plans further sizes of a plan's tape; None where only `make_plan` does."""
+        return cls(plan) if cls.serves(plan.tape) else None
+
+    @staticmethod
+    def serves(tape: Tape) -> bool:
+        """Whether further sizes of a tape can be planned without `make_plan`."""
+        return not tape.forward and _same_for_all_sizes(tape)
+
+    def plan(self, dimensions: tuple[int, ...]) -> Plan | None:
+        """Return the plan for given dimensions of the inputs, None where the tape relied on others.
+
+        Raises
+        ------
+        VerificationError
+            If the plan is not safe to run.
+        """
+        with self._lock:
+            outcome = self.move(dimensions)
+            if outcome == more.OK:
+                return self._copied(dimensions)
+        if outcome == more.OTHER_SIZES:
+            return None
+        sizes = self.tape.sizes
+        try:
+            broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
+        except ZeroDivisionError:
+            broken = True
+        return None if broken else make_plan(self.tape, dimensions, self.values)
+
+    def move(self, dimensions) -> int:
+        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done.
+
+        For an owner who runs the plan from these tables, and keeps other threads away.
+        """
+        self._dimensions[: len(dimensions)] = dimensions
+        outcome = self._replan(self._address, 0)
+        if outcome:
+            return outcome
+        words = self._words
+        if words[more.WORK]:  # the sweeps have to be cut
+            return more.LOOK_CLOSER
+        if words[more.NEW_KERNELS]:
+            self._note_kernels()
+        return more.OK
+
+    def _copied(self, dimensions: tuple[int, ...]) -> Plan:
+        """Return the plan that `move` has left in the tables."""
+        ends = self.ends.tolist()
+        plan = Plan(
+            self.tape,
+            dimensions,
+            self.code.copy(),
+            self.aux[: max(1, int(self._words[names.AUX_USED]))].copy(),
+            self.storages[:, 0].copy(),
+            (ends[2], ends[5]),
+            ((ends[1], ends[2] - ends[1]), (ends[4], ends[5] - ends[4])),
+            self.sizes.copy(),
+            self.kernels,
+            self.values,
+        )
+        if self._extents:
+            verify_extents(plan)
+        return plan
+
+    def _note_kernels(self) -> None:
+        called = (self.code[:, 0] & 0xFFFF) - FIRST_KERNEL
+        self._known[called[(called >= 0) & (called < FIRST_KERNEL)]] = 1
+        self.kernels = tuple(np.flatnonzero(self._known).tolist())
+
+
+def _table(rows) -> np.ndarray:
+    return np.array(list(rows) or [(0, 0, 0)], np.int32)
+
+
+def _bounded(tape: Tape) -> tuple[np.ndarray, int]:
+    """Return size codes that must be 32-bit numbers, and how many of them, in front, must not be negative."""
+    index, dims, strides = tape.layout_tables
+    used = np.zeros(len(index) + 1, bool)
+    used[tape.values["layout"]] = True  # the layouts of dead code are not checked
+    used = np.repeat(used[:-1], index[:, 1])
+    positive = {*dims[: len(used)][used].tolist(), *tape.storages["size"].tolist()}
+    others = {*strides[: len(used)][used].tolist(), *tape.values["offset"].tolist()} - positive
+    first, rest = ([code for code in sorted(codes) if code < 0] for codes in (positive, others))
+    return np.array([*first, *rest, 0], np.int32)[: len(first) + len(rest) or 1], len(first)
+
+
+def _weights(tape: Tape) -> np.ndarray:
+    """Return of each instruction the work per cell, the kind of the estimate, and the operands that count."""
+    weight, power, counts = weights()
+    code = tape.code
+    guards = code["op"] == GUARD
+    row = np.where(guards, 0, code["op"] >> 1)
+    kind = np.where(power[row] > 1, more.POWER, 0)
+    kind[np.isin(row, list(ROWS.with_trait("product")))] = more.PRODUCT
+    bits = sum(counts[j, row].astype(np.int32) << j for j in range(4))
+    table = np.stack([weight[row], kind, bits], 1)
+    table[guards] = 0
+    return np.ascontiguousarray(table.astype(np.int32))
+
+
+def _same_for_all_sizes(tape: Tape) -> bool:
+    """Whether what `verify` checks in Python beside its kernel holds for all sizes, if it does for one."""
+    if tape.calls:
+        return False
+    ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
+    return all(_is_whole(tape, value) for value in ends)
+
+
+def _has_extents(tape: Tape) -> bool:
+    """Whether Python has to look at the sizes of an array op, see `verify_extents`."""
+    rows = (tape.code["op"][tape.code["op"] != GUARD] >> 1).tolist()
+    ops = [OPS[row] for row in set(rows)]
+    return any(isinstance(op, ArrayOp) and (op.scratch != "0" or op.extents != "True") for op in ops)
+
+
+def _is_whole(tape: Tape, value: int) -> bool:
+    """Whether a value is one cell, or all of a storage in row-major order."""
+    storage, offset, layout = tape.values[value].item()
+    layout = tape.layouts[layout]
+    if not layout.dims:
+        return True
+    factors: list[int] = []
+    for dim, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
+        if _factors(tape, stride) != _product(factors):
+            return False
+        factors += _factors(tape, dim)
+    return offset == 0 and _factors(tape, int(tape.storages["size"][storage])) == _product(factors)
+
+
+def _factors(tape: Tape, code: int) -> list[int]:
+    """Return the factors of a size code: the product of its numbers, then other codes in order."""
+    if code >= 0:
+        return _product([code])
+    operation, left, right = tape.sizes.rows[-code - 1]
+    return _product([*_factors(tape, left), *_factors(tape, right)] if operation == more.SIZE_MUL else [code])
+
+
+def _product(factors: list[int]) -> list[int]:
+    return [math.prod(n for n in factors if n >= 0), *sorted(n for n in factors if n < 0)]

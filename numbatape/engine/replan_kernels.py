@@ -1,0 +1,242 @@
+"""The kernel that plans a tape for further sizes. Kernel language, compiled together with `plan_kernels`.
+
+All that does not depend on sizes is prepared once (`numbatape.engine.replan`): a new length then costs one
+call of this kernel, a microsecond and 50 ns an instruction. It gives up, with a reason, where the tape is
+not for these sizes or Python has to look closer.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .plan_kernels import (
+    CELL,
+    CODE_WORDS,
+    ENGINE_CODE,
+    GUARD,
+    LAYOUT_DIMS,
+    LAYOUTS,
+    LIMIT,
+    OK,
+    OP_COUNT,
+    OUT,
+    RANK,
+    ROWS,
+    SIZE_VALUES,
+    SPLIT_AT,
+    STORAGE_WORDS,
+    STORAGES,
+    TAPE,
+    TAPE_WORDS,
+    VALUES,
+    derive,
+    layout_of,
+    size_of,
+)
+from .verify_kernels import verify
+
+# The words of ``w`` beyond those of derive() and verify().
+SIZE_ROWS = 17  # size expressions: operation, left, right
+SIZE_COUNT = 18
+DIMENSIONS = 19  # of the inputs, 64-bit
+SIZE_GUARDS = 20  # left, whether the relation is ">=", right
+GUARD_COUNT = 21
+BOUNDED = 22  # size codes whose values must be 32-bit numbers; the first ones must not be negative
+BOUNDED_COUNT = 23
+POSITIVE_COUNT = 24
+STORED = 25  # of each storage: size code, kind (3 * family + level)
+STORED_COUNT = 26
+CELLS = 27  # out: where the cells of each kind end, 64-bit
+IN_REGISTER = 28  # for each opcode of an arm: whether its result stays in a register
+KNOWN_KERNELS = 29  # kernel numbers that were met before, as flags
+NEW_KERNELS = 30  # out: whether one is new
+WEIGHTS = 31  # of each instruction: work per cell, kind of the estimate, operands that count (bits)
+WORK = 32  # out: an estimate of all work
+MOST_WORK = 33
+WORDS = 34
+
+# Size operations, as in numbatape.tape.sizes.
+SIZE_INPUT = 0
+SIZE_ADD = 1
+SIZE_SUB = 2
+SIZE_MUL = 3
+
+# Why there is no plan.
+OTHER_SIZES = 1  # a size guard does not hold
+LOOK_CLOSER = 2  # Python's way finds out, and says what is wrong
+
+KINDS = 6
+LINE_CELLS = 8
+FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
+TO_NEXT_BIT = 1048576
+PER_INSTRUCTION = 8
+POWER = 1  # kinds of estimates: cells ** 1.5, and the square root of a product
+PRODUCT = 2
+WEIGHT_WORDS = 3
+
+
+def evaluate(w):
+    """Evaluate the size expressions; return whether all are 32-bit numbers."""
+    row_t = w[SIZE_ROWS]
+    size_q = w[SIZE_VALUES]
+    dimension_q = w[DIMENSIONS]
+    for k in range(w[SIZE_COUNT]):
+        operation = row_t[3 * k]
+        left = row_t[3 * k + 1]
+        right = row_t[3 * k + 2]
+        if operation == SIZE_INPUT:
+            value = dimension_q[left]
+        else:
+            left = size_of(left, size_q)
+            right = size_of(right, size_q)
+            if operation == SIZE_ADD:
+                value = left + right
+            elif operation == SIZE_SUB:
+                value = left - right
+            elif operation == SIZE_MUL:
+                value = left * right
+            else:
+                if left < 0 or right < 1:  # Python rounds down, and has an error for zero
+                    return False
+                value = left // right
+        if value > LIMIT or value < -LIMIT:
+            return False
+        size_q[k] = value
+    return True
+
+
+def guards_hold(w):
+    guard_t = w[SIZE_GUARDS]
+    size_q = w[SIZE_VALUES]
+    for k in range(w[GUARD_COUNT]):
+        left = size_of(guard_t[3 * k], size_q)
+        right = size_of(guard_t[3 * k + 2], size_q)
+        if left < right:
+            return False
+        if guard_t[3 * k + 1] == 0 and left != right:
+            return False
+    return True
+
+
+def in_bounds(w):
+    code_t = w[BOUNDED]
+    size_q = w[SIZE_VALUES]
+    for k in range(w[BOUNDED_COUNT]):
+        value = size_of(code_t[k], size_q)
+        if value > LIMIT or value < -LIMIT:
+            return False
+        if k < w[POSITIVE_COUNT] and value < 0:
+            return False
+    return True
+
+
+def place(w):
+    """Give each storage its cells, as `numbatape.engine.placement` does for tapes that are swept back."""
+    stored_t = w[STORED]
+    size_q = w[SIZE_VALUES]
+    storage_q = w[STORAGES]
+    end_q = w[CELLS]
+    top = 0
+    for kind in range(KINDS):
+        if kind == KINDS // 2:
+            top = 0  # each family counts its cells from 0
+        for k in range(w[STORED_COUNT]):
+            if stored_t[2 * k + 1] == kind:
+                size = size_of(stored_t[2 * k], size_q)
+                storage_q[STORAGE_WORDS * k] = top
+                storage_q[STORAGE_WORDS * k + 1] = top + size
+                top += (size + LINE_CELLS - 1) // LINE_CELLS * LINE_CELLS
+        end_q[kind] = top
+        if top > LIMIT:
+            return False
+    return True
+
+
+def flag_registers(w):
+    """Flag instructions that read the result of the one before, and note which kernels are called."""
+    code_t = w[ENGINE_CODE]
+    stays_t = w[IN_REGISTER]
+    known_t = w[KNOWN_KERNELS]
+    last = False
+    w[NEW_KERNELS] = 0
+    for k in range(w[ROWS]):
+        at = CODE_WORDS * k
+        op = code_t[at] & 0xFFFF
+        stays = False
+        if op < w[OP_COUNT]:
+            stays = stays_t[op] != 0
+        elif op != GUARD and op < 2 * w[OP_COUNT] and known_t[op - w[OP_COUNT]] == 0:
+            w[NEW_KERNELS] = 1
+        follows = stays and last and code_t[at + CELL + 1] == code_t[at - CODE_WORDS + CELL]
+        if k == w[SPLIT_AT]:
+            follows = False
+        if follows:
+            before = (code_t[at - CODE_WORDS] >> 16) & 7
+            active = (code_t[at] >> 16) & 7
+            a = code_t[at + CELL + 1]
+            if (active & 1) == 1 and before > 0 and code_t[at + CELL + 2] != a and code_t[at + CELL + 3] != a:
+                code_t[at - CODE_WORDS] = code_t[at - CODE_WORDS] | TO_NEXT_BIT
+            code_t[at] = code_t[at] | FROM_LAST_BIT
+        last = stays
+
+
+def cells_in(value, value_t, layout_t, dims_t, size_q):
+    """How many entries a value has."""
+    if value < 0:
+        return 0
+    layout = layout_of(value, value_t)
+    total = 1
+    for axis in range(layout_t[layout + RANK]):
+        total *= size_of(dims_t[layout_t[layout] + axis], size_q)
+    return total
+
+
+def estimate(w):
+    """Add up the work of all instructions, as `numbatape.engine.segments` estimates it."""
+    tape_t = w[TAPE]
+    value_t = w[VALUES]
+    layout_t = w[LAYOUTS]
+    dims_t = w[LAYOUT_DIMS]
+    size_q = w[SIZE_VALUES]
+    weight_t = w[WEIGHTS]
+    total = 0.0
+    for k in range(w[ROWS]):
+        weight = weight_t[WEIGHT_WORDS * k]
+        kind = weight_t[WEIGHT_WORDS * k + 1]
+        counts = weight_t[WEIGHT_WORDS * k + 2]
+        most = 0.0
+        product = 1.0
+        for j in range(4):
+            value = tape_t[TAPE_WORDS * k + OUT + j]
+            cells = float(cells_in(value, value_t, layout_t, dims_t, size_q))
+            if j < 3:
+                product *= cells
+            if (counts >> j) & 1 == 1 and cells > most:
+                most = cells
+        if kind == PRODUCT:
+            total += math.sqrt(product)
+        elif kind == POWER:
+            total += weight * most * math.sqrt(most)
+        else:
+            total += weight * most
+        total += PER_INSTRUCTION
+    if total > w[MOST_WORK]:
+        w[WORK] = 1
+    else:
+        w[WORK] = 0
+
+
+def replan(w, pc):
+    if not evaluate(w):
+        return LOOK_CLOSER
+    if not guards_hold(w):
+        return OTHER_SIZES
+    if not in_bounds(w) or not place(w):
+        return LOOK_CLOSER
+    if derive(w, pc) != OK:
+        return LOOK_CLOSER
+    flag_registers(w)
+    if verify(w, pc) != OK:
+        return LOOK_CLOSER
+    estimate(w)
+    return OK

@@ -1,0 +1,131 @@
+"""NumPy's functions that make arrays of a size: ``np.zeros(x.shape)``, ``np.arange(len(x))``, ``np.eye(n)``.
+
+None of their arguments is an array, so they never reach NumPy's protocols. These stand-ins make constants of
+the tape whose sizes follow those of the arguments. What they do not know, NumPy makes from plain ints, which
+the tape then relies on.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from ..trace import extents, sizes
+from ..trace.array import TracedArray
+from ..trace.integers import settled
+from ..trace.operands import find_trace, lift_first
+from ..trace.primitives import broadcast_to
+from ..trace.trace import current, failing
+from . import arrays_of_lists  # noqa: F401  (its stand-ins are wrapped here)
+from .function_tables import MAKERS, REAL
+
+
+def _dims(trace, shape) -> tuple[int, ...]:
+    """Return a shape as size codes, which must not be negative."""
+    shape = shape if isinstance(shape, (tuple, list)) else (shape,)
+    dims = tuple(sizes.code_of(trace, n) for n in shape)
+    for dim in dims:
+        trace.tape.sizes.guard(dim, ">=", 0)
+    return dims
+
+
+def zeros(trace, shape, dtype=float, order="C"):
+    return extents.filled(trace, _dims(trace, shape), 0, dtype)
+
+
+def ones(trace, shape, dtype=None, order="C"):
+    return extents.filled(trace, _dims(trace, shape), 1, float if dtype is None else dtype)
+
+
+def full(trace, shape, fill_value, dtype=None, order="C"):
+    dims = _dims(trace, shape)
+    if find_trace(fill_value) is None and np.ndim(fill_value) == 0:
+        return extents.filled(
+            trace, dims, fill_value, np.asarray(fill_value).dtype if dtype is None else dtype
+        )
+    x = lift_first(fill_value)
+    x = x if dtype is None else np.astype(x, np.dtype(dtype))
+    return np.copy(broadcast_to(x, [trace.tape.sizes.value(dim) for dim in dims], dims))
+
+
+def eye(trace, N, M=None, k=0, dtype=float, order="C"):
+    rows, columns = _dims(trace, (N, N if M is None else M))
+    k = settled(k)
+    down, right = extents.arange(trace, rows), extents.arange(trace, columns)
+    return np.astype(right[None, :] == down[:, None] + k, np.dtype(dtype))
+
+
+def identity(trace, n, dtype=None):
+    return eye(trace, n, dtype=float if dtype is None else dtype)
+
+
+def arange(trace, start, stop=None, step=1, dtype=None):
+    start, stop = (0, start) if stop is None else (start, stop)
+    if type(start) is float and start.is_integer():
+        start, dtype = int(start), float if dtype is None else dtype
+    step = settled(step)
+    if (
+        type(step) is not int
+        or step <= 0
+        or not all(type(n) is int or sizes.is_size(n) for n in (start, stop))
+    ):
+        return None
+    table, first = trace.tape.sizes, sizes.code_of(trace, start)
+    count = sizes.combined(table, "sub", sizes.code_of(trace, stop), first)
+    if table.value(count) < 0:
+        return None  # no entries: only for sizes that are ordered like these
+    table.guard(count, ">=", 0, trace.line())
+    if step > 1:
+        count = table.floordiv(table.add(count, step - 1), step)
+    result = extents.arange(trace, count)
+    result = result if step == 1 else result * step
+    if table.is_number(first):
+        result = result + table.value(first) if table.value(first) else result
+    else:
+        result = result + start
+    return result if dtype is None else np.astype(result, np.dtype(dtype))
+
+
+def _implementation(name: str):
+    """Return the implementation for traced arrays, which knows sizes."""
+
+    def call(trace, *args, **kwargs):
+        return REAL.find(getattr(np, name))(*args, **kwargs)
+
+    return call
+
+
+IMPLEMENTATIONS = {
+    **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
+    "arange": arange,
+    **{name: _implementation(name) for name in ("linspace", "repeat", "tile", "broadcast_to", "reshape")},
+}
+
+
+def _with_sizes(original, implementation, make):
+    """Return a function that calls the implementation for sizes, and else what stands for the original."""
+    otherwise = original if make is None else make(original)
+
+    def call(*args, **kwargs):
+        if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):
+            trace = current()
+            with failing(trace):
+                result = implementation(trace, *args, **kwargs)
+            if type(result) is TracedArray:
+                return result
+            args, kwargs = settled(args), settled(kwargs)
+        return otherwise(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = original.__name__
+    call.__doc__ = original.__doc__
+    return call
+
+
+def _register() -> None:
+    makers = MAKERS.setdefault("numpy", {})
+    for name, implementation in IMPLEMENTATIONS.items():
+        makers[name] = functools.partial(_with_sizes, implementation=implementation, make=makers.get(name))
+
+
+_register()

@@ -1,0 +1,55 @@
+"""Numbers and arrays that depend on sizes only: ``1 / len(x)``, ``np.arange(len(x))``, ``np.ones(x.shape)``.
+
+They are constants of the tape that the prologue computes, so that a tape holds for every length. Where
+Python needs their entries (an ``if``, a loop, a function of another library), the sizes become guards and the
+entries are plain numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitter import addresses
+from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SUB
+from ..tape.tape import CONSTANT, F64, family_of_dtype
+from . import sizes
+from .array import TracedArray, new_traced
+from .primitives import array_instruction, elementwise
+
+ARITHMETIC = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floor_divide"}
+
+
+def extent(trace, code: int) -> TracedArray:
+    """Return a size as a number in a cell, weakly typed like a Python int."""
+    table = trace.tape.sizes
+    value = table.value(code)
+    if table.is_number(code):
+        return new_traced(trace, value, trace.literal(float(value), F64), CONSTANT, F64)
+    operation, left, right = table.rows[-code - 1]
+    if operation == INPUT:
+        result = array_instruction("extent", (filled(trace, (code,), 1.0, np.float64),), np.float64(value))
+    else:  # a difference may be negative, so it is no number of entries
+        operands = sizes.number_of(trace, left), sizes.number_of(trace, right)
+        result = elementwise(ARITHMETIC[operation], *operands, value=np.float64(value))
+    result._value = value
+    return result
+
+
+def filled(trace, dims, fill, dtype) -> TracedArray:
+    """Return an array of the given dimensions (size codes) whose entries are all the same number."""
+    dtype = np.dtype(dtype)
+    value = np.full([trace.tape.sizes.value(dim) for dim in dims], fill, dtype)
+    family = family_of_dtype(dtype)
+    number = trace.literal(np.asarray(fill, dtype)[()], family)
+    number = addresses.view(trace.tape, number, tuple(dims), (0,) * len(dims))
+    sizes.note(trace)
+    return new_traced(trace, value, number, CONSTANT, family)
+
+
+def arange(trace, count: int) -> TracedArray:
+    """Return the integers from 0 on, as many as a size code says."""
+    zero = trace.literal(0.0, F64)
+    zero = new_traced(trace, np.float64(0.0), zero, CONSTANT, F64)
+    value = np.arange(trace.tape.sizes.value(count))
+    result = array_instruction("arange", (zero,), value.astype(float), dims={"n": count})
+    return new_traced(trace, value, result._id, CONSTANT, F64)

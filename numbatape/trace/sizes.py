@@ -1,0 +1,202 @@
+"""Arithmetic and comparisons of sizes, as size codes of the tape.
+
+``x.shape[0] // 2`` is an expression in the dimensions of the arguments (`numbatape.tape.sizes`), so a tape
+that uses it holds for every length. What Python asks about a size (is it larger than 3? which int is it?)
+becomes a size guard, which names the user's line.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tape.instruction import GUARD, NONE, PROLOGUE
+from ..tape.sizes import Sizes
+from ..tape.tape import CONSTANT, POOLS
+from . import operations
+
+# Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
+KNOW_SIZES = frozenset(
+    (np.broadcast_to, np.full_like, np.linspace, np.ones_like, np.repeat, np.reshape, np.tile, np.zeros_like)
+)
+
+
+def is_size(x) -> bool:
+    """Whether a number is a size that no guard has fixed yet."""
+    if type(x) is not operations.TracedInteger or x._code is None or x._settled:
+        return False
+    x._settled = x._trace.tape.sizes.settled(x._code) >= 0  # perhaps by a guard on another size
+    return not x._settled
+
+
+def seen(trace, code: int):
+    """Return a size for the user's code: a plain int where the tape holds for one value alone."""
+    number = trace.tape.sizes.settled(code)
+    if number >= 0:
+        return number
+    trace.integers = True
+    return operations.TracedInteger.of_size(trace, code)
+
+
+def code_of(trace, n) -> int:
+    """Return the code of a size, or of an int."""
+    if type(n) is operations.TracedInteger:
+        return n._code if is_size(n) else trace.tape.sizes.negative(n.settled())
+    return trace.tape.sizes.negative(n.__index__())
+
+
+def valued(tree):
+    """Return shapes and indices with the value of each size in its place, for NumPy's own call."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([valued(part) for part in tree])
+    if kind is slice:
+        return slice(valued(tree.start), valued(tree.stop), valued(tree.step))
+    return tree._value if is_size(tree) else tree
+
+
+def has_size(tree) -> bool:
+    """Whether there is a size among the arguments of a call."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return any(map(has_size, tree))
+    if kind is slice:
+        return has_size((tree.start, tree.stop, tree.step))
+    return is_size(tree)
+
+
+# ---- arithmetic
+
+
+def combined(sizes: Sizes, name: str, left: int, right: int) -> int | None:
+    """Return the code of ``left op right``, or None if it is no expression in sizes."""
+    if name == "add":
+        return _sum(sizes, left, right)
+    if name == "sub":
+        return _difference(sizes, left, right)
+    if name == "mul":
+        return sizes.mul(left, right)
+    # An int that is divided by a size (``x[i % len(x)]``) makes sizes that differ in each turn of a loop.
+    if name in ("floordiv", "mod") and sizes.value(right) and not sizes.is_number(left):
+        quotient = sizes.floordiv(left, right)
+        return quotient if name == "floordiv" else sizes.sub(left, sizes.mul(quotient, right))
+    return None
+
+
+def _sum(sizes: Sizes, left: int, right: int) -> int:
+    for one, other in ((left, right), (right, left)):
+        if sizes.is_number(one) and sizes.value(one) < 0:
+            return sizes.sub(other, -sizes.value(one))
+    return sizes.add(left, right)
+
+
+def _difference(sizes: Sizes, left: int, right: int) -> int:
+    if sizes.is_number(right) and sizes.value(right) < 0:
+        return sizes.add(left, -sizes.value(right))
+    return sizes.negative(0) if left == right else sizes.sub(left, right)
+
+
+# ---- comparisons
+
+
+def compared(trace, name: str, left: int, right: int) -> bool:
+    """Return how two sizes compare, which the tape relies on from now on."""
+    sizes, line = trace.tape.sizes, trace.line()
+    a, b = sizes.value(left), sizes.value(right)
+    if name in ("eq", "ne"):
+        if a == b:
+            sizes.guard(left, "==", right, line)
+        else:
+            _less(sizes, *((left, right) if a < b else (right, left)), line)
+        return (a == b) == (name == "eq")
+    if name in ("gt", "le"):  # a > b is b < a, and a <= b is not b < a
+        return compared(trace, {"gt": "lt", "le": "ge"}[name], right, left)
+    if a < b:
+        _less(sizes, left, right, line)
+    else:
+        sizes.guard(left, ">=", right, line)
+    return (a < b) == (name == "lt")
+
+
+def _less(sizes: Sizes, left: int, right: int, line: int) -> None:
+    sizes.guard(right, ">=", _sum(sizes, left, 1), line)
+
+
+# ---- numbers and arrays that depend on sizes only
+
+
+def number_of(trace, code: int) -> int:
+    """Return a size as a traced number."""
+    found = trace.extents.get(code)
+    if found is None:
+        found = trace.extents[code] = operations.extent(trace, code)
+    return found
+
+
+def note(trace) -> None:
+    """Note that from now on constants may depend on sizes."""
+    if trace.of_sizes is None:
+        trace.of_sizes = _Origins(trace.tape)
+
+
+def rely_on(trace, arrays) -> bool:
+    """Let the tape rely on the entries of constants that depend on sizes only.
+
+    The sizes become guards. False, and no guard, if one of the arrays depends on anything else.
+    """
+    codes: set[int] = set()
+    for x in arrays:
+        behind = trace.of_sizes.sizes_behind(x._id) if x._level == CONSTANT else None
+        if behind is None:
+            return False
+        codes |= behind
+    line = trace.line()
+    for code in sorted(codes, reverse=True):
+        trace.tape.sizes.pin(code, line)
+    return True
+
+
+class _Origins:
+    """What the constants of a tape are computed from, read off its instructions when it is asked for."""
+
+    def __init__(self, tape):
+        self._tape = tape
+        self._operands: dict = {}  # value numbers that were read for what is in a place
+        self._literals: set = set()  # places
+        self._seen = [0, 0]  # instructions and literals that were read
+
+    def sizes_behind(self, number: int) -> set[int] | None:
+        """Return the size codes that decide a constant, or None if it depends on anything else."""
+        self._read()
+        codes: set[int] = set()
+        waiting, done = [number], set()
+        while waiting:
+            number = waiting.pop()
+            place = self._place(number)
+            _, offset, layout = self._tape.values[number]
+            layout = self._tape.layouts[layout]
+            codes.update(code for code in (offset, *layout.dims, *layout.strides) if code < 0)
+            if place in done or place in self._literals:
+                continue
+            done.add(place)
+            if place not in self._operands:
+                return None  # an argument
+            waiting += self._operands[place]
+        return codes
+
+    def _place(self, number: int):
+        """Return what identifies the memory of a value: a storage, or a cell of a pool."""
+        storage, offset, _ = self._tape.values[number]
+        return (storage, offset) if storage < len(POOLS) else storage
+
+    def _read(self) -> None:
+        tape = self._tape
+        instructions, literals = self._seen
+        for row in tape.instructions(instructions):
+            if row.op != GUARD and row.stage == PROLOGUE:
+                operands = self._operands.setdefault(self._place(row.out), [])
+                operands += [operand for operand in (row.a, row.b, row.c) if operand != NONE]
+                operands.append(row.out)  # the sizes of the result count, too
+        for literal in tape.literals[literals:]:
+            in_pool = literal.storage < len(POOLS)
+            self._literals.add((literal.storage, literal.offset) if in_pool else literal.storage)
+        self._seen = [len(tape.code), len(tape.literals)]

@@ -1,0 +1,209 @@
+"""One cache called with sizes and branch points in any order, against fresh caches; what it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.caches import program
+
+
+def branches(x, bound=1.0):
+    """Three ways, depending on values; lengths in arithmetic."""
+    y = np.exp(x[1:] * 0.3) * x[:-1]
+    if x[0] > bound:
+        return np.sum(y) / len(x)
+    if np.sum(x) > 0:
+        return np.mean(y * y) + x[-1]
+    return np.var(x) * np.sum(np.arange(len(x)) * x)
+
+
+def with_data(theta, data):
+    residual = data - theta[0] - theta[1] * np.arange(len(data))
+    if theta[0] > 0.5:
+        return np.mean(residual**2)
+    return np.sum(np.abs(residual)) + theta[1]
+
+
+def looped(x):
+    total = 0.0
+    for k in range(len(x) % 3 + 1):
+        total = total + np.sum(x[k:] ** 2) * (k + 1)
+    return total
+
+
+def settles(x):
+    """A loop whose number of turns depends on the data."""
+    y, turns = np.sum(x * x) + 0.1, 0
+    while y > 1.0 and turns < 12:
+        y, turns = y * 0.5, turns + 1
+    return y * np.mean(x)
+
+
+def two_vectors(x, y):
+    return np.concatenate([x, y]) @ np.linspace(0.0, 1.0, len(x) + len(y)) + np.outer(x, y).sum() / x.size
+
+
+def point(rng, n):
+    return rng.normal(size=n) + rng.choice([-1.0, 0.0, 1.5])
+
+
+CASES = {
+    "branches": (branches, lambda rng: (point(rng, rng.integers(2, 40)),)),
+    "branches and a bound": (branches, lambda rng: (point(rng, rng.integers(2, 9)), rng.choice([0.0, 1.0]))),
+    "data": (with_data, lambda rng: (rng.normal(size=2), nt.Constant(rng.normal(size=rng.integers(1, 30))))),
+    "data of few lengths": (
+        with_data,
+        lambda rng: (rng.normal(size=2), nt.Constant(rng.normal(size=rng.integers(5, 8)))),
+    ),
+    "a loop": (looped, lambda rng: (point(rng, rng.integers(3, 20)),)),
+    "a loop that settles": (settles, lambda rng: (point(rng, rng.integers(1, 20)),)),
+    "two lengths": (
+        two_vectors,
+        lambda rng: (rng.normal(size=rng.integers(1, 9)), point(rng, rng.integers(1, 9))),
+    ),
+    "float32": (branches, lambda rng: (point(rng, rng.integers(2, 20)).astype(np.float32),)),
+}
+
+
+def bare(arguments):
+    return [a.value if isinstance(a, nt.Constant) else a for a in arguments]
+
+
+def check(result, f, arguments):
+    value, gradients = result
+    single = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if single else {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(value, f(*bare(arguments)), **tolerance)
+    fresh = nt.prepare_gradient_cache(f, *arguments)
+    expected, wanted = nt.value_and_gradient(fresh, *arguments)
+    np.testing.assert_allclose(value, expected, **tolerance)
+    for gradient, its in zip(gradients, wanted, strict=True):
+        assert (gradient is None) == (its is None)
+        if its is not None:
+            np.testing.assert_allclose(gradient, its, **tolerance)
+            assert np.shape(gradient) == np.shape(its)
+            assert np.asarray(gradient).dtype == np.asarray(its).dtype
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_any_order_of_sizes_and_branches(name):
+    f, arguments_of = CASES[name]
+    rng = np.random.default_rng(len(name))
+    known = [arguments_of(rng) for _ in range(12)]
+    cache = nt.prepare_gradient_cache(f, *known[0])
+    for turn in range(120):
+        arguments = known[rng.integers(len(known))] if turn % 3 else arguments_of(rng)
+        result = nt.value_and_gradient(cache, *arguments)
+        if turn % 2:
+            check(result, f, arguments)
+
+
+@pytest.mark.parametrize("name", ["branches", "data", "two lengths"])
+def test_one_shot_verbs_in_any_order(name):
+    f, arguments_of = CASES[name]
+    rng = np.random.default_rng(len(name))
+    known = [bare(arguments_of(rng)) for _ in range(10)]
+    for turn in range(60):
+        arguments = known[rng.integers(len(known))] if turn % 3 else bare(arguments_of(rng))
+        gradient = nt.grad(f)(*arguments)
+        if turn % 2:
+            fresh = nt.prepare_gradient_cache(f, *arguments)
+            wanted = nt.value_and_gradient(fresh, *arguments)[1][0]
+            np.testing.assert_allclose(gradient, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_results_are_fresh_arrays_also_for_new_sizes():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x**2), np.ones(3))
+    kept = []
+    for n in (4, 5, 6, 7, 8, 9, 30, 7, 31, 9, 32):
+        x = np.arange(1.0, n + 1)
+        kept.append((x, nt.value_and_gradient(cache, x)[1][0]))
+    for x, gradient in kept:
+        np.testing.assert_array_equal(gradient, 2 * x)
+
+
+def test_new_sizes_see_captured_arrays_and_names_as_they_are():
+    weights, scale = np.array([1.0, 2.0]), [3.0]
+
+    def f(x):
+        return np.sum(x**2) * weights[1] * scale[0] + x[0] * weights[0]
+
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    for n in range(4, 16):
+        if n == 10:
+            weights[1] = 5.0
+        if n == 13:
+            scale[0] = 7.0
+        x = np.linspace(0.0, 1.0, n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-14)
+        expected = 2 * x * weights[1] * scale[0] + weights[0] * (np.arange(n) == 0)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-14)
+
+
+def test_new_sizes_of_constants_with_other_contents():
+    cache = nt.prepare_gradient_cache(lambda p, t: np.mean((t - p) ** 2), 0.5, nt.Constant(np.ones(3)))
+    for n in (4, 5, 6, 7, 8, 8, 9, 8, 7, 20):
+        for shift in (0.0, 1.0):
+            data = np.linspace(0.0, 1.0, n) + shift
+            value, (gradient, _) = nt.value_and_gradient(cache, 0.5, nt.Constant(data))
+            np.testing.assert_allclose(value, np.mean((data - 0.5) ** 2), rtol=1e-14)
+            np.testing.assert_allclose(gradient, -2 * np.mean(data - 0.5), rtol=1e-13)
+    assert cache.traces == 1
+
+
+def test_sizes_that_raise_leave_the_cache_usable():
+    cache = nt.prepare_gradient_cache(lambda x: x[3] * np.sum(x), np.ones(5))
+    for n in (6, 7, 8, 9, 10):
+        nt.value_and_gradient(cache, np.ones(n))
+    with pytest.raises(IndexError):
+        nt.value_and_gradient(cache, np.ones(2))
+    assert nt.value_and_gradient(cache, np.ones(11))[0] == 11.0
+
+
+def test_fixed_sizes_stay_fixed():
+    config = nt.Config(fixed_sizes=True)
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x), np.ones(3), config=config)
+    for _ in range(8):
+        nt.value_and_gradient(cache, np.ones(3))
+        with pytest.raises(nt.SpecError):
+            nt.value_and_gradient(cache, np.ones(4))
+
+
+def test_what_a_cache_keeps_is_bounded(monkeypatch):
+    """Workspaces, plans and steady calls, after many sizes and paths, each of which comes again and again."""
+    monkeypatch.setattr(program, "MOST_WORKSPACES", 20)
+    cache = nt.prepare_gradient_cache(branches, np.ones(5))
+    rng = np.random.default_rng(0)
+
+    def kept():
+        evaluator = cache._evaluator
+        tables = cache._front._tables.values()
+        plans = sum(len(variant._plans) for variant in cache._program.snapshot())
+        return len(evaluator._workspaces), sum(map(len, tables)), plans, len(cache._program.variants)
+
+    for _ in range(2_000):
+        nt.value_and_gradient(cache, point(rng, rng.integers(2, 120)))
+    workspaces, entries, plans, variants = kept()
+    assert workspaces <= 20
+    assert entries <= 20
+    assert plans <= 3 * 512
+    assert variants <= 6
+    traces = cache.traces
+    for _ in range(500):
+        nt.value_and_gradient(cache, point(rng, rng.integers(2, 120)))
+    assert cache.traces == traces
+
+
+def test_workspaces_are_limited_by_bytes():
+    config = nt.Config(max_bytes=200_000)
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.exp(x) * x), np.ones(5), config=config)
+    for _ in range(3):
+        for n in range(1_000, 1_040):
+            _, (gradient,) = nt.value_and_gradient(cache, np.full(n, 0.5))
+            np.testing.assert_allclose(gradient, np.exp(0.5) * 1.5, rtol=1e-14)
+    evaluator = cache._evaluator
+    assert sum(space.nbytes for space in evaluator._workspaces.values()) == evaluator._bytes
+    assert evaluator._bytes <= 200_000 + max(space.nbytes for space in evaluator._workspaces.values())
