@@ -14,7 +14,7 @@ from ..trace.aliasing import root_of
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import Iterator, as_ndarrays, trace_of_plain, unflattened, wrap
-from ..trace.sizes import has_size
+from ..trace.symbolic_sizes import has_size
 from ..trace.trace import CURRENT
 
 NAMES = (

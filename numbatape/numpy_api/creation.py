@@ -11,7 +11,7 @@ from ..trace.extents import arange, filled
 from ..trace.operands import adopt, find_trace, lift_all, values_of
 from ..trace.plain_arrays import wrap
 from ..trace.primitives import array_instruction, broadcast_to, elementwise, expand, layout_of, rounded
-from ..trace.sizes import code_of, is_size
+from ..trace.symbolic_sizes import code_of, is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, unsupported_argument
 

@@ -9,7 +9,7 @@ from ..trace.axes import merge, one_axis, pinned, unmerge
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
-from ..trace.sizes import code_of, is_size
+from ..trace.symbolic_sizes import code_of, is_size
 from .function_tables import implements
 from .registration import composes, records, unsupported_argument
 

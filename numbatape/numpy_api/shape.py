@@ -13,7 +13,7 @@ from ..trace.axes import axes_of, drop_axes, merge, one_axis, pinned
 from ..trace.indexing import basic
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
-from ..trace.sizes import code_of
+from ..trace.symbolic_sizes import code_of
 from .function_tables import implements
 from .registration import composes, records, unsupported_argument
 

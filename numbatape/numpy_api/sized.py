@@ -11,7 +11,8 @@ import functools
 
 import numpy as np
 
-from ..trace import extents, sizes
+from ..trace import extents
+from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift_first

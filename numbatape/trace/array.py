@@ -14,7 +14,8 @@ import numpy as np
 
 from ..tape.tape import FAMILY_DTYPE
 from ..usercode.ownership import is_core_file
-from . import operations, operators, sizes
+from . import operations, operators
+from . import symbolic_sizes as sizes
 from .aliasing import root_of
 from .complex_array import meets
 from .kinds import check_attribute, check_subscriptable, missing

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..emitter import addresses
 from ..emitter.instructions import row
-from . import sizes
+from . import symbolic_sizes as sizes
 from .array import TracedArray
 from .primitives import array_instruction, contiguous, expand, layout_of, seen, transpose
 

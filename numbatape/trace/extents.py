@@ -12,7 +12,7 @@ import numpy as np
 from ..emitter import addresses
 from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SUB
 from ..tape.tape import CONSTANT, F64, family_of_dtype
-from . import sizes
+from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import array_instruction, elementwise
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, operations, sizes
+from . import boxes, integers, operations
+from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
 from .plain_arrays import is_plain

@@ -1,7 +1,7 @@
 """`TracedInteger`: a Python int that is data where that is exact, and else a guard.
 
 It is an argument, or a size of an array. Arithmetic of sizes with one another and with ints gives sizes
-(`numbatape.trace.sizes`). All other arithmetic with ints and floats is recorded with Python's meaning (exact,
+(`numbatape.trace.symbolic_sizes`). All other arithmetic with ints and floats is recorded with Python's meaning (exact,
 ``//`` rounds down, ``/`` by zero raises); with arrays it is weakly typed, as a Python int is in NumPy. Every
 other use (an index in C, ``range``, ``if``, bits, text) needs its value, which becomes a guard. So the tape
 holds for other values only as far as it computes with the int.
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import LeakError
 from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
-from . import sizes
+from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
 from .primitives import elementwise, value_of

@@ -13,7 +13,7 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute
-from .sizes import rely_on
+from .symbolic_sizes import rely_on
 from .trace import standing
 
 FUNCTIONS = (

@@ -7,7 +7,8 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT, F64, family_of_dtype
 from ..usercode.frames import where_in_user_code
-from . import operations, sizes
+from . import operations
+from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .axes import drop_axes
 from .complex_array import TracedComplex

@@ -14,7 +14,7 @@ from ..errors import ForeignTraceError, UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, resolve
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING, family_of_dtype
 from ..usercode.frames import where_in_user_code
-from . import sizes
+from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .trace import Trace
 

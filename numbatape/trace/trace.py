@@ -22,7 +22,8 @@ from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
-from . import operations, sizes
+from . import operations
+from . import symbolic_sizes as sizes
 from .aliasing import root_of
 from .evaluation import Evaluation
 
@@ -114,7 +115,7 @@ class Trace:
         self.writes = False  # whether the function may write to arrays
         self.has_sizes = False  # whether it has asked for one that depends on the arguments
         self.extents: dict = {}  # sizes as numbers in cells, by size code
-        self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.sizes.rely_on`
+        self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.symbolic_sizes.rely_on`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
