@@ -1,10 +1,10 @@
 """`TracedInteger`: a Python int that is data where that is exact, and else a guard.
 
 It is an argument, or a size of an array. Arithmetic of sizes with one another and with ints gives sizes
-(`numbatape.trace.symbolic_sizes`). All other arithmetic with ints and floats is recorded with Python's meaning (exact,
-``//`` rounds down, ``/`` by zero raises); with arrays it is weakly typed, as a Python int is in NumPy. Every
-other use (an index in C, ``range``, ``if``, bits, text) needs its value, which becomes a guard. So the tape
-holds for other values only as far as it computes with the int.
+(`numbatape.trace.symbolic_sizes`). All other arithmetic with ints and floats is recorded with Python's
+meaning (exact, ``//`` rounds down, ``/`` by zero raises); with arrays it is weakly typed, as a Python int is
+in NumPy. Every other use (an index in C, ``range``, ``if``, bits, text) needs its value, which becomes a
+guard. So the tape holds for other values only as far as it computes with the int.
 """
 
 from __future__ import annotations
