@@ -19,10 +19,10 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
+from .elastic import ElasticEntry, elastic_entry_of
 from .leaf_rows import KnownNumberRow, Row, rows_of
 from .outs import Out
 from .program import Evaluator
-from .stretch import Stretch, stretch_of
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray
@@ -30,7 +30,7 @@ OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_
 AT_ONCE = 4  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # without room, a size gets an entry in another's place if it has come so often
 MOST_MET = 4096
-MOST_STRETCHES = 8
+MOST_ELASTIC = 8
 REFUSED = object()  # what an entry returns for leaves that it cannot serve
 
 
@@ -78,7 +78,7 @@ class Entry:
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
         self.owner: SteadyCalls | None = None
         self.first: Callable | None = None  # serves a call when this entry is in front
-        self.follows_sizes = False  # whether a `Stretch` may be made of it
+        self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
         self._data = [(k, row) for k, row in enumerate(rows) if hasattr(row, "changed")]
         dummy = np.zeros(1)
@@ -201,7 +201,7 @@ class SteadyCalls:
         self._general = general
         self._install = install
         self._entries: dict[tuple, list[Entry]] = {}
-        self._stretches: list[Stretch] = []  # what serves new sizes, the last used first
+        self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # of traces for which there may be none yet
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
         self.welcome = True  # whether an entry for the present call would pay
@@ -217,7 +217,7 @@ class SteadyCalls:
             entry.space.entry.retire()
         entry.space.entry = entry
         entry.owner = self
-        if entry.follows_sizes and len(self._untried) < MOST_STRETCHES:
+        if entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
             self._untried.append(entry)
         self._entries.setdefault(tuple(row.size for row in entry.rows), []).insert(0, entry)
         self._put_in_front(entry)
@@ -245,10 +245,10 @@ class SteadyCalls:
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
         result = self._served(leaves, self._front)
         if result is REFUSED:
-            result = self._stretched(leaves)
+            result = self._served_elastically(leaves)
         return self._general(*leaves) if result is REFUSED else result
 
-    def _stretched(self, leaves: tuple):
+    def _served_elastically(self, leaves: tuple):
         """Serve leaves of sizes that are new, by a workspace that follows sizes."""
         leaves = tuple(map(bare, leaves))
         key = sizes_of(leaves)
@@ -262,27 +262,27 @@ class SteadyCalls:
         self.welcome = len(self) < AT_ONCE or (times > 1 and room) or times > RARE
         if self.welcome:
             return REFUSED
-        self._make_stretches()
-        for stretch in self._stretches:
-            result = stretch.serve(leaves, REFUSED)
+        self._make_elastic_entries()
+        for elastic in self._elastic:
+            result = elastic.serve(leaves, REFUSED)
             if result is not REFUSED:
-                if stretch is not self._stretches[0]:
-                    self._stretches.remove(stretch)
-                    self._stretches.insert(0, stretch)
+                if elastic is not self._elastic[0]:
+                    self._elastic.remove(elastic)
+                    self._elastic.insert(0, elastic)
                 return result
         return REFUSED
 
-    def _make_stretches(self) -> None:
-        """Make a `Stretch` for each trace that has got an entry, as far as that can have one."""
+    def _make_elastic_entries(self) -> None:
+        """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
         while self._untried:
             entry = self._untried.pop()
             variant = entry.space.variant
-            if entry.owner is not self or any(stretch.variant is variant for stretch in self._stretches):
+            if entry.owner is not self or any(elastic.variant is variant for elastic in self._elastic):
                 continue
-            stretch = stretch_of(entry, refuse)
-            if stretch is not None:
-                self._stretches.insert(0, stretch)
-                del self._stretches[MOST_STRETCHES:]
+            elastic = elastic_entry_of(entry, refuse)
+            if elastic is not None:
+                self._elastic.insert(0, elastic)
+                del self._elastic[MOST_ELASTIC:]
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""

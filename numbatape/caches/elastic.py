@@ -1,4 +1,4 @@
-"""`Stretch`: the steady call of one trace for arguments of any sizes, in a workspace that follows them.
+"""`ElasticEntry`: the steady call of one trace for arguments of any sizes, in a workspace that follows them.
 
 An `Entry` of the steady calls serves one set of sizes. For sizes that nobody has seen, a workspace of the
 trace is moved to them: a kernel plans them (`numbatape.engine.replan`), some words of the frame and of the
@@ -61,7 +61,7 @@ class _Result:
     dims: tuple[int, ...]
 
 
-class Stretch:
+class ElasticEntry:
     """What serves calls like those of an entry, of other sizes. Made by `stretch_of`.
 
     Attributes
@@ -236,7 +236,7 @@ class Stretch:
         return number if result.how == "entry" else number.item
 
 
-def stretch_of(entry, refuse: Callable) -> Stretch | None:
+def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     """Return what serves calls like those of an entry, of other sizes; None if only the general call does."""
     space = entry.space
     variant, plan = space.variant, space.plan
@@ -254,8 +254,8 @@ def stretch_of(entry, refuse: Callable) -> Stretch | None:
     seeded = [value for value, row in zip(plan.tape.outputs, space.seeds, strict=False) if row[2]]
     if inputs is None or any(map(plan.shape, seeded)) or any(result is _UNKNOWN for result in results):
         return None
-    stretch = Stretch(entry, inputs, results)
-    return stretch if stretch.build(refuse) else None
+    elastic = ElasticEntry(entry, inputs, results)
+    return elastic if elastic.build(refuse) else None
 
 
 def _inputs(entry) -> list[_Input] | None:
