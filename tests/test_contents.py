@@ -79,6 +79,7 @@ ALWAYS = {
     "registration",
     "function_tables",
     "stand_ins",
+    "ufunc_compositions",
     "ufuncs",
     "vectorize",
 }

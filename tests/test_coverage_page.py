@@ -26,7 +26,7 @@ import scipy.stats
 
 import numbatape.integrations  # noqa: F401  (it announces rules for SciPy)
 from numbatape.numpy_api.function_tables import MAKERS, REAL, WRITERS
-from numbatape.numpy_api.ufuncs import COMPOSED
+from numbatape.numpy_api.ufunc_compositions import COMPOSED
 from numbatape.ops import Elementwise, find
 from numbatape.recording.contents import load_all
 from numbatape.scipy_api import linalg_refusals

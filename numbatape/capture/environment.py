@@ -1,9 +1,8 @@
 """What a function reads besides its arguments: closure cells, globals, attributes, defaults.
 
 Such values are literals on a tape, so `Captured` keeps their former state. The walk follows the user's own
-functions, classes and objects to everything that they refer to, and the attributes of libraries' objects.
-What cannot be inspected (a connection, an open file) is *opaque*: a tape that was recorded with it serves
-one call. `numbatape.capture.watching` knows the kinds of objects.
+functions, classes and objects to everything that they refer to (`numbatape.capture.references`), and the
+attributes of libraries' objects (`numbatape.capture.library_objects`).
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ from ..usercode.bytecode import (
     tests_identity,
 )
 from ..usercode.classes import is_users_object_class
-from ..usercode.ownership import module_of
 from . import watching
-from .captured import Captured
 from .holders import VIEWS
+from .library_objects import LibraryObjects, slots_named
 from .randomness import generators
 from .references import (
     ATTRIBUTE,
@@ -55,17 +53,7 @@ from .references import (
 )
 
 _NEVER_CHANGE = (np.dtype, np.ufunc, type(np.sum), type(Ellipsis))
-_SEQUENCES = (list, tuple, collections.deque)
 _SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # the code does not name what these read
-# Packages that compute and whose constants nobody changes; their functions that read files have stand-ins.
-_SETTLED = frozenset(
-    (
-        *("", "_thread", "abc", "builtins", "cmath", "collections", "contextlib", "contextvars", "copy"),
-        *("dataclasses", "enum", "functools", "itertools", "logging", "math", "numba", "numbatape", "numpy"),
-        *("operator", "random", "re", "scipy", "statistics", "threading", "time", "types", "typing"),
-        *("warnings", "weakref"),
-    )
-)
 _MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
 
 
@@ -78,7 +66,7 @@ def immutable(array: np.ndarray) -> bool:
     return array is None or isinstance(array, bytes)
 
 
-class Environment(Captured, Walk):
+class Environment(LibraryObjects, Walk):
     """The captured values of a function, and everything that it refers to.
 
     Attributes
@@ -87,20 +75,16 @@ class Environment(Captured, Walk):
         Whether side effects that a call without a trace can repeat are looked for.
     tests_identity
         Whether the code compares identities, which stand-ins would change.
-    foreign
-        Whether the function may call libraries other than NumPy and the like, which may read files.
     """
 
     def __init__(self, function, written=()):
-        Captured.__init__(self)
+        LibraryObjects.__init__(self)
         Walk.__init__(self)
         self._written = {id(container): (container, keys) for container, keys in written}
         self._codes: dict[int, types.CodeType] = {}  # by the id of a function of the user's
         self._members: dict[int, set[str]] = {}  # the names of those that are methods and nothing else
         self.repeats = False
         self.tests_identity = False
-        self.foreign = False
-        self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
@@ -228,18 +212,6 @@ class Environment(Captured, Walk):
             self.arrays.append((array, array.copy()))
         return references(array) if array.dtype == object else []
 
-    def _note_opaque(self, value, always=False):
-        """Note a value as opaque if it may give other numbers in each call."""
-        if always or watching.is_opaque(value):
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            name, code = self._sites.get(id(value), ("", None))
-            if code is None:
-                self.opaque.append(Outside(f"a {kind}", "<unknown>", 0))
-            else:
-                line = line_of(code, name.rpartition(".")[2])
-                self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
-        return []
-
     def _unwritten(self, container, keys):
         """Note the items of a dictionary that code does not only write to; of a list there are none."""
         if keys is None:
@@ -312,14 +284,6 @@ class Environment(Captured, Walk):
                     found.append(Reference(value, GLOBAL, scope, name, code))
         return found
 
-    def _note_foreign(self, module) -> bool:
-        """Note that code of a module may be called; return whether it may do more than compute."""
-        if not isinstance(module, str):  # a class of Cython's
-            return False
-        found = ownership.top(module) not in _SETTLED
-        self.foreign = self.foreign or found
-        return found
-
     def _instance(self, value):
         """Return what an object refers to: a user's object with its class, a library's by its attributes."""
         fields = getattr(value, "__dict__", None)
@@ -335,53 +299,12 @@ class Environment(Captured, Walk):
         if isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
             return [Reference(fields["py_func"])]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
-            return _slots(value, list(vars(value)))
+            return slots_named(value, list(vars(value)))
         if len(self.seen) > _MANY:
             self._note_opaque(value, always=True)
         elif not watching.is_closed_off(value):
             return self._of_library(value, fields)
         return []
-
-    def _numbers(self, value) -> tuple[list[Reference], bool]:
-        """Note the numbers in an object of a known kind; return its parts, and whether that is all of it."""
-        fixed = watching.fixed_parts_of(value)
-        if fixed is not None:
-            return [*map(Reference, fixed)], True
-        memory, parts = watching.memory_of(value), watching.parts_of(value)
-        if memory is not None:
-            self.arrays.append((memory, memory.copy()))
-            return [], True
-        if parts is not None:
-            try:
-                found = parts()
-            except (AttributeError, KeyError):  # another version of the library
-                self._note_opaque(value, always=True)
-                return [], True
-            self._parts.append((parts, found))
-            return [*map(Reference, found)], True
-        read = watching.contents_of(value)
-        if read is not None:
-            self._contents.append((read, read()))
-        return [], read is not None
-
-    def _of_library(self, value, fields) -> list[Reference]:
-        self._note_foreign(module_of(value))
-        found, known = self._numbers(value)
-        if known and (watching.parts_of(value) or watching.fixed_parts_of(value)) is not None:
-            return found
-        slots = _slots(value, [name for base in type(value).__mro__ for name in _slot_names(base)])
-        found += slots
-        if isinstance(fields, dict):
-            # Attributes of distributions and of numbatape's objects are not followed further.
-            shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
-            kinds = (np.ndarray, *_SEQUENCES, dict, types.FunctionType, *generators())
-            for name, part in list(fields.items()):
-                self._bindings.append((fields, name, part))
-                if not shallow or isinstance(part, kinds):
-                    found.append(Reference(part))
-        elif not known and not slots:
-            self._note_opaque(value)
-        return found
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -418,14 +341,3 @@ _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
 def _is_builtin(name: str, code: types.CodeType) -> bool:
     """Whether code calls a builtin of this name, and not a method with the same name."""
     return hasattr(builtins, name) and name in globals_read(code)
-
-
-def _slots(value, names) -> list[Reference]:
-    """Return references to those attributes of an object that exist."""
-    return [Reference(getattr(value, name), SLOT, value, name) for name in names if hasattr(value, name)]
-
-
-def _slot_names(cls) -> tuple[str, ...]:
-    slots = vars(cls).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

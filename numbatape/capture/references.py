@@ -9,6 +9,7 @@ in which ones they follow.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import enum
 import functools
@@ -25,6 +26,7 @@ from ..usercode.classes import is_users_object_class, lent_classes, users_classe
 from ..usercode.ownership import is_users_function
 from .holders import parts_of
 
+SEQUENCES = (list, tuple, collections.deque)
 NUMBERS = (int, float, complex, str, bytes, bool, np.generic)
 ATOMS = (
     *NUMBERS,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .distributions import INF, Law, pick, register, sc
+from .distributions import register
+from .laws import INF, Law, pick, sc
 
 LOG2, LOGPI = 0.6931471805599453, 1.1447298858494002
 LOG_ROOT_2PI = 0.9189385332046727  # log(sqrt(2 pi))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .distributions import INF, Law, register, sc
+from .distributions import register
+from .laws import INF, Law, sc
 
 
 def is_whole(x):

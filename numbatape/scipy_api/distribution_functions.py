@@ -13,7 +13,8 @@ import numpy as np
 
 from . import discrete_laws  # noqa: F401  (this file extends some of its laws)
 from .continuous_laws import LOG2, PI, log_normal_mass
-from .distributions import INF, extend, pick, sc
+from .distributions import extend
+from .laws import INF, pick, sc
 
 EULER = 0.5772156649015329
 

@@ -10,7 +10,8 @@ from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.primitives import array_instruction
-from .distributions import StandIn, sc
+from .distributions import StandIn
+from .laws import sc
 
 LOG_2PI = 1.8378770664093453
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.operands import lift_first
-from .distributions import sc
+from .laws import sc
 
 
 def statistic(name: str):

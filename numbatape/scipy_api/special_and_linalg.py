@@ -13,7 +13,7 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, drop_axes, over_axes
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
-from .special import whole
+from .special_ufuncs import whole
 
 # ---- scipy.special
 

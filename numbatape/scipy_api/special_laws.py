@@ -11,8 +11,10 @@ from ..numpy_api.reductions import logsumexp
 from ..trace.primitives import by_row
 from .continuous_laws import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete_laws import count, log_choose, mass
-from .distributions import INF, Law, pick, register, sc
-from .special import riemann, whole
+from .distributions import register
+from .laws import INF, Law, pick, sc
+from .special import riemann
+from .special_ufuncs import whole
 
 
 def full(c, value):

@@ -1,0 +1,117 @@
+"""Objects of libraries: which of them can change, and how a call notices that.
+
+`numbatape.capture.watching` knows the kinds of objects. What cannot be inspected (a connection, an open
+file) is *opaque*: a tape that was recorded with it serves one call.
+"""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+
+from ..trace.trace import Outside
+from ..usercode import ownership
+from ..usercode.bytecode import line_of
+from ..usercode.ownership import module_of
+from . import watching
+from .captured import Captured
+from .randomness import generators
+from .references import SEQUENCES, SLOT, Reference
+
+# Packages that compute and whose constants nobody changes; their functions that read files have stand-ins.
+_SETTLED = frozenset(
+    (
+        *("", "_thread", "abc", "builtins", "cmath", "collections", "contextlib", "contextvars", "copy"),
+        *("dataclasses", "enum", "functools", "itertools", "logging", "math", "numba", "numbatape", "numpy"),
+        *("operator", "random", "re", "scipy", "statistics", "threading", "time", "types", "typing"),
+        *("warnings", "weakref"),
+    )
+)
+
+
+class LibraryObjects(Captured):
+    """The part of `numbatape.capture.environment.Environment` that notes objects of libraries.
+
+    Attributes
+    ----------
+    foreign
+        Whether the function may call libraries other than NumPy and the like, which may read files.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.foreign = False
+        self._sites: dict[int, tuple] = {}  # by id: the name under which code refers to a value, and the code
+
+    def _note_opaque(self, value, always=False):
+        """Note a value as opaque if it may give other numbers in each call."""
+        if always or watching.is_opaque(value):
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            name, code = self._sites.get(id(value), ("", None))
+            if code is None:
+                self.opaque.append(Outside(f"a {kind}", "<unknown>", 0))
+            else:
+                line = line_of(code, name.rpartition(".")[2])
+                self.opaque.append(Outside(f"`{name}` ({kind})", code.co_filename, line))
+        return []
+
+    def _note_foreign(self, module) -> bool:
+        """Note that code of a module may be called; return whether it may do more than compute."""
+        if not isinstance(module, str):  # a class of Cython's
+            return False
+        found = ownership.top(module) not in _SETTLED
+        self.foreign = self.foreign or found
+        return found
+
+    def _numbers(self, value) -> tuple[list[Reference], bool]:
+        """Note the numbers in an object of a known kind; return its parts, and whether that is all of it."""
+        fixed = watching.fixed_parts_of(value)
+        if fixed is not None:
+            return [*map(Reference, fixed)], True
+        memory, parts = watching.memory_of(value), watching.parts_of(value)
+        if memory is not None:
+            self.arrays.append((memory, memory.copy()))
+            return [], True
+        if parts is not None:
+            try:
+                found = parts()
+            except (AttributeError, KeyError):  # another version of the library
+                self._note_opaque(value, always=True)
+                return [], True
+            self._parts.append((parts, found))
+            return [*map(Reference, found)], True
+        read = watching.contents_of(value)
+        if read is not None:
+            self._contents.append((read, read()))
+        return [], read is not None
+
+    def _of_library(self, value, fields) -> list[Reference]:
+        self._note_foreign(module_of(value))
+        found, known = self._numbers(value)
+        if known and (watching.parts_of(value) or watching.fixed_parts_of(value)) is not None:
+            return found
+        slots = slots_named(value, [name for base in type(value).__mro__ for name in _slot_names(base)])
+        found += slots
+        if isinstance(fields, dict):
+            # Attributes of distributions and of numbatape's objects are not followed further.
+            shallow = module_of(value).startswith(("numbatape", "scipy.stats"))
+            kinds = (np.ndarray, *SEQUENCES, dict, types.FunctionType, *generators())
+            for name, part in list(fields.items()):
+                self._bindings.append((fields, name, part))
+                if not shallow or isinstance(part, kinds):
+                    found.append(Reference(part))
+        elif not known and not slots:
+            self._note_opaque(value)
+        return found
+
+
+def slots_named(value, names) -> list[Reference]:
+    """Return references to those attributes of an object that exist."""
+    return [Reference(getattr(value, name), SLOT, value, name) for name in names if hasattr(value, name)]
+
+
+def _slot_names(cls) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))

@@ -1,0 +1,107 @@
+"""Ufuncs of NumPy that are compositions of rows, or not elementwise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace import operations
+from ..trace.operands import adopt, lift_all
+from ..trace.primitives import elementwise, expand, row, stop_gradient, value_of
+
+COMPOSED: dict[np.ufunc, object] = {}
+
+
+def composed(*ufuncs):
+    """Register a function of traced arguments for ufuncs that have no row."""
+
+    def register(function):
+        for ufunc in ufuncs:
+            COMPOSED[ufunc] = function
+        return function
+
+    return register
+
+
+@composed(np.power)
+def power(x, y):
+    """``x**y``; small integer exponents become products, which never take a logarithm."""
+    if isinstance(y, (int, float)) or (isinstance(y, np.generic) and y.dtype.kind in "if"):
+        exponent = float(y)
+        value = np.power(value_of(x), y)
+        if np.asarray(value_of(x)).dtype.kind == "f":
+            if exponent == 2.0:
+                return elementwise("square", x, value=value)
+            if exponent == 1.0:
+                return elementwise("copy", x, value=value)
+            if exponent == -1.0:
+                return elementwise("reciprocal", x, value=value)
+            if exponent == 3.0 and x._trace.values == "fast":  # NumPy's own loop does not multiply
+                x = np.astype(x, value.dtype) if x.dtype != value.dtype else x
+                return elementwise("mul", elementwise("square", x), x, value=value)
+    return elementwise("power", x, y)
+
+
+@composed(np._core.umath.clip)
+def clip(x, low, high):
+    return np.clip(*lift_all(x, low, high))
+
+
+@composed(np.divmod)
+def divmod_(x, y):
+    return x // y, x % y
+
+
+@composed(np.nextafter)
+def nextafter(x, y):
+    """The next number towards y; the derivative is that of x, because y only gives the direction."""
+    return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
+
+
+@composed(np.modf)
+def modf(x):
+    whole = np.trunc(x)
+    return np.where(np.isinf(x), np.copysign(0.0, x), x - whole), whole
+
+
+@composed(np.frexp)
+def frexp(x):
+    """The exponent is an integer, without a derivative: the mantissa is ``x`` times a constant."""
+    mantissa, exponent = np.frexp(value_of(x))
+    still = np.abs(stop_gradient(x))
+    usual = np.logical_and(still > 0.0, still < np.inf)
+    # The rounded logarithm may be too large by one.
+    power = np.floor(np.log2(np.where(usual, still, 1.0))) + 1.0
+    small = _scaled(np.where(usual, still, 1.0), -power)
+    power = power - np.where(small < 0.5, 1.0, 0.0) + np.where(small >= 1.0, 1.0, 0.0)
+    power = np.where(usual, power, 0.0)
+    return adopt((_scaled(x, -power), np.astype(power, exponent.dtype)), (mantissa, exponent))
+
+
+def _scaled(x, power):
+    value = np.ldexp(value_of(x), np.asarray(value_of(power)).astype(int))
+    return elementwise("ldexp", x, power, value=value)
+
+
+@composed(np.positive, np.conjugate)
+def positive(x):
+    return elementwise(row("copy"), x)
+
+
+@composed(np.isnat)
+def isnat(x):
+    raise TypeError("ufunc 'isnat' is only defined for np.datetime64 and np.timedelta64.")
+
+
+def _matvec(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(a, expand(b, (-1,)))[..., 0]
+
+
+def _vecmat(x1, x2):
+    a, b = lift_all(x1, x2)
+    return np.matmul(expand(a, (-2,)), b)[..., 0, :]
+
+
+if hasattr(np, "matvec"):  # NumPy 2.2
+    composed(np.matvec)(_matvec)
+    composed(np.vecmat)(_vecmat)

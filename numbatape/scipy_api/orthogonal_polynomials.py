@@ -1,0 +1,97 @@
+"""Orthogonal polynomials of whole degree: recurrences of the DLMF's table 18.9.1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..trace.operands import values_of
+from .laws import sc
+from .special_ufuncs import ufunc, whole
+
+
+def polynomial(name: str, first, step):
+    """Register a family: its member of degree 1, and how member k follows from the two before.
+
+    Both take ``(k, x, *parameters)``; `step` returns the factors of p(k-1) and p(k-2).
+    """
+
+    def evaluate(n, *rest):
+        *parameters, x = rest
+        degrees = np.unique(values_of(n))
+        if len(degrees) == 1 and np.ndim(values_of(n)) == 0:
+            return _members(whole(name, n), x, parameters)[-1]
+        degrees = [whole(name, degree) for degree in degrees]
+        members = _members(max(degrees), x, parameters)
+        result = members[degrees[0]] + 0.0 * np.asarray(n)
+        for degree in degrees[1:]:
+            result = np.where(np.equal(n, degree), members[degree], result)
+        return result
+
+    def _members(count, x, parameters):
+        one = x * 0.0 + 1.0
+        for parameter in parameters:
+            one = one + 0.0 * parameter
+        members = [one]
+        if count:
+            members.append(one * first(x, *parameters))
+        for k in range(2, count + 1):
+            up, back = step(float(k), x, *parameters)
+            members.append(up * members[-1] - back * members[-2])
+        return members
+
+    return ufunc(name)(evaluate)
+
+
+def _jacobi_step(n, x, a, b):
+    """18.9.2."""
+    c = 2.0 * n + a + b
+    scale = 2.0 * n * (n + a + b) * (c - 2.0)
+    up = (c - 1.0) * (c * (c - 2.0) * x + a * a - b * b) / scale
+    return up, 2.0 * (n + a - 1.0) * (n + b - 1.0) * c / scale
+
+
+jacobi = polynomial("eval_jacobi", lambda x, a, b: a + 1.0 + 0.5 * (a + b + 2.0) * (x - 1.0), _jacobi_step)
+polynomial(
+    "eval_gegenbauer",
+    lambda x, a: 2.0 * a * x,
+    lambda n, x, a: (2.0 * (n + a - 1.0) * x / n, (n + 2.0 * a - 2.0) / n),
+)
+legendre = polynomial("eval_legendre", lambda x: x, lambda n, x: ((2.0 - 1.0 / n) * x, 1.0 - 1.0 / n))
+first_kind = polynomial("eval_chebyt", lambda x: x, lambda n, x: (2.0 * x, 1.0))
+second_kind = polynomial("eval_chebyu", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 1.0))
+polynomial("eval_chebys", lambda x: x, lambda n, x: (x, 1.0))
+polynomial("eval_laguerre", lambda x: 1.0 - x, lambda n, x: (2.0 - (1.0 + x) / n, 1.0 - 1.0 / n))
+polynomial(
+    "eval_genlaguerre",
+    lambda x, a: 1.0 + a - x,
+    lambda n, x, a: ((2.0 * n - 1.0 + a - x) / n, (n + a - 1.0) / n),
+)
+polynomial("eval_hermite", lambda x: 2.0 * x, lambda n, x: (2.0 * x, 2.0 * n - 2.0))
+polynomial("eval_hermitenorm", lambda x: x, lambda n, x: (x, n - 1.0))
+
+
+@ufunc("eval_chebyc")
+def eval_chebyc(n, x):
+    """18.1.3: twice the first kind at x/2."""
+    return 2.0 * first_kind(n, 0.5 * x)
+
+
+@ufunc("eval_sh_legendre")
+def eval_sh_legendre(n, x):
+    return legendre(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyt")
+def eval_sh_chebyt(n, x):
+    return first_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_chebyu")
+def eval_sh_chebyu(n, x):
+    return second_kind(n, 2.0 * x - 1.0)
+
+
+@ufunc("eval_sh_jacobi")
+def eval_sh_jacobi(n, p, q, x):
+    """18.1.2."""
+    return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)
