@@ -1,8 +1,9 @@
 """The pages' code runs and prints what they say; the list of supported functions is the table's.
 
 Fences of README.md and docs/*.md: a ``python`` block runs, in one namespace a page; a
-``python raises`` block must raise. A ``text`` block right below shows what was printed, or the
-exception; "..." stands for anything. Other fences are not run.
+``python raises`` block must raise, and a ``python needs NAME`` block runs where that package is
+installed. A ``text`` block right below shows what was printed, or the exception; "..." stands for
+anything. Other fences are not run.
 
 ``python tests/test_docs.py`` writes the list of supported functions into docs/interface.md.
 """
@@ -10,7 +11,9 @@ exception; "..." stands for anything. Other fences are not run.
 import dataclasses
 import doctest
 import importlib
+import importlib.util
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -33,6 +36,7 @@ PACKAGE = ROOT / "numbatape"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```\n(?:```text\n(?P<text>.*?)^```\n)?", re.M | re.S)
 LIST = re.compile(r"(?<=<!-- supported -->\n).*?(?=<!-- /supported -->)", re.S)
+MARK = "- - -"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -45,7 +49,10 @@ def test_page(page, tmp_path, monkeypatch, capsys):
     source = page.read_text()
     for fence in FENCE.finditer(source):
         kind = fence["kind"].strip()
-        if kind not in ("python", "python raises"):
+        if kind not in (
+            "python",
+            "python raises",
+        ):  # those that need a package run in test_page_with_packages
             continue
         line = source.count("\n", 0, fence.start("body"))
         code = compile("\n" * line + fence["body"], str(page), "exec")
@@ -60,6 +67,34 @@ def test_page(page, tmp_path, monkeypatch, capsys):
         if fence["text"]:
             same = doctest.OutputChecker().check_output(fence["text"], shown, FLAGS)
             assert same, f"{page.name}:{line}: the page shows\n{fence['text']}\nthe code gave\n{shown}"
+
+
+@pytest.mark.parametrize(
+    "page, package",
+    [
+        (page, package)
+        for page in PAGES
+        for package in sorted(set(re.findall(r"^```python needs (\w+)$", page.read_text(), re.M)))
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_page_with_packages(page, package, tmp_path):
+    """A page's blocks that need a package, behind those that need none, in a process of their own."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    program, expected = "", []
+    for fence in FENCE.finditer(page.read_text()):
+        if fence["kind"] in ("python", f"python needs {package}"):
+            program += f"print({MARK!r})\n{fence['body']}\n"
+            expected.append(fence["text"] or "")
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program)
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    _, *shown = done.stdout.split(f"{MARK}\n")
+    for wanted, found in zip(expected, shown, strict=True):
+        same = not wanted or doctest.OutputChecker().check_output(wanted, found, FLAGS)
+        assert same, f"{page.name} shows\n{wanted}\nthe code gave\n{found}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,12 +1,37 @@
-"""Functions of other packages whose derivatives are computed by calling these packages again.
+"""Other packages: SciPy's solvers in traced functions; functions as optimisers and samplers take them.
 
-Importing this package announces their stand-ins (`numbatape.numpy_api.stand_ins`). A file here is
-imported only once a traced function refers to one of its functions.
+Importing this package announces stand-ins for SciPy's solvers (`numbatape.numpy_api.stand_ins`). A file
+here is imported only once a traced function refers to one of its functions, or when a name below is first
+used; so is the package that it is for.
 """
 
+from ..late import imported
 from ..numpy_api.function_tables import announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint", "solve_ivp"))
 announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))
 announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))
 announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve_triangular"))
+
+_HOME = {
+    "as_jax_function": "jax_functions",
+    "as_pytensor_op": "pytensor_op",
+    "scipy_problem": "scipy_problems",
+    "to_blackjax": "jax_functions",
+    "to_cyipopt": "ipopt_problem",
+    "to_emcee": "emcee_sampler",
+    "to_numpyro": "jax_functions",
+    "to_nutpie": "nutpie_model",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(imported(f".{_HOME[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

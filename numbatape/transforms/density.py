@@ -142,6 +142,32 @@ class Unconstrained:
         """
         return self._constrained(vector)[0]
 
+    def by_path(self, parameters) -> dict:
+        """Return the arrays of parameters by their paths, which are the keys of ``shapes``.
+
+        Parameters
+        ----------
+        parameters : pytree
+            Of the structure of the starting point.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        StructureError
+            If the parameters have another structure.
+
+        Examples
+        --------
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda p: -p["a"][0], {"a": [2.0]}, transforms.positive)
+        >>> density.by_path({"a": [3.0]})
+        {'a[0]': 3.0}
+        """
+        return dict(zip(self.shapes, self._unflatten.leaves_of(parameters, "the parameters"), strict=True))
+
     def log_jacobian(self, vector):
         """Return what the constraints add to the log-density.
 
@@ -205,7 +231,7 @@ class Unconstrained:
             shape = np.shape(sample_of(leaf))
             lead = shape[: len(shape) - len(piece.shape)]
             if shape != (*lead, *piece.shape):
-                raise SpecError(f"{piece.path or 'the parameter'} needs shape {piece.shape}, got {shape}")
+                raise SpecError(f"{piece.path} needs shape {piece.shape}, got {shape}")
             with _named(piece):
                 parts.append(np.reshape(transform.unconstrain(leaf), (*lead, free.size)))
         return np.concatenate(parts, -1) if parts else np.zeros(0)
@@ -217,7 +243,7 @@ class Unconstrained:
 
     def __repr__(self) -> str:
         rows = zip(self._unflatten.pieces, self._transforms, strict=True)
-        shown = [f"{p.path or 'x'}{list(p.shape) if p.shape else ''}: {t.name}" for p, t in rows]
+        shown = [f"{p.path}{list(p.shape) if p.shape else ''}: {t.name}" for p, t in rows]
         return f"<unconstrained {self.__name__}: {self.size} numbers ({', '.join(shown)})>"
 
 
@@ -227,7 +253,7 @@ def _named(piece: Piece):
     try:
         yield
     except SpecError as error:
-        raise type(error)(f"{piece.path or 'the parameter'}: {error}") from None
+        raise type(error)(f"{piece.path}: {error}") from None
 
 
 def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=None) -> Unconstrained:
@@ -299,7 +325,7 @@ def without_labels(tree, dims=None, coords=None) -> tuple:
     plain = []
     for leaf, keys in zip(leaves, structure.paths(), strict=True):
         if type(leaf).__name__ == "DataArray" and type(leaf).__module__.startswith("xarray."):
-            dims.setdefault(path_of(keys), tuple(map(str, leaf.dims)))
+            dims.setdefault(path_of(keys) or "x", tuple(map(str, leaf.dims)))
             for name, labels in leaf.coords.items():
                 if labels.dims == (name,):
                     coords.setdefault(str(name), labels.to_numpy())

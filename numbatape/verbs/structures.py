@@ -41,15 +41,14 @@ class Piece(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The leaf's name: ``mu``, ``prior.scale``, ``[0]``."""
-        return path_of(self.keys)
+        """The leaf's name: ``mu``, ``prior.scale``, ``[0]``; ``x`` if the tree is a single array."""
+        return path_of(self.keys) or "x"
 
     def names(self) -> list[str]:
         """Return one name for each entry, with its indices in brackets: ``theta[0,1]``."""
-        path = self.path or "x"
         if not self.shape:
-            return [path]
-        return [f"{path}[{','.join(map(str, place))}]" for place in np.ndindex(*self.shape)]
+            return [self.path]
+        return [f"{self.path}[{','.join(map(str, place))}]" for place in np.ndindex(*self.shape)]
 
     def cut(self, vector):
         """Return the part of a vector, or of vectors along leading axes, that is this leaf."""
@@ -199,7 +198,7 @@ class Unflatten:
         return _unflatten_of, (self(np.zeros(self.size)),)
 
     def __repr__(self) -> str:
-        shown = [f"{piece.path or 'x'}{list(piece.shape) if piece.shape else ''}" for piece in self.pieces]
+        shown = [f"{piece.path}{list(piece.shape) if piece.shape else ''}" for piece in self.pieces]
         return f"<unflatten {self.size} numbers: {', '.join(shown[:12])}{', ...' * (len(shown) > 12)}>"
 
 

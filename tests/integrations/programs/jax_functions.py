@@ -1,0 +1,74 @@
+"""Functions as JAX's: derivatives to any order, compiled, vectorised; samplers of blackjax and numpyro."""
+
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import numbatape as nt
+from numbatape import transforms
+from numbatape.integrations import as_jax_function, to_blackjax, to_numpyro
+
+single = as_jax_function(lambda x: np.sum(x**3), np.zeros(2))
+assert single(jnp.ones(2)).dtype == jnp.float32  # JAX's own dtype
+jax.config.update("jax_enable_x64", True)
+
+
+def f(p, k):
+    w = np.zeros(2)
+    w[:] = p["a"] ** 3 * k * p["n"]
+    return np.sum(w)
+
+
+x, example = np.array([1.0, 2.0]), {"a": np.zeros(2), "n": 3}
+g = as_jax_function(f, example, 2.0)
+of_a = lambda a: g({"a": a, "n": 3}, 2.0)  # noqa: E731
+plain = lambda a: f({"a": a, "n": 3}, 2.0)  # noqa: E731
+assert np.allclose(of_a(x), plain(x))
+assert np.allclose(jax.grad(of_a)(x), nt.grad(plain)(x))
+assert np.allclose(jax.grad(g, 1)({"a": jnp.array(x), "n": 3}, 2.0), 27.0)
+assert np.allclose(jax.jit(jax.jacrev(jax.grad(of_a)))(x), nt.hessian(plain)(x))
+third = jax.jacrev(jax.jacrev(jax.grad(of_a)))(x)
+assert np.allclose(third, nt.jacobian(nt.hessian(plain))(x))
+assert np.allclose(jax.jit(jax.vmap(jax.grad(of_a)))(jnp.ones((3, 2))), 18.0)
+
+several = as_jax_function(lambda x, y: {"s": x * y, "t": np.sum(y)}, np.zeros(2), np.zeros(2))
+rows = jax.jacrev(several, argnums=(0, 1))(x, x + 1)
+wanted = nt.jacobian(lambda x, y: {"s": x * y, "t": np.sum(y)}, argnums=(0, 1))(x, x + 1)
+for name in ("s", "t"):
+    for found, expected in zip(rows[name], wanted[name], strict=True):
+        assert np.allclose(found, expected)
+
+start = {"mu": 0.0, "sigma": 1.0}
+y = np.array([1.0, 2.0, 3.0])
+
+
+def logp(p):
+    return np.sum(-0.5 * ((y - p["mu"]) / p["sigma"]) ** 2 - np.log(p["sigma"])) - p["sigma"] ** 2
+
+
+density = transforms.unconstrained(logp, start, {"sigma": transforms.positive})
+logdensity, potential = to_blackjax(density), to_numpyro(logp, start, {"sigma": transforms.positive})
+assert np.allclose(logdensity(jnp.ones(2)), density(np.ones(2)))
+assert np.allclose(potential(jnp.ones(2)), -density(np.ones(2)))
+assert np.allclose(jax.grad(logdensity)(jnp.ones(2)), nt.grad(density)(np.ones(2)))
+
+if importlib.util.find_spec("blackjax"):
+    import blackjax
+
+    nuts = blackjax.nuts(logdensity, step_size=0.5, inverse_mass_matrix=np.ones(2))
+    state, step = nuts.init(jnp.array(density.start)), jax.jit(nuts.step)
+    positions = []
+    for key in jax.random.split(jax.random.key(0), 300):
+        state, _ = step(key, state)
+        positions.append(np.asarray(state.position))
+    assert abs(np.mean(density.constrain(np.array(positions))["mu"]) - 2.0) < 0.4
+
+if importlib.util.find_spec("numpyro"):
+    from numpyro.infer import MCMC, NUTS
+
+    mcmc = MCMC(NUTS(potential_fn=potential), num_warmup=100, num_samples=200, progress_bar=False)
+    mcmc.run(jax.random.key(0), init_params=jnp.array(potential.density.start))
+    draws = potential.density.constrain(np.asarray(mcmc.get_samples()))
+    assert abs(np.mean(draws["mu"]) - 2.0) < 0.4
