@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     )
     from .caches.written_arguments import Cache
     from .config import Config
+    from .control.branches import cond, switch
     from .control.loops import fori_loop, map, scan
+    from .control.while_loops import while_loop
     from .engine.library import warmup
     from .errors import (
         ArityError,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         PatternError,
         ShapeError,
         SpecError,
+        StepsError,
         StructureError,
         UnsupportedOperationError,
         UnwatchedWarning,
@@ -106,6 +109,11 @@ _NAMES = {
         "value_and_sparse_jacobian",
     ),
     "config": ("Config",),
+    "control.branches": (
+        "cond",
+        "switch",
+    ),
+    "control.while_loops": ("while_loop",),
     "control.loops": (
         "fori_loop",
         "map",
@@ -124,6 +132,7 @@ _NAMES = {
         "PatternError",
         "ShapeError",
         "SpecError",
+        "StepsError",
         "StructureError",
         "UnsupportedOperationError",
         "UnwatchedWarning",
@@ -215,6 +224,7 @@ __all__ = [
     "SparseJacobianCache",
     "SpecError",
     "Static",
+    "StepsError",
     "StructureError",
     "UnsupportedOperationError",
     "UnwatchedWarning",
@@ -222,6 +232,7 @@ __all__ = [
     "batch",
     "check",
     "clear_caches",
+    "cond",
     "derivative",
     "directional_derivative",
     "elementwise_grad",
@@ -250,6 +261,7 @@ __all__ = [
     "sparse_jacobian",
     "sparsity",
     "stop_gradient",
+    "switch",
     "testing",
     "transforms",
     "value_and_derivative",
@@ -263,5 +275,6 @@ __all__ = [
     "value_gradient_and_sparse_hessian",
     "vjp",
     "warmup",
+    "while_loop",
     "zero_derivative",
 ]

@@ -162,6 +162,20 @@ class BusyError(NumbatapeError, RuntimeError):
     """
 
 
+class StepsError(NumbatapeError, RuntimeError):
+    """`while_loop` ran past its ``max_steps``.
+
+    Examples
+    --------
+    >>> import numbatape as nt
+    >>> try:
+    ...     nt.while_loop(lambda x: x > 0.0, lambda x: 0.5 * x, 1.0, max_steps=10)
+    ... except nt.StepsError as error:
+    ...     print(error)
+    nt.while_loop: the condition still holds after max_steps=10 steps
+    """
+
+
 class UnsupportedOperationError(NumbatapeError, TypeError):
     """The function uses something that numbatape cannot differentiate; the message names it and the line.
 

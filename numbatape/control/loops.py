@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import DtypeError, OutputError, ShapeError, SpecError
+from ..errors import OutputError, ShapeError, SpecError
+from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
-from .record import Recorder, carry_leaf, result_of, stacked_leaf
-from .trees import check_structure, leaves_of, names_of
-
-WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
+from .emit import Packing, emit, part, result_of
+from .record import BodyTrace, stacked_leaf
+from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
 
 
 def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False):
@@ -180,7 +180,7 @@ def _in_python(name: str, f, init, xs, length, reverse: bool):
         row = pytrees.unflatten(structure, [None if x is None else x[k] for x in arrays])
         before = carry
         carry, y = _pair(name, f(carry, row))
-        _compare(name, before, carry)
+        compare(name, before, carry)
         leaves, kind = pytrees.flatten(y)
         outputs.append(leaves)
     if reverse:
@@ -230,24 +230,6 @@ def _pair(name: str, result):
     return result
 
 
-def _compare(name: str, before, after) -> None:
-    """Raise if a carry changes its structure, a shape or a dtype."""
-    (old, expected), (new, found) = pytrees.flatten(before), pytrees.flatten(after)
-    check_structure(name, "the carry", expected, found)
-    for x, y, where in zip(old, new, names_of(expected, "carry"), strict=True):
-        if np.shape(x) != np.shape(y):
-            raise ShapeError(
-                f"{name}: {where} has shape {np.shape(x)}, and the body returns it with shape {np.shape(y)}; "
-                "it must keep its shape"
-            )
-        kinds = [np.asarray(leaf).dtype for leaf in (x, y)]
-        if type(x) not in WEAK and type(y) not in WEAK and kinds[0] != kinds[1]:
-            raise DtypeError(
-                f"{name}: {where} has dtype {kinds[0]}, and the body returns it with dtype {kinds[1]}; "
-                "it must keep its dtype"
-            )
-
-
 # ---- while tracing
 
 
@@ -268,64 +250,65 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
         code = sizes.same(code, other)
     if length is not None:
         sizes.guard(code, "==", count)
+    slices = [leaf for _, leaf, _ in stacked]
     dtypes: list = [None] * len(first)
     while True:
-        recorder = Recorder(trace, name, code, reverse)
-        carries = [
-            None if x is None else carry_leaf(trace, x, where, dtype)
-            for x, where, dtype in zip(first, names_of(structure, "carry"), dtypes, strict=True)
-        ]
+        body = BodyTrace(trace, name)
+        carries = carry_leaves(trace, first, structure, dtypes)
         given = [leaf for leaf in carries if leaf is not None]
 
-        def body(values, slices, carries=carries):
-            filled, row = iter(values), iter(slices)
-            carry = pytrees.unflatten(structure, [None if leaf is None else next(filled) for leaf in carries])
-            x = pytrees.unflatten(rows, [None if leaf is None else next(row) for leaf in arrays])
-            return _pair(name, f(carry, x))
+        def step(values, carries=carries):
+            filled = iter(values)
+            carry = [None if leaf is None else next(filled) for leaf in carries]
+            x = [None if leaf is None else next(filled) for leaf in arrays]
+            return _pair(name, f(pytrees.unflatten(structure, carry), pytrees.unflatten(rows, x)))
 
-        result = recorder.run(body, given, [leaf for _, leaf, _ in stacked])
-        try:
-            outcome = _outputs(recorder, name, structure, carries, result, dtypes)
-        except BaseException:
-            recorder.abandon()
-            raise
-        if outcome is not None:
+        result = body.run(step, [*given, *slices])
+        with abandoned(body):
+            found = checked_carries(body, structure, carries, result[0], dtypes)
+            leaves, kind = leaves_of(result[1])
+            outputs = [leaf for leaf in leaves if leaf is not None]
+            kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
+            if found is not None:
+                numbers = [*body.next_carries(found), *(body.output(leaf) for leaf in outputs)]
+        if found is not None:
             break
-        recorder.abandon()
-    carried, outputs, kinds = outcome
-    leaves, kind = leaves_of(result[1])
-    last, stacks = recorder.finish(carried, outputs)
-    ends = iter(zip(last, given, strict=True))
-    final = []
-    for leaf in carries:
-        if leaf is None:
-            final.append(None)
-        else:
-            number, its = next(ends)
-            final.append(result_of(trace, number, its.dtype))
-    found = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
-    ys = [None if leaf is None else next(found) for leaf in leaves]
+        body.abandon()
+    last, stacks = _emitted(body, name, code, reverse, given, slices, numbers)
+    ends = iter([result_of(trace, number, leaf.dtype) for number, leaf in zip(last, given, strict=True)])
+    final = [None if leaf is None else next(ends) for leaf in carries]
+    parts = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
+    ys = [None if leaf is None else next(parts) for leaf in leaves]
     return pytrees.unflatten(structure, final), pytrees.unflatten(kind, ys)
 
 
-def _outputs(recorder: Recorder, name: str, structure, carries, result, dtypes):
-    """Return (carries, outputs, dtypes of the outputs); None to trace again, with other dtypes of carries."""
-    found, its = leaves_of(result[0])
-    check_structure(name, "the carry", structure, its)
-    again = False
-    for k, (leaf, part) in enumerate(zip(carries, found, strict=True)):
-        if leaf is None or part is None:
-            if (leaf is None) != (part is None):
-                check_structure(
-                    name, "the carry", "None" if leaf is None else "*", "None" if part is None else "*"
-                )
-            continue
-        dtype = recorder.check_carry(leaf, part, promote=True)
-        if dtype is not None:
-            dtypes[k], again = dtype, True
-    if again:
-        return None
-    outputs = [leaf for leaf in leaves_of(result[1])[0] if leaf is not None]
-    kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
-    carried = [recorder.output(part) for part in found if part is not None]
-    return carried, [recorder.output(leaf) for leaf in outputs], kinds
+def _emitted(body: BodyTrace, name: str, length: int, reverse: bool, carries, slices, numbers):
+    """Cut out the body and emit the loop; return the values of the last carries and of the stacks."""
+    trace, tape = body.trace, body.tape
+    sizes = tape.sizes
+    runs = sizes.value(length) >= 1
+    if runs:
+        sizes.guard(length, ">=", 1)
+    shapes = [body.dims_of(number) for number in numbers]
+    sources = [leaf.number for leaf in (*carries, *slices)]
+    made = body.close(numbers, len(carries), [tape.level_of(number) for number in sources], runs)
+    pack = Packing(trace)
+    roles = [CARRY] * len(carries) + [SLICE] * len(slices)
+    ports = [
+        pack.port(role, leaf.number, length, sizes.product(leaf.dims))
+        for role, leaf in zip(roles, (*carries, *slices), strict=True)
+    ]
+    ports += [pack.captured(key) for key in made.captured]
+    outs, places, end = [], [], 0
+    for k, dims in enumerate(shapes):
+        count, is_carry = sizes.product(dims), k < len(carries)
+        outs.append(Out(CARRY if is_carry else STACK, k if is_carry else -1, end, count))
+        places.append(((*dims,) if is_carry else (length, *dims), end))
+        end = sizes.add(end, count if is_carry else sizes.mul(length, count))
+    operands, extents = pack.operands(), (end, *pack.ends)
+    loop = Loop(name, made.tape, made.dimensions, length, reverse, tuple(ports), tuple(outs), extents)
+    if trace.derives:
+        loop = loop.with_history(sizes)
+    result = emit(trace, loop, operands)
+    found = [part(trace, result, dims, start) for dims, start in places]
+    return found[: len(carries)], found[len(carries) :]

@@ -1,7 +1,8 @@
-"""Recording a loop: its body is traced once, and becomes a tape of its own.
+"""Recording a body: it is traced once, and becomes a tape of its own.
 
 The body runs on stand-ins for what changes from step to step, in the trace that is under way. What it has
-recorded is then cut out of the trace's tape (`numbatape.tape.bodies`), and one instruction takes its place.
+recorded is then cut out of the trace's tape (`numbatape.tape.bodies`), and one instruction takes its place
+(`numbatape.control.emit`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from ..capture.rebinding import rebind
 from ..emitter import addresses, instructions
 from ..emitter.instructions import row
 from ..errors import DtypeError, ForeignTraceError, LeakError, ShapeError, UnsupportedOperationError
+from ..tape import Tape
 from ..tape.bodies import Stretch, address_of, input_codes
-from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
+from ..tape.uses import keys_of
 from ..trace.aliasing import root_of
-from ..trace.array import TracedArray, deferred, new_traced
+from ..trace.array import TracedArray, new_traced
 from ..trace.boxes import sort_in
 from ..trace.operands import lift
 from ..trace.primitives import operand, sample_of
@@ -100,8 +102,27 @@ def _copied(sample):
     return np.array(sample) if isinstance(sample, np.ndarray) else np.asarray(sample)[()]
 
 
-class Recorder:
-    """A loop that is being recorded.
+@dataclass
+class Traced:
+    """A body that was traced, and is a tape now.
+
+    Attributes
+    ----------
+    tape
+        The body.
+    dimensions
+        Size codes of the outer tape, one for each input dimension in the body's sizes.
+    captured
+        Keys (`numbatape.tape.uses.keys_of`) of what it reads from outside: its last inputs.
+    """
+
+    tape: Tape
+    dimensions: tuple[int, ...]
+    captured: list[int]
+
+
+class BodyTrace:
+    """A body that is being traced.
 
     Parameters
     ----------
@@ -109,49 +130,36 @@ class Recorder:
         The trace that is under way.
     name
         What the user called.
-    length
-        The number of steps, a size code.
     """
 
-    def __init__(self, trace: Trace, name: str, length: int, reverse: bool = False):
-        self.trace, self.name, self.length, self.reverse = trace, name, length, reverse
-        self.tape = trace.tape
+    def __init__(self, trace: Trace, name: str):
+        self.trace, self.name, self.tape = trace, name, trace.tape
 
-    def run(self, function: Callable, carries: list[Leaf], slices: list[Leaf]):
-        """Trace a body; return what it returned.
-
-        Parameters
-        ----------
-        function
-            Called with two lists of traced arrays, the carries and the rows. It returns anything: the
-            outputs are told to `finish`.
-        """
+    def run(self, function: Callable, leaves: list[Leaf]):
+        """Call a function with a list of traced arrays, one for each leaf; return what it returns."""
         tape = self.tape
-        self.carries, self.slices = carries, slices
-        inputs = [self._stand_in(leaf) for leaf in (*carries, *slices)]
-        self.inputs = inputs
-        self.start = len(tape.code)
-        self._floor, tape.floor = tape.floor, len(tape.values)
-        given = [
-            self._as_array(number, leaf) for number, leaf in zip(inputs, (*carries, *slices), strict=True)
-        ]
-        run, around = rebind(function), self.trace.fixed
-        self.trace.fixed = around | self._memory(given)
+        self.leaves = leaves
+        self.inputs = [self._stand_in(leaf) for leaf in leaves]
+        self.start, self.first = len(tape.code), len(tape.values)
+        given = [self._as_array(number, leaf) for number, leaf in zip(self.inputs, leaves, strict=True)]
+        run, around = rebind(function), (tape.floor, self.trace.fixed)
+        self._outside = self._others(given)
+        memory = {id(root): root for root in (root_of(x._value) for x in self._outside)}
+        tape.floor, self.trace.fixed = self.first, self.trace.fixed | memory
         try:
-            return run(given[: len(carries)], given[len(carries) :])
+            return run(given)
         except BaseException:
-            self._cut(Stretch(tape, self.start, inputs, [], True))
+            self.abandon()
             raise
         finally:
-            tape.floor, self.trace.fixed = self._floor, around
+            tape.floor, self.trace.fixed = around
 
-    def _memory(self, given) -> dict[int, np.ndarray]:
-        """Return by id the memory of all arrays of the trace but the given ones."""
+    def _others(self, given) -> list:
+        """Return all arrays of the trace that are alive, but those in the memory of the given ones."""
         sort_in(self.trace)
         own = {id(x._value) for x in given}
-        alive = (ref() for refs in self.trace.sharing.values() for ref in refs)
-        roots = (root_of(x._value) for x in alive if x is not None)
-        return {id(root): root for root in roots if id(root) not in own}
+        alive = [x for refs in self.trace.sharing.values() for ref in refs if (x := ref()) is not None]
+        return [x for x in alive if id(root_of(x._value)) not in own]
 
     def _stand_in(self, leaf: Leaf) -> int:
         """Return a new value, of which nothing is known, in the dimensions of a step."""
@@ -169,6 +177,10 @@ class Recorder:
             number, family = instructions.cast(self.tape, number, F32, trace.line()), F32
         return new_traced(trace, _copied(leaf.sample), number, level, family)
 
+    def abandon(self) -> None:
+        """Take off what the body has recorded."""
+        self._cut(Stretch(self.tape, self.start, self.inputs, [], True))
+
     def _cut(self, stretch: Stretch) -> None:
         """Take the body's instructions off the tape."""
         tape = self.tape
@@ -182,18 +194,32 @@ class Recorder:
 
     # ---- outputs
 
-    def output(self, leaf, dtype: np.dtype | None = None) -> int:
+    def output(self, leaf) -> int:
         """Return the value of a part of the body's result, in dense float64 cells."""
-        trace = self.trace
-        number = operand(trace, of_trace(trace, leaf), F64)
-        if not addresses.is_dense(self.tape, number):
-            number = self._copy(number)
-        return number
+        number = operand(self.trace, of_trace(self.trace, leaf), F64)
+        return number if addresses.is_dense(self.tape, number) else self._copy(number)
+
+    def next_carries(self, leaves) -> list[int]:
+        """Return the values of the carries that the body returned, which are its first inputs' next ones."""
+        tape, found = self.tape, []
+        storages = {tape.values[x][0]: x for x in self.inputs}
+        for own, before, leaf in zip(self.inputs, self.leaves, leaves, strict=False):
+            number = self.output(leaf)
+            its = storages.get(tape.values[number][0])
+            if its is not None and (its != own or tape.values[number] != tape.values[own]):
+                number = self._copy(number)  # the input's cells get their next value before this is read
+            for mine, dim in zip(before.dims, self.dims_of(number), strict=True):
+                tape.sizes.same(mine, dim)
+            found.append(number)
+        return found
+
+    def dims_of(self, number: int) -> tuple[int, ...]:
+        return addresses.layout_of(self.tape, number).dims
 
     def _copy(self, number: int) -> int:
         return instructions.elementwise(self.tape, row("copy"), F64, [number], self.trace.line())
 
-    def check_carry(self, leaf: Leaf, result, promote: bool) -> np.dtype | None:
+    def check_carry(self, leaf: Leaf, result) -> np.dtype | None:
         """Compare what a step returns with what it got; return another dtype to trace it with, or None."""
         sample = sample_of(of_trace(self.trace, result))
         shape = np.shape(leaf.sample)
@@ -205,101 +231,54 @@ class Recorder:
         dtype = np.asarray(sample).dtype
         if dtype == leaf.dtype or (type(result) in (int, float, bool) and np.can_cast(dtype, leaf.dtype)):
             return None
-        if leaf.weak and promote and np.result_type(dtype, leaf.dtype) == dtype:
+        if leaf.weak and np.result_type(dtype, leaf.dtype) == dtype:
             return dtype
         raise DtypeError(
             f"{self.name}: {leaf.where} has dtype {leaf.dtype}, and the body returns it with dtype {dtype}; "
             "it must keep its dtype"
         )
 
-    def abandon(self) -> None:
-        """Take off what the body has recorded, to trace it again."""
-        self._cut(Stretch(self.tape, self.start, self.inputs, [], True))
+    # ---- the tape
 
-    def finish(self, carries: list[int], stacks: list[int]) -> tuple[list[int], list[int]]:
-        """Cut out the body and emit the loop; return the values of the last carries and of the stacks."""
-        tape, trace = self.tape, self.trace
-        storages = {tape.values[x][0]: x for x in self.inputs[: len(self.carries)]}
-        for k, number in enumerate(carries):
-            own = storages.get(tape.values[number][0])
-            if own is not None and (own != self.inputs[k] or tape.values[number] != tape.values[own]):
-                carries[k] = self._copy(number)  # the input's cells get their next value before this is read
-            for mine, dim in zip(
-                self.carries[k].dims, addresses.layout_of(tape, carries[k]).dims, strict=True
-            ):
-                tape.sizes.same(mine, dim)
-        sizes = tape.sizes
-        runs = sizes.value(self.length) >= 1
-        if runs:
-            sizes.guard(self.length, ">=", 1)
-        outputs = [*carries, *stacks]
-        stretch = Stretch(tape, self.start, self.inputs, outputs, runs)
+    def close(self, outputs: list[int], carries: int, levels: list[int], runs: bool = False) -> Traced:
+        """Cut out the body.
+
+        Parameters
+        ----------
+        outputs
+            Values; the first ones are the next carries.
+        carries
+            How many of them, and of the inputs, are carries.
+        levels
+            Of what fills the inputs at first.
+        runs
+            Whether the body runs at least once.
+        """
+        return self._closed(Stretch(self.tape, self.start, self.inputs, outputs, runs), carries, levels)
+
+    def close_whole(self, outputs: list[int]) -> Traced:
+        """Cut out a body that may not run, with all that it has recorded."""
+        # Arrays from outside that were written to before, and are first read here, are put together here.
+        keys = set()
+        for x in self._outside:
+            number = getattr_or_none(x, "_id")
+            if number is not None and number >= self.first:
+                keys.update(keys_of([self.tape.values[number]]))
+        return self._closed(Stretch(self.tape, self.start, [], outputs, False, keys), 0, [])
+
+    def _closed(self, stretch: Stretch, carries: int, levels: list[int]) -> Traced:
+        trace = self.trace
         self._refuse(stretch)
         self._cut(stretch)
-        sources = [leaf.number for leaf in (*self.carries, *self.slices)]
-        levels = stretch.levels(
-            [max(VARYING, tape.level_of(number)) for number in sources],
-            [max(VARYING, self._level_of(key)) for key in stretch.captured],
-            [(k, k) for k in range(len(carries))],
+        captured = [self.tape.storages[address_of(key)[0]][2] for key in stretch.captured]
+        stretch.levels(
+            [max(VARYING, level) for level in levels],
+            [max(VARYING, level) for level in captured],
+            [(k, k) for k in range(carries)],
         )
-        assert len(levels) == len(self.inputs)
-        dimensions = input_codes(sizes)  # of the sizes that the body gets; packing makes more
-        body = stretch.tape(not trace.swept, tuple(PASSES), trace.derives)
-        pack = _Packing(tape, trace)
-        ports = [
-            pack.port(CARRY if k < len(self.carries) else SLICE, number, self.length, self._count(leaf.dims))
-            for k, (leaf, number) in enumerate(zip((*self.carries, *self.slices), sources, strict=True))
-        ]
-        for key in stretch.captured:
-            ports.append(pack.port(CAPTURE, *self._captured(key)))
-        outs, end = [], 0
-        for k, number in enumerate(outputs):
-            count = self._count(addresses.layout_of(tape, number).dims)
-            carry = k < len(carries)
-            outs.append(Out(CARRY if carry else STACK, k if carry else -1, end, count))
-            end = sizes.add(end, count if carry else sizes.mul(self.length, count))
-        loop = Loop(
-            self.name,
-            body,
-            dimensions,
-            self.length,
-            self.reverse,
-            tuple(ports),
-            tuple(outs),
-            (end, *pack.ends),
-        )
-        if trace.derives:
-            loop = loop.with_history(sizes)
-        result = self._emit(loop, pack)
-        found = []
-        for out, number in zip(outs, outputs, strict=True):
-            dims = addresses.layout_of(tape, number).dims
-            dims = dims if out.role == CARRY else (self.length, *dims)
-            found.append(addresses.view(tape, result, dims, tape.contiguous_strides(dims)[0], out.start))
-        return found[: len(carries)], found[len(carries) :]
-
-    def _emit(self, loop: Loop, pack: _Packing) -> int:
-        tape = self.tape
-        number = len(tape.calls)
-        tape.calls.append(loop)
-        operands = [*pack.operands(), tape.literal(float(number), F64)]
-        return instructions.array_op(
-            tape, row("call"), F64, operands, self.trace.line(), {"m": loop.extents[0]}
-        )
-
-    def _count(self, dims) -> int:
-        return self.tape.sizes.product(dims)
-
-    def _level_of(self, key: int) -> int:
-        return self.tape.storages[address_of(key)[0]][2]
-
-    def _captured(self, key: int) -> tuple[int, int, int]:
-        """Return (value in float64 cells, 1, cells) of all that a captured key names."""
-        tape = self.tape
-        storage, offset = address_of(key)
-        size = tape.storages[storage][0] if key >= 0 else 1
-        number = tape.view(storage, offset, (size,), (1,))
-        return instructions.in_family(tape, number, F64, self.trace.line()), 1, size
+        dimensions = input_codes(self.tape.sizes)  # of the sizes that the body gets
+        tape = stretch.tape(not trace.swept, tuple(PASSES), trace.derives)
+        return Traced(tape, dimensions, stretch.captured)
 
     def _refuse(self, stretch: Stretch) -> None:
         """Raise for a body that no loop can run."""
@@ -328,46 +307,9 @@ class Recorder:
                 )
 
 
-class _Packing:
-    """The two operands of a loop, while they are put together."""
-
-    def __init__(self, tape, trace: Trace):
-        self.tape, self.trace = tape, trace
-        self.pieces: tuple[list, list] = ([], [])
-        self.ends = [0, 0]
-
-    def port(self, role: str, number: int, length: int, count: int) -> Port:
-        """Add a part; return its port."""
-        tape, sizes = self.tape, self.tape.sizes
-        operand_number = 0 if tape.level_of(number) == ACTIVE else 1
-        extent = sizes.mul(length, count) if role == SLICE else count
-        start = self.ends[operand_number]
-        if not addresses.is_dense(tape, number):
-            number = instructions.elementwise(tape, row("copy"), F64, [number], self.trace.line())
-        flat = addresses.reshaped(tape, number, (extent,))
-        self.pieces[operand_number].append(([(start, extent)], flat))
-        self.ends[operand_number] = sizes.add(start, extent)
-        return Port(role, operand_number, start, count)
-
-    def operands(self) -> list[int]:
-        """Return both operands; one without parts is a cell that nothing reads."""
-        tape, found = self.tape, []
-        for pieces, end in zip(self.pieces, self.ends, strict=True):
-            if pieces:
-                found.append(instructions.pieces(tape, (end,), F64, pieces, self.trace.line()))
-            else:
-                found.append(addresses.broadcast(tape, tape.zero(F64), (1,)))
-        return found
-
-
-def result_of(trace: Trace, number: int, dtype: np.dtype):
-    """Return a part of a loop's result as a traced array of a dtype."""
-    tape = trace.tape
-    if dtype in NARROW:
-        number = instructions.cast(tape, number, F32, trace.line())
-    if dtype.kind == "f":
-        return deferred(trace, number)
-    if tape.level_of(number) == ACTIVE:
-        number = instructions.copied(tape, number, VARYING, trace.line())
-    value = np.asarray(trace.evaluation.value(number)).astype(dtype)
-    return new_traced(trace, value if value.ndim else value[()], number, tape.level_of(number), F64)
+def getattr_or_none(x, name: str):
+    """Return an attribute that an object may not have yet, without computing it."""
+    try:
+        return object.__getattribute__(x, name)
+    except AttributeError:
+        return None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import numpy as np
 import optree
 
-from ..errors import StructureError
+from ..errors import DtypeError, ShapeError, StructureError
 from ..trace import pytrees
 from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
+from .record import BodyTrace, Leaf, carry_leaf
+
+WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
 
 def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
@@ -35,3 +41,60 @@ def text_of(structure) -> str:
         return "*"
     text = str(structure)
     return text.removeprefix("PyTreeSpec(").removesuffix(")").partition(", NoneIsLeaf")[0]
+
+
+@contextlib.contextmanager
+def abandoned(body: BodyTrace):
+    """``with abandoned(body):`` takes off what a body has recorded if an error comes up."""
+    try:
+        yield
+    except BaseException:
+        body.abandon()
+        raise
+
+
+def carry_leaves(trace, leaves, structure, dtypes) -> list[Leaf | None]:
+    """Return the leaves of a first carry, None for None."""
+    names = names_of(structure, "carry")
+    return [
+        None if x is None else carry_leaf(trace, x, where, dtype)
+        for x, where, dtype in zip(leaves, names, dtypes, strict=True)
+    ]
+
+
+def checked_carries(body: BodyTrace, structure, carries, result, dtypes) -> list | None:
+    """Return the leaves of the carry that a body returned, without None.
+
+    None says that the body is to be traced again: then ``dtypes`` has got the dtypes of Python numbers.
+    """
+    found, its = leaves_of(result)
+    check_structure(body.name, "the carry", structure, its)
+    again = False
+    for k, (leaf, part) in enumerate(zip(carries, found, strict=True)):
+        if (leaf is None) != (part is None):
+            texts = ["None" if x is None else "*" for x in (leaf, part)]
+            raise StructureError(
+                f"{body.name}: the carry has the structure {texts[0]}, and the body returns {texts[1]}"
+            )
+        dtype = None if leaf is None else body.check_carry(leaf, part)
+        if dtype is not None:
+            dtypes[k], again = dtype, True
+    return None if again else [part for part in found if part is not None]
+
+
+def compare(name: str, before, after) -> None:
+    """Raise if a carry changes its structure, a shape or a dtype."""
+    (old, expected), (new, found) = pytrees.flatten(before), pytrees.flatten(after)
+    check_structure(name, "the carry", expected, found)
+    for x, y, where in zip(old, new, names_of(expected, "carry"), strict=True):
+        if np.shape(x) != np.shape(y):
+            raise ShapeError(
+                f"{name}: {where} has shape {np.shape(x)}, and the body returns it with shape {np.shape(y)}; "
+                "it must keep its shape"
+            )
+        kinds = [np.asarray(leaf).dtype for leaf in (x, y)]
+        if type(x) not in WEAK and type(y) not in WEAK and kinds[0] != kinds[1]:
+            raise DtypeError(
+                f"{name}: {where} has dtype {kinds[0]}, and the body returns it with dtype {kinds[1]}; "
+                "it must keep its dtype"
+            )

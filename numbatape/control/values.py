@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..engine.loops import LoopInstance, LoopRun
+from ..engine.loops import LoopInstance, make_run
 from ..engine.workspace import Workspace
-from ..tape.loop import Loop
+from ..tape.loop import Branches, Loop
 from ..trace.trace import CURRENT
 
 
-def loop_values(loop: Loop, size, values: str, first, rest) -> np.ndarray:
-    """Return the result of a loop as one vector.
+def loop_values(loop: Loop | Branches, size, values: str, first, rest) -> np.ndarray:
+    """Return the result of a loop, or of branches, as one vector.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def loop_values(loop: Loop, size, values: str, first, rest) -> np.ndarray:
     token = CURRENT.set(None)  # a rule that the body calls does not belong to the trace
     try:
         result = np.empty(loop.cells(size)[0])
-        run = LoopRun(loop, size, values, Workspace, reverse=False, again=False)
+        run = make_run(loop, size, values, Workspace, reverse=False, again=False)
         LoopInstance(run, result, first, rest, None, None).forward()
         return result
     finally:

@@ -26,11 +26,10 @@ import numpy as np
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
 from ..ops import ROWS, status
 from ..tape.instruction import GUARD
-from ..tape.loop import Loop
+from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .frame import WORD
-from .loop_kernels import WORD as LOOP_WORD
-from .loops import LoopInstance, LoopRun
+from .loops import BranchRun, LoopInstance, LoopRun, make_run
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64
@@ -82,7 +81,7 @@ class Calls:
     def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
         self._plan, self._workspace = plan, workspace
         self._calls = plan.tape.calls
-        self._loops: dict[int, LoopRun] = {}
+        self._loops: dict[int, LoopRun | BranchRun] = {}
         self._cells = v, g
         self._active = plan.active
         self._instances: dict[tuple[int, int], Instance] = {}
@@ -116,7 +115,7 @@ class Calls:
     def _make_native(self, plan, number: int, instruction: int) -> None:
         """Let a call go to compiled code where its rule is compiled."""
         call, row = self._calls[number], plan.tape.code[instruction]
-        if isinstance(call, Loop):
+        if isinstance(call, (Loop, Branches)):
             self._make_loop(plan, number, row)
             return
         native = call.native(bool(row["active"] & 1))
@@ -152,13 +151,12 @@ class Calls:
         run = self._loops[number] = self._run(number, reverse, again=lanes > 1)
         v, g = (cells[F64].ctypes.data for cells in self._cells)
         first, _ = self._active[F64]
-        run.state[LOOP_WORD["V"]] = v
-        run.state[LOOP_WORD["G"]] = g - FAMILY_DTYPE[F64].itemsize * first
+        run.place(v, g - FAMILY_DTYPE[F64].itemsize * first)
         self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
 
-    def _run(self, number: int, reverse: bool, again: bool) -> LoopRun:
+    def _run(self, number: int, reverse: bool, again: bool) -> LoopRun | BranchRun:
         plan = self._plan
-        return LoopRun(self._calls[number], plan.size, plan.values, self._workspace, reverse, again)
+        return make_run(self._calls[number], plan.size, plan.values, self._workspace, reverse, again)
 
     def _memory(self, size: int) -> int:
         """Return the address of zeros that live as long as this object, on a cache line."""
@@ -255,7 +253,7 @@ class Calls:
             self._view(call.family, out, m, 1, adjoint=True),
             self._view(call.family, a, n, step_a, adjoint=True),
         )
-        if isinstance(call, Loop):
+        if isinstance(call, (Loop, Branches)):
             reverse = not self._plan.tape.forward
             instance: Instance = LoopInstance(self._run(number, reverse, again=True), *views)
         else:

@@ -1,8 +1,8 @@
 """The kernels of loops: they run a body's sweeps once a step and move cells in between.
 
-Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: an array
-of 64-bit words that `numbatape.engine.loops` fills in, `STATE` names them. Copies are rows of tables, which
-the state has the addresses of.
+Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: 64-bit
+words, named by `STATE`, that `numbatape.engine.loop_runs` fills in. Copies are rows of tables, whose addresses
+are in the state.
 """
 
 from __future__ import annotations
@@ -22,12 +22,20 @@ STATE = (
     "RECOMPUTE",  # whether the reverse kernel runs each step forward again, after restoring its carries
     "STACK",  # address of the saved cells
     "STACK_BYTES",  # of a step
+    "TESTING",  # out: whether it was the test that stopped
     "STOPPED",  # out: the status that a step stopped with
     "COTANGENTS",  # address of the carries' cotangents, between steps
+    "STEPS",  # where the second operand has the number of steps; -1 where it is LENGTH
+    "TEST",  # address of the frame of the test before each step, or 0
+    "TEST_RESULT",  # address of what it gives
+    "STRICT",  # with a test: whether it is an error if there would be more steps than LENGTH
+    "COUNTED",  # with a test: where the result has the number of steps, and whether there would be more
 )
 # Tables: their addresses, then (as words of their own) how many rows each has.
 TABLES = (
     "ENTER",  # (operand, first, target address, count): carries, captures and sums, before the first step
+    "TEST_ENTER",  # the same, of the test's captures
+    "TEST_CARRY",  # (source address, target address, count): carries, to the test's inputs
     "SLICES",  # the same, of rows of stacked operands
     "HISTORY",  # (source address, first, count): carries before a step, to rows of the result
     "OUTPUTS",  # (source address, first, count): outputs of a step, to rows of the result
@@ -94,10 +102,49 @@ def stopped_at(w, s_q, status):
     return w[CALL_STATUS]
 
 
+def length_of(w, s_q):
+    # Return how many steps there are at most.
+    if s_q[STEPS] < 0:
+        return s_q[LENGTH]
+    d = s_q[V]
+    return min(int(d[w[5] + s_q[STEPS] * w[7]]), s_q[LENGTH])
+
+
+def tested(s_q):
+    # Return the status of the test, or -1 if there is no further step.
+    r_q = s_q[TEST_CARRY]
+    for k in range(s_q[TEST_CARRY_COUNT]):
+        copied(r_q[3 * k + 1], r_q[3 * k], 1, r_q[3 * k + 2])
+    status = invoke(s_q, VALUE, s_q[TEST], 0)
+    if status != 0:
+        return status
+    d = s_q[TEST_RESULT]
+    if d[0] == 0.0:
+        return -1
+    return 0
+
+
 def steps(w, s_q):
     taken(w, s_q, s_q[ENTER], s_q[ENTER_COUNT], 0)
-    length = s_q[LENGTH]
-    for step in range(length):
+    taken(w, s_q, s_q[TEST_ENTER], s_q[TEST_ENTER_COUNT], 0)
+    length = length_of(w, s_q)
+    step = -1
+    more = 0
+    while True:
+        step += 1
+        if s_q[TEST] != 0:
+            status = tested(s_q)
+            if status > 0:
+                s_q[TESTING] = 1
+                return stopped_at(w, s_q, status)
+            if status < 0:
+                break
+            more = 1
+        if step >= length:
+            if more != 0 and s_q[STRICT] != 0:
+                return stopped_at(w, s_q, TOO_MANY)
+            break
+        more = 0
         row = step
         if s_q[BACKWARDS] != 0:
             row = length - 1 - step
@@ -114,6 +161,10 @@ def steps(w, s_q):
         r_q = s_q[CARRY]
         for k in range(s_q[CARRY_COUNT]):
             copied(r_q[3 * k + 1], r_q[3 * k], 1, r_q[3 * k + 2])
+    if s_q[TEST] != 0:
+        d = s_q[V]
+        d[w[0] + s_q[COUNTED]] = float(step)
+        d[w[0] + s_q[COUNTED] + 1] = float(more)
     given(w, s_q, s_q[LEAVE], s_q[LEAVE_COUNT], 0)
     return 0
 
@@ -144,10 +195,10 @@ def zeroed(s_q):
             clear(r_q[2 * k], 0, r_q[2 * k + 1], 1)
 
 
-def step_back(w, s_q, step):
+def step_back(w, s_q, step, length):
     row = step
     if s_q[BACKWARDS] != 0:
-        row = s_q[LENGTH] - 1 - step
+        row = length - 1 - step
     out = s_q[G] + 8 * w[0]
     zeroed(s_q)
     restore(s_q, step)
@@ -187,8 +238,7 @@ def forward(w, pc):
     return steps(w, pc)
 
 
-def reverse(w, pc):
-    s_q = pc
+def back(w, s_q):
     if s_q[AGAIN] != 0:
         status = steps(w, s_q)
         if status != 0:
@@ -202,10 +252,14 @@ def reverse(w, pc):
     r_q = s_q[SEED_CARRY]
     for k in range(s_q[SEED_CARRY_COUNT]):
         copied(s_q[COTANGENTS] + 8 * r_q[4 * k + 3], out + 8 * r_q[4 * k + 1], 1, r_q[4 * k + 2])
-    step = s_q[LENGTH]
+    length = length_of(w, s_q)
+    if s_q[TEST] != 0:
+        d = s_q[V]
+        length = int(d[w[0] + s_q[COUNTED]])
+    step = length
     while step > 0:
         step -= 1
-        status = step_back(w, s_q, step)
+        status = step_back(w, s_q, step, length)
         if status != 0:
             return status
     r_q = s_q[BACK_CARRY]
@@ -221,10 +275,54 @@ def reverse(w, pc):
 """
 
 
+# The state of branches: base address of the cells, place of the index in the second operand, how many bodies
+# there are, the address of the addresses of their states, cells of the result; out: the body that ran.
+BRANCH_STATE = ("BRANCH_V", "BRANCH_INDEX", "BRANCH_BODIES", "BRANCH_STATES", "BRANCH_CELLS", "BRANCH_CHOSEN")
+BRANCH_WORD = {name: k for k, name in enumerate(BRANCH_STATE)}
+
+_BRANCH_TEXT = """
+
+def reverse(w, pc):
+    return back(w, pc)
+
+
+def chosen(w, b_q):
+    d = b_q[BRANCH_V]
+    index = d[w[5] + b_q[BRANCH_INDEX] * w[7]]
+    last = b_q[BRANCH_BODIES] - 1
+    choice = 0
+    if index >= last:
+        choice = last
+    elif index > 0.0:
+        choice = int(index)
+    b_q[BRANCH_CHOSEN] = choice
+    return choice
+
+
+def branch(w, pc):
+    b_q = pc
+    choice = chosen(w, b_q)
+    clear(b_q[BRANCH_V], w[0], b_q[BRANCH_CELLS], 8)
+    s_q = b_q[BRANCH_STATES]
+    return steps(w, s_q[choice])
+
+
+def branch_back(w, pc):
+    b_q = pc
+    choice = chosen(w, b_q)
+    s_q = b_q[BRANCH_STATES]
+    return back(w, s_q[choice])
+"""
+
+
+TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may take
+
+
 def loop_source() -> str:
     """Return the module of the loops' kernels."""
-    numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD
-    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT
+    numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD | BRANCH_WORD
+    numbers["TOO_MANY"] = TOO_MANY
+    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + _BRANCH_TEXT
 
 
 _CALL_WORDS = {"NUMBER": NUMBER, "RAISED": RAISED, "STATUS": STATUS, "FAILED": FAILED, "COPY": COPY}

@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .. import jit
+from ..errors import StepsError
 from ..jit.rules import NUMBER, RAISED, STATUS
 from ..jit.rules import WORDS as CALL_WORDS
 from ..ops import status
-from ..tape.families import ACTIVE, CONSTANT, FAMILIES, FAMILY_DTYPE
-from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
+from ..tape import Tape
+from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
+from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
 from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
-from .loop_kernels import WORD, WORDS, loop_source
+from .loop_kernels import BRANCH_STATE, BRANCH_WORD, TOO_MANY, WORD, WORDS, loop_source
 from .plan import Plan, make_plan
 
 MOST_PLANS = 256
@@ -34,13 +36,13 @@ _lock = threading.Lock()
 survives_fork(_lock)
 
 
-def body_plan(loop: Loop, dimensions: tuple[int, ...], values: str) -> Plan:
-    """Return the plan of a loop's body; it is the same for all loops with this body."""
-    key = loop.body.digest, dimensions, values
+def body_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan:
+    """Return the plan of a body; it is the same for all loops with this body."""
+    key = body.digest, dimensions, values
     with _lock:
         found = _plans.get(key)
     if found is None:
-        found = make_plan(loop.body, dimensions, values)
+        found = make_plan(body, dimensions, values)
         with _lock:
             _plans[key] = found
             while len(_plans) > MOST_PLANS:
@@ -84,12 +86,12 @@ class LoopRun:
         again: bool,
     ):
         self.loop = loop
-        plan = body_plan(loop, tuple(map(size, loop.dimensions)), values)
-        self._size, self._plan = size, plan
-        self._space = space = workspace(plan)
-        if plan.prologue:
-            outcome = space.run_prologue()
-            assert outcome == status.DONE, "the prologue of a body only has literals"
+        dimensions = tuple(map(size, loop.dimensions))
+        self._size, self._plan = size, body_plan(loop.body, dimensions, values)
+        self._space = space = _space(workspace, self._plan)
+        self._test = (
+            None if loop.test is None else _space(workspace, body_plan(loop.test, dimensions, values))
+        )
         frame = space.frame
         for name in ("SEED_COUNT", "CELLS64", "CELLS32"):  # the loop's kernels clear and seed adjoints
             frame[FRAME_WORD[name]] = 0
@@ -107,12 +109,19 @@ class LoopRun:
             "SAVING": int(reverse),
             "AGAIN": int(again),
             "RECOMPUTE": int(bool(loop.body.calls)),
+            "STEPS": -1 if loop.steps is None else size(loop.steps),
         }
         for name, word in words.items():
             self.state[WORD[name]] = word
         self._forward_tables()
+        if self._test is not None:
+            self._test_tables(self._test)
         if reverse:
             self._reverse_tables()
+
+    def place(self, v: int, g: int) -> None:
+        """Set the base addresses of the cells and adjoints that the instruction's words count from."""
+        self.state[WORD["V"]], self.state[WORD["G"]] = v, g
 
     # ---- what the kernels read
 
@@ -176,6 +185,26 @@ class LoopRun:
         self._table("OUTPUTS", [(address(y), first, n) for _, y, first, n in self._outputs(STACK)])
         self._table("CARRY", [(y, x, n) for y, x, _, n in ends if y != x])
         self._table("LEAVE", [(x, first, n) for _, x, first, n in ends])
+
+    def _test_tables(self, space) -> None:
+        """Fill in the words for the test before each step."""
+        size, loop, plan = self._size, self.loop, space.plan
+        assert loop.test is not None
+        enter, carried = [], []
+        for port, slot in zip(loop.test_ports, loop.test.inputs, strict=True):
+            count, (_, cell) = size(port.count), plan.cell(slot.value)
+            address = space.v[F64].ctypes.data + 8 * cell
+            if port.role == CARRY and count:
+                carried.append((self._address(loop.body.inputs[port.start].value), address, count))
+            elif count:
+                enter.append((port.operand, size(port.start), address, count))
+        self._table("TEST_ENTER", enter)
+        self._table("TEST_CARRY", carried)
+        _, result = plan.cell(loop.test.outputs[0])
+        self.state[WORD["TEST"]] = space.address
+        self.state[WORD["TEST_RESULT"]] = space.v[F64].ctypes.data + 8 * result
+        self.state[WORD["COUNTED"]] = size(loop.counted)
+        self.state[WORD["STRICT"]] = int(loop.strict)
 
     def _reverse_tables(self) -> None:
         loop, back = self.loop, lambda value: self._address(value, adjoint=True)
@@ -251,6 +280,12 @@ class LoopRun:
     def error(self) -> BaseException:
         """Return what stopped the last step."""
         stopped, space = int(self.state[WORD["STOPPED"]]), self._space
+        if stopped == TOO_MANY:
+            most = self._size(self.loop.length)
+            return StepsError(f"{self.loop.name}: the condition still holds after max_steps={most} steps")
+        if self.state[WORD["TESTING"]]:
+            self.state[WORD["TESTING"]] = 0
+            space = self._test
         if stopped != status.CALL:
             return failure(space, stopped)
         try:
@@ -258,6 +293,49 @@ class LoopRun:
         except BaseException as error:
             return error
         return RuntimeError(f"{self.loop!r} stopped for no reason (please report this)")
+
+
+class BranchRun:
+    """The branches of one instruction of one workspace; the parameters are those of `LoopRun`."""
+
+    def __init__(self, branches: Branches, size, values, workspace, reverse: bool, again: bool):
+        self._runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
+        kernels = jit.load("loops", loop_source()).address
+        self.forward, self.back = kernels["branch"], kernels["branch_back"]
+        self._states = np.array([run.state.ctypes.data for run in self._runs], np.int64)
+        self.state = np.zeros(len(BRANCH_STATE), np.int64)
+        words = {
+            "BRANCH_INDEX": size(branches.index),
+            "BRANCH_BODIES": len(self._runs),
+            "BRANCH_STATES": self._states.ctypes.data,
+            "BRANCH_CELLS": size(branches.extents[0]),
+        }
+        for name, word in words.items():
+            self.state[BRANCH_WORD[name]] = word
+
+    def place(self, v: int, g: int) -> None:
+        """Do what `LoopRun.place` does, for all bodies."""
+        self.state[BRANCH_WORD["BRANCH_V"]] = v
+        for run in self._runs:
+            run.place(v, g)
+
+    def error(self) -> BaseException:
+        """Return what stopped the body that ran."""
+        return self._runs[int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])].error()
+
+
+def make_run(called: Loop | Branches, *args, **options) -> LoopRun | BranchRun:
+    """Return what runs a loop or branches; the other parameters are those of `LoopRun`."""
+    return (LoopRun if isinstance(called, Loop) else BranchRun)(called, *args, **options)
+
+
+def _space(workspace, plan: Plan):
+    """Return a workspace for a body, in which what depends on literals alone has been computed."""
+    space = workspace(plan)
+    if plan.prologue:
+        outcome = space.run_prologue()
+        assert outcome == status.DONE, "the prologue of a body only has literals"
+    return space
 
 
 def _merged(spans, gap: int) -> list[tuple[int, int]]:
@@ -278,7 +356,7 @@ class LoopInstance:
     result, first operand, second operand.
     """
 
-    def __init__(self, run: LoopRun, out, first, rest, out_adjoint, first_adjoint):
+    def __init__(self, run: LoopRun | BranchRun, out, first, rest, out_adjoint, first_adjoint):
         self._run = run
         self._parts = out, first, rest
         self._adjoints = out_adjoint, first_adjoint
@@ -288,10 +366,9 @@ class LoopInstance:
         self._words[RAISED], self._words[STATUS] = self._raised.ctypes.data, status.CALL
 
     def _sweep(self, address: int, v: np.ndarray, g: np.ndarray) -> None:
-        state = self._run.state
-        state[WORD["V"]], state[WORD["G"]] = v.ctypes.data, g.ctypes.data
+        self._run.place(v.ctypes.data, g.ctypes.data)
         kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
-        if kernel(self._words.ctypes.data, state.ctypes.data):
+        if kernel(self._words.ctypes.data, self._run.state.ctypes.data):
             raise self._run.error()
 
     def _cells(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from ..errors import DebugError
 from ..ops import OPS, ArrayOp, oracle
 from ..ops.oracles import needs_shape
 from ..tape import Tape
-from ..tape.loop import CARRY, SLICE, STACK, SUM, Loop
+from ..tape.loop import CARRY, SLICE, STACK, SUM, Branches, Loop
 from ..tape.tape import FAMILY_DTYPE
 from . import calls
 from .placement import place_storages
@@ -76,7 +76,7 @@ class Reference:
             with np.errstate(all="ignore"):
                 if op.calls:
                     call = self.tape.calls[int(np.asarray(operands[2]).flat[0])]
-                    if isinstance(call, Loop):
+                    if isinstance(call, (Loop, Branches)):
                         result = loop_result(call, self._size, *operands[:2], target.shape)
                     else:
                         result = calls.expected(self.tape, operands, target.shape)
@@ -95,8 +95,8 @@ class Reference:
         return [self.view(value).copy() for value in self.tape.outputs]
 
 
-def loop_result(loop: Loop, size, first, rest, shape) -> np.ndarray:
-    """Return the result of a loop, whose body is interpreted once a step.
+def loop_result(loop: Loop | Branches, size, first, rest, shape) -> np.ndarray:
+    """Return the result of a loop, or of branches, whose body is interpreted once a step.
 
     Parameters
     ----------
@@ -110,40 +110,60 @@ def loop_result(loop: Loop, size, first, rest, shape) -> np.ndarray:
     result = np.empty(shape)
     firsts, rests = (np.broadcast_to(x, (*shape[:-1], x.shape[-1])) for x in (first, rest))
     for k in np.ndindex(*shape[:-1]):
-        _run_loop(loop, size, (firsts[k], rests[k]), result[k])
+        one = loop
+        if isinstance(one, Branches):
+            result[k] = 0.0
+            index = rests[k][size(one.index)]
+            one = one.loops[int(min(max(index, 0.0), len(one.loops) - 1.0))]
+        _run_loop(one, size, (firsts[k], rests[k]), result[k])
     return result
 
 
 def _run_loop(loop: Loop, size, operands, result) -> None:
     dimensions = tuple(map(size, loop.dimensions))
-    slots, length = loop.body.inputs, size(loop.length)
-    body = Reference(loop.body, dimensions)
-    shapes = [body.view(slot.value).shape for slot in slots]
 
-    def part(port, row):
+    def part(port, row=0):
         count = size(port.count)
         start = size(port.start) + row * count
         return np.array(operands[port.operand][start : start + count])
 
-    current = [part(port, 0) if port.role != SLICE else np.zeros(0) for port in loop.ports]
-    for step in range(length):
+    def run(tape, parts):
+        body = Reference(tape, dimensions)
+        shapes = [body.view(slot.value).shape for slot in tape.inputs]
+        outputs = body.run([cells.reshape(shape) for cells, shape in zip(parts, shapes, strict=True)])
+        return [output.reshape(-1) for output in outputs]
+
+    def goes_on():
+        parts = [current[port.start] if port.role == CARRY else part(port) for port in loop.test_ports]
+        return bool(run(loop.test, parts)[0][0])
+
+    current = [np.zeros(0) if port.role == SLICE else part(port) for port in loop.ports]
+    length = size(loop.length)
+    if loop.steps is not None:
+        length = min(int(operands[1][size(loop.steps)]), length)
+    step, more = 0, False
+    while True:
+        more = loop.test is not None and goes_on()
+        if step >= length or (loop.test is not None and not more):
+            break
         row = length - 1 - step if loop.reverse else step
         for k, port in enumerate(loop.ports):
             if port.role == SLICE:
                 current[k] = part(port, row)
         for k, start in zip(loop.carries, loop.history or (), strict=False):
             _put(result, size(start), row, current[k])
-        body = Reference(loop.body, dimensions)
-        given = [cells.reshape(shape) for cells, shape in zip(current, shapes, strict=True)]
-        outputs = [output.reshape(-1) for output in body.run(given)]
+        outputs = run(loop.body, current)
         for out, output in zip(loop.outs, outputs, strict=True):
             if out.role == STACK:
                 _put(result, size(out.start), row, output)
             else:
                 current[out.port] = output
+        step += 1
     for out in loop.outs:
         if out.role in (CARRY, SUM):
             _put(result, size(out.start), 0, current[out.port])
+    if loop.test is not None:
+        result[size(loop.counted) : size(loop.counted) + 2] = step, more
 
 
 def _put(result: np.ndarray, start: int, row: int, cells: np.ndarray) -> None:

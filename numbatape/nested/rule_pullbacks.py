@@ -14,7 +14,7 @@ from ..derive.loops import LoopRules, called
 from ..emitter.symbol import Symbol
 from ..rules.emit import flattened
 from ..rules.untraced_derivatives import Linear, Pulled, emit_linear
-from ..tape.loop import Loop
+from ..tape.loop import Branches, Loop
 from ..tape.tape import ACTIVE, FAMILY_DTYPE
 from ..trace import operations
 from ..trace.array import TracedArray
@@ -31,13 +31,13 @@ class CallRules(LoopRules):
 
     def check_call(self, numbers, need) -> None:
         rule = called(self.trace.tape, numbers)
-        if need[1] and not isinstance(rule, Loop):
+        if need[1] and not isinstance(rule, (Loop, Branches)):
             _require_formula(rule.rule)
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
         """Run or record the user's pullback on traced arrays; return symbols."""
         trace = self.trace
-        if isinstance(called(trace.tape, numbers), Loop):
+        if isinstance(called(trace.tape, numbers), (Loop, Branches)):
             return super().pull_call(ct, out, numbers, need, transposing)
         around, trace.differentiating = trace.differentiating, ct.emitter.line
         try:

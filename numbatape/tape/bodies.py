@@ -30,6 +30,9 @@ class Stretch:
         Values that a step results in.
     runs
         Whether the body runs at least once, so that what may fail can be computed before the first step.
+    kept
+        None, or keys: then all that these do not depend on belongs to the body, also what is the same in all
+        steps.
 
     Attributes
     ----------
@@ -39,7 +42,7 @@ class Stretch:
         Keys (`numbatape.tape.uses.keys_of`) of what the body reads, and neither writes nor has as a literal.
     """
 
-    def __init__(self, builder: TapeBuilder, start: int, inputs, outputs, runs: bool):
+    def __init__(self, builder: TapeBuilder, start: int, inputs, outputs, runs: bool, kept=None):
         self.builder, self.start = builder, start
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.keys = keys = keys_of(builder.values)
@@ -47,7 +50,10 @@ class Stretch:
         fallible = {row.out for row in rows if not row.is_guard and row.row in builder.ops.fallible}
         stays = set() if runs else fallible - builder.spare
         sources = {keys[value] for value in (*self.inputs, *stays)}
-        inside = dependents(builder.columns()[start:], keys, sources)
+        if kept is None:
+            inside = dependents(builder.columns()[start:], keys, sources)
+        else:
+            inside = {keys[row.a if row.is_guard else row.out] for row in rows} - _needed(rows, keys, kept)
         self.body: list[Instruction] = []
         self.others: list[Instruction] = []
         for row in rows:
@@ -111,6 +117,18 @@ class Stretch:
     def tape(self, forward: bool, passes: Collection[str], derivatives: bool) -> Tape:
         """Return the body: its inputs are those of the stretch and then the captures, one vector each."""
         return _Copy(self).frozen(forward, passes, derivatives)
+
+
+def _needed(rows: list[Instruction], keys: list[int], kept) -> set[int]:
+    """Return the keys that some keys depend on, themselves included."""
+    found = set(kept)
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for row in rows:
+            if not row.is_guard and keys[row.out] in found:
+                found.update(keys[value] for value in (*row.operands, *row.results))
+    return found
 
 
 def _literals(builder: TapeBuilder) -> dict[int, Literal]:

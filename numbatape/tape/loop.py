@@ -86,6 +86,17 @@ class Loop:
     history
         Where the carries before each step are stacked in the result, one start for each carry (in the order
         of the ports, without sums); None if they are not kept.
+    steps
+        Where the second operand has the number of steps, if it is data; the length is then the most there
+        can be. None where the length is their number.
+    test, test_ports
+        A tape of one number that decides before each step whether there is one, and where its inputs come
+        from: carries (a port's start is the number of one) and captures. None if there is no such test.
+    counted
+        With a test, where the result has the number of steps, and behind it 1.0 if there would be more of
+        them than the length, else 0.0.
+    strict
+        With a test, whether it is an error if there would be more.
     """
 
     name: str
@@ -97,6 +108,11 @@ class Loop:
     outs: tuple[Out, ...]
     extents: tuple[int, int, int]
     history: tuple[int, ...] | None = None
+    steps: int | None = None
+    test: Tape | None = None
+    test_ports: tuple[Port, ...] = ()
+    counted: int = -1
+    strict: bool = False
 
     family = F64  # all operands are in cells of this family
 
@@ -119,7 +135,8 @@ class Loop:
     @cached_property
     def _fingerprint(self) -> str:
         places = self.dimensions, self.length, self.reverse, self.ports, self.outs, self.extents
-        text = f"{self.name} {self.body.digest} {places} {self.history}"
+        test = None if self.test is None else (self.test.digest, self.test_ports, self.counted, self.strict)
+        text = f"{self.name} {self.body.digest} {places} {self.history} {self.steps} {test}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def with_history(self, sizes) -> Loop:
@@ -134,6 +151,56 @@ class Loop:
 
     def explain(self, error: BaseException) -> None:
         """Add the loop's name to an error, once."""
-        note = f"(in the body of {self.name})"
-        if not isinstance(error, NumbatapeError) and note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+        explain(self.name, error)
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Several bodies, of which one runs: loops of one step that share their operands and their result.
+
+    Attributes
+    ----------
+    name
+        What the user called.
+    loops
+        The bodies. What one of them does not write of the result is zero.
+    index
+        Where the second operand has the number of the body that runs. A number that is too small, or too
+        large, means the first body, or the last.
+    extents
+        As in `Loop`.
+    """
+
+    name: str
+    loops: tuple[Loop, ...]
+    index: int
+    extents: tuple[int, int, int]
+
+    family = F64
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {len(self.loops)} bodies>"
+
+    def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
+        """Return how many cells the result and the two operands have at least."""
+        return tuple(map(size, self.extents))
+
+    def fingerprint(self) -> str:
+        """Return what decides the result, for the digest of the tape that it stands on."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        parts = [loop.fingerprint() for loop in self.loops]
+        return hashlib.sha256(f"{self.name} {parts} {self.index} {self.extents}".encode()).hexdigest()
+
+    def explain(self, error: BaseException) -> None:
+        """Add the name to an error, once."""
+        explain(self.name, error)
+
+
+def explain(name: str, error: BaseException) -> None:
+    """Add a loop's name to an error, once."""
+    note = f"(in the body of {name})"
+    if not isinstance(error, NumbatapeError) and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

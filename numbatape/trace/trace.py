@@ -17,7 +17,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
-from ..tape.loop import Loop
+from ..tape.loop import Branches, Loop
 from ..tape.packed_values import Values
 from ..tape.tape import ACTIVE, CONSTANT, F32, F64
 from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
@@ -169,7 +169,7 @@ class Trace:
     def _results_of(self, call: int, operands):
         """Return the results of the call of a rule, or of a loop, one after the other."""
         called = self.tape.calls[call]
-        if isinstance(called, Loop):
+        if isinstance(called, (Loop, Branches)):
             return operations.loop_values(called, self.tape.sizes.value, self.values, *operands[:2])
         return np.concatenate([np.ravel(part._value) for part in self.sites[call][1]])
 

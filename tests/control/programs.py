@@ -170,3 +170,87 @@ def factors(flow, x):
 
     c, ys = flow.scan(step, np.eye(2), x)
     return np.sum(c) + np.sum(ys)
+
+
+@program
+def two_sides(flow, x):
+    def low(z):
+        return np.sum(z**2) * x[3], z[0]
+
+    return sum(
+        flow.cond(p, low, lambda z: (np.sum(np.exp(z)), 2.0 * z[1]), x)[0] for p in (x[0] > 0, x[1] > 0)
+    )
+
+
+@program
+def sides_in_steps(flow, x):
+    def step(c, v):
+        c = flow.cond(c * v > 0.1, lambda c: c * np.sin(v) + x[0], lambda c: c + v * x[1], c)
+        return c, c * v
+
+    c, ys = flow.scan(step, 0.5, np.concatenate([x, x]))
+    return c * np.sum(ys)
+
+
+@program
+def steps_in_sides(flow, x):
+    def many(c):
+        return flow.scan(lambda d, v: (d * v + x[0], None), c, x)[0]
+
+    return flow.cond(x[2] > x[0], many, lambda c: c, x[1]) + flow.cond(
+        x[2] < x[0], many, lambda c: c * x[3], x[1]
+    )
+
+
+@program
+def chosen_by_position(flow, x):
+    sides = [
+        lambda u: (u[0], [2.0 * u, 1.0]),
+        lambda u: (u[1] ** 2, [u * u, 2.0]),
+        lambda u: (np.prod(u), [u * x[0], 0.5]),
+    ]
+    total = 0.0
+    for k in (np.argmax(x), np.argmin(x), np.argmax(x) + 5, np.argmax(x) - 9):
+        a, (b, c) = flow.switch(k, sides, x)
+        total = total + a * c + np.sum(b)
+    return total
+
+
+@program
+def arrays_put_together(flow, x):
+    out = np.zeros(3)
+    out[0], out[1] = x[0], x[1] * x[2]
+    inside = flow.cond(x[0] > -9.0, lambda: np.sum(out**2), lambda: np.sum(out))
+    return inside + np.sum(out * x[:3])
+
+
+@program
+def newton(flow, x):
+    a = 3.0 * x[2]
+    root, count = flow.while_loop(
+        lambda c: np.abs(c[0] ** 2 - a) > 1e-10, lambda c: (0.5 * (c[0] + a / c[0]), c[1] + 1), (a, 0)
+    )
+    return root * x[0] + count
+
+
+@program
+def no_turn(flow, x):
+    return flow.while_loop(lambda c: c > 1e3, lambda c: c * 2.0, x[1] ** 2)
+
+
+@program
+def while_in_steps(flow, x):
+    def step(c, v):
+        r = flow.while_loop(lambda s: s < 3.0, lambda s: s * (1.3 + v * v), c, max_steps=50)
+        return r / 5.0, r * v
+
+    c, ys = flow.scan(step, x[2], x)
+    return c + np.sum(ys**2)
+
+
+@program
+def steps_in_while(flow, x):
+    def body(s):
+        return flow.scan(lambda c, v: (c * 1.1 + 0.1 * v * v * s, None), s, x)[0]
+
+    return flow.while_loop(lambda s: s < 5.0, body, x[0])

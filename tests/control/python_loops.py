@@ -29,3 +29,17 @@ class Python:
     @staticmethod
     def map(f, xs):
         return Python.scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+
+    @staticmethod
+    def cond(pred, true_fun, false_fun, *operands):
+        return true_fun(*operands) if pred else false_fun(*operands)
+
+    @staticmethod
+    def switch(index, branches, *operands):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+
+    @staticmethod
+    def while_loop(cond_fun, body_fun, carry, max_steps=None):
+        while cond_fun(carry):
+            carry = body_fun(carry)
+        return carry

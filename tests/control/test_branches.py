@@ -1,0 +1,127 @@
+"""Branches and loops whose number of steps is data: what runs, what is traced, and what is refused."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+X = np.array([0.3, -0.7, 1.2])
+
+
+def test_one_tape_serves_all_sides():
+    f = lambda x: nt.cond(np.sum(x) > 0, lambda z: np.sum(z**2), lambda z: np.sum(z**3), x)  # noqa: E731
+    cache = nt.prepare_gradient_cache(f, X)
+    tape = cache.tape
+    for x in (X, -X, 2 * X, -2 * X):
+        _, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(gradient, 2 * x if np.sum(x) > 0 else 3 * x**2, rtol=1e-14)
+        assert cache.tape is tape
+
+
+def factor_or_squares(x):
+    factor = lambda z: np.sum(np.linalg.cholesky(np.eye(2) * z[1]))  # noqa: E731
+    return nt.cond(x[1] > 0, factor, lambda z: np.sum(z**2), x)
+
+
+def test_the_other_side_does_not_run():
+    """A side that would fail for the numbers of a call does no harm, as long as it is not chosen."""
+    cache = nt.prepare_gradient_cache(factor_or_squares, np.abs(X))
+    tape = cache.tape
+    _, (gradient,) = nt.value_and_gradient(cache, X)
+    np.testing.assert_allclose(gradient, 2 * X, rtol=1e-15)
+    assert cache.tape is tape
+    hessian = nt.prepare_hessian_cache(factor_or_squares, np.abs(X))
+    np.testing.assert_allclose(nt.value_gradient_and_hessian(hessian, X)[2], 2 * np.eye(3), atol=1e-15)
+
+
+def test_a_plain_choice_is_a_plain_call():
+    f = lambda x, side: nt.cond(side, np.sin, np.cos, x)  # noqa: E731
+    assert nt.cond(True, lambda: 1, lambda: "text") == 1
+    assert nt.switch(7, [lambda: 1, lambda: 2]) == 2
+    assert [round(float(nt.grad(f)(0.5, nt.Static(s))), 6) for s in (True, False)] == [0.877583, -0.479426]
+
+
+def decay(a):
+    return nt.while_loop(lambda c: c[0] < a, lambda c: (c[0] + 1.0, c[1] * np.cos(a) ** 2), (0.0, 1.0))[1]
+
+
+def test_another_number_of_steps_needs_a_trace_only_where_there_is_no_room():
+    cache = nt.prepare_gradient_cache(decay, 3.2)
+    tape, tapes = cache.tape, set()
+    for a in (3.2, 9.3, 0.4, 30.0, 2.5, 100.2, 40.1, 100.4):
+        value, (slope,) = nt.value_and_gradient(cache, a)
+        steps = np.ceil(a)
+        np.testing.assert_allclose(value, np.cos(a) ** (2 * steps), rtol=1e-11)
+        np.testing.assert_allclose(slope, -2 * steps * np.tan(a) * np.cos(a) ** (2 * steps), rtol=1e-9)
+        tapes.add(cache.tape)
+    assert tape in tapes
+    assert len(tapes) == 2
+
+
+def test_max_steps_is_checked_in_each_call():
+    f = lambda x: nt.while_loop(lambda s: s < 3.0, lambda s: s + x[0], 0.0, max_steps=20)  # noqa: E731
+    with pytest.raises(nt.StepsError, match="max_steps=20"):
+        f(0.1 * X)
+    cache = nt.prepare_gradient_cache(f, X)
+    for _ in range(2):
+        with pytest.raises(nt.StepsError, match="max_steps=20"):
+            nt.value_and_gradient(cache, 0.1 * X)
+        _, (gradient,) = nt.value_and_gradient(cache, X)
+        np.testing.assert_allclose(gradient, [11.0, 0.0, 0.0])
+
+
+REFUSED = {
+    "structure": (
+        lambda x: nt.cond(x[0] > 0, lambda: (x, 1.0), lambda: x),
+        nt.StructureError,
+        r"nt.cond: the result of one branch has the structure \*",
+    ),
+    "shape": (
+        lambda x: nt.cond(x[0] > 0, lambda: x[:2], lambda: x),
+        nt.ShapeError,
+        r"nt.cond: the result has shape \(3,\) in one branch, and \(2,\) in another",
+    ),
+    "dtype": (
+        lambda x: nt.switch(np.argmax(x), [lambda: [x], lambda: [x > 0]])[0],
+        nt.DtypeError,
+        r"nt.switch: the result\[0\] has dtype float64 in one branch, and bool in another",
+    ),
+    "predicate": (
+        lambda x: nt.cond(x > 0, lambda: x, lambda: x),
+        nt.SpecError,
+        r"shape \(3,\), not one value",
+    ),
+    "index": (
+        lambda x: nt.switch(x[0], [lambda: x, lambda: x]),
+        nt.SpecError,
+        "dtype float64, not one integer",
+    ),
+    "none": (lambda x: nt.switch(np.argmax(x), []), nt.SpecError, "no branch to choose from"),
+    "condition": (
+        lambda x: nt.while_loop(lambda c: c < 3.0, lambda c: c + 1.0, x),
+        nt.SpecError,
+        r"the condition is an array of shape \(3,\)",
+    ),
+    "carry": (
+        lambda x: nt.while_loop(lambda c: c[0] < 3.0, lambda c: c[:2], x),
+        nt.ShapeError,
+        "keep its shape",
+    ),
+    "negative": (
+        lambda x: nt.while_loop(lambda c: c < 3.0, lambda c: c + x[0], 0.0, max_steps=-1),
+        nt.SpecError,
+        "max_steps is negative",
+    ),
+    "no room": (
+        lambda x: nt.map(lambda v: nt.while_loop(lambda c: c < 3.0, lambda c: c + 1.0, v), x),
+        nt.SpecError,
+        "it needs max_steps=",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    function, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=message):
+        nt.grad(lambda x: np.sum(function(x)))(X)
