@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     )
     from .caches.written_arguments import Cache
     from .config import Config
-    from .control.branches import cond, switch
-    from .control.loops import fori_loop, map, scan
+    from .control.choices import cond, switch
+    from .control.scans import fori_loop, map, scan
     from .control.while_loops import while_loop
     from .engine.library import warmup
     from .errors import (
@@ -109,12 +109,12 @@ _NAMES = {
         "value_and_sparse_jacobian",
     ),
     "config": ("Config",),
-    "control.branches": (
+    "control.choices": (
         "cond",
         "switch",
     ),
     "control.while_loops": ("while_loop",),
-    "control.loops": (
+    "control.scans": (
         "fori_loop",
         "map",
         "scan",

@@ -11,7 +11,7 @@ from ..errors import DtypeError, ShapeError, StructureError
 from ..trace import pytrees
 from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
-from .record import BodyTrace, Leaf, carry_leaf
+from .body_traces import BodyTrace, Leaf, carry_leaf
 
 WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 

@@ -13,8 +13,8 @@ from ..trace import operations, pytrees
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
-from .emit import Packing, emit, part, result_of
-from .record import BodyTrace
+from .body_traces import BodyTrace
+from .packing import Packing, emit, part, result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of
 
 LEAST = 64  # steps for which a tape has room, at least

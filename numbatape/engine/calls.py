@@ -29,7 +29,7 @@ from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .frame import WORD
-from .loops import BranchRun, LoopInstance, LoopRun, make_run
+from .loop_runs import BranchRun, LoopInstance, LoopRun, make_run
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64

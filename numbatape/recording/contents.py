@@ -16,7 +16,7 @@ from ..trace import operations
 OPERATIONS = {
     "trace.boxes": "array_of box_of put_entry seen settle",
     "trace.complex_parts": "adopted complete complex_entries constant in_box part",
-    "control.values": "loop_values",
+    "control.loop_values": "loop_values",
     "numpy_api.complex_functions": "call_complex_function",
     "trace.complex_pairs": "join",
     "numpy_api.complex_ufuncs": "call_complex_ufunc",

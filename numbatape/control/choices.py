@@ -19,8 +19,8 @@ from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import operand, sample_of
 from ..trace.trace import current, failing
-from .emit import Packing, emit, part, result_of
-from .record import BodyTrace, of_trace
+from .body_traces import BodyTrace, of_trace
+from .packing import Packing, emit, part, result_of
 from .trees import WEAK, abandoned, check_structure, leaves_of, names_of
 
 
@@ -37,7 +37,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands):
     true_fun, false_fun : callable
         Functions of the operands, which return trees of one structure, with the same shapes and dtypes. They
         may use traced values and arrays from outside.
-    *operands
+    *operands : trees of arrays
         Arguments of both.
 
     Returns
@@ -84,7 +84,7 @@ def switch(index, branches: Sequence[Callable], *operands):
         Which function is called. A negative index means the first one, and one that is too large the last.
     branches : sequence of callable
         Functions of the operands, as in `cond`.
-    *operands
+    *operands : trees of arrays
         Arguments of all of them.
 
     Returns

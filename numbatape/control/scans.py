@@ -15,8 +15,8 @@ from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
-from .emit import Packing, emit, part, result_of
-from .record import BodyTrace, stacked_leaf
+from .body_traces import BodyTrace, stacked_leaf
+from .packing import Packing, emit, part, result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
 
 

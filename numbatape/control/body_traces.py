@@ -2,7 +2,7 @@
 
 The body runs on stand-ins for what changes from step to step, in the trace that is under way. What it has
 recorded is then cut out of the trace's tape (`numbatape.tape.bodies`), and one instruction takes its place
-(`numbatape.control.emit`).
+(`numbatape.control.packing`).
 """
 
 from __future__ import annotations
