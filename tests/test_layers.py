@@ -116,10 +116,8 @@ SHARED_NAMES = {
     "indexing": "reading entries of traced arrays, and the ops gather and scatter",
     "jacobians": "the verbs, and what they record inside of a trace",
     "linalg": "BLAS and LAPACK, the ops, NumPy's functions, SciPy's functions",
-    "loops": "the verbs, the derivatives of a loop, and what runs it",
     "ordering": "the ops, and NumPy's functions",
     "products": "the ops, and NumPy's functions",
-    "record": "recording a function, and recording the body of a loop",
     "special": "the ops, and SciPy's functions",
     "steady": "the builtin that serves a steady call, and the tables that it reads",
 }
