@@ -1,8 +1,8 @@
 """The kernels of loops: they run a body's sweeps once a step and move cells in between.
 
 Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: 64-bit
-words, named by `STATE`, that `numbatape.engine.loop_runs` fills in. Copies are rows of tables, whose addresses
-are in the state.
+words, named by `STATE`, that `numbatape.engine.loop_runs` fills in. Copies are rows of tables, whose
+addresses are in the state.
 """
 
 from __future__ import annotations
