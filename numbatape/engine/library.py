@@ -8,6 +8,7 @@ from .. import jit
 from ..ops import OPS
 from ..ops.libm import PREFIX as LIBM
 from ..stalls import COMPILING
+from ..tape.column_scans import scan_source
 from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
@@ -18,7 +19,7 @@ VALUES = ("fast", "numpy")
 
 
 def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of every kernel: the sweeps, what derives and verifies plans, and those of the ops.
+    """Yield (name, text) of every kernel: the sweeps, those of freezing and planning, and those of the ops.
 
     Parameters
     ----------
@@ -35,6 +36,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     families = [DTYPES.index(dtype) for dtype in dtypes]
     yield "sweeps", sweep_source()
     yield "plan", plan_source()
+    yield "scans", scan_source()
     seen = set()
     for choice in [VALUES[VALUES.index(choice)] for choice in values]:
         for row, op in enumerate(OPS):
@@ -79,7 +81,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['plan', 'sweeps']
+    ['plan', 'scans', 'sweeps']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

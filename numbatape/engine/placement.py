@@ -14,6 +14,8 @@ import numpy as np
 
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
+from ..tape.column_scans import lend
+from ..tape.combinations import numbered
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 
@@ -80,25 +82,8 @@ def placed_cells(tape: Tape, dimensions: tuple[int, ...]) -> int:
 def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray) -> np.ndarray:
     """Return, for each storage, the storage whose cells it takes: its own, or those of a dead one."""
     first, last = _lifetimes(tape)
-    lender = np.arange(len(room))
-    borrowers = np.flatnonzero((first >= 0) & (last >= first))
-    starting = borrowers[np.argsort(first[borrowers], kind="stable")]
-    ending = borrowers[np.argsort(last[borrowers], kind="stable")].tolist()
-    size = list(zip(kind.tolist(), room.tolist(), strict=True))
-    ends, begins, of = last.tolist(), first.tolist(), lender.tolist()
-    free: dict[tuple[int, int], list[int]] = {}
-    next_end = 0
-    for storage in starting.tolist():
-        # An instruction's result never takes the cells of its operands.
-        while ends[ending[next_end]] < begins[storage]:
-            dead = ending[next_end]
-            free.setdefault(size[dead], []).append(of[dead])
-            next_end += 1
-        waiting = free.get(size[storage])
-        if waiting:  # those freed last are likely to be in a cache
-            of[storage] = waiting.pop()
-    lender[:] = of
-    return lender
+    alike, _ = numbered(kind * (room.max() + 1) + room)
+    return lend(first, last, alike, np.flatnonzero((first >= 0) & (last >= first)))
 
 
 def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:

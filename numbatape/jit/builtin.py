@@ -189,7 +189,11 @@ def _address(function: Builtin) -> int:
 
 @functools.cache
 def _definition(function: Builtin, flags: int) -> _MethodDef:
-    return _MethodDef(function.name.encode(), function.address(), flags, None)
+    found = _MethodDef(function.name.encode(), function.address(), flags, None)
+    # A builtin in a cycle is freed at the very end of the process, when this module is gone; CPython then
+    # still reads the builtin's method.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+    return found
 
 
 def turn_words(turn: Turn | None) -> dict[str, int]:

@@ -12,11 +12,10 @@ import numpy as np
 
 from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .code import Code
-from .freezing import SCALAR_LAYOUT, freeze
+from .draft import SCALAR_LAYOUT, Draft
+from .freezing import freeze
 from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
-from .liveness import Cells
 from .packed_values import Values
-from .passes import Goal
 from .rows import Rows
 from .sizes import Sizes
 from .tape import CONSTANT, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
@@ -70,7 +69,6 @@ class TapeBuilder:
         self._lines: dict[tuple[int, int], int] = {}
         self._positions: list[tuple] = []
         self._viewed: set[tuple[int, int]] = set()  # pool cells that more than one value refers to
-        self.cells: Cells | None = None  # of the values there were when they were asked for; see `place`
 
     # ---- values
 
@@ -91,7 +89,7 @@ class TapeBuilder:
         found = self._dense.get(dims)
         if found is None:
             strides, size = self.contiguous_strides(dims)
-            found = self._dense[dims] = self._layout(dims, strides), size
+            found = self._dense[dims] = self.layout_number(dims, strides), size
         layout, size = found
         storage = len(self.storages)
         self.storages.append((size, family, level))
@@ -104,21 +102,10 @@ class TapeBuilder:
         """Return a value that is an address in an existing storage."""
         if storage < len(POOLS):
             self._viewed.add((storage, offset))
-        self.values.append((storage, offset, self._layout(tuple(dims), tuple(strides))))
+        self.values.append((storage, offset, self.layout_number(tuple(dims), tuple(strides))))
         return len(self.values) - 1
 
-    def move(self, value: int, storage: int, offset: int, dims, strides) -> None:
-        """Give a value another address."""
-        if storage < len(POOLS):
-            self._viewed.add((storage, offset))
-        self.place(value, storage, offset, self._layout(tuple(dims), tuple(strides)))
-
-    def place(self, value: int, storage: int, offset: int, layout: int) -> None:
-        """Give a value another address, with a layout by its number."""
-        self.values[value] = (storage, offset, layout)
-        self.cells = None
-
-    def _layout(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    def layout_number(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
         """Return the number of a layout."""
         number = self._layout_index.get((dims, strides))
         if number is None:
@@ -140,7 +127,7 @@ class TapeBuilder:
             or (pool, cell) in self._viewed
         ):
             return False
-        self.place(number, storage, offset, SCALAR_LAYOUT)
+        self.values[number] = (storage, offset, SCALAR_LAYOUT)
         return True
 
     def contiguous_strides(self, dims) -> tuple[tuple[int, ...], int]:
@@ -273,4 +260,4 @@ class TapeBuilder:
         forward
             Whether the tape will never be swept back.
         """
-        return freeze(self, Goal(outputs, directions), passes, derivatives, forward)
+        return freeze(Draft(self, outputs, directions), passes, derivatives, forward)

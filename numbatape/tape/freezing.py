@@ -1,7 +1,7 @@
 """Freezing: what a builder has recorded becomes a `Tape`.
 
 What no output and no guard needs is dropped, passes rewrite the rest, the prologue moves to the front, and
-live cells are packed. The builder's instructions stay as they were recorded.
+live cells are packed. The builder's instructions and values stay as they were recorded.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ import numpy as np
 
 from ..errors import LeakError
 from ..garbage import uncollected
-from .instruction import GUARD, NONE, PROLOGUE, frozen
-from .liveness import Cells, without_dead
-from .passes import PASSES, Goal
-from .tape import POOLS, STORAGE, InputSlot, Literal, Tape
-from .uses import NO_KEY, keys_of
-
-SCALAR_LAYOUT = 0  # the first layout of each builder
+from .draft import Draft
+from .instruction import GUARD, NONE, PROLOGUE, frozen, value_numbers
+from .liveness import without_dead
+from .passes import PASSES
+from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Tape
+from .uses import NO_GROUP, keys_of
 
 
 @uncollected
-def freeze(builder, goal: Goal, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
-    """Return the tape that computes the goal's outputs; see `TapeBuilder.freeze`."""
-    code = without_dead(builder, builder.columns(), goal.outputs)
-    if builder.inner:
-        _refuse_leaks(builder, code, goal.outputs)
-    arrays = _array_ops(Cells.of(builder), code)
+def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bool) -> Tape:
+    """Return the tape that computes a draft's outputs; see `TapeBuilder.freeze`."""
+    code = without_dead(draft, draft.builder.columns())
+    if draft.builder.inner:
+        _refuse_leaks(draft, code)
+    arrays = _array_ops(draft, code)
     for name, each in PASSES.items():
-        wanted = name in passes and (derivatives or not each.derivatives)
-        if wanted and (each.trait is None or arrays & builder.ops.with_trait(each.trait)):
-            before, code = code, each.run(builder, code, goal)
+        wanted = name in passes and (derivatives or not each.derivatives) and len(code)
+        if wanted and (each.trait is None or arrays & draft.ops.with_trait(each.trait)):
+            before, code = code, each.run(draft, code)
             if each.leaves_dead and code is not before:
-                code = without_dead(builder, code, goal.outputs)
-    return _packed(builder, code, goal.outputs, forward)
+                code = without_dead(draft, code)
+    return _packed(draft, code, forward)
 
 
-def _refuse_leaks(builder, code, outputs) -> None:
+def _refuse_leaks(draft: Draft, code: np.ndarray) -> None:
     """Raise if anything reads what belongs to the body of a loop."""
-    keys = np.append(np.array(keys_of(builder.values), np.int64), NO_KEY)
-    inner = np.array(list(builder.inner), np.int64)
-    read = [(code[name], code["line"]) for name in "abc"] + [(np.array(outputs, int), None)]
+    builder = draft.builder
+    keys = keys_of(builder.values)
+    inner = np.append(np.isin(keys, list(builder.inner)), False)  # the last entry is for missing operands
+    read = [(code[name], code["line"]) for name in "abc"] + [(np.array(draft.outputs, int), None)]
     for values, lines in read:
-        leaked = np.flatnonzero(np.isin(keys[values], inner))
+        leaked = np.flatnonzero(inner[values])
         if len(leaked):
-            name = builder.inner[int(keys[values][leaked[0]])]
+            name = builder.inner[keys[int(values[leaked[0]])]]
             where = "" if lines is None else f" (used at {builder.where(int(lines[leaked[0]]))})"
             raise LeakError(
                 f"a value from inside of the body of {name} outlived the step that it was computed in{where}"
@@ -53,45 +53,49 @@ def _refuse_leaks(builder, code, outputs) -> None:
             )
 
 
-def _array_ops(cells: Cells, code) -> set[int]:
+def _array_ops(draft: Draft, code: np.ndarray) -> set[int]:
     """Return the ops that make arrays, by row of the op table."""
-    made = code[code["op"] != GUARD]
-    rows = made["op"][cells.values["layout"][made["out"]] != SCALAR_LAYOUT] >> 1
-    return set(rows.tolist())  # np.unique imports numpy.ma
+    made = code["op"][(code["op"] != GUARD) & draft.is_array(code["out"])] >> 1
+    return set(np.flatnonzero(np.bincount(made)).tolist())  # np.unique imports numpy.ma
 
 
-def _packed(builder, code, outputs, forward: bool) -> Tape:
+def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     """Drop dead values, give live pool cells consecutive offsets, size the pools."""
+    builder = draft.builder
     # The prologue first, program order within.
-    code, positions = frozen(code[np.argsort(code["stage"], kind="stable")])
-    computing, cells = code["op"] != GUARD, Cells.of(builder)
-    live = cells.needed(builder, outputs)
-    for numbers in (*(code[name] for name in ("out", "a", "b", "c")), code["aux"][computing]):
-        live[cells.group[numbers]] = True
-    live[-1] = False  # of operands that are not there
-    kept = live[cells.group[:-1]]
-    remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
-    values, moved = cells.values[kept], []
-    storages = np.array(builder.storages, STORAGE).reshape(-1)
-    for pool, (start, stop) in enumerate(zip(cells.first, cells.first[1:], strict=False)):
-        alive = live[start:stop]
-        moved.append(np.cumsum(alive) - 1)
-        storages["size"][pool] = np.count_nonzero(alive)
-        inside = values["storage"] == pool
-        values["offset"][inside] = moved[pool][values["offset"][inside]]
-    dead = ~live[cells.first[-1] : -1]
-    dead[: len(POOLS)] = False
-    storages["size"][dead] = 0
-    for name in ("out", "a", "b", "c"):
-        code[name] = remap[code[name]]
-    code["aux"][computing] = remap[code["aux"][computing]]
-    literals = tuple(
-        Literal(item.storage, int(moved[item.storage][item.offset]), item.data)
-        if item.storage < len(POOLS)
-        else item
-        for item in builder.literals
-        if live[cells.of_literal(item)]
+    stage = code["stage"]
+    code, positions = frozen(code[np.argsort(stage, kind="stable")] if (stage == PROLOGUE).any() else code)
+    numbers, guards, group, (home, cell) = (
+        value_numbers(code),
+        code["op"] == GUARD,
+        draft.group,
+        draft.groups(),
     )
+    of_guards = numbers[guards, 4]
+    numbers[guards, 4] = NONE
+    live = draft.ends()
+    live[group[numbers]] = True
+    live[NO_GROUP] = False
+    kept = live[group[:-1]]
+    remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
+    # Cells of pools are numbered anew; a storage keeps its number.
+    pooled = np.flatnonzero(live & (home < len(POOLS)))
+    counts = np.bincount(home[pooled], minlength=len(POOLS))
+    pooled = pooled[np.argsort(home[pooled], kind="stable")]
+    first = np.cumsum(counts) - counts
+    cell = cell.copy()
+    cell[pooled] = np.arange(len(pooled)) - first[home[pooled]]
+    values = np.empty(np.count_nonzero(kept), VALUE)
+    values["storage"], values["layout"] = draft.storage[kept], draft.layout[kept]
+    values["offset"] = np.where(values["storage"] < len(POOLS), cell[group[:-1][kept]], draft.offset[kept])
+    storages = np.empty(len(draft.storages), STORAGE)
+    storages["size"], storages["family"], storages["level"] = draft.storage_columns()
+    used = np.zeros(len(storages), bool)
+    used[home[live]] = True
+    storages["size"][~used] = 0
+    storages["size"][: len(POOLS)] = counts
+    numbers[...] = remap[numbers]
+    numbers[guards, 4] = of_guards
     for array in (code, values, storages, positions):
         array.flags.writeable = False
     return Tape(
@@ -100,9 +104,9 @@ def _packed(builder, code, outputs, forward: bool) -> Tape:
         values=values,
         layouts=tuple(builder.layouts),
         storages=storages,
-        literals=literals,
+        literals=_literals(draft, live, cell),
         inputs=tuple(InputSlot(int(remap[s.value]), s.dims, s.level, s.family) for s in builder.inputs),
-        outputs=tuple(int(remap[v]) for v in outputs),
+        outputs=tuple(int(remap[v]) for v in draft.outputs),
         guards=tuple(builder.guards),
         positions=positions,
         lines=builder.line_table(),
@@ -110,4 +114,15 @@ def _packed(builder, code, outputs, forward: bool) -> Tape:
         ops=builder.ops,
         calls=tuple(builder.calls),
         forward=forward,
+    )
+
+
+def _literals(draft: Draft, live: np.ndarray, cell: np.ndarray) -> tuple[Literal, ...]:
+    """Return the literals that are needed, where their cells are now."""
+    groups, literals = draft.literal_groups(), draft.builder.literals
+    return tuple(
+        Literal(literals[k].storage, int(cell[groups[k]]), literals[k].data)
+        if literals[k].storage < len(POOLS)
+        else literals[k]
+        for k in np.flatnonzero(live[groups]).tolist()
     )

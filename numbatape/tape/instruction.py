@@ -103,6 +103,9 @@ class Instruction(NamedTuple):
 
 COLUMNS = np.dtype([(name, "i4") for name in Instruction._fields])
 
+# Where the value numbers begin among the 32-bit words of an instruction, in either form.
+_FIRST_WORD = {dtype: dtype.fields["out"][1] // 4 for dtype in (COLUMNS, INSTRUCTION)}  # type: ignore[index]
+
 # Makes an `Instruction` of a tuple without copying fields, in a third of the time that calling the class
 # takes.
 instruction = partial(tuple.__new__, Instruction)
@@ -123,6 +126,16 @@ def columns(rows: Sequence[tuple]) -> np.ndarray:
     width = len(Instruction._fields)
     numbers = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
     return numbers.view(COLUMNS)
+
+
+def value_numbers(code: np.ndarray) -> np.ndarray:
+    """Return result, operands and scratch of all instructions as rows of five, which share memory with them.
+
+    The last one of a guard is the number of the guard.
+    """
+    words = np.ascontiguousarray(code).view(np.int32).reshape(len(code), code.dtype.itemsize // 4)
+    first = _FIRST_WORD[code.dtype]
+    return words[:, first : first + 5]
 
 
 def lists(code: np.ndarray, *names: str) -> list[list[int]]:
@@ -153,8 +166,8 @@ def frozen(code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found, code["line"].copy()
 
 
-def rewritten(code: Sequence[tuple], changes: Mapping[int, Sequence[tuple]]) -> list[tuple]:
-    """Return instructions with some of them replaced, each by any number of others.
+def rewritten(code: np.ndarray, changes: Mapping[int, Sequence[tuple]]) -> np.ndarray:
+    """Return instructions as columns with some of them replaced, each by any number of others.
 
     Parameters
     ----------
@@ -162,11 +175,15 @@ def rewritten(code: Sequence[tuple], changes: Mapping[int, Sequence[tuple]]) -> 
         By the number of an instruction, what replaces it: an empty sequence drops it; itself and others
         insert these before or after it.
     """
-    found: list[tuple] = []
-    done = 0
-    for k in sorted(changes):
-        found += code[done:k]
-        found += changes[k]
-        done = k + 1
-    found += code[done:]
+    if not changes:
+        return code
+    numbers = np.array(sorted(changes))
+    parts = [changes[k] for k in numbers.tolist()]
+    lengths = np.array([len(part) for part in parts])
+    times = np.ones(len(code), int)
+    times[numbers] = lengths
+    found = np.repeat(code, times)
+    # The first place of each change, and then those behind it.
+    places = np.repeat((np.cumsum(times) - times)[numbers] - (np.cumsum(lengths) - lengths), lengths)
+    found[places + np.arange(len(places))] = columns(list(chain.from_iterable(parts)))
     return found

@@ -115,6 +115,7 @@ class Rows(Sequence):
         self.names = tuple(row.name for row in self._rows)
         self.number = {name: k for k, name in enumerate(self.names)}
         self.with_trait, self.signature = cache(self._with_trait), cache(self._signature)
+        self.with_signs = cache(self._with_signs)
         self._table = cache(_table)
         self.fallible = self.with_trait("fallible")
 
@@ -131,6 +132,9 @@ class Rows(Sequence):
     def _signature(self, row: int) -> Signature:
         op = self._rows[row]
         return Signature(op.name, op.arity, self._version_of(op))
+
+    def _with_signs(self, signs: tuple[int, ...]) -> frozenset[int]:
+        return frozenset(k for k, row in enumerate(self._rows) if row.signs == signs)
 
     def _with_trait(self, trait: str) -> frozenset[int]:
         return frozenset(k for k, row in enumerate(self._rows) if getattr(row, trait))

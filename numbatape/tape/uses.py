@@ -1,23 +1,15 @@
-"""Definitions and uses: which instructions write and read the storages of a tape, and what views cover."""
+"""Definitions and uses: which instructions write and read which cells."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
-from .instruction import GUARD, NONE, lists
-from .tape import POOLS
+from .column_scans import reach
+from .combinations import numbered
+from .families import POOLS
+from .instruction import GUARD, NONE, value_numbers
 
-NO_KEY = np.iinfo(np.int64).min  # the key of a missing operand
-
-
-def array_rows(builder, code, ops) -> list[int]:
-    """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
-    wanted = list(ops)
-    values = builder.values
-    found = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, wanted))
-    return [k for k in found.tolist() if values[code["out"][k]][2]]
+NO_GROUP = 0  # the group of an operand that is not there, see `numbatape.tape.draft.Draft`
 
 
 def keys_of(values) -> list[int]:
@@ -38,118 +30,129 @@ def cell_of(key: int) -> tuple[int, int]:
 def dependents(code, keys: list[int], sources) -> set[int]:
     """Return the keys of values that depend on the given ones (included), and of the scratch of their ops.
 
-    This iterates to a fixed point, because cells that are written several times may be read in between.
-
     Parameters
     ----------
     code
         Instructions as an array, of a builder or of a tape.
     """
-    at = np.append(np.array(keys, np.int64), NO_KEY)  # the last entry is for missing operands
-    made = code[code["op"] != GUARD]
-    rows = list(zip(*(at[made[name]].tolist() for name in ("out", "a", "b", "c", "aux")), strict=True))
-    found, grown = set(sources), -1
-    while grown != len(found):
-        grown = len(found)
-        for out, a, b, c, scratch in rows:
-            if out in found or a in found or b in found or c in found:
-                found.add(out)
-                if scratch != NO_KEY:
-                    found.add(scratch)
-    return found
+    # The last entry is for missing operands. It is the least one, so that its rank is NO_GROUP.
+    at = np.append(np.array(keys, np.int64), min(keys, default=0) - 1)
+    group, count = numbered(at)
+    key = np.empty(count, np.int64)
+    key[group] = at
+    found = np.zeros(count, bool)
+    found[np.searchsorted(key, list(sources))] = True
+    return set(key[reach(*groups_of(code, group.astype(np.int32)), found)].tolist())
 
 
-class Use:
-    """Rows (by number) that write a storage and that read it, and the values they name it by."""
+def groups_of(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the group that each instruction writes, and the four groups that it reads.
 
-    __slots__ = ("readers", "values", "writers")
+    These are those of its operands and of its scratch; NO_GROUP stands for what is not there. A guard writes
+    nothing.
+    """
+    numbers = value_numbers(code).copy()
+    numbers[code["op"] == GUARD, 4] = NONE
+    groups = group[numbers]
+    return groups[:, 0].copy(), groups[:, 1:].copy()
 
-    def __init__(self):
-        self.writers: list[int] = []
-        self.readers: list[int] = []
-        self.values: set[int] = set()
+
+class _Once:
+    """A property that is computed when it is first read. (functools.cached_property has a lock in 3.11.)"""
+
+    def __init__(self, function):
+        self.function, self.__doc__ = function, function.__doc__
+
+    def __get__(self, instance, owner=None):
+        found = instance.__dict__[self.function.__name__] = self.function(instance)
+        return found
 
 
 class Uses:
-    """Which instructions write and read each storage, and each cell of a pool: ``of[uses.key(value)]``.
+    """Who writes and reads each group of cells (`numbatape.tape.draft.Draft`), as far as somebody asks.
 
     Parameters
     ----------
-    builder
-        A builder or a tape.
     code
         Instructions as columns, without dead ones.
-    outputs
-        Values that the tape's outputs are.
+    group
+        The group of each value, and at the end NO_GROUP.
+    count
+        How many groups there are.
+
+    Attributes
+    ----------
+    out, operands
+        See `groups_of`.
     """
 
-    def __init__(self, builder, code, outputs):
-        self.keys = keys = keys_of(builder.values)
-        self.of: defaultdict[int, Use] = defaultdict(Use)
-        self.fixed = {keys[value] for value in (*outputs, *(slot.value for slot in builder.inputs))}
-        self.fixed |= {item.storage for item in builder.literals}
-        of = self.of
-        fields = lists(code, "op", "out", "a", "b", "c", "aux")
-        for k, (op, out, a, b, c, aux) in enumerate(zip(*fields, strict=True)):
-            read: tuple[int, ...] = (a,)
-            if op != GUARD:
-                use = of[keys[out]]
-                use.writers.append(k)
-                use.values.add(out)
-                read = (a, b, c, aux)
-                if aux != NONE:
-                    self.fixed.add(keys[aux])
-            for value in read:
-                if value != NONE:
-                    use = of[keys[value]]
-                    use.readers.append(k)
-                    use.values.add(value)
+    def __init__(self, code: np.ndarray, group: np.ndarray, count: int):
+        self.code, self.count = code, count
+        self.out, self.operands = groups_of(code, group)
 
-    def key(self, value: int) -> int:
-        """Name what held a value then, see `keys_of`."""
-        return self.keys[value]
+    @_Once
+    def writes(self) -> np.ndarray:
+        """How many instructions write each group."""
+        return self._times(self.out)
 
-    def settled(self, value: int, k: int) -> bool:
-        """Whether nothing writes a value's cells from row ``k`` on."""
-        writers = self.of[self.key(value)].writers
-        return not writers or writers[-1] < k
+    @_Once
+    def reads(self) -> np.ndarray:
+        """How many operands of instructions are in each group."""
+        return self._times(self.operands.reshape(-1))
 
+    @_Once
+    def last_write(self) -> np.ndarray:
+        """The last instruction that writes each group, -1 for none."""
+        return self._last(self.out, np.arange(len(self.out)))
 
-def layout_of(builder, value: int):
-    """Return a value's layout."""
-    return builder.layouts[builder.values[value][2]]
+    @_Once
+    def last_read(self) -> np.ndarray:
+        """The last instruction that reads each group, -1 for none."""
+        return self._last(self.operands.reshape(-1), np.repeat(np.arange(len(self.out)), 4))
 
+    @_Once
+    def _readers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places in ``operands``, sorted by group, and where those of each group begin."""
+        order = np.argsort(self.operands.reshape(-1), kind="stable")
+        return order, np.append(0, np.cumsum(np.bincount(self.operands.reshape(-1), minlength=self.count)))
 
-def covers(builder, value: int) -> bool:
-    """Whether a view has every cell of its storage once, for all sizes that guards allow."""
-    storage, offset, layout = builder.values[value]
-    size, settled, its = builder.sizes.value, builder.sizes.settled, builder.layouts[layout]
-    dims, strides = (list(map(settled, codes)) for codes in (its.dims, its.strides))
-    axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -size(strides[k]))
-    expected, cells = builder.contiguous_strides([dims[k] for k in axes])
-    return (
-        offset == 0
-        and settled(cells) == settled(builder.storages[storage][0])
-        and [strides[k] for k in axes] == list(map(settled, expected))
-    )
+    def _times(self, groups: np.ndarray) -> np.ndarray:
+        found = np.bincount(groups, minlength=self.count)
+        found[NO_GROUP] = 0
+        return found
 
+    def _last(self, groups: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        last = np.full(self.count, -1)
+        last[groups] = numbers  # of several assignments the last one holds
+        last[NO_GROUP] = -1
+        return last
 
-def axes_of(builder, value: int, whole: int) -> list[int | None] | None:
-    """Return which axis of a value that covers the storage each axis of another view walks along.
+    def readers(self, group: int) -> np.ndarray:
+        """Return the instructions that read a group, in order, with repetitions."""
+        order, start = self._readers
+        return order[start[group] : start[group + 1]] // 4
 
-    None in the list stands for an axis that walks nowhere (one entry, or a broadcast); None for the list
-    says that the view walks otherwise: along a part, or along several axes at once.
-    """
-    its, mine = layout_of(builder, whole), layout_of(builder, value)
-    if builder.values[value][1] != 0:
-        return None
-    walked = {(d, s): k for k, (d, s) in enumerate(zip(its.dims, its.strides, strict=True)) if d != 1}
-    axes: list[int | None] = []
-    for pair in zip(mine.dims, mine.strides, strict=True):
-        if pair[0] == 1 or pair[1] == 0:
-            axes.append(None)
-        elif pair in walked:
-            axes.append(walked[pair])
-        else:
-            return None
-    return axes
+    def values(self, group: int) -> list[int]:
+        """Return the values by which instructions name a group."""
+        order, start = self._readers
+        places = order[start[group] : start[group + 1]]
+        fields = np.stack([self.code[name][places // 4] for name in ("a", "b", "c", "aux")])
+        read = fields[places % 4, np.arange(len(places))]
+        once = self.writes[group] == 1
+        writers = self.last_write[group : group + 1] if once else np.flatnonzero(self.out == group)
+        return sorted({*read.tolist(), *self.code["out"][writers].tolist()})
+
+    def read_by(self, instructions: np.ndarray) -> np.ndarray:
+        """Return which groups some instructions read."""
+        return self.flags(self.operands[instructions])
+
+    def flags(self, groups: np.ndarray) -> np.ndarray:
+        """Return for each group whether it is among some."""
+        found = np.zeros(self.count, bool)
+        found[groups] = True
+        found[NO_GROUP] = False
+        return found
+
+    def settled(self, groups: np.ndarray, instructions: np.ndarray) -> np.ndarray:
+        """Return whether nothing writes to each group from the instruction beside it on."""
+        return self.last_write[groups] < instructions

@@ -95,8 +95,8 @@ def test_each_pass_finds_work_by_itself(name, monkeypatch):
     """The law above is about something."""
     found = []
 
-    def run(builder, code, goal):
-        rewritten = its.run(builder, code, goal)
+    def run(draft, code):
+        rewritten = its.run(draft, code)
         found.append(rewritten.tobytes() != code.tobytes())
         return rewritten
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 
 import numpy as np
@@ -138,3 +139,19 @@ def test_where_fields_are_elsewhere(monkeypatch):
     cache = steady(X)
     assert not is_builtin(cache)
     check(cache, X)
+
+
+ENDING = """
+import gc, weakref
+from numbatape.jit import builtin
+
+method = weakref.ref(builtin.BUILTIN.definition(builtin.METH_NOARGS))
+builtin._definition.cache_clear()  # as when the module goes, at the end of the process
+gc.collect()
+assert method() is not None
+"""
+
+
+def test_methods_of_builtins_outlive_all_modules():
+    """CPython frees a builtin in a cycle after all modules, and reads its method then."""
+    subprocess.run([sys.executable, "-c", ENDING], check=True)

@@ -19,7 +19,6 @@ from numbatape.tape.instruction import (
     rewritten,
     tape_instructions,
 )
-from numbatape.tape.uses import Uses
 
 ROWS = [
     (opcode(3, 0), 3, 1, 5, 1, 2, NONE, NONE, 0),
@@ -88,17 +87,6 @@ def test_every_operand_was_made_before_it_is_read(tape):
     assert {storage[value] for value in tape.outputs} <= made
 
 
-def test_uses_are_definitions_and_readers(tape):
-    """Of a frozen tape as of one that is built; a guard reads the value alone that it looks at."""
-    code, uses = tape.instructions(), Uses(tape, tape.code, tape.outputs)
-    for k, row in enumerate(code):
-        read = row.operands[:1] if row.is_guard else (*row.operands, *row.results[1:])
-        assert all(k in uses.of[uses.key(value)].readers for value in read)
-        assert row.is_guard or k in uses.of[uses.key(row.out)].writers
-    assert sum(len(use.writers) for use in uses.of.values()) == sum(not row.is_guard for row in code)
-    assert {uses.key(value) for value in tape.outputs} <= uses.fixed
-
-
 def test_replacing_leaves_the_other_fields():
     row = instruction(ROWS[0])
     other = row.replace(a=9, line=4)
@@ -108,6 +96,8 @@ def test_replacing_leaves_the_other_fields():
 
 def test_rewriting_drops_replaces_and_inserts():
     extra = Instruction(opcode(1, 0), 0, 1, 11, 12)
-    changed = rewritten(ROWS, {0: (), 2: (extra, ROWS[2]), 3: (extra,)})
-    assert changed == [ROWS[1], extra, ROWS[2], extra]
-    assert rewritten(ROWS, {}) == ROWS
+    code = columns(ROWS)
+    changed = rewritten(code, {0: (), 3: (extra,), 2: (extra, ROWS[2])})
+    assert instructions(changed.tolist()) == [ROWS[1], extra, ROWS[2], extra]
+    np.testing.assert_array_equal(rewritten(code, {}), code)
+    assert len(rewritten(code, {k: () for k in range(4)})) == 0

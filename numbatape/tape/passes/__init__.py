@@ -1,8 +1,12 @@
 """Passes: rewrites of what was recorded, done when the tape is frozen. Each has a name and a file.
 
 A pass takes the instructions as columns (`numbatape.tape.instruction.columns`) and returns them rewritten. It
-makes new values and views in the builder, whose sizes have the numbers of the trace. That is why passes work
-on a builder and not on a frozen tape: cells are packed and numbered once, when all passes have run.
+makes new values and views in a draft (`numbatape.tape.draft.Draft`), whose sizes have the numbers of the
+trace. That is why passes work on a draft and not on a frozen tape: cells are packed and numbered once, when
+all passes have run.
+
+A pass finds its work by columns: which ops occur, what they read, which layouts these have. Only the few
+instructions that it rewrites are looked at one by one.
 
 Results stay what they were, to rounding. Where a function takes no derivatives itself, its value keeps all of
 its bits; passes over derivatives may change their last bits.
@@ -23,28 +27,13 @@ from .merge import merge_common
 from .sums import sum_first
 
 
-class Goal(NamedTuple):
-    """What a tape is for.
-
-    Attributes
-    ----------
-    outputs
-        Values that it computes.
-    directions
-        Inputs that will have lanes, if all values that depend on them are linear in them.
-    """
-
-    outputs: tuple[int, ...]
-    directions: tuple[int, ...] = ()
-
-
 class Pass(NamedTuple):
     """A rewrite of instructions.
 
     Attributes
     ----------
     run
-        ``run(builder, code, goal) -> code``; it is given no dead instruction.
+        ``run(draft, code) -> code``; it is given no dead instruction.
     trait
         The pass has work only where instructions with this trait (`numbatape.tape.rows`) make arrays. The
         longest tapes, loops over scalars, have hardly any, and skip it.

@@ -7,75 +7,109 @@ instruction whose operands do not change along an axis is computed without that 
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 import numpy as np
 
-from ..instruction import NONE, columns, instructions
-from ..uses import Uses, array_rows, axes_of, covers, layout_of
+from ..combinations import by_combination
+from ..draft import Draft
+from ..instruction import NONE, Instruction
+from ..tape import Layout
+from ..views import axes_of, steady_along
 
 
-def narrow_broadcasts(builder, given: np.ndarray, goal) -> np.ndarray:
+def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Compute what does not change along an axis without that axis."""
-    ops, code = builder.ops, instructions(given.tolist())
-    uses, readers = (
-        Uses(builder, given, goal.outputs),
-        ops.with_trait("narrows") | ops.with_trait("reads_narrow"),
-    )
-    for k in array_rows(builder, given, ops.with_trait("narrows")):
-        row = code[k]
-        out = row.out
-        use = uses.of[uses.key(out)]
-        if len(use.writers) > 1 or uses.key(out) in uses.fixed or not covers(builder, out):
+    fit = _candidates(draft, code)
+    if not fit.any():
+        return code
+    queue = np.flatnonzero(fit)
+    queue = queue[_have_steady_axes(draft, code[queue])].tolist()
+    if not queue:
+        return code
+    # A result that is narrow may let those of its readers be narrow too.
+    uses, code = draft.uses(code), code.copy()
+    heapify(queue)
+    done = NONE
+    while queue:
+        k = heappop(queue)
+        if k == done:
             continue
-        if any(code[r].is_guard or code[r].row not in readers for r in use.readers):
-            continue
-        steady = _steady_axes(builder, out, row.operands)
-        if not steady:
-            continue
-        views = {v: axes_of(builder, v, out) for v in use.values}
-        dims = layout_of(builder, out).dims
-        left = [axis for axis in range(len(dims)) if axis not in steady]
-        if any(axes is None for axes in views.values()):
-            if any(dims[axis] != 1 for axis in left) or any(builder.values[v][1] != 0 for v in views):
-                continue
-            views = {v: [None] * len(layout_of(builder, v).dims) for v in views}  # the same cell everywhere
-        _, family, level = builder.storages[builder.values[out][0]]
-        made = builder.array(tuple(dims[axis] for axis in left), family, level)
-        strides = dict(zip(left, layout_of(builder, made).strides, strict=True))
-        storage, offset, _ = builder.values[made]
-        for value, axes in views.items():
-            assert axes is not None
-            shape = layout_of(builder, value).dims
-            its = tuple(0 if axis is None else strides.get(axis, 0) for axis in axes)
-            builder.move(value, storage, offset, shape, its)
-        a, b, c = (
-            NONE if x == NONE else _without(builder, x, steady, len(dims)) for x in (row.a, row.b, row.c)
-        )
-        code[k] = row.replace(out=made, a=a, b=b, c=c)
-    return columns(code)
+        done, row = k, Instruction._make(code[k].item())
+        views = uses.values(uses.out[k])
+        narrowed = _narrowed(draft, row, views)
+        if narrowed is not None:
+            code[k] = narrowed
+            for reader in uses.readers(uses.out[k]).tolist():
+                if fit[reader]:
+                    heappush(queue, reader)
+    return code
 
 
-def _steady_axes(builder, out: int, operands) -> set[int]:
-    """Return the axes of a result along which no operand changes."""
-    dims = layout_of(builder, out).dims
-    found = set()
-    for k in range(len(dims)):
-        if dims[k] != 1 and all(steady_along(builder, x, len(dims) - k) for x in operands):
-            found.add(k)
+def _candidates(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return which instructions may be computed at another width, as far as their readers are concerned."""
+    narrows, found = draft.ops.with_trait("narrows"), np.zeros(len(code), bool)
+    rows = draft.array_rows(code, narrows)
+    if not len(rows):
+        return found
+    uses = draft.uses(code)
+    readers = narrows | draft.ops.with_trait("reads_narrow")
+    barred = uses.read_by(~draft.ops.is_any(readers, code["op"])) | draft.fixed(uses) | (uses.writes != 1)
+    rows = rows[~barred[uses.out[rows]]]
+    found[rows[draft.covers(code["out"][rows])]] = True
     return found
 
 
-def steady_along(builder, value: int, place: int) -> bool:
-    """Whether a value does not change along an axis, counted from the last one, which is 1."""
-    its = layout_of(builder, value)
-    return place > len(its.dims) or its.dims[-place] == 1 or its.strides[-place] == 0
+def _have_steady_axes(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return which instructions have an axis along which no operand changes."""
+    values = [code[name] for name in ("out", "a", "b", "c")]
+
+    def any_steady(out: int, *operands: int) -> bool:
+        layouts = [draft.layouts[number] for number in operands if number != NONE]
+        return bool(_steady_axes(draft.layouts[out], layouts))
+
+    return by_combination(any_steady, *(np.where(each == NONE, NONE, draft.layout[each]) for each in values))
 
 
-def _without(builder, value: int, axes: set[int], rank: int) -> int:
+def _steady_axes(out: Layout, operands: list[Layout]) -> set[int]:
+    """Return the axes of a result along which no operand changes."""
+    rank = len(out.dims)
+    return {
+        k
+        for k in range(rank)
+        if out.dims[k] != 1 and all(steady_along(operand, rank - k) for operand in operands)
+    }
+
+
+def _narrowed(draft: Draft, row: Instruction, values: list[int]) -> Instruction | None:
+    """Compute a result, which ``values`` are views of, without the axes that no operand changes along."""
+    out = draft.layout_of(row.out)
+    steady = _steady_axes(out, [draft.layout_of(operand) for operand in row.operands])
+    if not steady:
+        return None
+    dims = out.dims
+    views = {v: axes_of(draft.layout_of(v), out) if draft.address(v)[1] == 0 else None for v in values}
+    left = [axis for axis in range(len(dims)) if axis not in steady]
+    if any(axes is None for axes in views.values()):
+        if any(dims[axis] != 1 for axis in left) or any(draft.address(v)[1] != 0 for v in views):
+            return None
+        views = {v: [None] * len(draft.layout_of(v).dims) for v in views}  # the same cell everywhere
+    made = draft.array(tuple(dims[axis] for axis in left), *draft.kind_of(row.out))
+    strides = dict(zip(left, draft.layout_of(made).strides, strict=True))
+    for value, axes in views.items():
+        assert axes is not None
+        its = tuple(0 if axis is None else strides.get(axis, 0) for axis in axes)
+        draft.move(value, made, draft.layout_of(value).dims, its)
+    a, b, c = (NONE if x == NONE else _without(draft, x, steady, len(dims)) for x in (row.a, row.b, row.c))
+    return row.replace(out=made, a=a, b=b, c=c)
+
+
+def _without(draft: Draft, value: int, axes: set[int], rank: int) -> int:
     """Return a view of an operand without some axes of the result."""
-    its = layout_of(builder, value)
+    its = draft.layout_of(value)
     missing = rank - len(its.dims)
     left = [k for k in range(len(its.dims)) if k + missing not in axes]
     if len(left) == len(its.dims):
         return value
-    storage, offset, _ = builder.values[value]
-    return builder.view(storage, offset, [its.dims[k] for k in left], [its.strides[k] for k in left])
+    offset = draft.address(value)[1]
+    return draft.view(value, offset, [its.dims[k] for k in left], [its.strides[k] for k in left])

@@ -8,70 +8,109 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..instruction import NONE, columns, instructions, opcode, rewritten
-from ..uses import Uses, array_rows, covers
+from ..draft import Draft
+from ..families import POOLS
+from ..instruction import NONE, opcode
 
-PLUS, MINUS = (1, 1), (1, -1)  # the signs of what adds to a buffer, and of what subtracts from it
-# What the first two of them are together: an op of both operands, and whether these change places.
-BOTH = {
-    (PLUS, PLUS): ("add", False),
-    (PLUS, MINUS): ("sub", False),
-    (MINUS, PLUS): ("sub", True),
-}
-ALONE = {PLUS: "copy", MINUS: "neg"}
+# Signs of what adds to a buffer, and of what subtracts from it, and what the first such row becomes.
+SIGNS = (((1, 1), "copy"), ((1, -1), "neg"))
+# What the first two rows are together, by the places of their signs in SIGNS, and whether the operands change
+# places. Two subtractions have no op.
+BOTH = (((0, 0), "add", False), ((0, 1), "sub", False), ((1, 0), "sub", True))
+OTHER = len(SIGNS)  # the kind of rows that do not add to the whole of a buffer
 
 
-def start_buffers(builder, given: np.ndarray, goal) -> np.ndarray:
+def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Rewrite the first rows of buffers of zeros, if these reach all of their cells."""
-    ops, number = builder.ops, builder.ops.number
-    code, values = instructions(given.tolist()), builder.values
-    zeros = {
-        (item.storage, item.offset) for item in builder.literals if item.data.size and item.data[0] == 0.0
-    }
-    adding = (k for k in ops.with_trait("signs") if ops[k].signs in ALONE)
-    added = {values[code[k].out][0] for k in array_rows(builder, given, adding)}
-    fills = [
-        k
-        for k in array_rows(builder, given, ops.with_trait("repeats"))
-        if values[code[k].out][0] in added and values[code[k].a][:2] in zeros
-    ]
-    if not fills:
-        return given
-    uses = Uses(builder, given, goal.outputs)
-    dropped: set[int] = set()
+    kinds = _kinds(draft, code)
+    fills = _fills(draft, code, kinds)
+    if not len(fills):
+        return code
+    uses = draft.uses(code)
+    first, second = _next_rows(uses, fills)
+    kind = _adding(draft, code, kinds, fills, first)
+    fills, first, second, kind = (each[kind != OTHER] for each in (fills, first, second, kind))
+    following = np.where(_adding(draft, code, kinds, fills, second) != OTHER, second, NONE)
+    both = following >= 0
+    both &= _same_address(draft, code["out"][first], code["out"][following])
+    both &= uses.settled(draft.group[code["b"][first]], first)
+    code, ops = code.copy(), draft.ops
+    rows = code[first]
+    taken = np.zeros(len(fills), bool)
+    for signs, name, swapped in BOTH:
+        pairs = np.flatnonzero(both & (kind == signs[0]) & (kinds[following] == signs[1]))
+        taken[pairs] = True
+        operands = [(row["b"], row["active"] >> 1 & 1) for row in (rows[pairs], code[following[pairs]])]
+        (x, takes_x), (y, takes_y) = reversed(operands) if swapped else operands
+        at = following[pairs]
+        code["op"][at] = opcode(ops.number[name], code["op"][at] & 1)
+        code["out"][at] = rows["out"][pairs]
+        code["a"][at], code["b"][at], code["active"][at] = x, y, takes_x | takes_y << 1
+    for which, (_, name) in enumerate(SIGNS):
+        at = first[(kind == which) & ~taken]
+        code["op"][at] = opcode(ops.number[name], code["op"][at] & 1)
+        code["a"][at], code["b"][at], code["active"][at] = code["b"][at], NONE, code["active"][at] >> 1 & 1
+    return np.delete(code, np.concatenate([fills, first[taken]]))
 
-    def addition(k: int, at: int) -> tuple[int, int] | None:
-        """Return the signs with which row ``at`` adds to all of row ``k``'s buffer, if it does no more."""
-        fill, row = code[k], code[at]
-        if row.is_guard or row.family != fill.family or row.stage != fill.stage or row.out != row.a:
-            return None
-        signs = ops[row.row].signs
-        mine = values[row.out][0] == values[fill.out][0] != values[row.b][0]
-        return signs if signs in ALONE and mine and covers(builder, row.out) else None
 
-    for k in fills:
-        use = uses.of[uses.key(code[k].out)]
-        touched = sorted({row for row in (*use.writers, *use.readers) if row > k})
-        if min(use.writers + use.readers) < k or not touched:
-            continue
-        first, *rest = touched
-        signs = addition(k, first)
-        if signs is None:
-            continue
-        row = code[first]
-        second = addition(k, rest[0]) if rest else None
-        becomes = BOTH.get((signs, second)) if second else None
-        same = becomes and values[code[rest[0]].out] == values[row.out]
-        if same and uses.settled(row.b, first):
-            later = code[rest[0]]
-            x, y, takes_x, takes_y = row.b, later.b, row.takes(1), later.takes(1)
-            if becomes[1]:
-                x, y, takes_x, takes_y = y, x, takes_y, takes_x
-            made = opcode(number[becomes[0]], row.family)
-            code[rest[0]] = later.replace(op=made, active=takes_x | takes_y << 1, out=row.out, a=x, b=y)
-            dropped |= {k, first}
-        else:
-            made = opcode(number[ALONE[signs]], row.family)
-            code[first] = row.replace(op=made, active=int(row.takes(1)), a=row.b, b=NONE)
-            dropped.add(k)
-    return columns(rewritten(code, {k: () for k in dropped}))
+def _kinds(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return for each row the place of its op's signs in SIGNS, or OTHER."""
+    kinds = np.full(len(code), OTHER)
+    for which, (signs, _) in enumerate(SIGNS):
+        kinds[draft.ops.is_any(draft.ops.with_signs(signs), code["op"])] = which
+    return kinds
+
+
+def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """Return the rows that set arrays to zero to which something may be added."""
+    fills = draft.array_rows(code, draft.ops.with_trait("repeats"))
+    if not len(fills):
+        return fills
+    storage, source = draft.storage, code["a"][fills]
+    zeros = np.zeros(draft.count, bool)
+    zero = [item.data.size > 0 and item.data[0] == 0.0 for item in draft.builder.literals]
+    zeros[draft.literal_groups()[np.array(zero, bool)]] = True
+    first = (storage[source] < len(POOLS)) | (draft.offset[source] == 0)
+    adding = code["out"][kinds != OTHER]
+    added = np.zeros(len(draft.storages), bool)
+    added[storage[adding[draft.is_array(adding)]]] = True
+    return fills[zeros[draft.group[source]] & first & added[storage[code["out"][fills]]]]
+
+
+def _next_rows(uses, fills: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first two rows that touch each filled group after the fill, NONE where there is none.
+
+    There is none, either, where a row touches the group before it is filled.
+    """
+    filled = uses.flags(uses.out[fills])
+    rows = np.arange(len(uses.out))
+    each = [(uses.out, rows), *((uses.operands[:, k], rows) for k in range(4))]
+    touched = [(group[filled[group]], at[filled[group]]) for group, at in each]
+    group, at = (np.concatenate(parts) for parts in zip(*touched, strict=True))
+    order = np.lexsort((at, group))
+    group, at = group[order], at[order]
+    new = np.append(True, (group[1:] != group[:-1]) | (at[1:] != at[:-1]))
+    group, at = group[new], at[new]
+    start = np.searchsorted(group, uses.out[fills])
+    padded, of = np.append(at, [NONE, NONE]), np.append(group, [NONE, NONE])
+    found = []
+    for step in (1, 2):
+        mine = (of[start + step] == uses.out[fills]) & (at[start] == fills)
+        found.append(np.where(mine, padded[start + step], NONE))
+    return found[0], found[1]
+
+
+def _adding(draft: Draft, code, kinds, fills, rows) -> np.ndarray:
+    """Return the kinds of rows that add to all of the buffer beside them and do no more; OTHER for others."""
+    fill, row, storage = code[fills], code[rows], draft.storage
+    mine = (rows >= 0) & ((row["op"] ^ fill["op"]) & 1 == 0) & (row["stage"] == fill["stage"])
+    mine &= row["out"] == row["a"]
+    mine &= storage[row["out"]] == storage[fill["out"]]
+    mine &= storage[row["out"]] != storage[row["b"]]
+    mine &= draft.covers(row["out"])
+    return np.where(mine, kinds[rows], OTHER)
+
+
+def _same_address(draft: Draft, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    same = draft.storage[x] == draft.storage[y]
+    return same & (draft.offset[x] == draft.offset[y]) & (draft.layout[x] == draft.layout[y])

@@ -10,49 +10,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..instruction import GUARD, NONE, opcode
-from ..liveness import Cells
+from ..combinations import by_combination
+from ..draft import Draft
+from ..instruction import NONE, opcode
 from ..tape import Layout
-from ..uses import layout_of
 
 # The signs of an op, what it becomes where an operand is a negation, and which operand that may be, in the
 # order that is tried.
 NEGATED = (((1, 1), "sub", "ba"), ((1, -1), "add", "b"))
 
 
-def fuse(builder, code: np.ndarray, goal) -> np.ndarray:
+def fuse(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Turn products and the sums that alone read them into one instruction each."""
-    return _Fusion(builder, code, goal).code
+    return _Fusion(draft, code).run()
 
 
 class _Fusion:
     """Fuses instructions; ``code`` is then what is left of them."""
 
-    def __init__(self, builder, code, goal):
-        cells = Cells.of(builder)
-        self.builder, self.ops, self.code = builder, builder.ops, code.copy()
-        self.group, self.layouts = group, _ = cells.group, cells.values["layout"]
-        kept = group[[*goal.outputs, *(slot.value for slot in builder.inputs)]]
-        groups = cells.count + 1
-        computing = code["op"] != GUARD
-        numbers = np.concatenate([code[name] for name in "abc"] + [code["aux"][computing]])
-        written = group[code["out"]]
+    def __init__(self, draft: Draft, code: np.ndarray):
+        self.draft, self.ops, self.code = draft, draft.ops, code.copy()
+        self.group, self.layouts = draft.group, draft.layout
+        uses = draft.uses(code)
         # Groups that are written once, read once, and neither input nor output.
-        self.single = np.bincount(group[numbers], minlength=groups) == 1
-        self.single &= np.bincount(written, minlength=groups) == 1
-        self.single[kept] = False
-        self.last = np.full(groups, -1)
-        self.last[written] = np.arange(len(code))  # the last assignment to an index wins
-        self.last[-1] = -1  # an operand that is not there is not written
+        self.single = (uses.reads == 1) & (uses.writes == 1) & ~draft.ends()
+        self.last = uses.last_write
         self.gone: list[np.ndarray] = []
+
+    def run(self) -> np.ndarray:
         self._negations()
         self._sums()
         self._additions()
-        self.code = np.delete(self.code, np.concatenate([np.zeros(0, int), *self.gone]))
-
-    def _with_signs(self, signs) -> list[int]:
-        """Return the ops that are sums with these signs, by row of the op table."""
-        return [row for row in self.ops.with_trait("signs") if self.ops[row].signs == signs]
+        return np.delete(self.code, np.concatenate(self.gone)) if self.gone else self.code
 
     def _of(self, ops) -> np.ndarray:
         """Return the numbers of the instructions of some ops."""
@@ -96,25 +85,23 @@ class _Fusion:
         A fused kernel is fast only for these: over operands that broadcast it is slower than two
         instructions.
         """
-        layouts = np.stack([self.layouts[each] for each in values], axis=1)
-        alike = np.all(layouts == layouts[:, :1], axis=1)
-        for k in np.flatnonzero(layouts.any(axis=1)).tolist():  # a cell's layout is the first one
-            alike[k] = self._same_shape(tuple(layouts[k].tolist()))
-        return alike
+        return by_combination(self._same_shape, *(self.layouts[each] for each in values))
 
-    def _same_shape(self, layouts: tuple[int, ...]) -> bool:
-        """Whether all layouts have one shape, which is no single cell's, with rows in one piece."""
-        each = [self.builder.layouts[number] for number in layouts]
-        shapes = [list(map(self.builder.sizes.value, its.dims)) for its in each]
+    def _same_shape(self, *layouts: int) -> bool:
+        """Whether all layouts are a cell's, or have one shape with rows in one piece."""
+        if not any(layouts):  # a cell's layout is the first one
+            return True
+        each = [self.draft.layouts[number] for number in layouts]
+        shapes = [list(map(self.draft.sizes.value, its.dims)) for its in each]
         return all(shape == shapes[0] != [] for shape in shapes) and all(its.strides[-1] == 1 for its in each)
 
     def _negations(self) -> None:
         """Turn additions of a negated value into subtractions, and the other way round."""
-        negations = self._with_signs((-1,))
+        negations = self.ops.with_signs((-1,))
         if not len(self._of(negations)):
             return
         code = self.code
-        both = [(self._of(self._with_signs(signs)), becomes, places) for signs, becomes, places in NEGATED]
+        both = [(self._of(self.ops.with_signs(signs)), becomes, places) for signs, becomes, places in NEGATED]
         for rows, becomes, places in both:
             for place in places:
                 other = "a" if place == "b" else "b"
@@ -130,17 +117,19 @@ class _Fusion:
     def _sums(self) -> None:
         """Turn sums of products into dots."""
         rows = self._of(self.ops.with_trait("totals"))
+        if not len(rows):
+            return
         makers = self._makers(rows, self.code["a"][rows], self.ops.with_trait("summed"), seen_flat=True)
-        for k, at in zip(rows[makers >= 0].tolist(), makers[makers >= 0].tolist(), strict=True):
-            value, product = int(self.code["a"][k]), int(self.code["out"][at])
-            a, b, active = map(int, self._factors(at))
+        rows, makers = rows[makers >= 0], makers[makers >= 0]
+        columns = (rows, makers, self.code["a"][rows], self.code["out"][makers], *self._factors(makers))
+        for k, at, value, product, a, b, active in zip(*(each.tolist() for each in columns), strict=True):
             if product == value:
-                if not all(_same_length(self.builder, x, value) for x in (a, b)):
+                if not all(_same_length(self.draft, x, value) for x in (a, b)):
                     continue
-            elif _is_flat(self.builder, value, product):  # the sum of all entries of a matrix
-                if not all(_same_cells(self.builder, x, product) for x in (a, b)):
+            elif _is_flat(self.draft, value, product):  # the sum of all entries of a matrix
+                if not all(_same_cells(self.draft, x, product) for x in (a, b)):
                     continue
-                a, b = (_flat(self.builder, x) for x in (a, b))
+                a, b = (_flat(self.draft, x) for x in (a, b))
             else:
                 continue
             self._rewrite(k, self.ops[self.code["op"][at] >> 1].summed, a, b, NONE, active)
@@ -149,8 +138,12 @@ class _Fusion:
     def _additions(self) -> None:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
         code, products = self.code, self.ops.with_trait("added")
-        rows = self._of(self._with_signs((1, 1)))
+        rows = self._of(self.ops.with_signs((1, 1)))
         rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
+        made = self.single & self.ops.is_any(products, code["op"][self.last])
+        rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]
+        if not len(rows):
+            return
         # Each row is tried twice: the product may be its second operand or its first.
         count, rows = len(rows), np.tile(rows, 2)
         behind = np.arange(2 * count) < count
@@ -175,38 +168,37 @@ class _Fusion:
         self.gone.append(at)
 
 
-def _same_length(builder, factor: int, product: int) -> bool:
+def _same_length(draft: Draft, factor: int, product: int) -> bool:
     """Whether the last axis of a factor is the product's, and not one that broadcasts to it."""
-    mine, its = (layout_of(builder, x).dims[-1:] for x in (factor, product))
-    value = builder.sizes.value
+    mine, its = (draft.layout_of(x).dims[-1:] for x in (factor, product))
+    value = draft.sizes.value
     # Equal lengths are equal by a size guard, unless one of them is 1 and was broadcast.
     return bool(mine) and value(mine[0]) == value(its[0]) != 1
 
 
-def _is_flat(builder, value: int, product: int) -> bool:
+def _is_flat(draft: Draft, value: int, product: int) -> bool:
     """Whether a value is a vector of all cells of a contiguous product."""
-    its = layout_of(builder, product)
-    strides, size = builder.contiguous_strides(its.dims)
+    its = draft.layout_of(product)
+    strides, size = draft.builder.contiguous_strides(its.dims)
     return (
-        builder.values[value][:2] == builder.values[product][:2]
+        draft.address(value)[:2] == draft.address(product)[:2]
         and its.strides == strides
-        and layout_of(builder, value) == Layout((size,), (1,))
+        and draft.layout_of(value) == Layout((size,), (1,))
     )
 
 
-def _same_cells(builder, factor: int, product: int) -> bool:
+def _same_cells(draft: Draft, factor: int, product: int) -> bool:
     """Whether a factor is contiguous, of the product's size in each axis, and broadcast in none."""
-    mine, its = (layout_of(builder, x) for x in (factor, product))
-    value = builder.sizes.value
+    mine, its = (draft.layout_of(x) for x in (factor, product))
+    value = draft.sizes.value
     return (
         len(mine.dims) == len(its.dims)
-        and mine.strides == builder.contiguous_strides(mine.dims)[0]
+        and mine.strides == draft.builder.contiguous_strides(mine.dims)[0]
         and all(value(a) == value(b) != 1 for a, b in zip(mine.dims, its.dims, strict=True))
     )
 
 
-def _flat(builder, factor: int) -> int:
+def _flat(draft: Draft, factor: int) -> int:
     """Return a contiguous value as one vector."""
-    storage, offset, _ = builder.values[factor]
-    size = builder.contiguous_strides(layout_of(builder, factor).dims)[1]
-    return builder.view(storage, offset, (size,), (1,))
+    size = draft.builder.contiguous_strides(draft.layout_of(factor).dims)[1]
+    return draft.view(factor, draft.address(factor)[1], (size,), (1,))

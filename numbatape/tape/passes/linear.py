@@ -12,13 +12,14 @@ The rules of ``weigh`` hold for products of coefficients, too: a zero stays zero
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ..instruction import MAIN, NONE, PROLOGUE, Instruction, columns, instructions, opcode
+from ..draft import Draft
+from ..instruction import MAIN, NONE, PROLOGUE, Instruction, instructions, opcode, rewritten
 from ..tape import CONSTANT, F64
-from ..uses import Uses, covers, dependents, layout_of
+from .linear_rows import LinearRows, linear_rows
 
 PLAIN, ZERO_VALUE, ZERO_COEFFICIENT = "plain", "zero value", "zero coefficient"
 READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
@@ -26,8 +27,7 @@ TERMS = 4  # of a sum that is carried on
 FACTORS = 8  # of a coefficient, before it is computed
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A coefficient times a value with lanes.
 
     Attributes
@@ -49,105 +49,94 @@ class Term:
     more: tuple[tuple[tuple, int], ...] = ()
 
 
-def contract(builder, code: np.ndarray, goal) -> np.ndarray:
-    """Rewrite what depends linearly on the goal's directions, with fewer passes over arrays with lanes."""
-    return _Contraction(builder, code, goal).run() if goal.directions else code
+def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Rewrite what depends linearly on the tape's directions, with fewer passes over arrays with lanes."""
+    if not draft.directions:
+        return code
+    rows = linear_rows(draft, code)
+    return rewritten(code, _Contraction(draft, code, rows).changes()) if len(rows.numbers) else code
 
 
 class _Contraction:
-    def __init__(self, builder, code: np.ndarray, goal):
-        self.builder, self.code = builder, instructions(code.tolist())
-        self.uses = Uses(builder, code, goal.outputs)
-        sources = {self.uses.key(value) for value in goal.directions}
-        self.laned = dependents(code, self.uses.keys, sources)
-        self.linear = [self._is_linear(k) for k in range(len(self.code))]
-        self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by key
-        self.rows: list[Instruction] = []
+    """Forms of linear results as sums of products, and instructions that compute them.
 
-    def run(self) -> np.ndarray:
-        for k, row in enumerate(self.code):
-            if not self.linear[k]:
-                self.rows.append(row)
-                continue
-            form = self._form(k)
-            if self._carried(k, form):
-                self.forms[self.uses.key(row.out)] = form
+    Parameters
+    ----------
+    rows
+        The instructions that are linear.
+    """
+
+    def __init__(self, draft: Draft, code: np.ndarray, rows: LinearRows):
+        self.draft, self.ops, self.rows = draft, draft.ops, rows
+        self.code = instructions(code[rows.numbers].tolist())
+        # Columns as they are before new values are made, each of which is read as soon as it is made.
+        self.group, self.storage, self.offset, self.layout = (
+            draft.group,
+            draft.storage,
+            draft.offset,
+            draft.layout,
+        )
+        self.level = draft.storage_columns()[2]
+        self.shapes: dict[int, tuple] = {}  # by layout
+        self.made: dict[int, tuple[tuple, int]] = {}  # shape and level of new values
+        self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
+        self.emitted: list[Instruction] = []
+
+    def changes(self) -> dict[int, list[Instruction]]:
+        """Return what replaces each instruction that changes."""
+        found = {}
+        columns = (self.rows.numbers, self.rows.readers)
+        for row, k, readers in zip(self.code, *(column.tolist() for column in columns), strict=True):
+            self.emitted = []
+            form = self._form(row)
+            most = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
+            if 0 < readers <= most:
+                self.forms[self.group.item(row.out)] = form
             elif len(form) == 1 and form[0].base in (row.a, row.b) and not form[0].more:
-                self.rows.append(row)  # unchanged
+                if not self.emitted:
+                    continue
+                self.emitted.append(row)  # unchanged
             else:
                 self._write(row, form)
-        return columns(self.rows)
-
-    def _is_linear(self, k: int) -> bool:
-        """Whether a row makes an array with lanes by sums, or by products with values without lanes."""
-        row = self.code[k]
-        if row.is_guard or row.family != F64 or row.stage != MAIN:
-            return False
-        op = self.builder.ops[row.row]
-        if not op.signs and op.factors != "xy":
-            return False
-        key = self.uses.key(row.out)
-        alone = len(self.uses.of[key].writers) == 1
-        if key not in self.laned or not alone or not self._shape(row.out):
-            return False
-        with_lanes = sum(self.uses.key(x) in self.laned for x in row.operands)
-        return (
-            with_lanes == (1 if op.factors else len(row.operands))
-            and covers(self.builder, row.out)
-            and all(self.uses.settled(x, k) for x in row.operands)
-        )
+            found[k] = self.emitted
+        return found
 
     # ---- forms
 
-    def _form(self, k: int) -> list[Term]:
+    def _form(self, row: Instruction) -> list[Term]:
         """Return a row's result as a sum of products."""
-        row = self.code[k]
-        op, a, b = self.builder.ops[row.row], row.a, row.b
+        op, a, b = self.ops[row.row], row.a, row.b
         if op.signs:
             terms = []
             for operand, sign in zip(row.operands, op.signs, strict=True):
                 its = self._terms(operand)
                 terms += its if sign > 0 else map(_negated, its)
             return terms if len(op.signs) == 1 else self._merged(terms)
-        value, coefficient = (a, b) if self.uses.key(a) in self.laned else (b, a)
+        value, coefficient = (a, b) if self.rows.laned[self.group.item(a)] else (b, a)
         wins = {"": None, "x": a, "y": b}[op.zero_wins]
         applied = PLAIN if wins is None else ZERO_VALUE if wins == value else ZERO_COEFFICIENT
         terms = self._terms(value)
         # If a product grew with every row of a long loop, memory would grow with the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
             terms = [self._settled(term, row.line) for term in terms]
-        return [replace(term, factors=(*term.factors, (coefficient, applied))) for term in terms]
+        return [term._replace(factors=(*term.factors, (coefficient, applied))) for term in terms]
 
     def _terms(self, value: int) -> list[Term]:
-        return self.forms.get(self.uses.key(value)) or [Term(value)]
+        return self.forms.get(self.group.item(value)) or [Term(value)]
 
     def _merged(self, terms: list[Term]) -> list[Term]:
         """Return the sum with one term per base."""
         found: dict[tuple, Term] = {}
         for term in terms:
-            its = self.builder.values[term.base]
+            its = self._address(term.base)
             known = found.get(its)
             if known is None:
                 found[its] = term
             elif known.factors and term.factors:
-                found[its] = replace(known, more=(*known.more, (term.factors, term.sign), *term.more))
+                found[its] = known._replace(more=(*known.more, (term.factors, term.sign), *term.more))
             else:
                 return terms  # x + x has no coefficients that could be added
         return list(found.values())
-
-    def _carried(self, k: int, form: list[Term]) -> bool:
-        """Whether a result is only needed as part of its readers' sums of products."""
-        out = self.code[k].out
-        use = self.uses.of[self.uses.key(out)]
-        place = self._place(out)
-        few = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
-        return (
-            0 < len(use.readers) <= few
-            and self.uses.key(out) not in self.uses.fixed
-            and all(self.linear[r] for r in use.readers)
-            and all(self._shape(self.code[r].out) == self._shape(out) for r in use.readers)
-            and all(self._place(v) == place for v in use.values)
-        )
 
     # ---- instructions
 
@@ -157,7 +146,7 @@ class _Contraction:
         first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
         total = self._product(first, line, None if rest else out, out)
         for k, term in enumerate(rest, 1):  # subtracted terms come last
-            part = self._product(replace(term, sign=1), line, None, out)
+            part = self._product(term._replace(sign=1), line, None, out)
             made = out if k == len(rest) else self._like(out)
             self._emit("sub" if term.sign < 0 else "add", made, total, part, line)
             total = made
@@ -202,28 +191,41 @@ class _Contraction:
         padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
         dims = tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
         level = max(self._level(x) for x in (a, b) if x != NONE)
-        out = self.builder.array(dims, F64, level)
+        out = self._array(dims, level)
         self._emit(name, out, a, b, line, PROLOGUE if level == CONSTANT else MAIN)
         return out
 
     def _emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
-        op = opcode(self.builder.ops.number[name], F64)
-        self.rows.append(Instruction(op, 0, stage, out, a, b, line=line))
+        op = opcode(self.ops.number[name], F64)
+        self.emitted.append(Instruction(op, 0, stage, out, a, b, line=line))
+
+    # ---- values
 
     def _like(self, value: int) -> int:
-        return self.builder.array(self._shape(value), F64, self._level(value))
+        return self._array(self._shape(value), self._level(value))
+
+    def _array(self, dims: tuple, level: int) -> int:
+        out = self.draft.array(dims, F64, level)
+        self.made[out] = dims, level
+        return out
 
     def _shape(self, value: int) -> tuple:
-        return tuple(map(self.builder.sizes.settled, layout_of(self.builder, value).dims))
-
-    def _place(self, value: int) -> tuple:
-        """Return which cells a value is, and in which order."""
-        storage, offset, _ = self.builder.values[value]
-        strides = tuple(map(self.builder.sizes.settled, layout_of(self.builder, value).strides))
-        return storage, offset, self._shape(value), strides
+        if value in self.made:
+            return self.made[value][0]
+        layout = self.layout.item(value)
+        shape = self.shapes.get(layout)
+        if shape is None:
+            shape = tuple(map(self.draft.sizes.settled, self.draft.layouts[layout].dims))
+            self.shapes[layout] = shape
+        return shape
 
     def _level(self, value: int) -> int:
-        return self.builder.storages[self.builder.values[value][0]][2]
+        if value in self.made:
+            return self.made[value][1]
+        return self.level.item(self.storage.item(value))
+
+    def _address(self, value: int) -> tuple[int, int, int]:
+        return self.storage.item(value), self.offset.item(value), self.layout.item(value)
 
 
 def _strictest(*applied: str) -> str:
@@ -233,4 +235,4 @@ def _strictest(*applied: str) -> str:
 
 def _negated(term: Term) -> Term:
     more = tuple((factors, -sign) for factors, sign in term.more)
-    return replace(term, sign=-term.sign, more=more)
+    return term._replace(sign=-term.sign, more=more)

@@ -9,48 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..instruction import GUARD, lists
-from ..uses import NO_KEY, cell_of, keys_of
+from ..column_scans import repeated
+from ..draft import Draft
+from ..families import POOLS
 
 
-def merge_common(builder, code: np.ndarray, goal) -> np.ndarray:
+def merge_common(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop repeated instructions, and let their readers read the first one's result."""
-    values, keys = builder.values, keys_of(builder.values)
-    keys.append(NO_KEY)  # of missing operands: NONE is the index of this last entry
-    offsets = [offset if key >= 0 else 0 for key, (_, offset, _) in zip(keys, values, strict=False)]
-    layouts = [layout for _, _, layout in values]
-    offsets.append(0)
-    layouts.append(0)
-    number = np.array(keys, np.int64)
-    written, times = np.unique(number[code["out"][code["op"] != GUARD]], return_counts=True)
-    several = set(written[times > 1].tolist())  # keys that more than one instruction writes to
-    alias: dict[int, int] = {}  # key of a dropped result -> key of the result that replaces it
-    known: dict[tuple, int] = {}
-    dropped: list[int] = []
-    rows = lists(code, "op", "active", "stage", "out", "a", "b", "c")
-    for k, (op, active, stage, out, a, b, c) in enumerate(zip(*rows, strict=True)):
-        target = keys[out]
-        if op == GUARD or target in several or (target >= 0 and offsets[out]):
-            continue
-        places: list = []
-        for value in (a, b, c):
-            where = keys[value]
-            where = alias.get(where, where)
-            if where in several:
-                break
-            places += (where, offsets[value], layouts[value])
-        else:
-            first = known.setdefault((op, active, stage, layouts[out], target < 0, *places), target)
-            if first != target and (target < 0 or builder.storages[first] == builder.storages[target]):
-                alias[target] = first
-                dropped.append(k)
-    if not alias:
+    several = draft.uses(code).writes > 1
+    pooled = draft.storage < len(POOLS)
+    offset = np.where(pooled, np.int32(0), draft.offset)  # in a pool, the group says it
+    repeats, alias = repeated(
+        code, draft.group, offset, draft.layout, several, draft.groups()[0], draft.storage_columns().T.copy()
+    )
+    if not repeats.any():
         return code
-    for k, key in enumerate(keys[:-1]):
-        if key in alias:
-            first = alias[key]
-            _, offset, layout = values[k]
-            builder.place(k, *((first, offset) if first >= 0 else cell_of(first)), layout)
-    kept = np.ones(len(code), bool)
-    kept[dropped] = False
-    return code[kept]
+    draft.redirect(alias)
+    return code[~repeats]

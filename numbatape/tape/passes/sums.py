@@ -11,82 +11,104 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..instruction import NONE, Instruction, columns, instructions, rewritten
+from ..draft import Draft
+from ..instruction import NONE, Instruction, rewritten
 from ..liveness import without_dead
-from ..uses import Uses, axes_of, covers, layout_of
-from .broadcasts import steady_along
+from ..tape import Layout
+from ..views import axes_of, steady_along
 
 
-def sum_first(builder, code: np.ndarray, goal) -> np.ndarray:
+def sum_first(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Take sums before negations, and before products with factors that do not change along the summed axes.
 
     Where there was one, there may be another behind it.
     """
     while True:
-        uses, rows = Uses(builder, code, goal.outputs), instructions(code.tolist())
-        factored = {}
-        for k, row in enumerate(rows):
-            if not row.is_guard and builder.ops[row.row].totals:
-                found = _factored(builder, uses, rows, row)
-                if found:
-                    factored[k] = found
-        if not factored:
+        changes = {}
+        for k, at in _candidates(draft, code):
+            found = _factored(draft, code, k, at)
+            if found:
+                changes[k] = found
+        if not changes:
             return code
-        code = without_dead(builder, columns(rewritten(rows, factored)), goal.outputs)
+        code = without_dead(draft, rewritten(code, changes))
 
 
-def _factored(builder, uses, code, total) -> tuple[Instruction, Instruction] | None:
+def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
+    """Return sums of results that are negations or products, and of nothing else's interest.
+
+    Each is the number of the sum's row and that of the row whose result it sums.
+    """
+    ops = draft.ops
+    inner = ops.with_signs((-1,)) | ops.with_trait("zero_wins")
+    rows = np.flatnonzero(ops.is_any(ops.with_trait("totals"), code["op"]))
+    if not len(rows) or not ops.is_any(inner, code["op"]).any():
+        return []
+    uses = draft.uses(code)
+    at = uses.last_write[uses.operands[rows, 0]]
+    fit = (at >= 0) & ~draft.fixed(uses)[uses.operands[rows, 0]] & (uses.writes[uses.operands[rows, 0]] == 1)
+    rows, at = rows[fit], at[fit]
+    totals, makers = code[rows], code[at]
+    fit = ops.is_any(inner, makers["op"]) & (makers["stage"] == totals["stage"])
+    fit &= (makers["op"] ^ totals["op"]) & 1 == 0
+    rows, at = rows[fit], at[fit]
+    fit = draft.covers(code["out"][at])
+    rows, at = rows[fit].tolist(), at[fit].tolist()
+    # It is needed as it is where others read it.
+    op = code["op"] >> 1
+    return [
+        (k, maker)
+        for k, maker in zip(rows, at, strict=True)
+        if (op[uses.readers(uses.out[maker])] == op[k]).all()
+    ]
+
+
+def _factored(draft: Draft, code, k: int, at: int) -> tuple[Instruction, Instruction] | None:
     """Return (the sum of the inner factor, the instruction that makes the former sum from it), or None."""
-    summed = total.a
-    use = uses.of[uses.key(summed)]
-    if uses.key(summed) in uses.fixed or len(use.writers) != 1:
-        return None
-    at = use.writers[0]
-    its = code[at]
-    if its.is_guard or its.stage != total.stage or its.family != total.family or not covers(builder, its.out):
-        return None
-    op = builder.ops[its.row]
-    if op.signs != (-1,) and not op.zero_wins:
-        return None
-    if any(code[r].row != total.row for r in use.readers):
-        return None  # it is needed as it is
-    axes = axes_of(builder, summed, its.out)
-    alike = its.b == NONE and layout_of(builder, its.a) == layout_of(builder, its.out)
+    total, its = (Instruction._make(code[row].item()) for row in (k, at))
+    uses, summed = draft.uses(code), total.a
+    whole, view = draft.layout_of(its.out), draft.layout_of(summed)
+    axes = axes_of(view, whole) if draft.address(summed)[1] == 0 else None
+    alike = its.b == NONE and draft.layout_of(its.a) == whole
     if axes is None and not alike:
         return None
-    rank = len(layout_of(builder, its.out).dims)
+    rank = len(whole.dims)
+
+    def settled(operand: int) -> bool:
+        return bool(uses.last_write[draft.group[operand]] < at)
+
     for operand, factor, bit in ((its.a, its.b, 0), (its.b, its.a, 1)):
-        if operand == NONE or not uses.settled(operand, at):
+        if operand == NONE or not settled(operand):
             continue
         if factor != NONE:
-            steady = axes[-1] is not None and steady_along(builder, factor, rank - axes[-1])
-            if not steady or not uses.settled(factor, at):
+            assert axes is not None
+            steady = axes[-1] is not None and steady_along(draft.layout_of(factor), rank - axes[-1])
+            if not steady or not settled(factor):
                 continue
-        _, family, level = builder.storages[builder.values[total.out][0]]
-        made = builder.array(layout_of(builder, total.out).dims, family, level)
+        made = draft.array(draft.layout_of(total.out).dims, *draft.kind_of(total.out))
         takes = total.active & its.active >> bit & 1
-        behind = _beside(builder, operand, summed) if alike else _along(builder, operand, summed, axes, rank)
+        behind = _beside(draft, operand, summed) if alike else _along(draft, operand, view, axes, rank)
         first = total.replace(active=takes, out=made, a=behind)
         second = its.replace(out=total.out, aux=total.aux, line=total.line)
         if factor == NONE:
             return first, second.replace(active=takes, a=made, b=NONE)
-        thin = _along(builder, factor, summed, axes, rank, last=False)
+        thin = _along(draft, factor, view, axes, rank, last=False)
         a, b = (made, thin) if bit == 0 else (thin, made)
         flags = takes << bit | (total.active & its.active >> (1 - bit) & 1) << (1 - bit)
         return first, second.replace(active=flags, a=a, b=b)
     return None
 
 
-def _beside(builder, operand: int, view: int) -> int:
+def _beside(draft: Draft, operand: int, view: int) -> int:
     """Return the view of an operand that corresponds to a view of a result with the same layout."""
-    storage, offset, _ = builder.values[operand]
-    its = layout_of(builder, view)
-    return builder.view(storage, builder.sizes.add(offset, builder.values[view][1]), its.dims, its.strides)
+    its = draft.layout_of(view)
+    offset = draft.sizes.add(draft.address(operand)[1], draft.address(view)[1])
+    return draft.view(operand, offset, its.dims, its.strides)
 
 
-def _along(builder, operand: int, view: int, axes, rank: int, last: bool = True) -> int:
+def _along(draft: Draft, operand: int, view: Layout, axes, rank: int, last: bool = True) -> int:
     """Return the view of a product's operand that corresponds to ``view``, a view of the product."""
-    its, dims = layout_of(builder, operand), layout_of(builder, view).dims
+    its, dims = draft.layout_of(operand), view.dims
     missing = rank - len(its.dims)
 
     def stride(axis) -> int:
@@ -97,5 +119,4 @@ def _along(builder, operand: int, view: int, axes, rank: int, last: bool = True)
     strides = [stride(axis) for axis in axes]
     if not last:
         dims, strides = dims[:-1], strides[:-1]
-    storage, offset, _ = builder.values[operand]
-    return builder.view(storage, offset, dims, strides)
+    return draft.view(operand, draft.address(operand)[1], dims, strides)

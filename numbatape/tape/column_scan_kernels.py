@@ -1,0 +1,182 @@
+"""Steps of freezing in which each instruction depends on those before or after it. Kernel language.
+
+This file is read as text and compiled like every other kernel (`numbatape.tape.column_scans`). An argument
+``w`` is an array of 64-bit words, most of them addresses; each kernel begins with the words that it reads.
+Names that end in ``_t`` are arrays of 32-bit integers.
+
+Groups of cells are numbered from 1 on (`numbatape.tape.draft.Draft`); 0 stands for an operand that is not
+there. In ``operand_t`` each instruction has four entries: its operands and its scratch.
+"""
+
+from __future__ import annotations
+
+OPERANDS = 4  # entries of an instruction in operand_t
+FIELDS = 9  # of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
+ACTIVE = 1
+STAGE = 2
+OUT = 3
+A = 4  # the operands follow one another
+POOLS = 6  # storages below this number are pools of scalars
+STORAGE_FIELDS = 3
+
+# Factors of hashes; a hash has 31 bits, so that its product with one of them fits into 64.
+PRIME = 1000003
+BITS = 2147483647
+
+
+def live(w, pc):
+    """Clear ``stays_t`` of the instructions whose results nothing reads that stays, from the last one on."""
+    count = w[0]
+    out_t = w[1]  # the group that each instruction writes
+    operand_t = w[2]
+    needed_t = w[3]  # whether each group is read later
+    stays_t = w[4]
+    for j in range(count):
+        k = count - 1 - j
+        if stays_t[k] != 0 or needed_t[out_t[k]] != 0:
+            stays_t[k] = 1
+            for q in range(OPERANDS):
+                needed_t[operand_t[OPERANDS * k + q]] = 1
+    return 0
+
+
+def reach(w, pc):
+    """Mark the groups that depend on marked ones, and the scratch beside them.
+
+    This is repeated until nothing is added, because cells that are written several times may be read in
+    between.
+    """
+    count = w[0]
+    out_t = w[1]
+    operand_t = w[2]
+    found_t = w[3]
+    grown = True
+    while grown:
+        grown = False
+        for k in range(count):
+            out = out_t[k]
+            if out > 0:
+                at = OPERANDS * k
+                reached = found_t[out] + found_t[operand_t[at]]
+                reached += found_t[operand_t[at + 1]] + found_t[operand_t[at + 2]]
+                if reached > 0:
+                    scratch = operand_t[at + 3]
+                    if found_t[out] == 0 or (scratch > 0 and found_t[scratch] == 0):
+                        found_t[out] = 1
+                        if scratch > 0:
+                            found_t[scratch] = 1
+                        grown = True
+    return 0
+
+
+def repeated(w, pc):
+    """Mark instructions that repeat an earlier one, and say which group replaces their result's."""
+    count = w[0]
+    code_t = w[1]
+    group_t = w[2]  # by value
+    offset_t = w[3]  # by value; 0 in pools, where the group says it
+    layout_t = w[4]  # by value
+    several_t = w[5]  # whether several instructions write to a group
+    home_t = w[6]  # the storage of each group
+    storage_t = w[7]
+    alias_t = w[8]  # out: the group that replaces each one, at first itself
+    repeats_t = w[9]  # out
+    place_t = w[10]  # the groups of each instruction's operands, after replacements
+    slot_t = w[11]  # the hash table: numbers of instructions, from 1 on
+    last_slot = w[12]  # one less than the number of slots, a power of two
+    for k in range(count):
+        at = FIELDS * k
+        out = code_t[at + OUT]
+        if out < 0:
+            continue
+        target = group_t[out]
+        pooled = home_t[target] < POOLS
+        if several_t[target] != 0 or (not pooled and offset_t[out] != 0):
+            continue
+        steady = True
+        key = code_t[at] & BITS
+        key = (key * PRIME + code_t[at + ACTIVE]) & BITS
+        key = (key * PRIME + code_t[at + STAGE]) & BITS
+        key = (key * PRIME + layout_t[out]) & BITS
+        for j in range(3):
+            value = code_t[at + A + j]
+            where = 0
+            if value >= 0:
+                where = alias_t[group_t[value]]
+                if several_t[where] != 0:
+                    steady = False
+                key = (key * PRIME + offset_t[value]) & BITS
+                key = (key * PRIME + layout_t[value]) & BITS
+            place_t[3 * k + j] = where
+            key = (key * PRIME + where) & BITS
+        if not steady:
+            continue
+        slot = (key ^ (key >> 15)) & last_slot
+        searching = True
+        while searching:
+            other = slot_t[slot] - 1
+            if other < 0:
+                slot_t[slot] = k + 1
+                searching = False
+            elif same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
+                searching = False
+                first = group_t[code_t[FIELDS * other + OUT]]
+                alike = True
+                if not pooled:
+                    for j in range(STORAGE_FIELDS):
+                        mine = storage_t[STORAGE_FIELDS * home_t[target] + j]
+                        if storage_t[STORAGE_FIELDS * home_t[first] + j] != mine:
+                            alike = False
+                if alike:
+                    alias_t[target] = first
+                    repeats_t[k] = 1
+            else:
+                slot = (slot + 1) & last_slot
+    return 0
+
+
+def same(code_t, group_t, offset_t, layout_t, home_t, place_t, k, other):
+    """Whether two instructions compute the same."""
+    for j in range(3):
+        if code_t[FIELDS * k + j] != code_t[FIELDS * other + j]:
+            return False
+        if place_t[3 * k + j] != place_t[3 * other + j]:
+            return False
+        x = code_t[FIELDS * k + A + j]
+        y = code_t[FIELDS * other + A + j]
+        if x >= 0 and (offset_t[x] != offset_t[y] or layout_t[x] != layout_t[y]):
+            return False
+    x = code_t[FIELDS * k + OUT]
+    y = code_t[FIELDS * other + OUT]
+    pools = (home_t[group_t[x]] < POOLS) == (home_t[group_t[y]] < POOLS)
+    return pools and layout_t[x] == layout_t[y]
+
+
+def lend(w, pc):
+    """Give each storage the cells of one that was read for the last time before, where there is one.
+
+    Of several, it is the one that was read last: its cells are likely to be in a cache.
+    """
+    count = w[0]
+    starting_t = w[1]  # storages by their first instruction
+    ending_t = w[2]  # storages by their last instruction
+    first_t = w[3]
+    last_t = w[4]
+    kind_t = w[5]  # a storage may take the cells of one of its kind
+    head_t = w[6]  # of each kind, the storage whose cells became free last, or -1
+    behind_t = w[7]  # the one that became free before it
+    lender_t = w[8]  # out: whose cells a storage takes
+    ended = 0
+    for j in range(count):
+        storage = starting_t[j]
+        # An instruction's result never takes the cells of its operands.
+        while last_t[ending_t[ended]] < first_t[storage]:
+            free = ending_t[ended]
+            behind_t[free] = head_t[kind_t[free]]
+            head_t[kind_t[free]] = free
+            ended += 1
+        free = head_t[kind_t[storage]]
+        if free >= 0:
+            head_t[kind_t[storage]] = behind_t[free]
+            lender_t[storage] = lender_t[free]
+    return 0

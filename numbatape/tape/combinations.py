@@ -1,0 +1,51 @@
+"""Functions of several columns of numbers, computed once for each combination of numbers that occurs.
+
+What passes ask of an instruction often depends on the layouts of its operands alone. A long tape has many
+instructions, and few layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+SPARSE = 8  # a table of flags with at most so many entries per row costs less than sorting the rows
+
+
+def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a row for each combination of numbers that occurs, and the number of each row's combination."""
+    number, count = numbered(columns[0])
+    for column in columns[1:]:
+        other, more = numbered(column)
+        number, count = numbered(number * more + other)
+    first = np.empty(count, np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]  # of several assignments the last one holds
+    return first, number
+
+
+def numbered(column: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the rank of each number of a column among those that occur, and how many of these there are."""
+    if not len(column):
+        return np.zeros(0, np.int64), 0
+    least = column.min()
+    numbers = column.astype(np.int64) - least
+    bound = int(numbers.max()) + 1
+    if bound <= SPARSE * len(numbers) + 1024:
+        occurs = np.zeros(bound, bool)
+        occurs[numbers] = True
+        rank = np.cumsum(occurs) - 1
+        return rank[numbers], int(rank[-1]) + 1
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    rank = np.cumsum(np.append(False, ordered[1:] != ordered[:-1]))
+    found = np.empty(len(numbers), np.int64)
+    found[order] = rank
+    return found, int(rank[-1]) + 1
+
+
+def by_combination(function: Callable[..., bool], *columns: np.ndarray) -> np.ndarray:
+    """Return whether ``function(*numbers)`` holds for each row of some columns of numbers."""
+    first, number = combinations(*columns)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return np.array([function(*row) for row in rows], bool)[number]

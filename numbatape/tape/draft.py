@@ -1,0 +1,256 @@
+"""`Draft`: what a builder has recorded, as columns, while passes rewrite it and it becomes a tape.
+
+A pass takes the instructions as columns (`numbatape.tape.instruction.columns`) and returns them rewritten.
+The values are columns here, too: passes read whole columns, give values other addresses, and append views and
+values. The builder's own values stay as they were recorded; only layouts and sizes are added to it.
+
+Cells that are written separately are numbered as *groups*: each cell of a pool is one, and each other storage
+with all of its views. Group `NO_GROUP` stands for an operand that is not there.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain
+
+import numpy as np
+
+from .combinations import by_combination
+from .families import POOLS
+from .instruction import NONE
+from .tape import VALUE, Layout
+from .uses import NO_GROUP, Uses
+from .views import covers
+
+SCALAR_LAYOUT = 0  # the first layout of each builder
+
+
+def rows_as_columns(rows, width: int) -> np.ndarray:
+    """Return a sequence of tuples of integers as one array for each place in them."""
+    flat = np.fromiter(chain.from_iterable(rows), np.int32, width * len(rows))
+    return flat.reshape(-1, width).T.copy()
+
+
+class Draft:
+    """A recording as columns.
+
+    Parameters
+    ----------
+    builder
+        What was recorded.
+    outputs
+        Values that the tape computes.
+    directions
+        Inputs that will have lanes, if all values that depend on them are linear in them.
+
+    Attributes
+    ----------
+    storages
+        (size, family, level) of each storage.
+    layouts
+        The builder's layouts, to which passes add.
+    count
+        How many groups there are, with NO_GROUP.
+    """
+
+    def __init__(self, builder, outputs: tuple[int, ...], directions: tuple[int, ...] = ()):
+        self.builder, self.outputs, self.directions = builder, outputs, directions
+        self.ops, self.sizes, self.layouts = builder.ops, builder.sizes, builder.layouts
+        self.storages: list[tuple[int, int, int]] = list(builder.storages)
+        self._cells = list(builder.pool_cells)
+        values = builder.values.columns()
+        storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
+        # The group of each pool's first cell; at the end, what is added to the number of a storage.
+        self._starts = np.array([*accumulate(self._cells, initial=NO_GROUP + 1)], np.int32)
+        group = self._group_at(storage, offset)
+        self._values = (storage, offset, layout, np.append(group, np.int32(NO_GROUP)))
+        self._new_values: list[tuple[int, int, int, int]] = []
+        self.count = NO_GROUP + 1 + sum(self._cells) + len(self.storages)
+        self._groups: np.ndarray | None = None
+        self._new_groups: list[tuple[int, int]] = []
+        self._storage_columns = np.zeros((3, 0), np.int32)
+        self._covering: dict[tuple[int, int], bool] = {}
+        self._uses: Uses | None = None
+
+    def _group_at(self, storage: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        pooled = storage < len(POOLS)
+        return self._starts[np.minimum(storage, len(POOLS))] + np.where(pooled, offset, storage)
+
+    # ---- values by column
+
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        if self._new_values:
+            storage, offset, layout, group = self._values
+            more = np.array(self._new_values, np.int32).T
+            self._values = (
+                np.append(storage, more[0]),
+                np.append(offset, more[1]),
+                np.append(layout, more[2]),
+                np.concatenate([group[:-1], more[3], group[-1:]]),
+            )
+            self._new_values = []
+        return self._values
+
+    @property
+    def storage(self) -> np.ndarray:
+        """The storage of each value."""
+        return self._columns()[0]
+
+    @property
+    def offset(self) -> np.ndarray:
+        """The offset of each value in its storage: a size code."""
+        return self._columns()[1]
+
+    @property
+    def layout(self) -> np.ndarray:
+        """The number of each value's layout."""
+        return self._columns()[2]
+
+    @property
+    def group(self) -> np.ndarray:
+        """The group of each value, and at the end NO_GROUP, which NONE is the index of."""
+        return self._columns()[3]
+
+    def groups(self) -> np.ndarray:
+        """Return the storages of all groups, and which cells of their pools they are."""
+        if self._groups is None:
+            recorded = [*self.builder.pool_cells, len(self.builder.storages)]
+            groups = np.arange(NO_GROUP + 1 + sum(recorded), dtype=np.int32)
+            inside = groups[NO_GROUP + 1 :] - np.repeat(self._starts, recorded)
+            pool = np.repeat(np.arange(len(recorded), dtype=np.int32), recorded)
+            pooled = pool < len(POOLS)
+            self._groups = np.full((2, len(groups)), NONE, np.int32)
+            self._groups[:, NO_GROUP + 1 :] = np.where(pooled, pool, inside), np.where(pooled, inside, 0)
+        if self._new_groups:
+            self._groups = np.append(self._groups, np.array(self._new_groups, np.int32).T, axis=1)
+            self._new_groups = []
+        return self._groups
+
+    def storage_columns(self) -> np.ndarray:
+        """Return size, family and level of all storages."""
+        known = self._storage_columns.shape[1]
+        if known < len(self.storages):
+            more = rows_as_columns(self.storages[known:], 3)
+            self._storage_columns = np.append(self._storage_columns, more, axis=1)
+        return self._storage_columns
+
+    def uses(self, code: np.ndarray) -> Uses:
+        """Return who writes and reads which group; kept as long as a pass leaves instructions and values."""
+        if self._uses is None or self._uses.code is not code or self._uses.count != self.count:
+            self._uses = Uses(code, self.group, self.count)
+        return self._uses
+
+    def flags(self, values) -> np.ndarray:
+        """Return for each group whether some value is in it."""
+        found = np.zeros(self.count, bool)
+        found[self.group[list(values)]] = True
+        return found
+
+    def ends(self) -> np.ndarray:
+        """Return for each group whether it is needed after the last instruction: outputs and inputs are."""
+        return self.flags([*self.outputs, *(slot.value for slot in self.builder.inputs)])
+
+    def fixed(self, uses: Uses) -> np.ndarray:
+        """Return the groups whose cells stay what they are: of ends, of literal arrays and of scratch."""
+        found = self.ends() | uses.flags(uses.operands[:, 3])
+        literals = self.literal_groups()
+        found[literals[self.groups()[0][literals] >= len(POOLS)]] = True
+        return found
+
+    def literal_groups(self) -> np.ndarray:
+        """Return the group of each literal."""
+        places = [(item.storage, item.offset) for item in self.builder.literals]
+        return self._group_at(*rows_as_columns(places, 2))
+
+    def is_array(self, values: np.ndarray) -> np.ndarray:
+        """Return which values have dimensions."""
+        return self.layout[values] != SCALAR_LAYOUT
+
+    def array_rows(self, code: np.ndarray, ops) -> np.ndarray:
+        """Return the numbers of the instructions that make arrays by one of some ops, given by row."""
+        found = np.flatnonzero(self.ops.is_any(ops, code["op"]))
+        return found[self.is_array(code["out"][found])]
+
+    # ---- one value
+
+    def _row(self, value: int) -> tuple[int, int, int, int]:
+        """Return (storage, offset, layout, group) of a value."""
+        known = len(self._values[0])
+        if value >= known:
+            return self._new_values[value - known]
+        storage, offset, layout, group = self._values
+        return storage.item(value), offset.item(value), layout.item(value), group.item(value)
+
+    def address(self, value: int) -> tuple[int, int, int]:
+        """Return (storage, offset, layout) of a value."""
+        return self._row(value)[:3]
+
+    def layout_of(self, value: int) -> Layout:
+        """Return a value's layout."""
+        return self.layouts[self._row(value)[2]]
+
+    def kind_of(self, value: int) -> tuple[int, int]:
+        """Return (family, level) of a value."""
+        _, family, level = self.storages[self._row(value)[0]]
+        return family, level
+
+    # ---- changes
+
+    def array(self, dims, family: int, level: int) -> int:
+        """Return a new contiguous value with cells of its own."""
+        storage, offset, strides = 2 * level + family, 0, ()
+        if dims:
+            strides, size = self.builder.contiguous_strides(dims)
+            storage = len(self.storages)
+            self.storages.append((size, family, level))
+        else:
+            offset = self._cells[storage]
+            self._cells[storage] += 1
+        self._new_groups.append((storage, offset))
+        self.count += 1
+        return self._appended(storage, offset, dims, strides, self.count - 1)
+
+    def view(self, base: int, offset: int, dims, strides) -> int:
+        """Return a new view of a value's storage."""
+        storage, _, _, group = self._row(base)
+        return self._appended(storage, offset, dims, strides, group)
+
+    def _appended(self, storage: int, offset: int, dims, strides, group: int) -> int:
+        layout = self.builder.layout_number(tuple(dims), tuple(strides))
+        self._new_values.append((storage, offset, layout, group))
+        return len(self._values[0]) + len(self._new_values) - 1
+
+    def move(self, value: int, base: int, dims, strides) -> None:
+        """Give a recorded value the address of another one, with a layout of its own."""
+        storage, offset, _, group = self._row(base)
+        layout = self.builder.layout_number(tuple(dims), tuple(strides))
+        for column, number in zip(self._values, (storage, offset, layout, group), strict=True):
+            column[value] = number
+        self._uses = None
+
+    def redirect(self, alias: np.ndarray) -> None:
+        """Let the values of each group name the cells of the group that ``alias`` names for it."""
+        storage, offset, _, group = self._columns()
+        home, cell = self.groups()
+        moved = np.flatnonzero(alias[group[:-1]] != group[:-1])
+        group[moved] = alias[group[moved]]
+        storage[moved] = home[group[moved]]
+        pooled = moved[storage[moved] < len(POOLS)]
+        offset[pooled] = cell[group[pooled]]
+        self._uses = None
+
+    # ---- what views cover
+
+    def covers(self, values: np.ndarray) -> np.ndarray:
+        """Return which values have every cell of their storage once, for all sizes that guards allow."""
+        storage, offset, layout, _ = self._columns()
+        whole = np.flatnonzero(offset[values] == 0)
+        found = np.zeros(len(values), bool)
+        sizes = self.storage_columns()[0][storage[values[whole]]]
+        found[whole] = by_combination(self._covers, layout[values[whole]], sizes)
+        return found
+
+    def _covers(self, layout: int, size: int) -> bool:
+        known = self._covering.get((layout, size))
+        if known is None:
+            known = self._covering[layout, size] = covers(self.builder, self.layouts[layout], size)
+        return known

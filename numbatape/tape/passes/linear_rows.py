@@ -1,0 +1,85 @@
+"""Which instructions are linear in a tape's directions, and which of their results may be passed on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..column_scans import reach
+from ..draft import Draft
+from ..instruction import MAIN
+from ..tape import F64
+from ..uses import NO_GROUP, Uses
+
+
+class LinearRows(NamedTuple):
+    """Instructions that make arrays with lanes by sums, or by products with values without lanes.
+
+    Attributes
+    ----------
+    numbers
+        The numbers of these instructions.
+    laned
+        Which groups have lanes.
+    readers
+        How many operands each of their results is, where all of these may take a sum of products instead;
+        0 where not.
+    """
+
+    numbers: np.ndarray
+    laned: np.ndarray
+    readers: np.ndarray
+
+
+def linear_rows(draft: Draft, code: np.ndarray) -> LinearRows:
+    """Return the instructions that depend linearly on the tape's directions."""
+    uses, ops = draft.uses(code), draft.ops
+    laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
+    products = [row for row in ops.with_trait("factors") if ops[row].factors == "xy"]
+    is_sum, is_product = (ops.is_any(rows, code["op"]) for rows in (ops.with_trait("signs"), products))
+    rows = np.flatnonzero((is_sum | is_product) & (code["stage"] == MAIN) & (code["op"] & 1 == F64))
+    out, operands = uses.out[rows], uses.operands[rows, :3]
+    with_lanes, given = laned[operands].sum(axis=1), (operands != NO_GROUP).sum(axis=1)
+    fit = laned[out] & (uses.writes[out] == 1) & draft.is_array(code["out"][rows])
+    fit &= with_lanes == np.where(is_product[rows], 1, given)
+    fit &= (uses.last_write[operands] < rows[:, None]).all(axis=1)
+    rows = rows[fit]
+    rows = rows[draft.covers(code["out"][rows])]
+    return LinearRows(rows, laned, _readers(draft, code, uses, rows))
+
+
+def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np.ndarray:
+    """Return how often each result of linear rows is read, 0 where it must be computed itself."""
+    groups = uses.out[rows]
+    linear, results = np.zeros(len(code), bool), uses.flags(groups)
+    linear[rows] = True
+    shape, place = _layout_numbers(draft)
+    layout, offset = draft.layout, draft.offset
+    barred = draft.fixed(uses)
+    for k, name in enumerate(("a", "b", "c", "aux")):
+        group = uses.operands[:, k]
+        at = np.flatnonzero(results[group])
+        group = group[at]
+        made, read, result = code["out"][uses.last_write[group]], code[name][at], code["out"][at]
+        alike = linear[at] & (offset[read] == offset[made])
+        alike &= place[layout[read]] == place[layout[made]]
+        # A guard has no result; it is not linear, so that what is compared for it does not matter.
+        alike &= shape[layout[result]] == shape[layout[made]]
+        barred[group[~alike]] = True
+    return np.where(barred[groups], 0, uses.reads[groups])
+
+
+def _layout_numbers(draft: Draft) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers of the layouts' shapes, and of their shapes with strides, equal for equal ones."""
+    settled = draft.sizes.settled
+    shapes: dict[tuple, int] = {}
+    places: dict[tuple, int] = {}
+    numbers = []
+    for its in draft.layouts:
+        dims, strides = tuple(map(settled, its.dims)), tuple(map(settled, its.strides))
+        numbers.append(
+            (shapes.setdefault(dims, len(shapes)), places.setdefault((dims, strides), len(places)))
+        )
+    shape, place = np.array(numbers).T
+    return shape, place
