@@ -157,7 +157,7 @@ class Flattened:
     def _static(self, value, argument: int, path: str) -> None:
         try:
             hash(value)
-        except (TypeError, ValueError):  # ValueError: a memory view that may be written to
+        except (TypeError, ValueError):  # a memory view that may be written to raises ValueError
             raise SpecError(
                 f"{path}: {type(value).__name__} is not a number, an array or a container of them, and "
                 "cannot be hashed to select a tape; pass arrays and numbers, or nt.Static(hashable)"
@@ -198,7 +198,7 @@ class Flattened:
         for part, data in zip(("real", "imag"), parts, strict=True):
             level = ACTIVE if mark is None else CONSTANT
             if level == ACTIVE and self.holomorphic and part == "imag":
-                level = VARYING  # may change from call to call, and takes no gradient
+                level = VARYING  # its numbers differ between calls, and it takes no gradient
             dtype = np.asarray(data).dtype
             self._append(data, False, LeafSpec(path, argument, level, dtype, np.ndim(value), kind, part))
 

@@ -147,7 +147,7 @@ class PreparedCache:
         vars(other).update(vars(self))
         other._turn = Turn()
         other._evaluator = Evaluator(self._program)
-        other._space = other._evaluator.workspace(*self._first)  # that of the last call may be a derivative's
+        other._space = other._evaluator.workspace(*self._first)  # self._space may be a derivative's
         other._ready()
         other._keep_results()
         self._share(other)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .sparse_hessian import SparseHessianCache
     from .sparse_products import KnownPattern
 
-LEAST = 24  # entries of the argument; for fewer, all columns take no longer than some of them
+LEAST = 24  # with fewer entries of the argument, all columns take no longer than some of them
 PAYS = 3  # compression is used when it needs this many times fewer products than columns
 
 

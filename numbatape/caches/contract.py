@@ -25,7 +25,10 @@ def check_same(prepared: Flattened, given: Flattened, fixed_sizes: bool) -> None
     check_complex(prepared, given)
     for old, new, was, now in zip(prepared.specs, given.specs, prepared.leaves, given.leaves, strict=True):
         if STATIC in (old.level, new.level):
-            if not {old.kind, new.kind} <= {"static", "int"}:  # a Python int may come where None was prepared
+            if not {old.kind, new.kind} <= {
+                "static",
+                "int",
+            }:  # an int may replace None
                 raise DtypeError(
                     f"{new.path}: prepared for {kind_of(was)}, got {kind_of(now)}; prepare again"
                 )

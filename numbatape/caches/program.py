@@ -192,7 +192,7 @@ class Evaluator:
         self.levels = levels
         self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
-        self._bytes = 0  # of all workspaces
+        self._bytes = 0  # the bytes of all workspaces
         self._last: dict[tuple, Variant] = {}
 
     def workspace(self, variant: Variant, dimensions: tuple, widths: tuple = ()) -> VariantWorkspace:
@@ -284,7 +284,9 @@ class Evaluator:
             if program.config.debug_mode and checks:
                 imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
-            if variant.effects is not None and not fresh:  # else the function itself has just run
+            if (
+                variant.effects is not None and not fresh
+            ):  # a fresh trace has just run the function, which raised nothing
                 variant.effects.replay(space.outputs)
             if variant.single_use:
                 return space

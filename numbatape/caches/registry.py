@@ -66,7 +66,7 @@ class Shelf:
         _shelves.add(self)
 
     def __reduce__(self):
-        return Shelf, ()  # a function may be pickled with its attributes; an empty shelf arrives
+        return Shelf, ()  # a function is pickled with its attributes, and arrives with an empty shelf
 
     def verb(self, key: tuple, make: Callable[[], Callable]) -> Callable:
         """Return the function that a verb makes of this one; the same one each time.
@@ -129,7 +129,7 @@ class Shelf:
         with self._lock:
             self._programs.clear()
             self._derived.clear()
-            for idle in self._idle.values():  # in place: verbs hold on to these lists
+            for idle in self._idle.values():  # emptied and not replaced, because verbs refer to these lists
                 idle.clear()
 
 

@@ -150,7 +150,7 @@ def _written(roles: tuple[tuple, dict], result) -> Callable:
         "    def call(*args, **kwargs):\n"
         "        try:\n"
         f"{taking}"
-        "        except (AttributeError, LookupError):\n"  # a key or a field that is not there
+        "        except (AttributeError, LookupError):\n"  # a key or a field is missing
         "            return refused\n"
         f"        made = serve({', '.join(writer.leaves)})\n"
         "        if made is refused:\n"

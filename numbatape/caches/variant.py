@@ -172,9 +172,9 @@ class VariantWorkspace(Workspace):
 
     def _load_constants(self, constants) -> None:
         if self.entry is not None:
-            self.entry.retire()  # its rows would compare with the constants before
+            self.entry.retire()  # its rows compare with the former constants
         self.prologue_done = False
-        self.constants = None  # until all are in place
+        self.constants = None  # until all constants are in their cells
         for cells, leaf, _ in constants:
             kind = np.asarray(leaf).dtype.kind
             if (

@@ -30,7 +30,7 @@ class Kept(NamedTuple):
     """A traced value that the function stores: its output on the tape, and the class of its number."""
 
     output: int
-    kind: type  # of the number, ndarray for arrays
+    kind: type  # the class of the number; ndarray for arrays
     dtype: np.dtype
 
     def number(self, outputs):
@@ -144,7 +144,7 @@ class _Changes:
         found = Effects()
         for container, entries in self._environment.sequences():
             if type(container) is _VALUES:
-                continue  # of a dictionary, see below
+                continue  # belongs to a dictionary, which is handled below
             if type(container) is dict:
                 _, before = self._dictionaries[id(container)]
                 if any(key not in container for key in before):
@@ -179,7 +179,8 @@ class _Changes:
         elif (
             type(key) is not str
             or any(getattr(type(owner), hook, None) is not getattr(object, hook, None) for hook in _HOOKS)
-            or key in getattr(type(owner), "__dataclass_fields__", ())  # compared, printed, copied by name
+            # Code that compares, prints or copies a dataclass reads its fields without naming them.
+            or key in getattr(type(owner), "__dataclass_fields__", ())
             or not code.assigned(key)
         ):
             raise NotRepeatable

@@ -53,7 +53,8 @@ from .references import (
 )
 
 _NEVER_CHANGE = (np.dtype, np.ufunc, type(np.sum), type(Ellipsis))
-_SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))  # the code does not name what these read
+# Code that calls one of these does not name what it reads.
+_SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))
 _MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
 
 
@@ -171,7 +172,7 @@ class Environment(LibraryObjects, Walk):
 
     def _mapping(self, value):
         if value is sys.modules:
-            return []  # the table of all modules is no way in which code refers to them
+            return []  # code does not refer to modules by way of this table of all modules
         if id(value) in self._written:
             return [*map(Reference, self._unwritten(*self._written[id(value)]))]
         self._sequences.append((value, tuple(value)))
@@ -243,7 +244,7 @@ class Environment(LibraryObjects, Walk):
         found = references(function)
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)
-            # A library's closure is its own business, but it may hold a function that it wraps.
+            # Functions in a library's closure may be the user's; what else is there is not followed.
             return [
                 Reference(part.value)
                 for part in found
@@ -290,7 +291,7 @@ class Environment(LibraryObjects, Walk):
         if is_users_object_class(type(value)):
             found, known = self._numbers(value)
             own = references(value)
-            if known and fields:  # then private attributes are a library's business
+            if known and fields:  # the library has told all of its state; private attributes only cache it
                 public = {name: part for name, part in fields.items() if not name.startswith("_")}
                 own = [part if part.kind is not FIELDS else Reference(public, FIELDS) for part in own]
             return found + own

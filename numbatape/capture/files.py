@@ -29,7 +29,7 @@ _MACHINERY = (
     "pkgutil",
 )
 _COMPILERS = ("numba.", "llvmlite.", "numbatape.jit.")
-_OWNERSHIP = "numbatape.usercode.ownership"  # it looks at what is installed
+_OWNERSHIP = "numbatape.usercode.ownership"  # looks at what is installed, which is no data
 _count = threading.Lock()
 
 
@@ -57,7 +57,8 @@ def note(what: str) -> None:
 def _reads(name: str, args: tuple) -> bool:
     if name == "open":
         path, mode, flags = args
-        if isinstance(path, int) or os.fsdecode(path).startswith("/sys/"):  # a pipe, or a fact of the machine
+        # A number is a pipe or the like; files in /sys describe the machine.
+        if isinstance(path, int) or os.fsdecode(path).startswith("/sys/"):
             return False
         if mode is None:  # os.open
             return (flags & (os.O_WRONLY | os.O_RDWR)) != os.O_WRONLY

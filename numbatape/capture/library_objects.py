@@ -19,7 +19,8 @@ from .captured import Captured
 from .randomness import generators
 from .references import SEQUENCES, SLOT, Reference
 
-# Packages that compute and whose constants nobody changes; their functions that read files have stand-ins.
+# Packages that only compute, and whose constants nobody changes. Their functions that read files have
+# stand-ins, which note what was read.
 _SETTLED = frozenset(
     (
         *("", "_thread", "abc", "builtins", "cmath", "collections", "contextlib", "contextvars", "copy"),

@@ -23,7 +23,8 @@ def _choosing(original):
     def array_namespace(*xs, **options):
         if not any(is_traced(x) or is_plain(x) for x in xs):
             return original(*xs, **options)
-        original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)  # its own errors
+        # The function is called for its own errors.
+        original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)
         return next(x for x in xs if is_traced(x) or is_plain(x)).__array_namespace__()
 
     return array_namespace

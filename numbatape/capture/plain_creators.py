@@ -72,7 +72,7 @@ def creating(original, stand_in=None):
         if trace is None or (inner is None and not _is_fresh(result, args, tuple(kwargs.values()))):
             return result
         if original in (np.empty, np.empty_like):
-            result = np.zeros_like(result)  # uninitialised memory would be random numbers
+            result = np.zeros_like(result)  # memory that is not initialised holds random numbers
         return wrap(trace, result)
 
     call.__name__ = call.__qualname__ = original.__name__

@@ -11,7 +11,7 @@ from ..usercode.ownership import is_users_function, module_of
 from .holders import parts_of
 from .references import GLOBAL, Reference, Walk, contents, of_function, of_module, references
 
-MARK = "__numbatape_scope__"  # a name in the globals of copies
+MARK = "__numbatape_scope__"  # this name in the globals of a function says that it is a copy
 
 
 def python_function(value) -> types.FunctionType | None:

@@ -90,7 +90,7 @@ def fixed_parts_of(value) -> tuple | None:
         kept = ("_range",) if isinstance(value, pd.RangeIndex) else ("_levels", "_codes")
         names = kept if hasattr(value, kept[0]) else ("_data",)
         return tuple(getattr(value, name) for name in names)
-    if isinstance(value, pd.api.extensions.ExtensionDtype):  # it only caches earlier answers
+    if isinstance(value, pd.api.extensions.ExtensionDtype):  # its other attributes only cache earlier answers
         return (getattr(value, "categories", None),)
     # The blocks of a manager are parts of its owner.
     return () if type(value).__module__.startswith("pandas.core.internals") else None
@@ -151,7 +151,7 @@ def contents_of(value) -> Callable[[], bytes] | None:
 
         try:
             shared = np.shares_memory(read(), read())
-        except Exception:  # a library may raise anything: there is no array to check
+        except Exception:  # a library's `__array__` may raise anything; then there is no array to check
             return None
         return (lambda: repr(read().shape).encode() + read().tobytes()) if shared else None
     return None

@@ -133,12 +133,12 @@ class Emitter:
                 numbers[k] = instructions.cast(tape, arg.number, family, self.line)
         if not cells or op.opaque:
             return Symbol(self, instructions.elementwise(tape, op, family, numbers, self.line))
-        # Operands of one cell each, of which derivatives of scalar loops consist.
+        # All operands have one cell: derivatives of scalar loops consist of such instructions.
         if level == ACTIVE and not active:
             level = VARYING
         recent = tape.code.recent
         if op.commutes and recent and recent[LAST_OUT] == numbers[1] and family == F64:
-            numbers.reverse()  # the last result becomes operand a, which may be in a register
+            numbers.reverse()  # the last result becomes operand a, which a sweep may have in a register
             active = (active >> 1) | (active & 1) << 1
         pool = 2 * level + family
         offset = tape.pool_cells[pool]
@@ -228,7 +228,7 @@ class Emitter:
         a, b = self.symbol(a), self.symbol(b)
         if self.strong and not (self._is_finite(a) and self._is_finite(b)):
             return self.sum(self.expand(a, (-1,)) * self.expand(b, (-3,)), (-2,))
-        if a.ndim > 2 and b.ndim == 2:  # one product instead of one per batch entry
+        if a.ndim > 2 and b.ndim == 2:  # one product instead of one for each batch entry
             rows = Symbol(self, self._merged(a.number, [a.ndim - 1, 1]))
             result = self.op("matmul", rows, b)
             dims = (*a.dims[:-1], result.dims[-1])

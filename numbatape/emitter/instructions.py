@@ -18,7 +18,7 @@ from . import addresses
 CORES = {op.name: op.operands for op in OPS if isinstance(op, ArrayOp)}  # parsed once, not in each call
 # Whether the result of an array op has an axis whose size the operands do not tell.
 FREE = {name: not set(cores[0]).issubset("".join(map("".join, cores[1:]))) for name, cores in CORES.items()}
-UNUSED = [(NONE,) * k for k in range(5)]  # for the operands that an instruction does not have
+UNUSED = [(NONE,) * k for k in range(5)]  # what stands for k operands that an instruction does not have
 COPY, CAST = OPCODE["copy"], OPCODE["cast"]
 
 
@@ -223,7 +223,7 @@ def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int,
 def zeros(tape: TapeBuilder, dims, family: int, line: int) -> int:
     """Return an active array of zeros, for derivatives."""
     out = tape.array(tuple(dims), family, ACTIVE)
-    # It is in the main part, as are the additions to it, because the prologue does not run in each sweep.
+    # It is cleared in each sweep, because the additions to it run in each sweep; the prologue does not.
     op = OPCODE["fill"] if dims else COPY
     tape.emit(opcode(op, family), 0, MAIN, out, tape.zero(family), line=line)
     return out

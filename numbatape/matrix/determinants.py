@@ -13,7 +13,7 @@ import numpy as np
 
 from .matrix_rule import MatrixRule, adjoint, call, conjugate
 
-SMALL = 1e-6  # times the largest singular value: there is no division by smaller ones
+SMALL = 1e-6  # a share of the largest singular value; nothing is divided by singular values below it
 
 
 def _across(x):

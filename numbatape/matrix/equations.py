@@ -192,7 +192,7 @@ def banded(lower: int, upper: int) -> MatrixRule:
         n = ab.shape[-1]
         rows = []
         for k in range(lower + upper + 1):
-            shift = upper - k  # A[j - shift, j]
+            shift = upper - k  # the diagonal of the entries A[j - shift, j]
             size = max(n - abs(shift), 0)
             left, right = (t[:size], x[n - size :]) if shift >= 0 else (t[n - size :], x[:size])
             row = -np.sum(left * conjugate(right), -1)

@@ -139,10 +139,10 @@ def _lu_pullback(ybar, y, a):
     k = min(m, n)
     square, upper = low[..., :k, :], up[..., :, :k]
     lbar_square, ubar_square, rest = lbar[..., :k, :], ubar[..., :, :k], None
-    if m > n:  # the rows below are C = L2 U
+    if m > n:  # the rows below the square part are C = L2 U
         rest = adjoint(solve_triangle(upper, adjoint(lbar[..., k:, :]), False))
         ubar_square = ubar_square - np.matmul(adjoint(low[..., k:, :]), rest)
-    if n > m:  # the columns at the right are C = L U2
+    if n > m:  # the columns right of the square part are C = L U2
         rest = solve_triangle(adjoint(square), ubar[..., :, k:], False)
         lbar_square = lbar_square - np.matmul(rest, adjoint(up[..., :, k:]))
     inner = np.tril(np.matmul(adjoint(square), lbar_square), -1)

@@ -106,7 +106,7 @@ class Split(Callee):
         if not self.results:
             self.results = pairs
         parts: list = []
-        # A guard stops the sweep where this has changed.
+        # If this has changed in a later call, a guard stops the sweep.
         for x, pair in zip(results, self.results, strict=True):
             parts += [x.real.copy(), x.imag.copy()] if pair else [x.real]
         return (*parts, float(any(pairs))) if self.rule.varies else tuple(parts)

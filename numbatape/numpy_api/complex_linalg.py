@@ -26,7 +26,8 @@ def _parts(stacked, n: int, value):
     return complex_parts.make(stacked[..., :n, :], stacked[..., n:, :], value)
 
 
-BLOCKS = 100  # from so many rows on, SciPy and a pullback in NumPy are faster than twice the rows
+# With this many rows, a rule (SciPy, and a pullback in NumPy) is faster than a real system of twice the size.
+BLOCKS = 100
 
 
 @implements_complex(np.linalg.solve)

@@ -33,7 +33,7 @@ def _product(a, n: int):
     """Return ``a**n`` by squaring."""
     if n == 0:
         x, y = full(a)
-        return np.where(True, 1.0, x + y), None  # one, in the shape of both
+        return np.where(True, 1.0, x + y), None  # ones of the shape that both parts broadcast to
     base, result = a, None
     k = abs(n)
     while k:

@@ -24,7 +24,7 @@ def multilinear(product, operands) -> list:
     sums: list = [None, None]
     choices = [[(k, x) for k, x in enumerate(pair) if x is not None] for pair in operands]
     for terms in itertools.product(*choices):
-        turns = sum(k for k, _ in terms)  # the power of i
+        turns = sum(k for k, _ in terms)  # the term has this power of i as a factor
         term = product(*(x for _, x in terms))
         known = sums[turns % 2]
         if turns % 4 >= 2:

@@ -14,7 +14,7 @@ from ..trace.primitives import elementwise, value_of
 from .function_tables import HOLDS, implements
 from .registration import composes, unsupported_argument
 
-# Operands that instructions take as they are: lists have to be lifted.
+# Instructions take operands of these classes as they are; lists have to become arrays first.
 ALREADY = (TracedArray, np.ndarray, float, int)
 
 

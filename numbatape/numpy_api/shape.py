@@ -238,7 +238,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     rows, columns = layout.dims[axis1], layout.dims[axis2]
     start = tape.values[a._id][1]
     value = np.diagonal(a._value, offset, axis1, axis2)
-    if sizes.value(rows) == sizes.value(columns) >= abs(offset):  # then it stays symbolic
+    if sizes.value(rows) == sizes.value(columns) >= abs(offset):  # the size stays symbolic
         sizes.guard(rows, "==", columns)
         sizes.guard(rows, ">=", abs(offset))
         count = sizes.sub(rows, abs(offset))

@@ -75,7 +75,7 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     table, first = trace.tape.sizes, sizes.code_of(trace, start)
     count = sizes.combined(table, "sub", sizes.code_of(trace, stop), first)
     if table.value(count) < 0:
-        return None  # no entries: only for sizes that are ordered like these
+        return None  # there are no entries, which holds only for sizes in the same order
     table.guard(count, ">=", 0, trace.line())
     if step > 1:
         count = table.floordiv(table.add(count, step - 1), step)

@@ -20,7 +20,7 @@ from ..trace.trace import failing
 from .function_tables import MAKERS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
 
-# Of these, arguments after the first need nothing before NumPy gets them.
+# NumPy gets arguments of these classes as they are.
 USUAL = frozenset((TracedArray, np.ndarray, int, float, bool, str, tuple, type(None)))
 
 

@@ -139,7 +139,7 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
 def _interpolated(ordered, place: float):
     """Return the entry at a fractional position, as NumPy's "linear" method interpolates."""
     n = length(ordered, ordered.ndim - 1)
-    if type(place) is TracedArray and place._level == CONSTANT:  # it depends on the number of entries
+    if type(place) is TracedArray and place._level == CONSTANT:  # a size
         below = np.minimum(np.floor(place), n - 1)
         low, high = (_at(ordered, k) for k in (below, np.minimum(below + 1, n - 1)))
         return low + (high - low) * (place - below)

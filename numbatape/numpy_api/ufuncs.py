@@ -226,7 +226,7 @@ def reduce(ufunc, inputs, kwargs):
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
     if ufunc.identity is None and (where is not True or initial is not np._NoValue):
-        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy skips entries then
+        raise _unsupported(f"{_name(ufunc)}.reduce(where, initial=...)")  # NumPy leaves entries out
     parts, masks = [x], [None if where is True else np.broadcast_to(where, x.shape)]
     for k in sorted(axes, reverse=True):
         parts = [piece for part in parts for piece in along(part, k)]

@@ -12,7 +12,7 @@ from .oracles import oracle
 from .table import ArrayOp, Elementwise, Op, freeze, resolve
 from .text import version_of
 
-# A file that is not named above needs to be named nowhere: its ops come last.
+# Other files of this folder register themselves without being named anywhere; their ops come last.
 for _folder in __path__:
     for _file in sorted(os.listdir(_folder)):
         if _file.endswith(".py") and not _file.startswith("__"):

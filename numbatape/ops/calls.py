@@ -9,7 +9,9 @@ compiled by Numba (`numbatape.jit.rules`), which needs no interpreter lock.
 from .dependencies import dense, everything
 from .table import array_op
 
-ENTRIES = 4  # per call, of the table behind CALLS: forward, reverse, reverse where b takes an adjoint, state
+# The table behind CALLS has this many entries for each call: the addresses of the forward function, of the
+# reverse function, of the reverse function where b takes an adjoint, and of the rule's state.
+ENTRIES = 4
 
 
 def place(call_q, o, m, a, n, sa0, b, p, sb0, number):

@@ -13,7 +13,9 @@ from .table import array_op
 
 BIG = 2.0**256
 SMALL = 2.0**-256
-DEFICIENT = 1e-6  # ratio of pivots below which det's adjoint is computed by a rank-revealing factorisation
+# If the smallest pivot is less than this share of the largest, the adjoint of det is computed by a
+# factorisation that reveals the rank.
+DEFICIENT = 1e-6
 
 
 @array_op("logabsdet", "(n,n)->()", scratch="2*n*n+n", cases=SQUARES, make=well_conditioned)
@@ -215,7 +217,7 @@ class Det:
                 copy_matrix(v, s, v, a, sa0, sa1, n, n)
                 scale = g[o] * factor_completely(v, s, n, p, q)
                 trsm(v, s, n, 1, 0, 1, v, t, n, n, n)
-                # Rows times the product of the other pivots, from both ends.
+                # Each row is multiplied by the product of all other pivots, before and behind it.
                 before = 1.0
                 behind = 1.0
                 for i in range(n):

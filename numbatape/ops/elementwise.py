@@ -74,8 +74,8 @@ unary ("rint",         "rint(x)",               (np.rint, "sc.round"), edges=((0
 unary ("trunc",        "math.copysign(floor(math.fabs(x)), x)", (np.trunc, np.fix))
 binary("heaviside",    "0.0 if x < 0.0 else 1.0 if x > 0.0 else y if x == 0.0 else x", np.heaviside, dy="1.0 if x == 0.0 else 0.0")
 
-# Choices: the chosen operand gets the adjoint, ties share it; max and min choose a NaN, fmax and fmin the
-# other operand
+# Choices: the chosen operand gets the adjoint, and equal operands share it. Where one operand is NaN, max and
+# min choose it, and fmax and fmin choose the other one.
 binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, y) if x == x else 1.0", dy="share(y, x) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")

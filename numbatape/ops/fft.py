@@ -235,7 +235,7 @@ def fits(d, c, sc, n, t):
         return False
     length = d[c]
     factors = d[c + sc]
-    if not (n <= length <= t and 0 <= factors <= t - 2):  # NaN neither
+    if not (n <= length <= t and 0 <= factors <= t - 2):  # NaN fails these tests, too
         return False
     m = int(length)
     size = 2 + int(factors)
@@ -264,7 +264,7 @@ def transform(v, x, n, d, c, sc):
     chirp = c + (2 + int(d[c + sc]) + 2 * (length - 1)) * sc
     kernel = chirp + 2 * n * sc
     for step in serial(n):
-        i = n - 1 - step  # from the end: imaginary parts move back
+        i = n - 1 - step  # from the end, because imaginary parts are moved to higher cells
         re = v[x + i]
         im = v[x + i + n]
         v[x + 2 * length + i] = re
@@ -279,7 +279,7 @@ def transform(v, x, n, d, c, sc):
             v[x + i] = 0.0
             v[x + i + length] = 0.0
     y = stages(v, x, x + 2 * length, length, d, c, sc)
-    for i in serial(length):  # stored as imaginary, real: the transform of that is the inverse one
+    for i in serial(length):  # with both parts exchanged, the transform computes the inverse transform
         re = v[y + i]
         im = v[y + i + length]
         wr = d[kernel + 2 * i * sc]

@@ -33,7 +33,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
         lost += (total - (new - back)) + (part - back)
         total = new
         first += BLOCK
-    if lost - lost == 0.0:  # not so once an entry is infinite: two-sum gives NaN then
+    if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
         total += lost
     return total
 

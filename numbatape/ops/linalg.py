@@ -120,8 +120,8 @@ class Cholesky:
         return DONE
 
     def reverse(v, g, o, a, n, so0, so1, sa0, sa1, s):
-        # The cells at s hold the adjoint, of L behind the column we are at and of A before it;
-        # its upper triangle is never read: L's is constant, whatever adjoint it got.
+        # The cells at s hold adjoints: of L in columns that are still to come, of A in columns that are done.
+        # The upper triangle is never read, because that of L is constant.
         for i in range(n):
             for j in range(i + 1):
                 v[s + i * n + j] = g[o + i * n + j]
@@ -130,7 +130,8 @@ class Cholesky:
             first = max(0, last - COLUMNS)
             size = last - first
             below = n - last
-            corner = first * (n + 1)  # the diagonal block's; C below it, R left of it, B left of C
+            # The diagonal block begins here. The block C is below it, R is left of it, and B is left of C.
+            corner = first * (n + 1)
             under = last * n + first
             t = s + n * n
             square = t + size * below

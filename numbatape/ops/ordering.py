@@ -125,7 +125,7 @@ class Agree:
         seen = v[b]
         for i in range(n):
             x = v[a + i * sa0]
-            if x != v[b]:  # NaN never does
+            if x != v[b]:  # NaN differs from everything, so it is found
                 seen = x
                 break
         v[o] = seen

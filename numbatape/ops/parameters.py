@@ -44,7 +44,7 @@ def _vectorised(text, names):
         def one(*values):
             try:
                 return eval(text, scope, dict(zip(names, map(np.float64, values), strict=True)))
-            except (ArithmeticError, ValueError):  # of `math`, where compiled code gives inf or NaN
+            except (ArithmeticError, ValueError):  # `math` raises where compiled code gives inf or NaN
                 return np.nan
 
         with np.errstate(all="ignore"):

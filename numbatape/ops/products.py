@@ -19,7 +19,7 @@ PRODUCTS = (
     ((3, 2), (2, 0)),
 )
 
-TINY_PRODUCT = 200  # multiplications; for fewer, loops are faster than the call of gemm (70 ns)
+TINY_PRODUCT = 200  # with fewer multiplications than this, loops are faster than the call of gemm (70 ns)
 
 
 def distinct(m, n, stride0, stride1):
@@ -39,7 +39,7 @@ def add_rows(cv, c, sc0, av, a, sa0, sa1, bv, b, sb0, m, n, k, alpha):
         first = c + i * sc0
         row = a + i * sa0
         q = 0
-        while q + 4 <= k:  # four rows of B a pass, to load and store C a quarter as often
+        while q + 4 <= k:  # four rows of B in each pass, so that C is loaded and stored a quarter as often
             x0 = alpha * av[row + q * sa1]
             x1 = alpha * av[row + (q + 1) * sa1]
             x2 = alpha * av[row + (q + 2) * sa1]

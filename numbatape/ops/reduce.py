@@ -78,7 +78,7 @@ class Sum:
             lost += (total - (new - back)) + (part - back)
             total = new
             first += BLOCK
-        if lost - lost == 0.0:  # not so once an entry is infinite: two-sum gives NaN then
+        if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
             total += lost
         v[o] = total
         return DONE
@@ -285,7 +285,7 @@ class Logsumexp:
                 elif x == math.inf:
                     e = 1.0
                 v[s + i] = e
-        # Apart from the largest entries, so that log1p keeps the digits of a small rest.
+        # The largest entries are counted, not summed, so that log1p keeps the digits of a small rest.
         ties = 0.0
         rest = 0.0
         for i in range(n):
@@ -314,7 +314,7 @@ class Logsumexp:
         if e.is_empty(x):
             return (None,)
         largest = e.still(e.max(x))
-        # Infinite maxima share the adjoint like ties; where all is -inf nothing has any.
+        # Infinite maxima share the adjoint as equal ones do; if all entries are -inf, none gets an adjoint.
         terms = e.row("exp", e.where(largest == -math.inf, x, e.row("gap", x, largest)))
         total = e.sum(terms)
         return (e.last(ct / e.where(total == 0.0, 1.0, total)) * terms,)

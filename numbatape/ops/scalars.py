@@ -8,7 +8,7 @@ import math
 
 
 def sign(x):
-    return 1.0 if x > 0.0 else -1.0 if x < 0.0 else x + 0.0  # +0.0 at both zeros, NaN stays
+    return 1.0 if x > 0.0 else -1.0 if x < 0.0 else x + 0.0  # x + 0.0 is +0.0 for both zeros, and NaN for NaN
 
 
 def share(x, y):
@@ -67,7 +67,7 @@ def sech2(x):
 
 def logaddexp(x, y):
     if x == y:
-        return x + 0.6931471805599453  # also at equal infinities
+        return x + 0.6931471805599453  # for equal infinities, too, whose difference is NaN
     return max(x, y) + math.log1p(math.exp(-math.fabs(x - y)))
 
 
@@ -110,7 +110,7 @@ def turn(x, y):
 
 
 def sinc(x):
-    t = 3.141592653589793 * (x if x != 0.0 else 1e-20)  # as NumPy writes it
+    t = 3.141592653589793 * (x if x != 0.0 else 1e-20)  # NumPy's own formula
     return math.sin(t) / t
 
 
@@ -174,7 +174,7 @@ def zeta(s, x):
     For x <= 0 it is the sum over all integers (periodic, and elementary for small s) less that over n < 0.
     SciPy's own takes 260 ns, and -x of its steps left of 0.
     """
-    if not x <= 0.0:  # NaN too
+    if not x <= 0.0:  # true for NaN, too
         return zeta_right(s, x)
     r = x - rint(x)
     if r == 0.0 or x == -math.inf:
@@ -188,7 +188,7 @@ def zeta(s, x):
     if s == 4.0:
         every = (1.0 + 2.0 * cosine * cosine) / (3.0 * sine * sine * sine * sine)
         return every - zeta_right(s, 1.0 - x)
-    # The three parts of all integers: that nearest to -x, those above and those below.
+    # The sum over all integers has three parts: the integer nearest to -x, those above it and those below it.
     flip = 1.0 if s % 2.0 == 0.0 else -1.0
     every = to_power(1.0 / r, s) + zeta_right(s, 1.0 + r) + flip * zeta_right(s, 1.0 - r)
     return every - flip * zeta_right(s, 1.0 - x)
@@ -209,7 +209,7 @@ def zeta_right(s, x):
     tail = 1.0 - (s + 3.0) * (s + 4.0) * u * (1 / 42) * tail
     tail = 1.0 - (s + 1.0) * (s + 2.0) * u * (1 / 60) * tail
     total = (1.0 / (s - 1.0) + t * (0.5 + t * s / 12.0 * tail)) * to_power(t, s - 1.0)
-    while n > 0.0:  # the smallest first
+    while n > 0.0:  # the smallest terms are added first
         n -= 1.0
         total += to_power(1.0 / (x + n), s)
     return total
@@ -292,8 +292,8 @@ def gamma_slope(n, a, x, digamma, factor):
             term *= x / k
             gap -= 1.0 / k
             bend -= 1.0 / (k * k)
-    # How many levels: until the fraction from the front (Lentz) stands still; where a is whole it ends
-    # early, and its derivative does not.
+    # As many levels as it takes until the fraction, evaluated from the front (Lentz), stops changing. For
+    # whole a the fraction ends early but its derivative does not, so a number nearby is taken.
     near = floor(a) + 0.5
     levels, b = 1.0, x + 1.0 - near
     c, ratio = 1e300, 0.0
@@ -337,7 +337,7 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
         a, b, x, rest = b, a, rest, x
         p, q = q, p
         digamma_a, digamma_b = digamma_b, digamma_a
-    # How many levels: as in gamma_slope.
+    # The number of levels is found as in gamma_slope.
     near, levels, c, d, ratio = floor(b) + 0.5, 0.0, 1.0, 0.0, 0.0
     while math.fabs(ratio - 1.0) > 3e-16 and levels < 1e7:
         m = floor(0.5 * (levels + 1.0))
@@ -377,7 +377,7 @@ def beta_slope(p, q, a, b, x, rest, digamma_a, digamma_b, digamma_ab, factor):
         t, ta, tb, taa, tab, tbb = 1.0 + u, ua, ub, uaa, uab, ubb
         level -= 1.0
     value = sign * factor / (a * t)
-    # of the logarithm
+    # derivatives of the value's logarithm
     la = math.log(x) - digamma_a + digamma_ab - ta / t
     lb = (math.log1p(-x) if x < 0.5 else math.log(rest)) - digamma_b + 1.0 / b + digamma_ab - tb / t
     if p == 1.0 and q == 0.0:

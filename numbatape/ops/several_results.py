@@ -38,7 +38,7 @@ def faddeeva(part):
         import scipy.special
 
         z = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), complex)
-        z.real, z.imag = x, y  # without arithmetic: infinities stay apart
+        z.real, z.imag = x, y  # assigned apart, because x + 1j * y turns infinities into NaN
         return getattr(scipy.special.wofz(z), part)[()]
 
     return function

@@ -39,7 +39,7 @@ def erfc_integral_ratio(n, x):
 
 
 # Gamma family
-_TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x less whole turns
+_TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x without whole turns
 _COSINE, _SINE = f"math.cos({_TURN})", f"0.3183098861837907*math.sin({_TURN})"
 unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.gammaln")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")

@@ -51,7 +51,7 @@ def all_zero(g, a, n):
     """Whether n adjoints are zero: those of vectors that nothing reads."""
     found = 0
     for i in range(n):
-        if g[a + i] != 0.0:  # NaN too
+        if g[a + i] != 0.0:  # true for NaN, too
             found += 1
     return found == 0
 

@@ -34,11 +34,11 @@ POSITIVE: Interval = (0.1, 4.0)
 UNIT: Interval = (-0.95, 0.95)
 PROBABILITY: Interval = (0.05, 0.95)
 ABOVE_ONE: Interval = (1.05, 4.0)
-BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, nothing in between
+BOOLEAN: Interval = (0.0, 1.0)  # tests draw 0 or 1, and no number between them
 POSITIVES = (POSITIVE, POSITIVE)
 BOOLEANS = (BOOLEAN, BOOLEAN)
 
-UNKNOWN = "math.nan"  # as a partial: the tracer refuses to go on from there (numbatape.trace.unknown)
+UNKNOWN = "math.nan"  # a partial without a formula: using it while tracing raises (`numbatape.trace.unknown`)
 
 Function = Callable | str  # "sc.psi" names a ufunc of scipy.special, whose import costs 0.3 s
 

@@ -27,7 +27,7 @@ def helpers(text: str, module) -> str:
             if name in found or thing is None:
                 continue
             if isinstance(thing, FunctionType) and thing.__module__.startswith("numbatape.ops"):
-                found[name] = ""  # ends the recursion
+                found[name] = ""  # functions may call each other, and each is collected once
                 source = without_docstring(source_of(thing))
                 collect(source.split("\n", 1)[1], thing.__globals__)
                 found[name] = found.pop(name) or source
@@ -52,7 +52,7 @@ def source_of(function) -> str:
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
     margin = len(lines[0]) - len(lines[0].lstrip())
-    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1  # after decorators
+    end = next(k for k, line in enumerate(lines) if line.lstrip().startswith("def ")) + 1  # no decorators
     while end < len(lines):
         text = lines[end].lstrip()
         if text and len(lines[end]) - len(text) <= margin and not text.startswith(")"):

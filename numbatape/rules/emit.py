@@ -66,7 +66,7 @@ def emit(rule, args: list, rest: tuple[int, ...] = ()):
     )
     out = array_instruction("call", operands, flat)
     parts = [_part(out, port, value) for port, value in zip(site.results, results, strict=True)]
-    # With their present values: later writes of the function to its arrays must not change these.
+    # The arguments keep their present values, whatever the function later writes to its arrays.
     before = [_again(args[k], values[k]) for k in site.traced]
     trace.sites[site.number] = before, [_again(part, _copied(part._value)) for part in parts]
     return site.packed(parts)
@@ -92,7 +92,7 @@ def flattened(trace: Trace, parts: list, dtype, dense: bool = False):
         stop = start + np.size(value_of(line))
         pieces.append(((slice(start, stop),), line))
         start = stop
-    # Without arguments the instruction still needs an operand: one cell that is not read.
+    # An instruction needs an operand even if the rule has no arguments: one cell, which nobody reads.
     return assemble(trace, (start,), dtype, pieces) if pieces else np.zeros(1, dtype)
 
 

@@ -61,7 +61,7 @@ class _State:
         """Note an argument or a result; None where its kind is not known."""
         if port.dtype.name not in KINDS:
             return None
-        # Twice the size, because a result has a cotangent, too.
+        # Results take twice their size, because each has a cotangent, too.
         self.buffers.append((name, 2 * (port.stop - port.start) * port.dtype.itemsize))
         ndim = None if port.scalar is not None else len(port.shape)
         return self.leaf(Leaf(name, place, ndim, port.dtype.name), port.start, port.shape)

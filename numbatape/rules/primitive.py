@@ -94,7 +94,7 @@ class Primitive:
         rule = self._rule
         if kwargs:
             args = self._in_order(args, kwargs)
-        # A rule gets a size as the int that it is: it may make memory of that size.
+        # Sizes are passed on as ints and not as traced values, because a rule may make memory of that size.
         args = [integers.lifted(arg) for arg in integers.but_sizes(as_ndarrays(list(args)))]
         if any(type(arg) is TracedArray for arg in args):
             with failing(trace_of(args)):

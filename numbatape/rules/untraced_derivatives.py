@@ -70,7 +70,7 @@ class Linear(Callee):
         self.rule, self.site = rule, site
         self.compiled = rule.compiled
         self.first_value = rule.value
-        # It has memory of its own, so `value` is called again for what it leaves there.
+        # This call has a workspace of its own, so `value` is called again to fill it.
         own = rule.workspace
         self.workspace = None if own is None else lambda *_: own(*site.specs)
 

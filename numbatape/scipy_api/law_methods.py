@@ -49,7 +49,7 @@ def _outside(law: Law, x, low, high):
         infinite = _is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
-        if law.far and type(end) is TracedArray:  # its value may be infinite
+        if law.far and type(end) is TracedArray:  # in a later call the end may be infinite
             bounds.append(at(x, -INF if at is np.less_equal else INF))
     if law.discrete:
         bounds.append(np.not_equal(np.floor(x), x) & ~np.isnan(x))
@@ -68,7 +68,7 @@ def _log_density(law, x, shapes, scale, broken):
     shift = None
     if type(scale) is TracedArray or np.any(scale != 1.0):
         shift = -np.log(scale)  # NaN for negative scales; zero becomes NaN below
-    if broken is not None:  # has the shape of the parameters, which often are numbers
+    if broken is not None:  # of the shape of the parameters, which often are numbers
         shift = np.where(broken, np.nan, 0.0 if shift is None else shift)
     return result if shift is None else result + shift
 

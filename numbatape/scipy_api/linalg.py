@@ -240,7 +240,7 @@ def lstsq(
 # ---- equations
 
 
-@stands_for("scipy.linalg", "solve_sylvester", run=None)  # calls `equations._solve_sylvester` instead
+@stands_for("scipy.linalg", "solve_sylvester", run=None)  # the rule calls SciPy itself
 def solve_sylvester(a, b, q):
     return equations.sylvester(*lift_all(a, b, q))
 

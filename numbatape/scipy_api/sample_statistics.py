@@ -89,7 +89,7 @@ def moment(a, order=1, axis=0, *, center=None, keepdims=False):
     x = lift_first(a, center)
     gap = _central(x, axis) if center is None else x - center
     if order == 1 and center is None:
-        gap = 0.0 * gap  # it is exactly zero in SciPy
+        gap = 0.0 * gap  # the first central moment is exactly zero in SciPy
     return np.mean(gap ** int(order), axis, keepdims=keepdims)
 
 

@@ -74,7 +74,8 @@ def imported(code: types.CodeType, package: str) -> tuple[str, ...]:
     for k, instruction in enumerate(instructions):
         if instruction.opname != "IMPORT_NAME":
             continue
-        level, name = instructions[k - 2].argval, instruction.argval  # then come the names, then this
+        # The level is loaded first, then the imported names, and then comes this instruction.
+        level, name = instructions[k - 2].argval, instruction.argval
         if not level:
             found.append(name)
         elif package:
@@ -236,7 +237,7 @@ class WrittenOnly:
                 if instruction.argval != name or instruction.opname in ("STORE_ATTR", "LOAD_CLOSURE"):
                     continue
                 if "FAST" in instruction.opname and name not in (*code.co_freevars, *code.co_cellvars):
-                    continue  # a variable of this function alone
+                    continue  # a variable that no other function sees
                 yield instructions[k + 1 : k + 3]
 
 

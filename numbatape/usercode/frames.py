@@ -14,7 +14,8 @@ def user_frame():
     frame = sys._getframe(1)
     outside = None
     while frame is not None:
-        file = frame.f_code.co_filename  # not the code object, whose hash reads all of its bytecode
+        # The file's name decides, because hashing a code object would read all of its bytecode.
+        file = frame.f_code.co_filename
         if not is_core[file]:
             if ownership.is_users_file(file, frame.f_globals.get("__name__")):
                 return frame

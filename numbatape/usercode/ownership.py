@@ -65,7 +65,9 @@ def is_users_file(file: str, module: str | None = None) -> bool:
         return False
     if file.startswith("<"):
         made_for = getattr(sys.modules.get(module or ""), "__file__", None)
-        if made_for is None or made_for.startswith("<") or module == "__main__":  # typed in a session
+        if (
+            made_for is None or made_for.startswith("<") or module == "__main__"
+        ):  # the code was typed in a session
             return top(module) not in sys.stdlib_module_names
         return is_users_file(made_for, module)
     if top(module) in _adopted:

@@ -189,7 +189,7 @@ def directional_derivative(f, order=1, *, static_argnums=None, static_argnames=N
 def _directional_derivative(f, order: int, static_argnums, static_argnames):
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     lower: Callable = f if order == 1 else directional_derivative(f, order - 1, **statics)
-    more = () if order == 1 else (None,)  # the lower derivative takes the direction, too
+    more = () if order == 1 else (None,)  # the direction, which is an argument of the lower derivative
 
     def call(*args):
         if len(args) < 2:

@@ -138,7 +138,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums
             return result
 
         def nested():
-            inner = imported(".inner", __package__)  # only a gradient inside of another needs it
+            inner = imported(".inner", __package__)  # imported only for derivatives inside of a trace
             return arranged(*inner.value_and_grad(target, args, kwargs, chosen, has_aux, holomorphic))
 
         return dispatch((args, kwargs), outer, nested)

@@ -35,7 +35,7 @@ class MadeFunction:
     <grad of sum>
     """
 
-    # ``__call__`` is a slot, because a method that passes the arguments on would take 0.3 µs instead of 0.1.
+    # ``__call__`` is a slot that holds the verb: a method that passes arguments on would take 0.2 µs more.
     __slots__ = ("__call__", "__dict__", "__weakref__", "_options", "_verb")
 
     __wrapped__: Callable
