@@ -271,7 +271,7 @@ CASES = [
 
 @pytest.mark.parametrize("op", ARRAY_OPS.values(), ids=list(ARRAY_OPS))
 def test_every_op_has_cases(op):
-    assert op.cases or op.name in ("fill", "scatter", "scatter1", "agree", "call")
+    assert op.cases or op.name in ("fill", "arange", "scatter", "scatter1", "agree", "call")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
