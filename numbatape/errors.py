@@ -242,6 +242,23 @@ class DebugError(NumbatapeError):
     """
 
 
+class RetracingWarning(UserWarning):
+    """A function is traced again and again for the same reason, which the message names with a cure.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, numbatape as nt
+    >>> gradient = nt.grad(lambda x: sum(v * v for v in x))  # iteration: a trace for each length
+    >>> with warnings.catch_warnings(record=True) as warned:
+    ...     warnings.simplefilter("always")
+    ...     for n in range(1, 60):
+    ...         _ = gradient(np.ones(n))
+    >>> [issubclass(each.category, nt.RetracingWarning) for each in warned]
+    [True]
+    """
+
+
 class UnwatchedWarning(UserWarning):
     """The function reads something that cannot be watched for changes, so it is traced in every call.
 

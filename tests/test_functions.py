@@ -891,7 +891,7 @@ def test_rebind_leaves_alone_what_needs_nothing():
     stand_in = rebind(model.density).__self__
     assert isinstance(stand_in, Model)
     assert vars(stand_in) is vars(model)
-    assert rebind(len) is len
+    assert rebind(abs) is abs
 
 
 def test_rebind_changes_nothing_outside():

@@ -21,6 +21,7 @@ from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout
 from .shipping import Shipped
+from .trace_log import GuardReport, report
 from .variant import VariantWorkspace
 
 
@@ -279,15 +280,18 @@ class PreparedCache:
         """How often the function was traced."""
         return self._program.traces
 
-    def guards(self) -> list[dict]:
-        """Report the guards of all traces.
+    def guards(self) -> GuardReport:
+        """Report the guards of all traces, and why the function was traced.
 
         Returns
         -------
         list of dict
             One entry for each guard: ``line`` (of the source), ``kind`` (what Python asked for: "bool",
-            "int", ...) and ``outcomes``, a dictionary of hits by outcome. A hit is a sweep that went this
-            way: of the function, or of a derivative that has a tape of its own.
+            "int", ... or "size"), ``condition`` (the text of the line, or the relation between sizes),
+            ``outcomes``, a dictionary of hits by outcome, and ``variants``, the number of traces that it is
+            part of. A hit is a sweep that went this way: of the function, or of a derivative that has a tape
+            of its own. The list has the attributes ``traces`` (what was traced when, and why) and ``why``
+            (the reason for the last trace), and prints as a table.
 
         Examples
         --------
@@ -295,17 +299,12 @@ class PreparedCache:
         >>> cache = nt.prepare_gradient_cache(lambda x: x[0] if x[0] > 0 else -x[0], np.ones(1))
         >>> [(guard["kind"], guard["outcomes"]) for guard in cache.guards()]
         [('bool', {True: 1})]
+        >>> value, gradient = nt.value_and_gradient(cache, -np.ones(1))
+        >>> cache.guards().why
+        'the test at ... gave False'
         """
         programs = {id(p): p for p in (self._program, *(derived.program for derived in self._derivatives()))}
-        report: dict[tuple, dict] = {}
-        for variant in (variant for program in programs.values() for variant in program.snapshot()):
-            for guard in variant.tape.guards:
-                line = variant.tape.lines[guard.position] if guard.position >= 0 else None
-                key = (str(line), guard.kind)
-                entry = report.setdefault(key, {"line": line, "kind": guard.kind, "outcomes": {}})
-                seen = entry["outcomes"]
-                seen[guard.outcome] = seen.get(guard.outcome, 0) + variant.hits
-        return list(report.values())
+        return report(programs.values())
 
     def _derivatives(self) -> list[Derived]:
         """Return the derivatives that are traced and swept in the function's place."""

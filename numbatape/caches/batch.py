@@ -21,6 +21,7 @@ from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
 from .program import Evaluator, Program, Stop
+from .trace_log import reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 
 NARROWEST, WIDEST = 8, 1024
@@ -104,7 +105,7 @@ class Batch:
         return self._trace(flat) if found is None else Lookup(found)
 
     def _trace(self, flat: Flattened) -> Lookup:
-        variant = self.program.trace(flat)
+        variant = self.program.trace(flat, reason_of(self.program, flat))
         # A function that has changed what it captures computes something else at the next point.
         changed = self.program.refresh()
         return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)

@@ -161,7 +161,7 @@ class Derived:
     def preferred_width(self, extended: Flattened) -> int:
         """Return how many lanes fit into a core's cache, for arguments of these sizes."""
         slots = self.slots(extended)
-        variant = self.program.find(extended) or self.program.trace(extended)
+        variant = self.program.find_or_trace(extended)[0]
         cells = variant.cells_a_lane(extended.dimensions, (Lanes(frozenset(slots), fixed=True),))
         return max(1, min(WIDEST, LANE_CELLS // cells))
 

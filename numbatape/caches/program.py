@@ -23,6 +23,7 @@ from ..recording.record import record
 from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
 from .arguments import STATIC, Flattened
+from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 
 MOST_WORKSPACES = 1024  # that an evaluator keeps: one for each path and each set of sizes
@@ -62,6 +63,7 @@ class Program:
         self.config = config
         self.variants: OrderedDict[int, Variant] = OrderedDict()
         self.traces = 0
+        self.log = TraceLog()
         self._data_integers = True  # whether Python ints are tried as data, see `record`
         self._once: Variant | None = None  # the last trace that served a single call
         self._captures = False  # whether captured arrays are traced, see `record`
@@ -93,14 +95,31 @@ class Program:
         """Return a trace that fits, and whether it was recorded for this call."""
         with self._tracing:
             variant = self.find(flat, stop, tried)
-            return (self.trace(flat), True) if variant is None else (variant, False)
+            if variant is not None:
+                return variant, False
+            return self.trace(flat, reason_of(self, flat, stop)), True
 
-    def trace(self, flat: Flattened) -> Variant:
+    def trace(self, flat: Flattened, reason: Reason) -> Variant:
         """Run the function on traced arguments and keep the tape."""
         with self._tracing, TRACING.piece(self.name):
             variant = self._trace(flat)
             TRACING.count = len(variant.tape)
+            self.log.add(self.traces, reason, flat)
+            if len(self.variants) > self.config.max_variants:
+                self._drop_oldest()
             return variant
+
+    def _drop_oldest(self) -> None:
+        """Forget the traces beyond ``Config.max_variants`` that were not used for longest."""
+        with self._lock:
+            while len(self.variants) > self.config.max_variants:
+                self.variants.popitem(last=False)
+        self.log.over_budget(self.name, self.config.max_variants)
+
+    @property
+    def single_use(self) -> bool:
+        """Whether the last trace served one call only."""
+        return self._once is not None
 
     def _trace(self, flat: Flattened) -> Variant:
         with self._lock:
@@ -143,8 +162,6 @@ class Program:
                 self._once = variant
             else:
                 self.variants[id(variant)] = variant
-                while len(self.variants) > self.config.max_variants:
-                    self.variants.popitem(last=False)
         return variant
 
     def _environment(self, written) -> Environment:
@@ -300,7 +317,8 @@ class Evaluator:
         if fresh:
             raise error
         try:
-            return self.program.trace(flat)
+            text = f"{type(error).__name__} was raised, which the function may catch"
+            return self.program.trace(flat, Reason(text))
         except type(error) as its:
             raise error from its
 

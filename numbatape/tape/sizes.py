@@ -6,6 +6,7 @@ A tape holds sizes, strides and offsets as codes, so that one tape serves every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 INPUT, ADD, SUB, MUL, FLOORDIV = range(5)
@@ -65,14 +66,20 @@ class SizeTable:
                 return guard
         return None
 
-    def text(self, code: int) -> str:
-        """Return a code as a person would write it: ``3``, ``n0``, ``n0*n1``."""
+    def text(self, code: int, names: Sequence[str] = ()) -> str:
+        """Return a code as a person would write it: ``3``, ``n0``, ``n0*n1``.
+
+        Parameters
+        ----------
+        names
+            What to call the input dimensions instead of ``n0``, ``n1``.
+        """
         if code >= 0:
             return str(code)
         operation, left, right = self.rows[-code - 1]
         if operation == INPUT:
-            return f"n{left}"
-        return f"({self.text(left)}{SYMBOL[operation]}{self.text(right)})"
+            return names[left] if names else f"n{left}"
+        return f"({self.text(left, names)}{SYMBOL[operation]}{self.text(right, names)})"
 
 
 class Sizes:

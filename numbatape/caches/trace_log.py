@@ -1,0 +1,241 @@
+"""Why a function was traced, trace by trace; a warning where one line or argument causes many traces."""
+
+from __future__ import annotations
+
+import linecache
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import RetracingWarning
+from ..tape.tape import Line
+from .arguments import STATIC, Flattened
+from .variant import Variant
+
+MOST_NOTES = 100  # that a program keeps
+OFTEN = 48  # traces for one reason, after which the user is told: fewer are paths that settle
+
+FOR_TRUTH = "np.where computes both sides without a guard"
+FOR_NUMBERS = "nt.fori_loop records a loop of any number of turns once, and a position may stay data"
+FOR_SIZES = "vector operations hold for every size, and nt.scan records a loop over entries once"
+FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a function is traced.
+
+    Attributes
+    ----------
+    text
+        The reason as a clause: "the test at FILE:LINE gave True".
+    line
+        The line of the user's that decides, None if it is no line's.
+    cause
+        What is counted: the line, or the path of an argument; None for what is no cause to worry.
+    cure
+        What the user could do.
+    """
+
+    text: str
+    line: Line | None = None
+    cause: str | None = None
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One trace: its number, why it was made, and the shapes of the arguments."""
+
+    number: int
+    reason: Reason
+    shapes: str
+
+    def __str__(self):
+        return f"trace {self.number}, for {self.shapes}: {self.reason.text}"
+
+
+class TraceLog:
+    """The notes of one program."""
+
+    def __init__(self):
+        self.notes: deque[Note] = deque(maxlen=MOST_NOTES)
+        self._counts: Counter[str] = Counter()
+        self._told: set[str] = set()
+
+    def add(self, number: int, reason: Reason, flat: Flattened) -> None:
+        """Note a trace, and warn where its reason comes again and again."""
+        self.notes.append(Note(number, reason, _shapes(flat)))
+        if reason.cause is not None:
+            self._counts[reason.cause] += 1
+            if self._counts[reason.cause] >= OFTEN:
+                self._tell(reason, f"{reason.text}; this was the reason for {OFTEN} traces")
+
+    def over_budget(self, name: str, budget: int) -> None:
+        """Warn that the oldest of a function's traces go, and name what makes most of them."""
+        common = self._counts.most_common(1)
+        if common and common[0][1] > budget // 2:
+            reason = next((n.reason for n in reversed(self.notes) if n.reason.cause == common[0][0]), None)
+            if reason is not None:
+                text = f"{name} has more than {budget} traces (Config.max_variants): the oldest go"
+                self._tell(reason, f"{text}. Most are due to {reason.cause}")
+
+    def _tell(self, reason: Reason, text: str) -> None:
+        assert reason.cause is not None
+        if reason.cause in self._told:
+            return
+        self._told.add(reason.cause)
+        line = reason.line
+        message = f"{text}. Results are right, but each trace takes time: {reason.cure}"
+        file, number = ("<numbatape>", 1) if line is None else (line.file, line.number)
+        warnings.warn_explicit(message, RetracingWarning, file, number)
+
+
+def _shapes(flat: Flattened) -> str:
+    return ", ".join(str(np.shape(value)) for value, _, _ in flat.traced()) or "no numbers"
+
+
+# ---- finding the reason
+
+
+def reason_of(program, flat: Flattened, stop=None) -> Reason:
+    """Return why none of a program's traces serves some arguments.
+
+    Parameters
+    ----------
+    stop
+        The guard at which the last sweep stopped (`numbatape.caches.program.Stop`), None if none has run.
+    """
+    if not program.traces:
+        return Reason("the function was new")
+    if stop is not None:
+        return _of_guard(stop)
+    variants = program.snapshot()
+    if not variants:
+        if program.single_use:
+            return Reason("the function has to run in each call, because what it reads or keeps is not known")
+        return Reason("what the function refers to has changed")
+    return _of_arguments(variants[-1], flat)
+
+
+def _of_guard(stop) -> Reason:
+    guard = stop.variant.tape.guards[stop.at]
+    line = stop.variant.tape.lines[guard.position] if guard.position >= 0 else None
+    where = f"at {line}" if line is not None else "of the function"
+    if guard.kind == "bool":
+        return Reason(f"the test {where} gave {stop.seen}", line, f"the test {where}", FOR_TRUTH)
+    return Reason(f"the number {where} was {stop.seen}", line, f"the number {where}", FOR_NUMBERS)
+
+
+def _of_arguments(variant: Variant, flat: Flattened) -> Reason:
+    """Return what differs between some arguments and those that a trace holds for."""
+    statics = [spec.path for spec in flat.specs if spec.level == STATIC or spec.kind == "static"]
+    if variant.statics != flat.statics:
+        path = ", ".join(statics) or "an option"
+        return Reason(f"{path} had another value", None, path, FOR_OPTIONS)
+    broken = broken_size(variant, flat)
+    if broken is not None:
+        condition, line = broken
+        where = f"the size read at {line}" if line is not None else "the sizes that operations relied on"
+        return Reason(f"the sizes differ: {condition} does not hold", line, where, FOR_SIZES)
+    if variant.contents is not None:
+        return Reason("contents of constants have changed that decided what was recorded")
+    if variant.sharing is not None:
+        return Reason("other arguments share memory, of which one is written to")
+    return Reason("the function was interrupted or raised for these arguments")
+
+
+def names_of_sizes(flat: Flattened) -> list[str]:
+    """Return what the input dimensions are called: the axes of the arguments."""
+    return [
+        f"{spec.path}.shape[{axis}]" for value, spec, _ in flat.traced() for axis in range(np.ndim(value))
+    ]
+
+
+def broken_size(variant: Variant, flat: Flattened) -> tuple[str, Line | None] | None:
+    """Return the relation between sizes that does not hold for some arguments, and its line."""
+    sizes = variant.tape.sizes
+    try:
+        guard = sizes.broken_guard(sizes.evaluate(flat.dimensions))
+    except ZeroDivisionError:
+        return "a size divides another one and", None
+    if guard is None:
+        return None
+    names = names_of_sizes(flat)
+    condition = f"{sizes.text(guard.left, names)} {guard.relation} {sizes.text(guard.right, names)}"
+    return condition, variant.tape.lines[guard.line] if guard.line >= 0 else None
+
+
+# ---- reports
+
+
+class GuardReport(list):
+    """The guards of a cache: a list with a dictionary for each, which prints as a table.
+
+    Attributes
+    ----------
+    traces
+        One dictionary for each trace that is remembered: ``number``, ``why``, ``line``, ``shapes``.
+    why
+        Why the last trace was made.
+    """
+
+    def __init__(self, guards: Iterable[dict], notes: Iterable[Note]):
+        super().__init__(guards)
+        self._notes = list(notes)
+
+    @property
+    def traces(self) -> list[dict[str, Any]]:
+        return [
+            {"number": n.number, "why": n.reason.text, "line": n.reason.line, "shapes": n.shapes}
+            for n in self._notes
+        ]
+
+    @property
+    def why(self) -> str:
+        return self._notes[-1].reason.text if self._notes else ""
+
+    def __str__(self):
+        lines = [f"{guard['line']}  {guard['condition']}  {guard['outcomes']}" for guard in self]
+        return "\n".join([*lines, *map(str, self._notes)])
+
+
+def report(programs) -> GuardReport:
+    """Return the guards of some programs, and why they were traced."""
+    guards: dict[tuple, dict] = {}
+    notes: list[Note] = []
+    for program in programs:
+        notes += program.log.notes
+        for variant in program.snapshot():
+            for line, kind, condition, outcome in _conditions(variant):
+                entry = guards.setdefault(
+                    (str(line), kind, condition if kind == "size" else ""),
+                    {"line": line, "kind": kind, "condition": condition, "outcomes": {}, "variants": 0},
+                )
+                seen = entry["outcomes"]
+                seen[outcome] = seen.get(outcome, 0) + variant.hits
+                entry["variants"] += 1
+    return GuardReport(guards.values(), notes)
+
+
+def _conditions(variant: Variant):
+    """Yield ``(line, kind, condition, outcome)`` of each guard of a trace, once a line and outcome."""
+    tape = variant.tape
+    found = []
+    for guard in tape.guards:
+        line = tape.lines[guard.position] if guard.position >= 0 else None
+        found.append((line, guard.kind, source_of(line), guard.outcome))
+    for guard in tape.sizes.guards:
+        if guard.line >= 0:
+            relation = f"{tape.sizes.text(guard.left)} {guard.relation} {tape.sizes.text(guard.right)}"
+            found.append((tape.lines[guard.line], "size", relation, True))
+    return dict.fromkeys(found)
+
+
+def source_of(line: Line | None) -> str:
+    """Return the text of a source line, as far as it can be found."""
+    return "" if line is None else linecache.getline(line.file, line.number).strip()

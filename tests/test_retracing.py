@@ -1,0 +1,115 @@
+"""Why a function is traced: what `guards` reports, and the warning where one reason comes again and again."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.caches.trace_log import OFTEN
+
+
+def either(x):
+    return np.sum(x) if x[0] > 1.0 else np.sum(x**2)
+
+
+def loop(x):
+    total = 0.0
+    for k in range(len(x)):
+        total = total + k * x[k]
+    return total
+
+
+def chosen(x, how):
+    return np.sum(x) if how == "sum" else np.sum(x**2)
+
+
+def quietly(function, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return function(*args)
+
+
+def test_a_new_cache_has_traced_its_function_once():
+    report = nt.prepare_gradient_cache(either, np.ones(2)).guards()
+    assert report.why == "the function was new"
+    assert [(trace["number"], trace["shapes"]) for trace in report.traces] == [(1, "(2,)")]
+
+
+def test_a_guard_says_what_it_saw_and_where():
+    cache = nt.prepare_gradient_cache(either, np.ones(2))
+    nt.value_and_gradient(cache, np.full(2, 2.0))
+    report = cache.guards()
+    (guard,) = report
+    first = either.__code__.co_firstlineno
+    assert guard["condition"] == "return np.sum(x) if x[0] > 1.0 else np.sum(x**2)"
+    assert (guard["variants"], guard["outcomes"]) == (2, {False: 1, True: 1})
+    assert report.why == f"the test at {report.traces[-1]['line']} gave True"
+    assert report.traces[-1]["line"].number == first + 1
+    assert "gave True" in str(report)
+
+
+def test_a_size_that_python_read_is_a_guard_with_its_line():
+    cache = nt.prepare_gradient_cache(loop, np.ones(3))
+    nt.value_and_gradient(cache, np.ones(4))
+    report = cache.guards()
+    sizes = [guard for guard in report if guard["kind"] == "size"]
+    assert {guard["condition"] for guard in sizes} == {"n0 == 3", "n0 == 4"}
+    assert {guard["line"].number for guard in sizes} == {loop.__code__.co_firstlineno + 2}
+    assert report.why == "the sizes differ: argument 0 (`x`).shape[0] == 3 does not hold"
+
+
+def test_an_option_that_selects_the_tape_is_named():
+    cache = nt.prepare_gradient_cache(chosen, np.ones(3), "sum")
+    nt.value_and_gradient(cache, np.ones(3), "squares")
+    assert cache.guards().why == "argument 1 (`how`) had another value"
+
+
+def test_what_the_function_refers_to_is_a_reason():
+    weights = [2.0]
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x) * weights[0], np.ones(3))
+    weights[0] = 3.0
+    assert nt.value_and_gradient(cache, np.ones(3))[0] == 9.0
+    assert cache.guards().why == "what the function refers to has changed"
+
+
+def test_one_warning_for_a_loop_over_many_lengths():
+    cache = nt.prepare_gradient_cache(loop, np.ones(1))
+    lengths = range(2, OFTEN + 10)
+    with pytest.warns(nt.RetracingWarning, match=r"shape\[0\] == .*nt\.scan") as warned:
+        found = [nt.value_and_gradient(cache, np.linspace(0.0, 1.0, n))[1][0] for n in lengths]
+    for n, gradient in zip(lengths, found, strict=True):
+        np.testing.assert_allclose(gradient, np.arange(n), rtol=1e-14)
+    assert [(w.filename, w.lineno) for w in warned] == [(__file__, loop.__code__.co_firstlineno + 2)]
+
+
+def test_one_warning_for_an_option_that_changes():
+    cache = nt.prepare_gradient_cache(lambda x, label: np.sum(x), np.ones(2), "0")
+    labels = map(str, range(1, OFTEN + 10))
+    with pytest.warns(nt.RetracingWarning, match=r"argument 1 \(`label`\)") as warned:
+        assert {float(nt.value_and_gradient(cache, np.ones(2), label)[0]) for label in labels} == {2.0}
+    assert len(warned) == 1
+
+
+def test_paths_that_settle_do_not_warn():
+    """A loop whose number of turns depends on the data: a dozen paths, which are soon known."""
+
+    def settles(x):
+        y, turns = np.sum(x * x), 0
+        while y > 1.0:
+            y, turns = y * 0.5, turns + 1
+        return y * (turns + 1)
+
+    cache = nt.prepare_gradient_cache(settles, np.ones(3))
+    rng = np.random.default_rng(0)
+    points = [rng.normal(size=3) * 2.0 ** rng.integers(0, 6) for _ in range(100)]
+    for _ in range(2):
+        for x in points:
+            np.testing.assert_allclose(quietly(nt.value_and_gradient, cache, x)[0], settles(x), rtol=1e-13)
+    traces = cache.traces
+    assert traces <= 16
+    for x in points:
+        nt.value_and_gradient(cache, x)
+    assert cache.traces == traces
