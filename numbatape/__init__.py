@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         UnwatchedWarning,
         VerificationError,
     )
+    from .integrations.implicit import fixed_point, root
     from .jit.loader import kernel_info
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
@@ -139,6 +140,10 @@ _NAMES = {
         "RetracingWarning",
         "UnwatchedWarning",
         "VerificationError",
+    ),
+    "integrations.implicit": (
+        "fixed_point",
+        "root",
     ),
     "jit.loader": ("kernel_info",),
     "rules.primitive": (
@@ -239,6 +244,7 @@ __all__ = [
     "derivative",
     "directional_derivative",
     "elementwise_grad",
+    "fixed_point",
     "flatten",
     "fori_loop",
     "grad",
@@ -259,6 +265,7 @@ __all__ = [
     "prepare_sparse_hessian_cache",
     "prepare_sparse_jacobian_cache",
     "primitive",
+    "root",
     "scan",
     "sparse_hessian",
     "sparse_jacobian",

@@ -29,14 +29,7 @@ def helper(x):
 HELD = weakref.WeakValueDictionary({0: helper})  # what an object of a library holds is not reached
 
 SOLVERS = {
-    "brentq": lambda x: scipy.optimize.brentq(lambda t: t - x[0], 0.0, 5.0),
-    "fsolve": lambda x: scipy.optimize.fsolve(lambda t: t - x[0], 0.0)[0],
-    "root": lambda x: scipy.optimize.root(lambda t: t - x, np.zeros(2)).x[0],
-    "root_scalar": lambda x: scipy.optimize.root_scalar(lambda t: t - x[0], bracket=(0.0, 5.0)).root,
-    "minimize": lambda x: scipy.optimize.minimize(lambda t: np.sum((t - x) ** 2), np.zeros(2)).x[0],
-    "minimize_scalar": lambda x: scipy.optimize.minimize_scalar(lambda t: (t - x[0]) ** 2).x,
     "curve_fit": lambda x: scipy.optimize.curve_fit(lambda t, a: a * t, np.arange(2.0), x)[0][0],
-    "least_squares": lambda x: scipy.optimize.least_squares(lambda t: t - x, np.zeros(2)).x[0],
     "linprog": lambda x: scipy.optimize.linprog(x).x[0],
     "differential_evolution": lambda x: scipy.optimize.differential_evolution(
         lambda t: np.sum((t - x) ** 2), [(0.0, 2.0)] * 2, maxiter=2

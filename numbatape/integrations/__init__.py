@@ -10,6 +10,14 @@ from ..numpy_api.function_tables import announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint", "solve_ivp"))
 announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))
+announce(
+    "scipy.optimize",
+    f"{__name__}.optimisers",
+    (
+        *("bisect", "brenth", "brentq", "fsolve", "least_squares", "minimize", "minimize_scalar", "newton"),
+        *("ridder", "root", "root_scalar", "toms748"),
+    ),
+)
 announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))
 announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve_triangular"))
 

@@ -28,6 +28,7 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import PlainArray
 from ..usercode.frames import where_in_user_code
+from ..verbs.made import MadeFunction
 
 # What a copy of the function shares with the function itself: the walk does not look there.
 _SHARED = frozenset((GLOBAL, CLASS, MEMBER))
@@ -66,7 +67,10 @@ class Opened(Walk):
                 self._places[id(value)] = len(self.found)
                 self.found.append(value)
             return []
-        found = [part for part in references(value) if part.kind not in _SHARED]
+        if isinstance(value, MadeFunction):  # ``nt.value_and_grad(f)``
+            found = [Reference(value.__wrapped__)]
+        else:
+            found = [part for part in references(value) if part.kind not in _SHARED]
         for part in found:
             self._owners.setdefault(id(part.value), []).append(id(value))
         return found
@@ -108,6 +112,8 @@ class Opened(Walk):
             result = holder.made(value, [again(part) for part in holder.parts(value)])
         elif kind is types.FunctionType:
             return _function(value, again, done)
+        elif isinstance(value, MadeFunction):
+            result = value.of(again(value.__wrapped__))
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
             result = kind(*parts) if hasattr(value, "_fields") else kind(parts)

@@ -49,6 +49,10 @@ class MadeFunction:
         """Bind to an instance, as a function that is an attribute of a class does."""
         return self if instance is None else types.MethodType(self, instance)
 
+    def of(self, f: Callable) -> Any:
+        """Return what the verb makes of another function, with the same options."""
+        return self._verb(f, **self._options)
+
     def __reduce__(self):
         return _made_again, (self._verb, Shipped(self.__wrapped__), self._options)
 

@@ -1,0 +1,231 @@
+"""``scipy.optimize`` inside of traced functions: what a solver finds, by the equation that it solves.
+
+A root makes the function zero, a minimum makes its gradient zero, except for variables at a bound. SciPy
+solves with plain numbers; `numbatape.integrations.implicit` differentiates.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
+from ..numpy_api.function_tables import MAKERS
+from ..trace.primitives import sample_of
+from ..usercode.frames import where_in_user_code
+from ..usercode.users_line import UsersLine
+from ..verbs.first_order import grad
+from .closures import Opened
+from .implicit import Solution
+from .ode import guarded
+
+
+class Solve:
+    """A call of a solver with traced values among its arguments, or in the functions that it gets.
+
+    Parameters
+    ----------
+    original : callable
+        SciPy's solver.
+    args, kwargs
+        Of the call.
+    """
+
+    def __init__(self, original: Callable, args: tuple, kwargs: dict):
+        self.name = f"scipy.optimize.{original.__name__}"
+        self._original, self._line = original, UsersLine()
+        self._opened = Opened(self.name, (args, kwargs))
+        self._signature = inspect.signature(original)
+        self.traced = self.call_of(self._opened.found)
+
+    def call_of(self, p) -> dict:
+        """Return the call's arguments by name, with some values in the places of the traced ones."""
+        args, kwargs = self._opened.filled(p)
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    def refuse(self, *options: str) -> None:
+        """Raise if an option was given that has no derivative here."""
+        for option in options:
+            given = self.traced.get(option)
+            if given is not None and not (isinstance(given, (bool, int, tuple)) and not given):
+                raise UnsupportedOperationError(
+                    f"{self.name}({option}=...) of traced values at {where_in_user_code()} is not supported; "
+                    f"leave {option} out, or write the equation that the solution satisfies as a rule "
+                    "(docs/rules.md, 'Implicit functions')"
+                )
+
+    def solution(self, function: str, residual: Callable, taken: Callable):
+        """Return what the solver finds, on the tape.
+
+        Parameters
+        ----------
+        function
+            The name of the solver's parameter that is the function.
+        residual
+            ``residual(f, y, call)`` → zero at the solution, where ``f(y)`` is the function with its extra
+            arguments and ``call`` the arguments of the call.
+        taken
+            Takes the array out of what SciPy returns.
+        """
+
+        def equation(y, *p):
+            call = self.call_of(p)
+            options = call.get("kwargs") or {}
+            return residual(lambda y: call[function](y, *_extra(call), **options), y, call)
+
+        def solve(*p):
+            args, kwargs = self._opened.filled(p)
+            return np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
+
+        return Solution(self.name, equation, solve).of(*self._opened.found)
+
+
+def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, taken: Callable = lambda x: x):
+    """Return the implementation for a solver of ``f(x) = 0``.
+
+    Parameters
+    ----------
+    parameter
+        The name of its parameter that is the function.
+    refused
+        Options that are not supported.
+    result
+        Makes the solver's result of the solution.
+    taken
+        Takes the solution out of the solver's result.
+    """
+
+    def implementation(original, *args, **kwargs):
+        solve = Solve(original, args, kwargs)
+        solve.refuse(*refused)
+        with_slope = any(solve.traced.get(name) is True for name in ("jac", "fprime"))
+
+        def residual(f, y, call):
+            value = f(y)
+            value = value[0] if with_slope else value
+            return np.reshape(as_array(value), np.shape(sample_of(y)))
+
+        return result(solve.solution(parameter, residual, taken))
+
+    return implementation
+
+
+def as_array(value):
+    """Return a list of numbers, traced or not, as an array."""
+    return np.stack(value) if isinstance(value, (list, tuple)) else value
+
+
+def _result(x, **more):
+    """Return SciPy's result with a traced solution: a solver that fails raises (`_taken`)."""
+    return sys.modules["scipy.optimize"].OptimizeResult(x=x, success=True, **more)
+
+
+def _root_result(x):
+    made = sys.modules["scipy.optimize"].RootResults(np.nan, 0, 0, 0, None)
+    made.root, made.converged, made.flag = x, True, "converged"
+    return made
+
+
+def _taken(found):
+    """Return the solution in a result of SciPy's; raise if there is none, as it has no derivative."""
+    if not found.success:
+        raise RuntimeError(f"no solution was found, so it has no derivative: {found.message}")
+    return found.x
+
+
+def _taken_root(found):
+    if not found.converged:
+        raise RuntimeError(f"no root was found, so it has no derivative: {found.flag}")
+    return found.root
+
+
+def _objective(f: Callable, call: dict) -> Callable:
+    """Return the function that is minimised, without the gradient that it may return beside its value."""
+    with_slope = call.get("jac") is True
+    return lambda y: np.reshape(f(y)[0] if with_slope else f(y), ())
+
+
+def minimize(original, *args, **kwargs):
+    solve = Solve(original, args, kwargs)
+    solve.refuse("constraints", "callback")
+
+    def residual(f, y, call):
+        return _at_bounds(grad(_objective(f, call))(y), y, call["bounds"])
+
+    x = solve.solution("fun", residual, _taken_minimum)
+    call = solve.traced
+    return _result(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
+
+
+def _taken_minimum(found):
+    """Return the minimum. Line searches that end because of rounding have found it."""
+    if not found.success and found.status != 2:
+        raise RuntimeError(f"no minimum was found, so it has no derivative: {found.message}")
+    return np.atleast_1d(found.x)
+
+
+def _at_bounds(slope, y, bounds):
+    """Return the slope, or for a variable at its bound the distance from that: it stays there."""
+    if bounds is None:
+        return slope
+    if hasattr(bounds, "lb"):
+        low, high = bounds.lb, bounds.ub
+    elif isinstance(bounds, tuple) and len(bounds) == 2 and np.ndim(sample_of(bounds[0])) == 0:
+        low, high = bounds
+    else:
+        low = np.stack([-np.inf if bound[0] is None else bound[0] for bound in bounds])
+        high = np.stack([np.inf if bound[1] is None else bound[1] for bound in bounds])
+    at_high = np.where(y >= high, y - np.where(np.isinf(high), 0.0, high), slope)
+    return np.where(y <= low, y - np.where(np.isinf(low), 0.0, low), at_high)
+
+
+def least_squares(original, *args, **kwargs):
+    solve = Solve(original, args, kwargs)
+    solve.refuse("callback")
+    if solve.traced["loss"] != "linear":
+        solve.refuse("loss")
+
+    def residual(f, y, call):
+        slope = grad(lambda y: 0.5 * np.sum(as_array(f(y)) ** 2))(y)
+        return _at_bounds(slope, y, call["bounds"])
+
+    x = solve.solution("fun", residual, _taken)
+    call = solve.traced
+    fun = as_array(call["fun"](x, *_extra(call), **(call["kwargs"] or {})))
+    return _result(x, fun=fun, cost=0.5 * np.sum(fun**2))
+
+
+def minimize_scalar(original, *args, **kwargs):
+    solve = Solve(original, args, kwargs)
+
+    def residual(f, y, call):
+        return grad(lambda y: np.reshape(f(y), ()))(y)
+
+    x = solve.solution("fun", residual, _taken)
+    call = solve.traced
+    return _result(x, fun=call["fun"](x, *_extra(call)))
+
+
+def _extra(call: dict) -> tuple:
+    """Return the further arguments of the function in a call."""
+    extra = call.get("args", ())
+    return extra if isinstance(extra, tuple) else (extra,)
+
+
+_BRACKETED = ("bisect", "brenth", "brentq", "ridder", "toms748")
+for _name, _implementation in {
+    **{name: _of_zero("f", ("full_output",)) for name in _BRACKETED},
+    "newton": _of_zero("func", ("full_output",)),
+    "fsolve": _of_zero("func", ("full_output",)),
+    "root_scalar": _of_zero("f", (), _root_result, _taken_root),
+    "root": _of_zero("fun", ("callback",), _result, _taken),
+    "least_squares": least_squares,
+    "minimize": minimize,
+    "minimize_scalar": minimize_scalar,
+}.items():
+    MAKERS.setdefault("scipy.optimize", {})[_name] = guarded(_implementation)

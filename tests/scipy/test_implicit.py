@@ -1,0 +1,186 @@
+"""Solvers of SciPy inside of traced functions, `nt.root` and `nt.fixed_point`: the implicit function theorem.
+
+Each is compared with differences of what the solver finds, and with a solution in closed form.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import (
+    Bounds,
+    bisect,
+    brenth,
+    brentq,
+    fsolve,
+    least_squares,
+    minimize,
+    minimize_scalar,
+    newton,
+    ridder,
+    root,
+    root_scalar,
+    toms748,
+)
+
+import numbatape as nt
+
+
+def cube(y, p):
+    """Its root is the cube root of ``p[0] * p[1]``."""
+    return y**3 - p[0] * p[1]
+
+
+def cost(y, p):
+    """Least where `cube` is zero."""
+    return np.sum(0.25 * y**4 - p[0] * p[1] * y)
+
+
+TIGHT = {"xtol": 1e-14, "rtol": 1e-14}
+NUMBERS = {
+    **{
+        f.__name__: (lambda p, f=f: f(cube, 0.1, 9.0, args=(p,), **TIGHT))
+        for f in (bisect, brenth, brentq, ridder, toms748)
+    },
+    "closure": lambda p: brentq(lambda y: cube(y, p), 0.1, 9.0, **TIGHT),
+    "traced bracket": lambda p: brentq(cube, 0.1 * p[0], 9.0 * p[0], args=(p,), **TIGHT),
+    "newton": lambda p: newton(cube, 1.5, args=(p,), tol=1e-14),
+    "newton with fprime": lambda p: newton(cube, 1.5, lambda y, p: 3 * y**2, args=(p,), tol=1e-14),
+    "root_scalar": lambda p: root_scalar(cube, args=(p,), bracket=(0.1, 9.0), **TIGHT).root,
+    "fsolve": lambda p: fsolve(cube, 1.5, args=(p,), xtol=1e-13)[0],
+    "root": lambda p: root(lambda y: [cube(y[0], p)], [1.5], tol=1e-13).x[0],
+    "root with jac": lambda p: root(cube, [1.5], args=(p,), jac=lambda y, p: 3 * y**2, tol=1e-13).x[0],
+    "minimize": lambda p: minimize(cost, [1.5], args=(p,), jac=nt.grad(cost), tol=1e-13).x[0],
+    "minimize, value and gradient": lambda p: (
+        minimize(nt.value_and_grad(lambda y: cost(y, p)), np.array([1.5]), jac=True, tol=1e-13).x[0]
+    ),
+    "minimize_scalar": lambda p: (
+        minimize_scalar(cost, bracket=(1.0, 2.0), args=(p,), options={"xtol": 1e-12}).x
+    ),
+    "least_squares": lambda p: (
+        least_squares(cube, [1.5], args=(p,), jac=lambda y, p: [3 * y**2], xtol=1e-15, gtol=1e-15, ftol=1e-15)
+        .x[0]
+    ),
+    "nt.root": lambda p: nt.root(cube, 1.5, p),
+    "nt.root, closure": lambda p: nt.root(lambda y: cube(y, p), 1.5),
+    "nt.fixed_point": lambda p: nt.fixed_point(lambda y: y - cube(y, p) / (3 * y**2), 1.5),
+}  # fmt: skip
+P = np.array([2.0, 1.7])
+RTOL = {
+    "minimize_scalar": 1e-6,
+    "minimize": 1e-7,
+    "minimize, value and gradient": 1e-7,
+    "least_squares": 1e-8,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_against_the_closed_form(name):
+    f, rtol = NUMBERS[name], RTOL.get(name, 1e-11)
+
+    def exact(p):
+        return np.cbrt(p[0] * p[1])
+
+    for p in (P, P, 1.3 * P):  # a trace, and further calls of its tape
+        value, gradient = nt.value_and_grad(f)(p)
+        assert np.isclose(value, exact(p), rtol=rtol)
+        assert np.allclose(gradient, nt.grad(exact)(p), rtol=rtol)
+    assert np.allclose(nt.hessian(f)(P), nt.hessian(exact)(P), rtol=10 * rtol)
+    assert np.allclose(nt.jvp(f, (P,), (P,))[1], nt.jvp(exact, (P,), (P,))[1], rtol=rtol)
+    assert np.isclose(f(P), exact(P), rtol=rtol)  # outside of a trace it is SciPy's own
+
+
+def system(y, t):
+    return np.array([y[0] ** 2 + y[1] - t[0], y[1] ** 2 - y[0] * t[1]])
+
+
+VECTORS = {
+    "fsolve": lambda t: fsolve(system, np.ones(2), args=(t,), xtol=1e-13),
+    "root": lambda t: root(system, np.ones(2), args=(t,), tol=1e-13).x,
+    "nt.root": lambda t: nt.root(system, np.ones(2), t),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_systems(name):
+    f, t = VECTORS[name], np.array([2.0, 1.0])
+    y = f(t)
+    by_hand = -np.linalg.solve(nt.jacobian(system)(y, t), nt.jacobian(system, argnums=1)(y, t))
+    assert np.allclose(nt.jacobian(f)(t), by_hand, rtol=1e-10)
+    assert np.allclose(nt.jacobian(f, mode="reverse")(t), by_hand, rtol=1e-10)
+    step = 1e-5 * np.eye(2)
+    differences = [(nt.jacobian(f)(t + d) - nt.jacobian(f)(t - d)) / 2e-5 for d in step]
+    assert np.allclose(nt.jacobian(nt.jacobian(f))(t), np.moveaxis(differences, 0, -1), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "bounds", [[(None, 0.4), (0.0, None)], Bounds([-np.inf, 0.0], [0.4, np.inf])], ids=["pairs", "Bounds"]
+)
+def test_a_variable_at_its_bound_stays_there(bounds):
+    def cost(y, c):
+        return np.sum((y - c) ** 2 * np.array([1.0, 2.0])) + y[0] * y[1]
+
+    def f(c):
+        options = {"bounds": bounds, "method": "L-BFGS-B", "options": {"ftol": 1e-15, "gtol": 1e-12}}
+        return minimize(cost, np.full(2, 0.3), args=(c,), **options).x
+
+    found = nt.jacobian(f)(np.array([1.0, 1.0]))
+    assert np.allclose(found, [[0.0, 0.0], [0.0, 1.0]], atol=1e-6)  # the first is at 0.4
+
+
+def test_value_at_the_minimum():
+    def f(c):
+        return minimize(lambda y: np.sum((y - c) ** 2) + np.sum(y), np.zeros(2), tol=1e-10).fun
+
+    assert np.allclose(nt.grad(f)(np.array([1.0, 2.0])), [1.0, 1.0])  # the envelope theorem
+
+
+def test_containers():
+    def f(a):
+        found = nt.root(
+            lambda y: {"u": y["u"] ** 2 - a, "v": [y["v"][0] - y["u"] * a]}, {"u": 1.0, "v": [1.0]}
+        )
+        return found["v"][0]
+
+    assert np.isclose(f(4.0), 8.0) and np.isclose(nt.grad(f)(4.0), 1.5 * 2.0)
+    contraction = lambda x, a: {"x": np.cos(x["x"]) * a}  # noqa: E731
+    g = lambda a: np.sum(nt.fixed_point(contraction, {"x": np.zeros(2)}, a)["x"])  # noqa: E731
+    x = g(0.5) / 2
+    assert np.isclose(nt.grad(g)(0.5), 2 * np.cos(x) / (1 + 0.5 * np.sin(x)))
+
+
+def test_a_solver_that_fails():
+    def no_root(a):
+        return nt.root(lambda y: y**2 + a, 1.0)
+
+    for call in (no_root, nt.grad(no_root)):
+        with pytest.raises(RuntimeError, match=r"nt\.root found no solution"):
+            call(1.0)
+    assert np.isclose(nt.grad(no_root)(-4.0), -0.25)  # the failed calls left nothing behind
+    with pytest.raises(RuntimeError, match="did not converge in 50 steps"):
+        nt.grad(lambda a: nt.fixed_point(lambda x: a * x + 1.0, 0.0, max_steps=50))(-1.0)
+    with pytest.raises(ValueError, match="different signs"):
+        nt.grad(lambda a: brentq(lambda y: y**2 + a, -1.0, 1.0))(1.0)
+    with pytest.raises(RuntimeError, match="no minimum was found"):
+        nt.grad(lambda a: minimize(lambda y: a * y[0], [0.0], options={"maxiter": 3}).x[0])(1.0)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda a: brentq(lambda y: y - a, 0.0, 9.0, full_output=True)[0], r"brentq\(full_output=\.\.\.\)"),
+        (lambda a: least_squares(lambda y: y - a, [1.0], loss="huber").x[0], r"least_squares\(loss=\.\.\.\)"),
+        (
+            lambda a: minimize(lambda y: (y[0] - a) ** 2, [1.0], constraints={"type": "eq", "fun": np.sum}).x[
+                0
+            ],
+            r"minimize\(constraints=\.\.\.\) of traced values at .*test_implicit.py:\d+ .* not supported",
+        ),
+    ],
+)
+def test_options_that_are_not_supported(call, message):
+    with pytest.raises(nt.UnsupportedOperationError, match=message):
+        nt.grad(call)(1.0)
+
+
+def test_another_number_of_equations():
+    with pytest.raises(nt.SpecError, match=r"nt\.root: 2 equations for 1 unknowns"):
+        nt.root(lambda y: np.array([y, y]), 1.0)
