@@ -37,6 +37,7 @@ MOST = 1 << 23
 # Work of an instruction besides its cells; work per cell of arithmetic, of functions of libm, of those of
 # SciPy.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
+STEEPEST = 1.5  # the highest power of the number of cells that an op's work grows with
 # Calls in an op's formula that are no more than arithmetic, and those that may be series.
 CHEAP_CALLS = r"math\.(fabs|copysign)\("
 LONG_CALLS = r"\bsc\.|\b(zeta|\w+_slope|erfc_ratio)\("
@@ -55,12 +56,21 @@ def weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             elif any(len(group) == 2 for group in op.operands[1:]):
                 # A factorisation of n*n cells is about n**3 operations, of which LAPACK does several at once.
                 # With the weight of a function of libm, n = 128 (0.1 ms) was cut, and took 1.4 times as long.
-                weight[k], power[k] = ARITHMETIC, 1.5
+                weight[k], power[k] = ARITHMETIC, STEEPEST
         elif re.search(LONG_CALLS, op.value):
             weight[k] = SPECIAL
         elif re.search(r"\w\(", re.sub(CHEAP_CALLS, "", op.value)):
             weight[k] = ELEMENTARY
     return weight, power, counts
+
+
+def _entries(tape: Tape, sizes_of) -> np.ndarray:
+    """Return how many entries a value of each layout has."""
+    index, dims, _ = tape.layout_tables
+    found = np.ones(len(tape.layouts))
+    axes = np.repeat(np.arange(len(tape.layouts)), index[:, 1])
+    np.multiply.at(found, axes, sizes_of(dims[: len(axes)]))
+    return found
 
 
 def work_of(tape: Tape, sizes_of) -> np.ndarray:
@@ -71,11 +81,8 @@ def work_of(tape: Tape, sizes_of) -> np.ndarray:
     sizes_of
         Returns the values of size codes.
     """
-    index, dims, _ = tape.layout_tables
-    of_layout = np.ones(len(tape.layouts))
-    axes = np.repeat(np.arange(len(tape.layouts)), index[:, 1])
-    np.multiply.at(of_layout, axes, sizes_of(dims[: len(axes)]))
-    of_value = np.append(of_layout[tape.values["layout"]], 0.0)  # the last entry is for missing operands
+    entries = _entries(tape, sizes_of)
+    of_value = np.append(entries[tape.values["layout"]], 0.0)  # the last entry is for missing operands
     code = tape.code
     cells = np.stack([of_value[code[name]] for name in ("out", "a", "b", "c")])
     guards = code["op"] == GUARD
@@ -105,9 +112,13 @@ class Cuts:
 
 def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
     """Return where to cut the sweeps of a plan; None if they are short."""
+    # A bound that needs no look at the instructions: each works on the largest array, in the slowest way.
+    largest = _entries(tape, sizes_of).max(initial=1.0)
+    if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
+        return None
     work = work_of(tape, sizes_of)
     total = np.cumsum(work)
-    if not len(work) or total[-1] <= MOST:
+    if total[-1] <= MOST:
         return None
     begins = np.floor((total - work) / MOST)
     stops = {int(k) + 1 for k in np.flatnonzero(np.diff(begins))} | {len(work)}

@@ -101,7 +101,7 @@ def check_tape(tape: Tape) -> None:
 
 
 def _check_tables(tape: Tape) -> None:
-    _check_numbers(tape)
+    codes = _check_numbers(tape)
     values, expressions = tape.values, len(tape.sizes.rows)
     for field, count in (("storage", len(tape.storages)), ("layout", len(tape.layouts))):
         if ((values[field] < 0) | (values[field] >= count)).any():
@@ -112,10 +112,10 @@ def _check_tables(tape: Tape) -> None:
         raise VerificationError("a layout has not one stride a dimension")
     if any(len(layout.dims) > MOST_DIMENSIONS for layout in tape.layouts):
         raise VerificationError("a layout has too many dimensions")
-    slots = np.array([code for slot in tape.inputs for code in slot.dims], np.int64)
-    guards = np.array([code for guard in tape.sizes.guards for code in (guard.left, guard.right)], np.int64)
-    codes = (values["offset"], tape.storages["size"], slots, guards, *tape.layout_tables[1:])
-    if any((array < -expressions).any() for array in codes):
+    least = min(codes, default=0)
+    for array in (values["offset"], tape.storages["size"]):
+        least = min(least, int(array.min(initial=0)))
+    if least < -expressions:
         raise VerificationError("a size refers to an expression that is not there")
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
     if any(not 0 <= value < len(values) for value in ends):
@@ -128,8 +128,10 @@ def _check_tables(tape: Tape) -> None:
         raise VerificationError("a literal's storage is out of range")
 
 
-def _check_numbers(tape: Tape) -> None:
+def _check_numbers(tape: Tape) -> list[int]:
     """Check that the numbers in the tables fit their words, in which all later checks compute.
+
+    The result are the size codes of inputs, layouts and size guards.
 
     Python's integers have no bounds: an array of 32-bit words made from too large ones would raise an
     `OverflowError`, and a sum in 64 bits could become negative.
@@ -143,13 +145,15 @@ def _check_numbers(tape: Tape) -> None:
         *((*layout.dims, *layout.strides) for layout in tape.layouts),
         *((guard.left, guard.right) for guard in tape.sizes.guards),
     )
-    if any(abs(code) > names.LIMIT for code in codes):
+    found = list(codes)
+    if max(found, default=0) > names.LIMIT or min(found, default=0) < -names.LIMIT:
         raise VerificationError("a dimension or stride: more cells than 32-bit offsets can address")
     for item in tape.literals:
         if item.data.ndim != 1 or item.data.dtype.kind not in "biuf":
             raise VerificationError("a literal is no row of real numbers")
         if not 0 <= item.offset <= names.LIMIT:
             raise VerificationError("a literal reaches outside of its storage")
+    return found
 
 
 def _check_instructions(tape: Tape) -> None:
