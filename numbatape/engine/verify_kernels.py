@@ -227,7 +227,7 @@ def verify(w, pc):
         empty = False
         for j in range(levels):
             n = r_t[levels_at + LEVEL * j]
-            if n < 0:
+            if n < 0 or (n == 0 and j > 0):  # sweeps divide by the iterations of all levels but the first
                 return BAD_RECORD
             if n == 0:
                 empty = True
