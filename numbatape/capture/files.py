@@ -13,7 +13,7 @@ import threading
 
 from ..jit.audit import observe
 from ..trace.trace import Outside, current
-from ..usercode.ownership import is_users_file
+from ..usercode.ownership import PACKAGE, is_users_file
 
 _READING = ("os.listdir", "os.scandir", "os.walk", "os.system", "os.posix_spawn", "os.exec", "os.spawn")
 _FAMILIES = ("subprocess.", "socket.", "sqlite3.", "urllib.", "http.", "ftplib.", "imaplib.", "pty.")
@@ -57,8 +57,8 @@ def note(what: str) -> None:
 def _reads(name: str, args: tuple) -> bool:
     if name == "open":
         path, mode, flags = args
-        # A number is a pipe or the like; files in /sys describe the machine.
-        if isinstance(path, int) or os.fsdecode(path).startswith("/sys/"):
+        # A number is a pipe or the like. Files in /sys describe the machine, numbatape's own are its code.
+        if isinstance(path, int) or os.fsdecode(path).startswith(("/sys/", PACKAGE)):
             return False
         if mode is None:  # os.open
             return (flags & (os.O_WRONLY | os.O_RDWR)) != os.O_WRONLY

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..usercode.ownership import module_of
-
 CACHED = type(functools.lru_cache(len))
 
 
@@ -219,11 +217,16 @@ def container_of(value) -> type | None:
 
 def parts_of(value) -> tuple:
     """Return what a holder holds, or an object whose class derives from one; nothing for other values."""
-    holder = holder_of(value)
-    if holder is None and not module_of(value).startswith("scipy.sparse"):
-        # Iterating over a dok_matrix, which is a dictionary, never ends.
-        holder = next((HOLDERS[base] for base in type(value).__mro__ if base in HOLDERS), None)
+    kind = type(value)
+    holder = holder_of(value) if kind is types.FunctionType else _holder_of_class(kind)
     return () if holder is None else holder.parts(value)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _holder_of_class(cls: type) -> Holder | None:
+    if str(cls.__module__).startswith("scipy.sparse"):
+        return None  # iterating over a dok_matrix, which is a dictionary, never ends
+    return next((HOLDERS[base] for base in cls.__mro__ if base in HOLDERS), None)
 
 
 def names_in(value) -> list | None:
