@@ -8,17 +8,23 @@ import numpy as np
 import optree
 
 from ..errors import DtypeError, ShapeError, StructureError
-from ..trace import pytrees
+from ..trace import operations, pytrees
+from ..trace.complex_pairs import is_complex
 from ..trace.integers import as_index
 from ..trace.plain_arrays import as_ndarrays
+from ..trace.trace import current
 from .body_traces import BodyTrace, Leaf, carry_leaf
 
 WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
 
 def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
-    """Return the leaves of a tree, traced or not, and its structure."""
+    """Return the real leaves of a tree, traced or not, and its structure; a complex one has two."""
     leaves, structure = pytrees.flatten(tree)
+    if any(map(is_complex, leaves)):
+        trace = current()
+        parts = [operations.constant(trace, np.asarray(x)) if is_complex(x) else x for x in leaves]
+        leaves, structure = pytrees.flatten(pytrees.unflatten(structure, parts))
     return [as_index(as_ndarrays(leaf)) for leaf in leaves], structure
 
 

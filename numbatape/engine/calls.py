@@ -29,7 +29,7 @@ from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .frame import WORD
-from .loop_runs import BranchRun, LoopInstance, LoopRun, make_run
+from .loop_runs import BranchRun, LoopInstance, LoopRun, lanes_of, make_run
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64
@@ -148,15 +148,19 @@ class Calls:
         """Let a call go to the kernels of loops."""
         lanes = int(np.prod(plan.shape(int(row["out"]))[:-1]))
         reverse = bool(row["active"] & 1) and not plan.tape.forward
-        run = self._loops[number] = self._run(number, reverse, again=lanes > 1)
+        together = None
+        if isinstance(self._calls[number], Loop) and not reverse:
+            together = lanes_of(self._calls[number], plan, row)
+        run = self._loops[number] = self._run(number, reverse, lanes > 1, together)
         v, g = (cells[F64].ctypes.data for cells in self._cells)
         first, _ = self._active[F64]
         run.place(v, g - FAMILY_DTYPE[F64].itemsize * first)
         self._table[number] = run.forward, run.back, run.back, run.state.ctypes.data
 
-    def _run(self, number: int, reverse: bool, again: bool) -> LoopRun | BranchRun:
-        plan = self._plan
-        return make_run(self._calls[number], plan.size, plan.values, self._workspace, reverse, again)
+    def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
+        plan, call = self._plan, self._calls[number]
+        options = {} if lanes is None else {"lanes": lanes}
+        return make_run(call, plan.size, plan.values, self._workspace, reverse, again, **options)
 
     def _memory(self, size: int) -> int:
         """Return the address of zeros that live as long as this object, on a cache line."""

@@ -42,6 +42,8 @@ class LaneValues:
         Whether the contents of the lanes never change.
     dimensions
         Some input dimensions for which the tape holds.
+    behind
+        As in `Lanes`.
 
     Attributes
     ----------
@@ -53,12 +55,19 @@ class LaneValues:
         By group: whether it depends on the lanes; whether it depends on constants and fixed lanes only.
     """
 
-    def __init__(self, tape: Tape, slots: frozenset[int], fixed: bool, dimensions: tuple[int, ...]):
+    def __init__(
+        self,
+        tape: Tape,
+        slots: frozenset[int],
+        fixed: bool,
+        dimensions: tuple[int, ...],
+        behind: bool = False,
+    ):
         self.tape = tape
         self.layouts = list(tape.layouts)
         self._layout_index = {(its.dims, its.strides): k for k, its in enumerate(self.layouts)}
         self._ranks = np.array([len(layout.dims) for layout in self.layouts])
-        self._renumber(slots, dimensions)
+        self._renumber(slots, dimensions, behind)
         self._first = np.concatenate([[0], np.cumsum(tape.storages["size"][: len(POOLS)])])
         storage, offset = tape.values["storage"], tape.values["offset"]
         in_pool = storage < len(POOLS)
@@ -82,8 +91,14 @@ class LaneValues:
 
     # ---- sizes
 
-    def _renumber(self, slots: frozenset[int], dimensions) -> None:
+    def _renumber(self, slots: frozenset[int], dimensions, behind: bool) -> None:
         """Number the input dimensions anew: the first one of an input with lanes is the lanes."""
+        if behind:
+            count = len(dimensions)
+            self.sizes = Sizes.resume(self.tape.sizes, [*range(count)], [*dimensions])
+            self.lanes = self.sizes.input(count, 2)
+            self.leads = dict.fromkeys(slots, self.lanes)
+            return
         tape, moved, leads = self.tape, [], {}
         new: list[int] = []
         old = iter(dimensions)

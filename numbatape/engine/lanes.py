@@ -54,12 +54,16 @@ class Lanes:
     folded
         Whether products of matrices in lanes may become one product. That is faster, but the last bits of a
         lane then depend on its number.
+    behind
+        Whether the lanes are one input dimension behind all others, as in the body of a loop, and not the
+        first dimension of each input that has them.
     """
 
     slots: frozenset[int]
     hoist: bool = True
     fixed: bool = False
     folded: bool = True
+    behind: bool = False
 
 
 @uncollected
@@ -106,7 +110,7 @@ class _Widened:
     def __init__(self, tape: Tape, level: Lanes, dimensions):
         self.old = tape
         self.level = level
-        self.values = LaneValues(tape, level.slots, level.fixed, dimensions)
+        self.values = LaneValues(tape, level.slots, level.fixed, dimensions, level.behind)
         self.literals: list[Literal] = []
 
     def tape(self) -> Tape:

@@ -25,22 +25,28 @@ STATE = (
     "TESTING",  # out: whether it was the test that stopped
     "STOPPED",  # out: the status that a step stopped with
     "COTANGENTS",  # address of the carries' cotangents, between steps
+    "LANES",  # how many lanes the first call of an instruction computes at once, see `forward`
+    "FIRST",  # with lanes: where the result of that call begins
+    "LANE_A",  # steps from lane to lane, in cells: of both operands and of the result
+    "LANE_B",
+    "LANE_OUT",
     "STEPS",  # where the second operand has the number of steps; -1 where it is LENGTH
     "TEST",  # address of the frame of the test before each step, or 0
     "TEST_RESULT",  # address of what it gives
     "STRICT",  # with a test: whether it is an error if there would be more steps than LENGTH
     "COUNTED",  # with a test: where the result has the number of steps, and whether there would be more
 )
-# Tables: their addresses, then (as words of their own) how many rows each has.
+# Tables: their addresses, then (as words of their own) how many rows each has. Cells of the body are given by
+# their address, number and steps: from cell to cell, and from lane to lane (0 where all lanes share them).
 TABLES = (
-    "ENTER",  # (operand, first, target address, count): carries, captures and sums, before the first step
+    "ENTER",  # (operand, first, address, count, step, lane): carries, captures, sums; before the first step
     "TEST_ENTER",  # the same, of the test's captures
-    "TEST_CARRY",  # (source address, target address, count): carries, to the test's inputs
-    "SLICES",  # the same, of rows of stacked operands
-    "HISTORY",  # (source address, first, count): carries before a step, to rows of the result
-    "OUTPUTS",  # (source address, first, count): outputs of a step, to rows of the result
-    "CARRY",  # (source address, target address, count)
-    "LEAVE",  # (source address, first, count): the last carries and sums, to the result
+    "TEST_CARRY",  # as CARRY: carries, to the test's inputs
+    "SLICES",  # as ENTER: of rows of stacked operands
+    "HISTORY",  # (address, first, count, step, lane): carries before a step, to rows of the result
+    "OUTPUTS",  # the same: outputs of a step, to rows of the result
+    "CARRY",  # (source address, target address, count, step, lane of the source, step, lane of the target)
+    "LEAVE",  # as HISTORY: the last carries and sums, to the result
     "SAVED",  # (address, bytes)
     "CLEARED",  # (address, bytes): adjoints that are zero before a step is swept back
     "KEPT",  # (address, count, first or -1): adjoints of captures; of sums, copied from the result
@@ -71,24 +77,54 @@ def added(dg, step, d, count):
         dg[i * step] += d[i]
 
 
+def moved(target, tstep, tlane, source, sstep, slane, count, lanes):
+    if lanes == 1 and tstep == 1:
+        copied(target, source, sstep, count)
+    else:
+        for lane in range(lanes):
+            t_q = target + 8 * lane * tlane
+            s_q = source + 8 * lane * slane
+            for i in range(count):
+                t_q[i * tstep] = s_q[i * sstep]
+
+
 def taken(w, s_q, table, rows, row):
     # Copy parts of the operands, or of row number ``row`` of stacked ones, into the body's inputs.
     r_q = table
     for k in range(rows):
-        count = r_q[4 * k + 3]
-        first = r_q[4 * k + 1] + row * count
-        if r_q[4 * k] == 0:
-            copied(r_q[4 * k + 2], s_q[V] + 8 * (w[2] + first * w[4]), w[4], count)
+        at = 6 * k
+        count = r_q[at + 3]
+        first = r_q[at + 1] + row * count
+        lane = r_q[at + 5]
+        lanes = s_q[LANES]
+        if lane == 0:
+            lanes = 1
+        if r_q[at] == 0:
+            source = s_q[V] + 8 * (w[2] + first * w[4])
+            moved(r_q[at + 2], r_q[at + 4], lane, source, w[4], s_q[LANE_A], count, lanes)
         else:
-            copied(r_q[4 * k + 2], s_q[V] + 8 * (w[5] + first * w[7]), w[7], count)
+            source = s_q[V] + 8 * (w[5] + first * w[7])
+            moved(r_q[at + 2], r_q[at + 4], lane, source, w[7], s_q[LANE_B], count, lanes)
 
 
 def given(w, s_q, table, rows, row):
     # Copy cells of the body into the result, or into row number ``row`` of its stacked parts.
     r_q = table
     for k in range(rows):
-        count = r_q[3 * k + 2]
-        copied(s_q[V] + 8 * (w[0] + r_q[3 * k + 1] + row * count), r_q[3 * k], 1, count)
+        at = 5 * k
+        count = r_q[at + 2]
+        target = s_q[V] + 8 * (w[0] + r_q[at + 1] + row * count)
+        moved(target, 1, s_q[LANE_OUT], r_q[at], r_q[at + 3], r_q[at + 4], count, s_q[LANES])
+
+
+def carried(s_q, table, rows):
+    r_q = table
+    for k in range(rows):
+        at = 7 * k
+        lanes = s_q[LANES]
+        if r_q[at + 6] == 0:
+            lanes = 1
+        moved(r_q[at + 1], r_q[at + 5], r_q[at + 6], r_q[at], r_q[at + 3], r_q[at + 4], r_q[at + 2], lanes)
 
 
 def stopped_at(w, s_q, status):
@@ -112,9 +148,7 @@ def length_of(w, s_q):
 
 def tested(s_q):
     # Return the status of the test, or -1 if there is no further step.
-    r_q = s_q[TEST_CARRY]
-    for k in range(s_q[TEST_CARRY_COUNT]):
-        copied(r_q[3 * k + 1], r_q[3 * k], 1, r_q[3 * k + 2])
+    carried(s_q, s_q[TEST_CARRY], s_q[TEST_CARRY_COUNT])
     status = invoke(s_q, VALUE, s_q[TEST], 0)
     if status != 0:
         return status
@@ -158,9 +192,7 @@ def steps(w, s_q):
         if s_q[SAVING] != 0 and s_q[RECOMPUTE] == 0:
             save(s_q, step)
         given(w, s_q, s_q[OUTPUTS], s_q[OUTPUTS_COUNT], row)
-        r_q = s_q[CARRY]
-        for k in range(s_q[CARRY_COUNT]):
-            copied(r_q[3 * k + 1], r_q[3 * k], 1, r_q[3 * k + 2])
+        carried(s_q, s_q[CARRY], s_q[CARRY_COUNT])
     if s_q[TEST] != 0:
         d = s_q[V]
         d[w[0] + s_q[COUNTED]] = float(step)
@@ -235,7 +267,12 @@ def step_back(w, s_q, step, length):
 
 
 def forward(w, pc):
-    return steps(w, pc)
+    # An instruction with lanes is called once for each. Where the body has lanes, too, the call for the first
+    # one computes all of them.
+    s_q = pc
+    if s_q[LANES] > 1 and w[0] != s_q[FIRST]:
+        return 0
+    return steps(w, s_q)
 
 
 def back(w, s_q):

@@ -12,6 +12,7 @@ import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,14 +20,17 @@ from .. import jit
 from ..errors import StepsError
 from ..jit.rules import NUMBER, RAISED, STATUS
 from ..jit.rules import WORDS as CALL_WORDS
-from ..ops import status
+from ..ops import OPCODE, status
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
+from ..tape.instruction import opcode
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
+from ..tape.uses import dependents, keys_of
 from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
+from .lanes import Lanes, with_lanes
 from .loop_kernels import BRANCH_STATE, BRANCH_WORD, TOO_MANY, WORD, WORDS, loop_source
 from .plan import Plan, make_plan
 
@@ -50,6 +54,88 @@ def body_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan:
     return found
 
 
+@dataclass(frozen=True)
+class LoopLanes:
+    """The lanes of a loop's instruction.
+
+    Attributes
+    ----------
+    count
+        How many there are.
+    first
+        The first cell of the result.
+    steps
+        Cells from lane to lane: of both operands and of the result.
+    ports
+        The inputs of the body that differ from lane to lane.
+    """
+
+    count: int
+    first: int
+    steps: tuple[int, int, int]
+    ports: frozenset[int]
+
+
+def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
+    """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
+
+    Lanes may take different numbers of steps, where these are data.
+    """
+    out, *operands = (int(row[name]) for name in ("out", "a", "b"))
+    *batch, _ = plan.shape(out)
+    if len(batch) != 1 or batch[0] < 2 or loop.test is not None or loop.steps is not None:
+        return None
+    laned: set[int] = set()
+    steps = []
+    for number, operand in enumerate(operands):
+        strides = plan.strides(operand)
+        steps.append(strides[0] if len(strides) == 2 else 0)
+        if len(strides) == 2:
+            same = _shared(plan, operand)
+            starts = {k: plan.size(port.start) for k, port in enumerate(loop.ports) if port.operand == number}
+            laned |= {k for k, start in starts.items() if start not in same}
+    keys = keys_of(loop.body.values)
+    before = -1
+    while before != len(laned):  # a carry has lanes if its next value has
+        before = len(laned)
+        found = dependents(loop.body.code, keys, {keys[loop.body.inputs[k].value] for k in laned})
+        ends = zip(loop.outs, loop.body.outputs, strict=True)
+        laned |= {its.port for its, value in ends if its.port >= 0 and keys[value] in found}
+    strides = plan.strides(out)
+    return LoopLanes(batch[0], plan.cell(out)[1], (*steps, strides[0]), frozenset(laned))
+
+
+def _shared(plan: Plan, operand: int) -> set[int]:
+    """Return where the parts of an operand begin that are copies of values without lanes."""
+    tape = plan.tape
+    rows = tape.code[tape.code["op"] == opcode(OPCODE["copy"], F64)]
+    storage = tape.values["storage"]
+    rows = rows[storage[rows["out"]] == storage[operand]]
+    base, step = plan.cell(operand)[1], plan.strides(operand)[-1] or 1
+    return {
+        (plan.cell(out)[1] - base) // step
+        for out, source in zip(rows["out"].tolist(), rows["a"].tolist(), strict=True)
+        if len(plan.shape(source)) < len(plan.shape(out))
+    }
+
+
+_laned: OrderedDict[tuple, Tape] = OrderedDict()
+
+
+def laned_body(loop: Loop, ports: frozenset[int], dimensions: tuple[int, ...]) -> Tape:
+    """Return the body of a loop with lanes; their number is one more input dimension."""
+    key = loop.body.digest, ports
+    with _lock:
+        found = _laned.get(key)
+    if found is None:
+        found = with_lanes(loop.body, Lanes(ports, behind=True), dimensions)
+        with _lock:
+            _laned[key] = found
+            while len(_laned) > MOST_PLANS:
+                _laned.popitem(last=False)
+    return found
+
+
 class LoopRun:
     """One loop of one workspace.
 
@@ -67,6 +153,8 @@ class LoopRun:
         Whether a reverse sweep may follow a forward one.
     again
         Whether the reverse sweep computes the steps first, because other operands may have come between.
+    lanes
+        Where the lanes of an instruction with lanes are, if all of them are computed at once.
 
     Attributes
     ----------
@@ -84,10 +172,16 @@ class LoopRun:
         workspace: Callable,
         reverse: bool,
         again: bool,
+        lanes: LoopLanes | None = None,
     ):
         self.loop = loop
         dimensions = tuple(map(size, loop.dimensions))
-        self._size, self._plan = size, body_plan(loop.body, dimensions, values)
+        self._body = loop.body
+        self._lanes = lanes or LoopLanes(1, 0, (0, 0, 0), frozenset())
+        if lanes is not None and lanes.ports:
+            self._body = laned_body(loop, lanes.ports, dimensions)
+            dimensions = (*dimensions, lanes.count)
+        self._size, self._plan = size, body_plan(self._body, dimensions, values)
         self._space = space = _space(workspace, self._plan)
         self._test = (
             None if loop.test is None else _space(workspace, body_plan(loop.test, dimensions, values))
@@ -109,6 +203,9 @@ class LoopRun:
             "SAVING": int(reverse),
             "AGAIN": int(again),
             "RECOMPUTE": int(bool(loop.body.calls)),
+            "LANES": self._lanes.count,
+            "FIRST": self._lanes.first,
+            **dict(zip(("LANE_A", "LANE_B", "LANE_OUT"), self._lanes.steps, strict=True)),
             "STEPS": -1 if loop.steps is None else size(loop.steps),
         }
         for name, word in words.items():
@@ -171,20 +268,56 @@ class LoopRun:
             if count:
                 yield loop.body.inputs[k].value, self._size(start), count
 
+    def _cells(self, value: int, like: int | None = None) -> tuple[int, int, int]:
+        """Return the address of a value of the body, and its steps from cell to cell and from lane to lane.
+
+        ``like`` is the value of the body without lanes.
+        """
+        plan = self._plan
+        strides, rank = plan.strides(value), len(self._rank_of(value if like is None else like))
+        if len(strides) == rank:
+            return self._address(value), 1, 0
+        return self._address(value), (strides[-1] if rank else 1), strides[0]
+
+    def _rank_of(self, value: int) -> tuple[int, ...]:
+        tape = self.loop.body
+        return tape.layouts[tape.values["layout"][value]].dims
+
     def _forward_tables(self) -> None:
-        address, inputs = self._address, self.loop.body.inputs
-        enter = [(p.operand, first, address(x), n) for p, x, first, n in self._inputs(CARRY, CAPTURE, SUM)]
-        slices = [(p.operand, first, address(x), n) for p, x, first, n in self._inputs(SLICE)]
-        ends = [
-            (address(y), address(inputs[out.port].value), first, n)
-            for out, y, first, n in self._outputs(CARRY, SUM)
+        loop, body = self.loop, self._body
+        inputs = [
+            self._cells(slot.value, old.value)
+            for slot, old in zip(body.inputs, loop.body.inputs, strict=True)
         ]
-        self._table("ENTER", enter)
-        self._table("SLICES", slices)
-        self._table("HISTORY", [(address(x), first, n) for x, first, n in self._history()])
-        self._table("OUTPUTS", [(address(y), first, n) for _, y, first, n in self._outputs(STACK)])
-        self._table("CARRY", [(y, x, n) for y, x, _, n in ends if y != x])
-        self._table("LEAVE", [(x, first, n) for _, x, first, n in ends])
+        outputs = [self._cells(*pair) for pair in zip(body.outputs, loop.body.outputs, strict=True)]
+        number = {slot.value: k for k, slot in enumerate(loop.body.inputs)}
+        place = {id(out): k for k, out in enumerate(loop.outs)}
+
+        def entering(*roles):
+            for port, value, first, count in self._inputs(*roles):
+                address, step, lane = inputs[number[value]]
+                yield port.operand, first, address, count, step, lane
+
+        def leaving(cells, first, count):
+            address, step, lane = cells
+            return address, first, count, step, lane
+
+        ends = [
+            (outputs[place[id(out)]], inputs[out.port], first, n)
+            for out, _, first, n in self._outputs(CARRY, SUM)
+        ]
+        self._table("ENTER", [*entering(CARRY, CAPTURE, SUM)])
+        self._table("SLICES", [*entering(SLICE)])
+        self._table("HISTORY", [leaving(inputs[number[x]], first, n) for x, first, n in self._history()])
+        self._table(
+            "OUTPUTS",
+            [leaving(outputs[place[id(out)]], first, n) for out, _, first, n in self._outputs(STACK)],
+        )
+        self._table(
+            "CARRY",
+            [(y[0], x[0], n, *y[1:], *x[1:]) for y, x, _, n in ends if y[0] != x[0]],
+        )
+        self._table("LEAVE", [leaving(x, first, n) for _, x, first, n in ends])
 
     def _test_tables(self, space) -> None:
         """Fill in the words for the test before each step."""
@@ -195,9 +328,11 @@ class LoopRun:
             count, (_, cell) = size(port.count), plan.cell(slot.value)
             address = space.v[F64].ctypes.data + 8 * cell
             if port.role == CARRY and count:
-                carried.append((self._address(loop.body.inputs[port.start].value), address, count))
+                carried.append(
+                    (self._address(loop.body.inputs[port.start].value), address, count, 1, 0, 1, 0)
+                )
             elif count:
-                enter.append((port.operand, size(port.start), address, count))
+                enter.append((port.operand, size(port.start), address, count, 1, 0))
         self._table("TEST_ENTER", enter)
         self._table("TEST_CARRY", carried)
         _, result = plan.cell(loop.test.outputs[0])

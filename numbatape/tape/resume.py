@@ -8,6 +8,7 @@ import numpy as np
 
 from .builder import TapeBuilder
 from .code import Code
+from .freezing import SCALAR_LAYOUT
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
@@ -47,10 +48,11 @@ def _index(builder: TapeBuilder) -> None:
     builder._layout_index = {(its.dims, its.strides): k for k, its in enumerate(builder.layouts)}
     places: dict[tuple[int, int], int] = {}
     count: Counter = Counter()
-    for number, (storage, offset, _) in enumerate(builder.values):
+    for number, (storage, offset, layout) in enumerate(builder.values):
         if storage < len(POOLS):
             count[storage, offset] += 1
-            places.setdefault((storage, offset), number)
+            if layout == SCALAR_LAYOUT:  # a literal may be named by a view with dimensions, too
+                places.setdefault((storage, offset), number)
     builder._viewed = {place for place, times in count.items() if times > 1}
     for item in builder.literals:
         found = places.get((item.storage, item.offset))

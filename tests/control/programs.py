@@ -1,6 +1,7 @@
 """Functions of one vector with structured control flow, by numbatape or (as a namespace) in plain Python."""
 
 import numpy as np
+import scipy.special as special
 
 import numbatape as nt
 
@@ -116,6 +117,27 @@ def swapped(flow, x):
 def captured_arrays(flow, x):
     last, ys = flow.scan(lambda c, k: (c + TABLE[k] @ x[:3], c * TABLE[k, 0]), 0.0, np.arange(4))
     return last * np.sum(ys)
+
+
+@program
+def library_functions(flow, x):
+    def step(c, v):
+        joint = np.array([c, v, 1.0])
+        spectrum = np.abs(np.fft.fft(joint)) ** 2
+        return special.logsumexp(joint) + 0.1 * np.linalg.norm(joint), np.sort(spectrum)[1]
+
+    last, ys = flow.scan(step, 0.4, x)
+    return last + np.sum(ys)
+
+
+@program
+def complex_numbers(flow, x):
+    turns = np.exp(1j * np.arange(4.0))
+    last, ys = flow.scan(lambda c, v: (c * v[1] + v[0] * 1j, c * v[0]), 1.0 + 0.5j, (x, turns))
+    last, _ = flow.scan(lambda c, v: (c * c.conj() * v + c, None), last, x[:2])
+    return (
+        np.abs(last) ** 2 + np.sum((ys * x).real) + flow.cond(x[0] > 0, lambda: last * 1j, lambda: last).imag
+    )
 
 
 @program
