@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from .errors import ConfigError
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
-PASSES = ("buffers", "broadcasts", "sums", "linear", "merge", "fuse")
+PASSES = ("buffers", "broadcasts", "sums", "linear", "histories", "merge", "fuse")
 
 
 @dataclass(frozen=True, kw_only=True)

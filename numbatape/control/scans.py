@@ -16,11 +16,19 @@ from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
 from .body_traces import BodyTrace, stacked_leaf
+from .checkpoints import in_segments
 from .packing import Packing, emit, part, result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
 
 
-def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False):
+def scan(
+    f: Callable,
+    init,
+    xs=None,
+    length: int | None = None,
+    reverse: bool = False,
+    checkpoint: int | str | None = None,
+):
     """Apply a function to a carry and each row of arrays in turn; stack its outputs.
 
     It does what this loop does, but a trace records ``f`` once, whatever the length::
@@ -44,6 +52,10 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
         The number of steps; needed if ``xs`` has no array.
     reverse : bool
         Whether to go from the last row to the first; the outputs are stacked in the order of the rows.
+    checkpoint : int or "sqrt", optional
+        Save memory in reverse mode: only the carries between segments are kept, and the steps of a segment
+        are computed again before they are swept back. A number of segments; "sqrt" makes segments of about
+        the square root of the length. The trace then holds for this length alone.
 
     Returns
     -------
@@ -76,7 +88,15 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
     >>> float(nt.grad(f)(0.5, np.array([1.0, 2.0, 4.0])))
     39.5
     """
-    return _scan("nt.scan", f, init, xs, length, reverse)
+    if checkpoint is None:
+        return _scan("nt.scan", f, init, xs, length, reverse)
+    arrays = [_rows("nt.scan", x) for x in pytrees.leaves(xs) if x is not None]
+    count = _length("nt.scan", [np.shape(x)[0] for x in arrays], length)
+
+    def run(g, carry, rows, steps):
+        return _scan("nt.scan", g, carry, rows, steps, reverse)
+
+    return in_segments(run, f, init, xs, count, reverse, checkpoint)
 
 
 def fori_loop(lower, upper, body_fun: Callable, init_val):

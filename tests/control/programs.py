@@ -25,6 +25,22 @@ def recurrence(flow, x):
 
 
 @program
+def in_segments(flow, x):
+    long = np.concatenate([x, x**2, x[:3]])
+
+    def step(c, v):
+        c = x[0] * c + np.sin(c * v)
+        return c, (c * v, c)
+
+    total = 0.0
+    for segments, reverse in (("sqrt", False), (2, True), (40, False)):
+        options = {} if flow is not nt else {"checkpoint": segments}
+        last, (products, levels) = flow.scan(step, 0.5, long, reverse=reverse, **options)
+        total = total + last + np.sum(products * np.arange(len(long))) + levels[2]
+    return total
+
+
+@program
 def trees(flow, x):
     def step(carry, row):
         a, b = carry["a"], carry["b"]

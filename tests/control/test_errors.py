@@ -37,6 +37,16 @@ REFUSED_EVERYWHERE = {
         r"the length is negative \(-2\)",
     ),
     "no length": (lambda x: nt.scan(lambda c, _: (c * x[0], None), 1.0)[0], nt.SpecError, "length="),
+    "segments": (
+        lambda x: nt.scan(lambda c, v: (c * v, None), 1.0, x, checkpoint=0)[0] + x[0],
+        nt.SpecError,
+        "checkpoint=0 is no number of segments",
+    ),
+    "kind of segments": (
+        lambda x: nt.scan(lambda c, v: (c * v, None), 1.0, x, checkpoint="log")[0],
+        nt.SpecError,
+        'checkpoint is "sqrt" or a number',
+    ),
     "lengths": (
         lambda x: nt.scan(lambda c, v: (c * v[0], None), 1.0, (x, x[1:]))[0],
         nt.SpecError,

@@ -22,6 +22,7 @@ import numpy as np
 from .broadcasts import narrow_broadcasts
 from .buffers import start_buffers
 from .fuse import fuse
+from .histories import drop_histories
 from .linear import contract
 from .merge import merge_common
 from .sums import sum_first
@@ -55,6 +56,7 @@ PASSES = {
     "broadcasts": Pass(narrow_broadcasts, "narrows", derivatives=True, leaves_dead=True),
     "sums": Pass(sum_first, "narrows", derivatives=True, leaves_dead=True),
     "linear": Pass(contract, "narrows", derivatives=True, leaves_dead=True),
+    "histories": Pass(drop_histories, "calls", derivatives=True),
     "merge": Pass(merge_common, derivatives=True, leaves_dead=True),
     "fuse": Pass(fuse),
 }

@@ -1,0 +1,66 @@
+"""Loops in segments, which need memory for the steps of one segment only."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from ..errors import SpecError
+from ..trace import pytrees
+
+
+def in_segments(scan, f, init, xs, length: int, reverse: bool, checkpoint):
+    """Do what a scan does, by a scan over segments, each of which is a scan over its steps.
+
+    The body of the outer loop has a loop in it, so that a reverse sweep saves the carries between segments,
+    and computes each segment again before it sweeps back through it.
+
+    Parameters
+    ----------
+    scan
+        Called as ``scan(f, init, xs, length)``; it knows the direction.
+    checkpoint
+        "sqrt", or the number of segments.
+    """
+    steps = _steps(length, checkpoint)
+    segments, rest = divmod(length, steps)
+    if segments < 2:
+        return scan(f, init, xs, length)
+    whole = length - rest
+    leaves, structure = pytrees.flatten(xs)
+
+    def parts(cut):
+        return pytrees.unflatten(structure, [None if x is None else cut(x) for x in leaves])
+
+    heads = parts(lambda x: np.reshape(x[:whole], (segments, steps, *np.shape(x)[1:])))
+    tails = parts(lambda x: x[whole:])
+
+    def segment(carry, rows):
+        return scan(f, carry, rows, steps)
+
+    if reverse and rest:
+        carry, last = scan(f, init, tails, rest)
+        carry, stacked = scan(segment, carry, heads, segments)
+    else:
+        carry, stacked = scan(segment, init, heads, segments)
+        carry, last = scan(f, carry, tails, rest) if rest else (carry, None)
+    ys, kind = pytrees.flatten(stacked)
+    ys = [None if y is None else np.reshape(y, (whole, *np.shape(y)[2:])) for y in ys]
+    if rest:
+        ends = pytrees.leaves(last)
+        ys = [None if y is None else np.concatenate([y, end]) for y, end in zip(ys, ends, strict=True)]
+    return carry, pytrees.unflatten(kind, ys)
+
+
+def _steps(length: int, checkpoint) -> int:
+    """Return the number of steps of a segment."""
+    if isinstance(checkpoint, str):
+        if checkpoint != "sqrt":
+            raise SpecError(f'nt.scan: checkpoint is "sqrt" or a number of segments, not {checkpoint!r}')
+        return max(1, math.isqrt(length))
+    segments = operator.index(checkpoint)
+    if segments < 1:
+        raise SpecError(f"nt.scan: checkpoint={segments} is no number of segments")
+    return max(1, -(-length // segments))
