@@ -50,9 +50,9 @@ class Config:
     passes : {"all", "none"} or tuple of str
         The rewrites of what was recorded that are done: all, none, or those named, of "buffers" (buffers of
         cotangents start with the first one), "broadcasts" (derivatives stay narrow), "sums" (sums are taken
-        before factors), "linear" (coefficients are multiplied first), "histories" (loops keep no carries that nobody
-        reads), "merge" (what repeats is computed
-        once) and "fuse" (sums of products become one instruction). Results stay what they are, to rounding.
+        before factors), "linear" (coefficients are multiplied first), "histories" (loops keep no
+        carries that nobody reads), "merge" (what repeats is computed once) and "fuse" (sums of products
+        become one instruction). Results stay what they are, to rounding.
 
     Raises
     ------
