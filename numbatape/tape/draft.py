@@ -48,6 +48,8 @@ class Draft:
         (size, family, level) of each storage.
     layouts
         The builder's layouts, to which passes add.
+    calls
+        The rules and loops by number, which passes may replace.
     count
         How many groups there are, with NO_GROUP.
     """
@@ -56,6 +58,7 @@ class Draft:
         self.builder, self.outputs, self.directions = builder, outputs, directions
         self.ops, self.sizes, self.layouts = builder.ops, builder.sizes, builder.layouts
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
+        self.calls = list(builder.calls)
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
@@ -226,6 +229,14 @@ class Draft:
         for column, number in zip(self._values, (storage, offset, layout, group), strict=True):
             column[value] = number
         self._uses = None
+
+    def shorten(self, value: int, count: int) -> None:
+        """Let a vector that begins a storage, and the storage, have fewer cells."""
+        storage = self.address(value)[0]
+        self.storages[storage] = (count, *self.storages[storage][1:])
+        self._storage_columns = np.zeros((3, 0), np.int32)
+        self._covering.clear()
+        self.move(value, value, (count,), (1,))
 
     def redirect(self, alias: np.ndarray) -> None:
         """Let the values of each group name the cells of the group that ``alias`` names for it."""

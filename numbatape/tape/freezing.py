@@ -112,7 +112,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
         lines=builder.line_table(),
         sizes=builder.sizes.freeze(),
         ops=builder.ops,
-        calls=tuple(builder.calls),
+        calls=tuple(draft.calls),
         forward=forward,
     )
 

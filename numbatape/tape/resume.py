@@ -8,7 +8,7 @@ import numpy as np
 
 from .builder import TapeBuilder
 from .code import Code
-from .freezing import SCALAR_LAYOUT
+from .draft import SCALAR_LAYOUT
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes

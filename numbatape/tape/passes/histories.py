@@ -10,38 +10,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..instruction import GUARD, NONE
+from ..draft import Draft
+from ..instruction import NONE
 from ..loop import Loop
-from ..tape import F64, POOLS
 
 
-def drop_histories(builder, code: np.ndarray, goal) -> np.ndarray:
+def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Let loops keep no history that no instruction and no output reads."""
-    calls = list(builder.ops.with_trait("calls"))
-    places = np.flatnonzero((code["op"] != GUARD) & np.isin(code["op"] >> 1, calls))
-    loops = {k: builder.calls[int(builder.numbers[int(code["c"][k])])] for k in places.tolist()}
-    loops = {k: loop for k, loop in loops.items() if isinstance(loop, Loop) and loop.history}
+    rows = np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("calls"), code["op"])).tolist()
+    numbers = {k: int(draft.builder.numbers[int(code["c"][k])]) for k in rows}
+    loops = {k: loop for k in rows if isinstance(loop := draft.calls[numbers[k]], Loop) and loop.history}
     if not loops:
         return code
-    read = {value for name in "abc" for value in code[name].tolist()} | set(goal.outputs)
+    size = draft.sizes.value
+    read = {value for name in "abc" for value in code[name].tolist()} | set(draft.outputs)
     read.discard(NONE)
-    values, size = builder.values, builder.sizes.value
+    results = {draft.address(int(code["out"][k]))[0] for k in loops}
     farthest: dict[int, int] = {}  # by storage: where the last view of it that is read begins
+    storages, offsets = draft.storage, draft.offset
     for value in read:
-        storage, offset, _ = values[value]
-        if storage >= len(POOLS):
-            farthest[storage] = max(farthest.get(storage, 0), size(offset))
-    code = code.copy()
+        storage = int(storages[value])
+        if storage in results:
+            farthest[storage] = max(farthest.get(storage, 0), size(int(offsets[value])))
     for k, loop in loops.items():
         out = int(code["out"][k])
-        storage, first, _ = values[out]
+        storage, first, _ = draft.address(out)
         extent = min(loop.history, key=size)
-        if out in read or first or farthest.get(storage, 0) >= size(extent):
-            continue
-        shorter = replace(loop, history=None, extents=(extent, *loop.extents[1:]))
-        code["c"][k] = builder.literal(np.float64(len(builder.calls)), F64)
-        builder.calls.append(shorter)
-        _, family, level = builder.storages[storage]
-        builder.storages[storage] = (extent, family, level)
-        builder.move(out, storage, first, (extent,), (1,))
+        if out not in read and not first and farthest.get(storage, 0) < size(extent):
+            draft.calls[numbers[k]] = replace(loop, history=None, extents=(extent, *loop.extents[1:]))
+            draft.shorten(out, extent)
     return code
