@@ -44,6 +44,18 @@ def numbered(column: np.ndarray) -> tuple[np.ndarray, int]:
     return found, int(rank[-1]) + 1
 
 
+def stable_order(numbers: np.ndarray) -> np.ndarray:
+    """Return the places of numbers from 0 on in the order of the numbers, equal ones in their order.
+
+    NumPy has a radix sort for 16 bits only. Two of them take less than half of the time of its sort of 32
+    bits.
+    """
+    order = np.argsort((numbers & 0xFFFF).astype(np.uint16), kind="stable")
+    if numbers.max(initial=0) > 0xFFFF:
+        order = order[np.argsort((numbers >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
 def by_combination(function: Callable[..., bool], *columns: np.ndarray) -> np.ndarray:
     """Return whether ``function(*numbers)`` holds for each row of some columns of numbers."""
     first, number = combinations(*columns)

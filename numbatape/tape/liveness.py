@@ -8,6 +8,8 @@ from .column_scans import live
 from .draft import Draft
 from .instruction import GUARD
 
+SHORT = 1000  # instructions: most functions have no dead ones, and are spared the kernel that finds these
+
 
 def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Return the instructions that an output or a guard needs, and those that may fail.
@@ -39,6 +41,9 @@ def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:
     """
     uses, ends = draft.uses(code), draft.ends()
     stays = needed | ends[uses.out]
-    dead = ~stays & (uses.last_read[uses.out] <= np.arange(len(code)))
-    # On most tapes there is none. What only dead instructions read is dead too.
-    return ~live(uses.out, uses.operands, ends, stays) if dead.any() else dead
+    if len(code) <= SHORT:
+        dead = ~stays & (uses.last_read[uses.out] <= np.arange(len(code)))
+        if not dead.any():
+            return dead
+    # What only dead instructions read is dead too.
+    return ~live(uses.out, uses.operands, ends, stays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .column_scans import reach
-from .combinations import numbered
+from .combinations import numbered, stable_order
 from .families import POOLS
 from .instruction import GUARD, NONE, value_numbers
 
@@ -113,7 +113,7 @@ class Uses:
     @_Once
     def _readers(self) -> tuple[np.ndarray, np.ndarray]:
         """Places in ``operands``, sorted by group, and where those of each group begin."""
-        order = np.argsort(self.operands.reshape(-1), kind="stable")
+        order = stable_order(self.operands.reshape(-1))
         return order, np.append(0, np.cumsum(np.bincount(self.operands.reshape(-1), minlength=self.count)))
 
     def _times(self, groups: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numbatape.tape import column_scans as scans
-from numbatape.tape.combinations import by_combination, combinations, numbered
+from numbatape.tape.combinations import by_combination, combinations, numbered, stable_order
 from numbatape.tape.families import POOLS
 from numbatape.tape.instruction import GUARD, NONE, columns
 from numbatape.tape.uses import NO_GROUP, dependents, groups_of
@@ -130,6 +130,7 @@ def test_a_function_is_called_once_for_each_combination(seed, spread):
     rank, count = numbered(x)
     assert count == len(set(x.tolist()))
     assert [sorted(set(x.tolist())).index(value) for value in x.tolist()] == rank.tolist()
+    assert stable_order(x + spread).tolist() == sorted(range(len(x)), key=lambda k: x[k])
     first, number = combinations(x, y)
     assert len(first) == len(set(zip(x.tolist(), y.tolist(), strict=True)))
     np.testing.assert_array_equal(x[first][number], x)

@@ -107,11 +107,9 @@ class _Contraction:
         """Return a row's result as a sum of products."""
         op, a, b = self.ops[row.row], row.a, row.b
         if op.signs:
-            terms = []
-            for operand, sign in zip(row.operands, op.signs, strict=True):
-                its = self._terms(operand)
-                terms += its if sign > 0 else map(_negated, its)
-            return terms if len(op.signs) == 1 else self._merged(terms)
+            first, *rest = op.signs
+            terms = self._terms(a, first)
+            return self._merged([*terms, *self._terms(b, *rest)]) if rest else terms
         value, coefficient = (a, b) if self.rows.laned[self.group.item(a)] else (b, a)
         wins = {"": None, "x": a, "y": b}[op.zero_wins]
         applied = PLAIN if wins is None else ZERO_VALUE if wins == value else ZERO_COEFFICIENT
@@ -119,13 +117,20 @@ class _Contraction:
         # If a product grew with every row of a long loop, memory would grow with the square of its length.
         if any(term.more or len(term.factors) >= FACTORS for term in terms):
             terms = [self._settled(term, row.line) for term in terms]
-        return [term._replace(factors=(*term.factors, (coefficient, applied))) for term in terms]
+        factor = coefficient, applied
+        return [Term(base, (*factors, factor), sign, more) for base, factors, sign, more in terms]
 
-    def _terms(self, value: int) -> list[Term]:
-        return self.forms.get(self.group.item(value)) or [Term(value)]
+    def _terms(self, value: int, sign: int = 1) -> list[Term]:
+        """Return an operand, with a sign, as a sum of products."""
+        found = self.forms.get(self.group.item(value))
+        if found is None:
+            return [Term(value, sign=sign)]
+        return found if sign > 0 else [_negated(term) for term in found]
 
     def _merged(self, terms: list[Term]) -> list[Term]:
         """Return the sum with one term per base."""
+        if len({self.group.item(term.base) for term in terms}) == len(terms):
+            return terms
         found: dict[tuple, Term] = {}
         for term in terms:
             its = self._address(term.base)
@@ -146,7 +151,7 @@ class _Contraction:
         first, *rest = sorted((self._settled(term, line) for term in form), key=lambda term: -term.sign)
         total = self._product(first, line, None if rest else out, out)
         for k, term in enumerate(rest, 1):  # subtracted terms come last
-            part = self._product(term._replace(sign=1), line, None, out)
+            part = self._product(Term(term.base, term.factors), line, None, out)
             made = out if k == len(rest) else self._like(out)
             self._emit("sub" if term.sign < 0 else "add", made, total, part, line)
             total = made
@@ -186,10 +191,9 @@ class _Contraction:
 
     def _joined(self, name: str, a: int, b: int, line: int) -> int:
         """Emit an instruction on coefficients into an array of their common shape."""
-        shapes = [self._shape(x) for x in (a, b) if x != NONE]
-        rank = max(map(len, shapes))
-        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-        dims = tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
+        dims, *other = (self._shape(x) for x in (a, b) if x != NONE)
+        if other and other != [dims]:
+            dims = _broadcast(dims, *other)
         level = max(self._level(x) for x in (a, b) if x != NONE)
         out = self._array(dims, level)
         self._emit(name, out, a, b, line, PROLOGUE if level == CONSTANT else MAIN)
@@ -228,6 +232,13 @@ class _Contraction:
         return self.storage.item(value), self.offset.item(value), self.layout.item(value)
 
 
+def _broadcast(*shapes: tuple) -> tuple:
+    """Return the common shape of arrays; of two sizes of an axis that differ, one is 1."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
+
+
 def _strictest(*applied: str) -> str:
     """Return how a sum or a product of coefficients is applied: zeros stay zeros if they do for one."""
     return min(applied, key=(ZERO_VALUE, ZERO_COEFFICIENT, PLAIN).index)
@@ -235,4 +246,4 @@ def _strictest(*applied: str) -> str:
 
 def _negated(term: Term) -> Term:
     more = tuple((factors, -sign) for factors, sign in term.more)
-    return term._replace(sign=-term.sign, more=more)
+    return Term(term.base, term.factors, -term.sign, more)
