@@ -29,8 +29,13 @@ TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, Plain
 
 
 def meant(value):
-    """Return what a traced value stands for: a number, an array or a method; other values as they are."""
+    """Return what a traced value stands for: a number, an array or a method; other values as they are.
+
+    A function that stands in for one of Python's own is that function to tests of types.
+    """
     kind = builtins.type(value)
+    if kind is types.FunctionType:
+        return len if value is length else sum if value is total else value
     if kind is types.MethodType and builtins.type(value.__self__) in TRACED:
         return getattr(value.__self__._value, value.__name__, value)
     return value._value if kind in TRACED else value
