@@ -183,6 +183,7 @@ def report(results: dict) -> str:
         ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
         ("Dense linear algebra, least times", linalg_table(results)),
         ("What a call costs, least times", grid(results.get("calls", {}), "call")),
+        ("Lengths and paths that change, processor time of a call", grid(results.get("sizes", {}), "calls")),
     ]
     parts = [f"Measured with {machine}; one thread; medians, in brackets quartiles."]
     parts += [f"## {title}\n\n{markdown_table(rows)}" for title, rows in sections if rows]

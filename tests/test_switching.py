@@ -207,3 +207,15 @@ def test_workspaces_are_limited_by_bytes():
     evaluator = cache._evaluator
     assert sum(space.nbytes for space in evaluator._workspaces.values()) == evaluator._bytes
     assert evaluator._bytes <= 200_000 + max(space.nbytes for space in evaluator._workspaces.values())
+
+
+def test_sizes_share_their_adjoints_and_keep_what_they_returned():
+    """Gradients under `reuse_buffers` are the cache's own arrays, for each size of arguments."""
+    config = nt.Config(reuse_buffers=True)
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x**3), np.ones(3), config=config)
+    for n in (3, 5, 4, 8, 5, 3, 8):
+        x = np.linspace(0.5, 1.5, n)
+        _, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(gradient, 3 * x**2, rtol=1e-14)
+    _, (again,) = nt.value_and_gradient(cache, x, args_to_zero=(False,))
+    np.testing.assert_allclose(again, 6 * x**2, rtol=1e-14)

@@ -62,7 +62,7 @@ class _Result:
 
 
 class ElasticEntry:
-    """What serves calls like those of an entry, of other sizes. Made by `stretch_of`.
+    """What serves calls like those of an entry, of other sizes. Made by `elastic_entry_of`.
 
     Attributes
     ----------
@@ -82,7 +82,8 @@ class ElasticEntry:
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
         self._outputs = [tape.values[value].item() for value in tape.outputs]
         self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
-        self._shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
+        shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
+        self._at_shapes, self._shapes = [*map(_address, shapes)], [*map(memoryview, shapes)]
         self._known: list = [None] * len(entry.rows)
         self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
         self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
@@ -121,7 +122,7 @@ class ElasticEntry:
         self._words[FRAME] = _address(self._frame)
         for at in self._inputs:
             if at.row is not None and at.ndim:
-                self._rows[len(ROW) * at.row + ROW["shape"]] = _address(self._shapes[at.row])
+                self._rows[len(ROW) * at.row + ROW["shape"]] = self._at_shapes[at.row]
         return True
 
     @property
@@ -202,7 +203,9 @@ class ElasticEntry:
         place = len(ROW) * at.row
         words[place + CELLS_OF] = self._at_v[at.family] + ITEMSIZE[at.family] * cell
         if at.ndim:
-            self._shapes[at.row][: at.ndim] = leaf.shape
+            shape = self._shapes[at.row]
+            for axis, n in enumerate(leaf.shape):
+                shape[axis] = n
         kind = row.__class__
         if kind is ArrayRow:
             words[place + BYTES] = ITEMSIZE[at.family] * leaf.size

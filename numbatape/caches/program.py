@@ -17,6 +17,7 @@ from ..engine import Plan
 from ..engine.failures import failure
 from ..engine.frame import WORD
 from ..engine.lanes import Lanes
+from ..engine.workspace import Adjoints
 from ..late import imported
 from ..ops import status
 from ..recording.record import record
@@ -209,6 +210,7 @@ class Evaluator:
         self.levels = levels
         self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
+        self._adjoints = Adjoints()
         self._bytes = 0  # the bytes of all workspaces
         self._last: dict[tuple, Variant] = {}
 
@@ -223,7 +225,7 @@ class Evaluator:
                 else:
                     plan = variant.plan(dimensions)
                 assert plan is not None
-                found = self._workspaces[key] = VariantWorkspace(plan, variant)
+                found = self._workspaces[key] = VariantWorkspace(plan, variant, self._adjoints)
             self._bytes += found.nbytes
             self._trim()
         else:

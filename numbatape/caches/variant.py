@@ -10,6 +10,7 @@ from ..engine import Plan, Workspace, make_plan
 from ..engine.lanes import Lanes, with_lanes
 from ..engine.placement import LINE_CELLS, placed_cells
 from ..engine.replan import Replanner
+from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
 from ..recording.record import Recording
 from ..tape import Tape
@@ -140,8 +141,8 @@ class VariantWorkspace(Workspace):
         identity says enough.
     """
 
-    def __init__(self, plan: Plan, variant: Variant):
-        super().__init__(plan)
+    def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
+        super().__init__(plan, adjoints)
         self.variant = variant  # kept alive, so that no other variant gets its id
         self.constants: list[tuple[Any, bytes | None]] | None = None
         self.lanes_stay = False  # whether the lanes hold fixed directions already

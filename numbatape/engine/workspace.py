@@ -38,6 +38,24 @@ def seed_table(plan: Plan) -> tuple[np.ndarray, int]:
     return np.array(rows or [(0, 0, 0)], np.int32), sum(cells for _, _, cells in rows)
 
 
+class Adjoints:
+    """Adjoint cells that the workspaces of one owner share: no sweep reads what another one has left there.
+
+    One memory for all sizes stays in the processor's caches when calls of many sizes take turns.
+    """
+
+    def __init__(self):
+        self._memory = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
+
+    def cells(self, counts) -> tuple[np.ndarray, ...]:
+        """Return so many cells of each family. The memory grows: who has less keeps what there was before."""
+        for family, count in enumerate(counts):
+            have = len(self._memory[family])
+            if count > have:
+                self._memory[family] = aligned(max(count, have * 5 // 4), FAMILY_DTYPE[family])
+        return tuple(memory[:count] for memory, count in zip(self._memory, counts, strict=True))
+
+
 class Workspace:
     """Cells for one plan.
 
@@ -55,11 +73,11 @@ class Workspace:
         What the kernels get.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, adjoints: Adjoints | None = None):
         self.plan = plan
         kernels.ensure(plan.kernels, plan.values, reverse=not plan.tape.forward)
         self.v = (aligned(plan.cells[F64], FAMILY_DTYPE[F64]), aligned(plan.cells[F32], FAMILY_DTYPE[F32]))
-        self.g = tuple(aligned(n, FAMILY_DTYPE[f]) for f, (_, n) in enumerate(plan.active))
+        self.g = (adjoints or Adjoints()).cells([n for _, n in plan.active])
         plan.write_literals(self.v)
         slots = plan.tape.inputs
         self.inputs = tuple(self.value_view(slot.value) for slot in slots)
