@@ -28,8 +28,8 @@ class Rules:
         ``transposing`` says that the adjoint of what is recorded will be taken, to make a pushforward.
         """
         raise UnsupportedOperationError(
-            "a call of a user's rule can be differentiated while its function is traced, not on a "
-            "finished tape"
+            "a call of a user's rule can be differentiated while its function is traced; not on a finished "
+            "tape, and in the body of a loop only by the reverse sweep of a gradient"
         )
 
     def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:

@@ -187,7 +187,16 @@ def push(emitter: Emitter, loop: Loop, out: int, numbers, tangent: Symbol, stron
             part = call.zeros(extent)
         pieces.append(([(start, extent)], part.number))
     tape = emitter.tape
+    if derived.extents[0] == loop.extents[0] and _in_place(tape, pieces, result.number):
+        return result  # the tangents are where the pushforward has put them
     return Symbol(emitter, instructions.pieces(tape, (loop.extents[0],), F64, pieces, emitter.line))
+
+
+def _in_place(tape, pieces, result: int) -> bool:
+    """Whether the pieces of a vector are those of a result, in the same places."""
+    storage, first, _ = tape.values[result]
+    places = [(spans[0][0], *tape.values[number][:2]) for spans, number in pieces]
+    return all((its, offset) == (storage, tape.sizes.add(first, start)) for start, its, offset in places)
 
 
 def _number(inputs, value: int) -> int:

@@ -16,6 +16,7 @@ from numbatape.emitter.symbol import Symbol
 from numbatape.engine.reference import Reference
 from numbatape.ops import ROWS
 from numbatape.tape import TapeBuilder
+from numbatape.tape.resume import resumed
 from numbatape.tape.tape import ACTIVE, F64, VARYING
 
 
@@ -266,3 +267,11 @@ def test_lanes_are_directions_one_by_one(known, derive):
         apart = run(alone, [*args, *(seed[k] for seed in seeds)])[len(tape.outputs) :]
         for one, many in zip(apart, together, strict=True):
             np.testing.assert_allclose(many[k], one, rtol=1e-12, atol=1e-14)
+
+
+def test_a_literal_that_only_views_name_is_a_number_again():
+    """It is no view with dimensions, which an instruction of one cell cannot read."""
+    tape = emitted(lambda e, x: (x + e.broadcast(e.symbol(2.5), (3,)),), (3,))
+    builder = resumed(tape, (3,), ROWS)
+    number = builder.literal(np.float64(2.5), F64)
+    assert builder.layouts[builder.values[number][2]].dims == ()

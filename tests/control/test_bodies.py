@@ -1,0 +1,62 @@
+"""What a loop's tape is made of: its body, what it captures, and what it keeps for derivatives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine.plan import make_plan
+from numbatape.engine.workspace import Workspace
+from numbatape.errors import VerificationError
+from numbatape.tape.loop import CAPTURE
+
+X = np.array([0.3, -0.7, 1.2])
+
+
+def decay(x):
+    return nt.scan(lambda c, v: (np.sin(c * v) * np.exp(x[0]), None), 1.0, x)[0]
+
+
+def test_a_length_of_any_size_has_one_tape():
+    sizes = {n: len(nt.prepare_gradient_cache(decay, np.ones(n)).tape) for n in (2, 50, 500)}
+    assert len(set(sizes.values())) == 1
+
+
+def test_what_is_the_same_in_all_steps_is_computed_once():
+    tape = nt.prepare_gradient_cache(decay, X).tape
+    (loop,) = tape.calls
+    names = {tape.ops.names[row.row] for row in loop.body.instructions()}
+    assert {"sin", "mul"} <= names
+    assert "exp" not in names
+    assert [port.role for port in loop.ports].count(CAPTURE) == 1
+
+
+def test_carries_are_kept_for_derivatives_alone():
+    """A pushforward starts from the carries before each step; nothing starts from its own carries."""
+    cache = nt.prepare_derivative_cache(decay, X)
+    nt.value_and_derivative(cache, (X, X))
+    value, pushforward = cache.tape.calls
+    assert value.history is not None
+    assert pushforward.history is None
+    (alone,) = nt.prepare_gradient_cache(decay, X).tape.calls
+    assert alone.history is None
+
+
+def test_the_digest_covers_the_body():
+    def other(x):
+        return nt.scan(lambda c, v: (np.cos(c * v) * np.exp(x[0]), None), 1.0, x)[0]
+
+    tapes = [nt.prepare_gradient_cache(f, X).tape for f in (decay, other, decay)]
+    assert tapes[0].digest == tapes[2].digest != tapes[1].digest
+
+
+def test_the_verifier_looks_into_bodies():
+    tape = nt.prepare_gradient_cache(decay, X).tape
+    (loop,) = tape.calls
+    code = loop.body.code.copy()
+    code["a"][0] = len(loop.body.values) + 7
+    broken = dataclasses.replace(loop, body=dataclasses.replace(loop.body, code=code))
+    plan = make_plan(dataclasses.replace(tape, calls=(broken,)), (3,))
+    with pytest.raises(VerificationError, match="no value of this tape"):
+        Workspace(plan)
