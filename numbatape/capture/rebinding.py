@@ -86,7 +86,7 @@ class Table:
                 proxies[package] = self._add(package, inner)
 
     def stand_in(self, value):
-        """Return the stand-in for a value (a function, or an object of ``scipy.stats``), or None."""
+        """Return the stand-in for a value (a function, a distribution, an interpolator), or None."""
         key = id(value)
         found = self._ready.get(key)
         if found is None and key in self._makers:
@@ -95,6 +95,10 @@ class Table:
             from ..scipy_api.distributions import thaw  # imported only if it is needed
 
             found = thaw(value, self._distribution)
+        if found is None and module_of(value).startswith("scipy.interpolate."):
+            from ..scipy_api.interpolation import stand_in_of
+
+            found = stand_in_of(value)
         if found is None and isinstance(value, Path):
             found = clocks_and_files.noting_path(value)
         return found

@@ -171,6 +171,12 @@ STAND_INS = {
             sinh sqrt tan tanh
         """,
     },
+    "scipy.interpolate": {
+        "scipy_api.interpolation": """
+            Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator
+            RegularGridInterpolator interp1d make_interp_spline
+        """,
+    },
     "scipy.fft": {
         "scipy_api.cmath_and_fft": """
             fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn
