@@ -52,12 +52,28 @@ def test_a_first_gradient_needs_no_scipy():
     )
     exec(program, {})  # its kernels are stored now
     loaded = loaded_by(program)
-    assert not {name for name in loaded if name.partition(".")[0] in ("scipy", "numba", "pandas")}
+    assert not {name for name in loaded if name.partition(".")[0] in ("scipy", "numba", "optree", "pandas")}
     assert not {"numpy.ma", "numpy.random", "tempfile"} & loaded
     assert "llvmlite.binding" not in loaded or not LOADS_OWN_KERNELS
     own = {name for name in loaded if name.startswith("numbatape.")}
     assert not {name for name in own if name.startswith(LATER)}
     assert len(own) < 200
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nt.value_and_grad(f, argnums=(0, 1))(np.ones(3), 2.0)",
+        "nt.hessian(f)(np.ones(3), 2.0)",
+        "nt.jvp(f, (np.ones(3), 2.0), (np.ones(3), 1.0))",
+        "nt.value_and_gradient(nt.prepare_gradient_cache(f, np.ones(3), nt.Constant(2.0)), np.ones(4))",
+        "nt.jacobian(lambda x: (x, x[0]))(np.ones(3))",
+    ],
+)
+def test_arguments_without_containers_need_no_optree(call):
+    program = f"import numpy as np, numbatape as nt\nf = lambda x, a: np.sum(a * x**3)\n{call}"
+    exec(program, {})
+    assert "optree" not in loaded_by(program)
 
 
 @pytest.mark.parametrize("name", [*FOLDERS, *FILES])

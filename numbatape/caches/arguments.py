@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import optree
 
 from ..capture.environment import immutable
 from ..errors import DtypeError, SpecError
@@ -20,6 +19,9 @@ from ..trace.complex_pairs import join, split
 from ..trace.integers import LARGEST, TracedInteger
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 from .written_arguments import Cache
+
+if TYPE_CHECKING:
+    import optree
 
 STATIC = -1  # the level of leaves that never reach a tape
 
@@ -320,7 +322,7 @@ def _require_supported(dtype: np.dtype, path: str) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def paths_of(outer: optree.PyTreeSpec, names: tuple[str, ...]) -> list[tuple[int, str]]:
+def paths_of(outer: optree.PyTreeSpec | pytrees.Node, names: tuple[str, ...]) -> list[tuple[int, str]]:
     """Return (argument number, readable path) of each leaf of ``(args, kwargs)``."""
     result = []
     for group, first, *rest in outer.paths():

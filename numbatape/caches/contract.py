@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import optree
 
 from ..errors import ArityError, DtypeError, ShapeError, StructureError
 from .arguments import STATIC, Flattened, is_mark, kind_of, label_of, step_text
@@ -72,7 +71,7 @@ def _difference(prepared: Flattened, given: Flattened) -> tuple[str, str, str]:
     return "the arguments", str(prepared.outer)[:200], str(given.outer)[:200]
 
 
-def _first_difference(old: optree.PyTreeSpec, new: optree.PyTreeSpec, path: tuple):
+def _first_difference(old, new, path: tuple):
     """Return (path, description of the one, of the other) where two structures first differ, else None."""
     if old.is_leaf() and new.is_leaf():
         return None
@@ -85,7 +84,7 @@ def _first_difference(old: optree.PyTreeSpec, new: optree.PyTreeSpec, path: tupl
     return None
 
 
-def _described(structure: optree.PyTreeSpec) -> str:
+def _described(structure) -> str:
     if structure.is_leaf():
         return "an array or a number"
     kind, entries = structure.type, structure.entries()

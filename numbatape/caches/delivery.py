@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
 from ..config import Config
 from ..errors import ShapeError, SpecError, StructureError
@@ -93,7 +92,7 @@ class Owned:
 
     def adding(self, args_to_zero, *args):
         """Make a call whose derivatives are a tuple (or one vector), and add up where an entry is False."""
-        before = optree.tree_map(np.copy, self.last, namespace=pytrees.NAMESPACE)
+        before = pytrees.mapped(lambda leaf: None if leaf is None else np.copy(leaf), self.last)
         value, grads = self(*args)
         if before is None:
             return value, grads

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
 from ..errors import OutputError, SpecError
 from ..recording.record import Output, Recording
@@ -35,7 +34,7 @@ def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
     result = recording.result if part is _ALL else part
     if result.__class__ is Output:
         return fill(result)
-    return optree.tree_map(fill, result, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+    return pytrees.mapped(fill, result)
 
 
 def gradient_leaves(flat: Flattened, space: VariantWorkspace) -> list:

@@ -13,8 +13,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from operator import itemgetter
 
-import optree
-
 from ..trace import pytrees
 from .arguments import Constant, Flattened, Static, bare, is_mark
 from .steady import REFUSED
@@ -55,7 +53,7 @@ class _Writer:
         else:
             self.take(name, pytrees.flatten(role.value)[1], role.value)
 
-    def take(self, name: str, structure: optree.PyTreeSpec, example) -> None:
+    def take(self, name: str, structure, example) -> None:
         """Write the statements that take the object under a name apart, leaf by leaf."""
         if structure.is_leaf():
             if is_mark(example):
@@ -79,7 +77,7 @@ class _Writer:
         for part, child, entry in zip(parts, children, entries, strict=True):
             self.take(part, child, _child(example, entry))
 
-    def build(self, structure: optree.PyTreeSpec, example, parts: Iterator[str]) -> str:
+    def build(self, structure, example, parts: Iterator[str]) -> str:
         """Return the expression that builds a result from its leaves, the next names of ``parts``."""
         if structure.is_leaf():
             return next(parts)

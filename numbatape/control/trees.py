@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
-import optree
 
 from ..errors import DtypeError, ShapeError, StructureError
 from ..trace import operations, pytrees
@@ -18,7 +18,7 @@ from .body_traces import BodyTrace, Leaf, carry_leaf
 WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
 
-def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
+def leaves_of(tree) -> tuple[list, Any]:
     """Return the real leaves of a tree, traced or not, and its structure; a complex one has two."""
     leaves, structure = pytrees.flatten(tree)
     if any(map(is_complex, leaves)):
@@ -30,7 +30,7 @@ def leaves_of(tree) -> tuple[list, optree.PyTreeSpec]:
 
 def names_of(structure, root: str) -> list[str]:
     """Return what error messages call the leaves of a tree: ``carry['h'][0]``."""
-    return [root + "".join(f"[{part!r}]" for part in path) for path in optree.treespec_paths(structure)]
+    return [root + "".join(f"[{part!r}]" for part in path) for path in structure.paths()]
 
 
 def check_structure(name: str, what: str, expected, found) -> None:

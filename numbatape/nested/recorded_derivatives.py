@@ -18,7 +18,8 @@ from .transforms import Linearised, hessian_product, second_push
 
 
 def _active(args) -> list[TracedArray]:
-    return [x for x in pytrees.leaves(args) if type(x) is TracedArray and x._level == ACTIVE]
+    leaves = pytrees.leaves(tuple(args))
+    return [x for x in leaves if type(x) is TracedArray and x._level == ACTIVE]
 
 
 def _all_or_zeros(parts, numbers) -> tuple:

@@ -164,7 +164,7 @@ def hessian_product(
             held["gradient"] = [
                 or_zeros(g, x) for g, x in zip(run.gradient(run.scalar(what="Hessian")), inner, strict=True)
             ]
-            return held["gradient"]
+            return tuple(held["gradient"])
 
         outer = Linearised(trace, gradient, leaves, marked)
         pushed = iter(outer.push(directions, strong))
@@ -175,7 +175,7 @@ def hessian_product(
         run = Linearised(trace, function, inner[:count], marked=True)
         output = run.scalar(what="Hessian")
         (tangent,) = run.push(inner[count:], strong) if output is not None else (None,)
-        return [run.result, tangent]
+        return run.result, tangent
 
     outer = Linearised(trace, slope, [*leaves, *directions], marked)
     result, tangent = outer.result  # type: ignore[misc]
@@ -194,7 +194,7 @@ def second_push(trace: Trace, function, leaves, directions, strong: bool = False
 
     def slopes(inner):
         runs.append(Linearised(trace, function, inner, marked=True).require_numbers())
-        return runs[0].push(directions, strong)
+        return tuple(runs[0].push(directions, strong))
 
     outer = Linearised(trace, slopes, leaves, marked)
     found = iter(outer.push(directions, strong))

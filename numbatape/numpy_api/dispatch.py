@@ -6,12 +6,11 @@ import difflib
 import functools
 
 import numpy as np
-import optree
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, find
 from ..tape.tape import CONSTANT
-from ..trace import operations
+from ..trace import operations, pytrees
 from ..trace.aliasing import duplicates
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
@@ -101,7 +100,7 @@ def place_of_out(function) -> int | None:
 
 
 def _traced_leaves(tree) -> list[TracedArray]:
-    leaves = optree.tree_leaves(tree, none_is_leaf=True)
+    leaves = pytrees.library().tree_leaves(tree, none_is_leaf=True)
     return [leaf for leaf in leaves if type(leaf) is TracedArray]
 
 
@@ -122,7 +121,7 @@ def on_constants(function, args, kwargs):
 
 
 def _plain_values(tree):
-    return optree.tree_map(
+    return pytrees.library().tree_map(
         lambda leaf: leaf._value if type(leaf) in (TracedArray, TracedComplex) else leaf,
         tree,
         none_is_leaf=True,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-import optree
-
 from ..errors import UnsupportedOperationError
 from ..jit.rules import is_dispatcher
 from ..trace import integers, operations, pytrees
@@ -210,12 +208,7 @@ class ZeroDerivative:
         if current() is None:
             return self.function(*args, **kwargs)
         result = operations.rebind(self.function)(*args, **kwargs)
-        return optree.tree_map(
-            lambda leaf: stop_gradient(leaf) if type(leaf) is TracedArray else leaf,
-            result,
-            none_is_leaf=True,
-            namespace=pytrees.NAMESPACE,
-        )
+        return pytrees.mapped(lambda leaf: stop_gradient(leaf) if type(leaf) is TracedArray else leaf, result)
 
     def __repr__(self) -> str:
         return f"<zero derivative of {self.__name__}>"

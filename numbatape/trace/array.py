@@ -14,7 +14,7 @@ import numpy as np
 
 from ..tape.tape import FAMILY_DTYPE
 from ..usercode.ownership import is_core_file
-from . import operations, operators
+from . import operations, operators, pytrees
 from . import symbolic_sizes as sizes
 from .aliasing import root_of
 from .complex_array import meets
@@ -268,4 +268,5 @@ class TracedArray(Methods, Reads):
         raise missing(self, name, f"ndarray.{name} of a traced array")
 
 
+pytrees.leaf(TracedArray)
 operators.equip(TracedArray)

@@ -12,7 +12,6 @@ import sys
 from operator import index
 
 import numpy as np
-import optree
 
 from ..errors import LeakError
 from ..tape.tape import ACTIVE, CONSTANT
@@ -21,7 +20,7 @@ from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import check_attribute, missing
 from .methods import Methods
-from .pytrees import NAMESPACE
+from .pytrees import register
 from .sparse_kinds import is_sparse
 from .trace import failing
 
@@ -317,9 +316,7 @@ def meets(args) -> bool:
 
 
 def _apart(z: TracedComplex):
-    return (z.real, z.imag), None, None
+    return z.real, z.imag
 
 
-optree.register_pytree_node(
-    TracedComplex, _apart, lambda _, parts: operations.join(*parts), namespace=NAMESPACE
-)
+register(TracedComplex, _apart, lambda parts: operations.join(*parts))

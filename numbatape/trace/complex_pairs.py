@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import optree
 
 from . import complex_parts
 from .array import TracedArray
 from .complex_array import TracedComplex
 from .operands import values_of
-from .pytrees import NAMESPACE, flatten
+from .pytrees import LEAF, flatten, mapped, register, unflatten
 from .shared_inputs import note_pair
 
 
@@ -50,8 +49,8 @@ def join(re, im):
         return z
     if _is_number(re) and _is_number(im):
         return _complex(re, im)
-    if not optree.all_leaves([re], none_is_leaf=True, namespace=NAMESPACE):
-        return optree.tree_map(join, re, im, none_is_leaf=True, namespace=NAMESPACE)
+    if flatten(re)[1] is not LEAF:
+        return mapped(join, re, im)
     return Pair(re, im)
 
 
@@ -71,9 +70,7 @@ def _complex(re, im):
     return result
 
 
-optree.register_pytree_node(
-    Pair, lambda pair: ((pair.re, pair.im), None, None), lambda _, parts: join(*parts), namespace=NAMESPACE
-)
+register(Pair, lambda pair: (pair.re, pair.im), lambda parts: join(*parts))
 
 
 # ---- plain trees
@@ -100,7 +97,7 @@ def opened(tree):
     leaves, structure = flatten(tree)
     if not any(map(is_complex, leaves)):
         return tree
-    return optree.tree_unflatten(structure, [Pair(*split(x)) if is_complex(x) else x for x in leaves])
+    return unflatten(structure, [Pair(*split(x)) if is_complex(x) else x for x in leaves])
 
 
 def flatten_like(tree, given) -> list:

@@ -21,6 +21,7 @@ from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
 from .primitives import elementwise, value_of
+from .pytrees import leaf
 
 # Up to here, quotients of integers round down to the right integer, and sums and products are exact.
 LARGEST = 2**52
@@ -31,6 +32,7 @@ _ARRAYS = (np.ndarray, np.generic, TracedArray, TracedComplex)
 _WITH_INTEGER_ARRAYS = ("add", "sub", "mul", "truediv")
 
 
+@leaf
 class TracedInteger:
     """A Python int of a traced function. Not made by users."""
 

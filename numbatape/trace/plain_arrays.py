@@ -20,6 +20,7 @@ from .array import TracedArray, new_traced, note
 from .complex_array import TracedComplex
 from .kinds import missing
 from .positions import fixed
+from .pytrees import leaf
 from .trace import CURRENT, failing
 
 _CLASS = object.__dict__["__class__"]
@@ -132,6 +133,7 @@ class Plain:
     T = property(lambda self: wrap(self._trace, self._value.T))
 
 
+@leaf
 class PlainArray(Plain, TracedArray):
     """An ordinary array of a traced function. Not made by users."""
 

@@ -1,36 +1,193 @@
-"""Containers of arrays: what counts as an inner node, in arguments and results alike."""
+"""Containers of arrays: what counts as an inner node, in arguments and results alike.
+
+optree takes containers apart. Its import takes 17 ms, so this file does without it where there is no
+other container than tuples: for arguments and results that are arrays and numbers. Their structure is a
+`Node`, whoever has taken them apart, so that equal structures are equal.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from ..errors import OutputError
+from ..late import LOCK, imported
+
+if TYPE_CHECKING:
+    import optree
 
 NAMESPACE = "numbatape"
-LEAF = optree.tree_structure(0)
 
-# Dataclasses of numbatape that are leaves.
-OPAQUE: set[type] = set()
+# Classes of leaves that are met most often; others are leaves, too, if optree does not know them.
+LEAVES: set[type] = {np.ndarray, np.float64, np.float32, float, int, bool, complex, str, type(None)}
+OPAQUE: set[type] = set()  # dataclasses of numbatape that are leaves
 
 _PLAIN = (np.ndarray, float, int, str, type(None))
 _registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class
+_nodes: list[tuple[type, Callable, Callable]] = []  # inner nodes that optree does not know yet
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Node:
+    """The structure of a leaf, a tuple or an empty dictionary, with the names of `optree.PyTreeSpec`.
+
+    There is one object for each structure.
+
+    Attributes
+    ----------
+    type
+        The class of the container; None for a leaf.
+    parts
+        The structures in it.
+    """
+
+    type: type | None = None
+    parts: tuple[Node, ...] = ()
+
+    @property
+    def num_leaves(self) -> int:
+        return 1 if self.type is None else sum(part.num_leaves for part in self.parts)
+
+    def is_leaf(self) -> bool:
+        return self.type is None
+
+    def children(self) -> list[Node]:
+        return list(self.parts)
+
+    def entries(self) -> list[int]:
+        return list(range(len(self.parts)))
+
+    def paths(self) -> list[tuple]:
+        """Return the path to each leaf: the entries on the way."""
+        if self.type is None:
+            return [()]
+        return [(k, *path) for k, part in enumerate(self.parts) for path in part.paths()]
+
+    def __str__(self) -> str:
+        if self.type is None:
+            return "*"
+        shown = ", ".join(map(str, self.parts)) + "," * (len(self.parts) == 1)
+        return f"({shown})" if self.type is tuple else "{}"
+
+    def flatten_up_to(self, tree) -> list:
+        """Return the parts of a tree that are in the places of the leaves.
+
+        Raises
+        ------
+        ValueError
+            If the tree has another structure.
+        """
+        if self.type is None:
+            return [tree]
+        if type(tree) is not self.type:
+            raise ValueError(f"expected a {self.type.__name__}, got {tree!r}")
+        if len(tree) != len(self.parts):
+            raise ValueError(f"expected a {self.type.__name__} of {len(self.parts)}, got {tree!r}")
+        rows = zip(self.parts, tree, strict=True)
+        return [leaf for part, its in rows for leaf in part.flatten_up_to(its)]
+
+    def filled(self, parts):
+        """Return the tree with these leaves, the next of an iterator."""
+        if self.type is None:
+            return next(parts)
+        return tuple([part.filled(parts) for part in self.parts]) if self.type is tuple else {}
+
+
+LEAF, EMPTY = Node(), Node(dict)
+
+
+@cache
+def _tuple_of(parts: tuple[Node, ...]) -> Node:
+    return Node(tuple, parts)
+
+
+def library():
+    """Return optree; import it, and tell it about the containers of this package."""
+    optree = imported("optree")
+    if _nodes:
+        with LOCK:
+            while _nodes:
+                optree.register_pytree_node(*_nodes.pop(), namespace=NAMESPACE)
+    return optree
+
+
+def register(cls: type, apart: Callable, together: Callable) -> None:
+    """Make a class an inner node. ``apart(x)`` returns its parts, ``together(parts)`` the container."""
+    _nodes.append((cls, lambda x: (apart(x), None, None), lambda _, parts: together(parts)))
 
 
 def opaque(cls):
     """Make a dataclass a leaf (a decorator)."""
     OPAQUE.add(cls)
+    return leaf(cls)
+
+
+def leaf(cls):
+    """Note that objects of a class are leaves (a decorator)."""
+    LEAVES.add(cls)
     return cls
 
 
-def flatten(tree, is_leaf=None):
+def flatten(tree, is_leaf=None) -> tuple[list, Any]:
     """Return ``(leaves, structure)``; dataclasses become inner nodes where they are first met."""
-    leaves, structure = optree.tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
+    leaves: list = []
+    node = _node_of(tree, is_leaf, leaves)
+    if node is not None:
+        return leaves, node
+    leaves, structure = library().tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
     if any(type(leaf) not in _PLAIN and _register(leaf) for leaf in leaves):
         return flatten(tree, is_leaf)
-    return leaves, structure
+    return leaves, _converted(structure) or structure
+
+
+def _node_of(tree, is_leaf, leaves: list) -> Node | None:
+    """Return the structure of a tree and append its leaves; None if optree has to take it apart."""
+    kind = type(tree)
+    if kind in LEAVES or (is_leaf is not None and is_leaf(tree)):
+        leaves.append(tree)
+        return LEAF
+    if kind is dict and not tree:
+        return EMPTY
+    if kind is not tuple:
+        return None
+    parts = []
+    for part in tree:
+        found = _node_of(part, is_leaf, leaves)
+        if found is None:
+            return None
+        parts.append(found)
+    return _tuple_of(tuple(parts))
+
+
+def _converted(structure: optree.PyTreeSpec) -> Node | None:
+    """Return a structure of optree's as a `Node`; None if it has a container that no node stands for."""
+    if structure.is_leaf():
+        return LEAF
+    if structure.type is dict and not structure.num_children:
+        return EMPTY
+    if structure.type is not tuple:
+        return None
+    parts = []
+    for part in structure.children():
+        found = _converted(part)
+        if found is None:
+            return None
+        parts.append(found)
+    return _tuple_of(tuple(parts))
+
+
+def mapped(function: Callable, tree, *others):
+    """Return a tree with a function of each leaf, and of the same leaf of other trees; None is a leaf."""
+    kind = type(tree)
+    if kind in LEAVES:
+        return function(tree, *others)
+    if kind is tuple and LEAVES.issuperset(map(type, tree)) and {type(other) for other in others} <= {tuple}:
+        return tuple([function(*parts) for parts in zip(tree, *others, strict=True)])
+    return library().tree_map(function, tree, *others, none_is_leaf=True, namespace=NAMESPACE)
 
 
 def leaves(tree) -> list:
@@ -69,7 +226,9 @@ def _is_number(leaf) -> bool:
 
 def unflatten(structure, parts):
     """Return the tree with a structure; the tree of a single leaf is the leaf."""
-    return optree.tree_unflatten(structure, parts)
+    if type(structure) is not Node:
+        return library().tree_unflatten(structure, parts)
+    return structure.filled(iter(parts))
 
 
 def _register(leaf) -> bool:
@@ -85,7 +244,7 @@ def _register(leaf) -> bool:
     def together(names, parts):
         return cls(**dict(zip(names, parts, strict=True)))
 
-    optree.register_pytree_node(cls, apart, together, namespace=NAMESPACE)
+    library().register_pytree_node(cls, apart, together, namespace=NAMESPACE)
     _registered[id(cls)] = cls
     return True
 
@@ -93,4 +252,4 @@ def _register(leaf) -> bool:
 def forget(cls) -> None:
     """Unregister a dataclass that was made for one trace."""
     if _registered.pop(id(cls), None) is not None:
-        optree.unregister_pytree_node(cls, namespace=NAMESPACE)
+        library().unregister_pytree_node(cls, namespace=NAMESPACE)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-import optree
 
 from ..caches.arguments import Constant, Flattened, is_mark, require_active
 from ..caches.base import parameter_names, python_function
@@ -196,7 +195,7 @@ class _Call:
             return self._jacobians(flat, value)
         require_derivative(flat, _primal(recording, batch))
         values, grads = self._jacobians(flat, np.stack([value.real, value.imag]), side_by_side)
-        return _joined(values), optree.tree_map(_joined, grads, namespace=pytrees.NAMESPACE)
+        return _joined(values), pytrees.mapped(lambda part: None if part is None else _joined(part), grads)
 
     def _nothing(self, batch: Batch):
         """Return (values, derivatives) of no points, in the shapes that they have at made-up points."""

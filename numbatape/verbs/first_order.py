@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import optree
 
 from ..caches.base import parameter_names, python_function
 from ..caches.complex_leaves import require_complex
@@ -152,7 +151,7 @@ def _complex_of_two(recording):
 
 
 def _conjugate(tree):
-    return optree.tree_map(np.conjugate, tree, none_is_leaf=False, namespace=pytrees.NAMESPACE)
+    return pytrees.mapped(lambda leaf: None if leaf is None else np.conjugate(leaf), tree)
 
 
 def grad(f, argnums=0, has_aux=False, holomorphic=False, *, static_argnums=None, static_argnames=None):
@@ -228,7 +227,7 @@ def stop_gradient(x):
     >>> nt.grad(lambda x: x[0] * nt.stop_gradient(x)[1])(np.array([3.0, 4.0]))
     array([4., 0.])
     """
-    return optree.tree_map(
+    return pytrees.mapped(
         lambda leaf: (
             _stop_traced(leaf)
             if type(leaf) is TracedArray
@@ -237,6 +236,4 @@ def stop_gradient(x):
             else leaf
         ),
         x,
-        none_is_leaf=True,
-        namespace=pytrees.NAMESPACE,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import optree
 
 from ..caches.arguments import Constant
 from ..caches.points import batched_leaves, common_length
@@ -44,12 +43,7 @@ def batch(function, args, axes, no_points: Callable):
         value, grads = _derivative(Call(function, point, {}, chosen))
         values.append(value)
         rows.append(grads)
-    stacked = optree.tree_map(
-        lambda *leaves: None if leaves[0] is None else np.stack(leaves),
-        *rows,
-        none_is_leaf=True,
-        namespace=pytrees.NAMESPACE,
-    )
+    stacked = pytrees.mapped(lambda *leaves: None if leaves[0] is None else np.stack(leaves), *rows)
     return np.stack(values), stacked[0] if len(stacked) == 1 else stacked
 
 
@@ -66,7 +60,7 @@ def _is_traced(leaf) -> bool:
 
 
 def _map(change: Callable, tree):
-    return optree.tree_map(change, tree, none_is_leaf=True, namespace=pytrees.NAMESPACE)
+    return pytrees.mapped(change, tree)
 
 
 def _at(tree, axis: int, k: int):

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import optree
 
 from ..errors import DtypeError, SpecError, StructureError
 from ..trace import pytrees
@@ -94,7 +93,7 @@ class Unflatten:
     ('mu', 'theta[0]', 'theta[1]')
     """
 
-    def __init__(self, leaves: list, structure: optree.PyTreeSpec, pieces: list[Piece | None]):
+    def __init__(self, leaves: list, structure, pieces: list[Piece | None]):
         self._leaves, self._structure, self._places = leaves, structure, pieces
         self.pieces = tuple(piece for piece in pieces if piece is not None)
         self.size = sum(piece.size for piece in self.pieces)

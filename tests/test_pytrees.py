@@ -1,0 +1,90 @@
+"""Structures are equal for trees of equal structure, whoever has taken them apart."""
+
+import collections
+import itertools
+import sys
+import types
+
+import numpy as np
+import optree
+import pytest
+
+import numbatape as nt
+from numbatape.trace import pytrees
+
+Point = collections.namedtuple("Point", "x y")
+LEAVES = [1.0, np.ones(2), None, "text", np.int8(3), object(), len, types.SimpleNamespace(), 2j]
+SHAPES = {
+    "leaf": lambda a, b: a,
+    "empty tuple": lambda a, b: (),
+    "tuple": lambda a, b: (a, b),
+    "one": lambda a, b: (a,),
+    "list": lambda a, b: [a, b],
+    "dict": lambda a, b: {"a": a, "b": b},
+    "empty dict": lambda a, b: {},
+    "call": lambda a, b: ((a, b), {}),
+    "call without arguments": lambda a, b: ((), {}),
+    "call with keywords": lambda a, b: ((a,), {"b": b}),
+    "call of a tuple": lambda a, b: (((a, b),), {}),
+    "two tuples": lambda a, b: ((a, b), ()),
+    "tuple with a dict": lambda a, b: (a, {}),
+    "named": lambda a, b: Point(a, b),
+    "named in a call": lambda a, b: ((Point(a, b),), {}),
+    "subclass": lambda a, b: types.new_class("T", (tuple,))((a, b)),
+    "ordered": lambda a, b: ((a, b), collections.OrderedDict()),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_structure_depends_on_containers_alone(name):
+    """Classes of leaves that are known, and others that only optree can tell from containers."""
+    make = SHAPES[name]
+    structures, trees = [], []
+    for a, b in itertools.product(LEAVES, repeat=2):
+        trees.append(make(a, b))
+        leaves, structure = pytrees.flatten(trees[-1])
+        structures.append(structure)
+        own = optree.tree_flatten(trees[-1], none_is_leaf=True, namespace=pytrees.NAMESPACE)
+        assert all(one is other for one, other in zip(leaves, own[0], strict=True))
+        assert structure.num_leaves == len(leaves) == own[1].num_leaves
+        assert structure.paths() == own[1].paths()
+        assert structure.is_leaf() == own[1].is_leaf()
+        assert structure.type is own[1].type
+        if not structure.is_leaf():
+            assert structure.entries() == own[1].entries()
+            assert [part.num_leaves for part in structure.children()] == [
+                part.num_leaves for part in own[1].children()
+            ]
+        up_to = structure.flatten_up_to(trees[-1])
+        assert all(one is other for one, other in zip(up_to, leaves, strict=True))
+        again = pytrees.unflatten(structure, leaves)
+        assert type(again) is type(trees[-1])
+        assert all(one is other for one, other in zip(pytrees.leaves(again), leaves, strict=True))
+    if name != "subclass":  # a new class each time
+        assert len(set(structures)) == 1
+
+
+def test_structures_of_other_containers_differ():
+    structures = [pytrees.flatten(make(1.0, 2.0))[1] for name, make in SHAPES.items() if name != "subclass"]
+    alike = [(a, b) for a, b in itertools.combinations(structures, 2) if a == b]
+    assert not alike
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_maps_keep_the_structure(name):
+    tree, other = SHAPES[name](1.0, 2.0), SHAPES[name](3.0, 4.0)
+    made = pytrees.mapped(lambda a, b: (a, b), tree, tree if name == "subclass" else other)
+    expected = optree.tree_map(lambda a, b: (a, b), tree, tree if name == "subclass" else other)
+    assert made == expected
+
+
+def test_leaves_are_marked_by_the_caller():
+    tree = ((nt.Constant((1.0, 2.0)), nt.Cache(np.ones(2)), 3.0), {})
+    leaves, structure = pytrees.flatten(tree, lambda x: type(x) in (nt.Constant, nt.Cache))
+    assert leaves == [*tree[0]]
+    assert structure is pytrees.flatten(((1.0, 2.0, 3.0), {}))[1]
+
+
+def test_containers_are_registered_when_optree_is_there():
+    assert "optree" in sys.modules
+    assert pytrees.leaves({"z": nt.Constant(1.0)}) == [nt.Constant(1.0)]
