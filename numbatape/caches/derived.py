@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..config import Config
-from ..engine.lanes import Lanes
 from ..late import imported
 from ..recording.record import Output
 from ..tape.tape import ACTIVE
@@ -25,6 +24,11 @@ from .variant import VariantWorkspace
 # ones, and it can be served by a steady call.
 LANE_CELLS = 1 << 20
 WIDEST = 256
+
+
+def _lanes(slots, fixed: bool):
+    """Return lanes for some inputs; the file is imported with the first Jacobian or Hessian."""
+    return imported("..engine.lanes", __package__).Lanes(frozenset(slots), fixed=fixed)
 
 
 class Derived:
@@ -66,7 +70,7 @@ class Derived:
 
     def evaluator(self, slots, fixed: bool = False) -> Evaluator:
         if fixed not in self._evaluators:
-            levels = (Lanes(frozenset(slots), fixed=fixed),) if self.lanes else ()
+            levels = (_lanes(slots, fixed),) if self.lanes else ()
             self._evaluators[fixed] = Evaluator(self.program, levels)
         return self._evaluators[fixed]
 
@@ -162,7 +166,7 @@ class Derived:
         """Return how many lanes fit into a core's cache, for arguments of these sizes."""
         slots = self.slots(extended)
         variant = self.program.find_or_trace(extended)[0]
-        cells = variant.cells_a_lane(extended.dimensions, (Lanes(frozenset(slots), fixed=True),))
+        cells = variant.cells_a_lane(extended.dimensions, (_lanes(slots, True),))
         return max(1, min(WIDEST, LANE_CELLS // cells))
 
 

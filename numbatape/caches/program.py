@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from ..config import Config, chosen_passes
 from ..engine import Plan
 from ..engine.failures import failure
 from ..engine.frame import WORD
-from ..engine.lanes import Lanes
 from ..engine.workspace import Adjoints
 from ..late import imported
 from ..ops import status
@@ -26,6 +26,9 @@ from ..stalls import COMPILING, TRACING
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
+
+if TYPE_CHECKING:
+    from ..engine.lanes import Lanes
 
 MOST_WORKSPACES = 1024  # that an evaluator keeps: one for each path and each set of sizes
 MOST_BYTES = 1 << 28  # and their bytes, unless ``Config(max_bytes=...)`` says otherwise

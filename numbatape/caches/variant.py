@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..engine import Plan, Workspace, make_plan
-from ..engine.lanes import Lanes, with_lanes
 from ..engine.placement import LINE_CELLS, placed_cells
 from ..engine.replan import Replanner
 from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..recording.record import Recording
 from ..tape import Tape
 from ..tape.tape import CONSTANT
 from ..trace.shared_inputs import sharing
 from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
+
+if TYPE_CHECKING:
+    from ..engine.lanes import Lanes
 
 MOST_PLANS = 512  # that a variant keeps, for sizes that come again
 
@@ -73,7 +76,9 @@ class Variant:
                 wide += [width] if number in level.slots else []
                 wide += [next(rest) for _ in slot.dims]
             if levels[:k] not in self._laned:
-                self._laned[levels[:k]] = with_lanes(tape, level, sizes)
+                self._laned[levels[:k]] = imported("..engine.lanes", __package__).with_lanes(
+                    tape, level, sizes
+                )
             tape, sizes = self._laned[levels[:k]], tuple(wide)
         return tape, sizes
 

@@ -16,6 +16,7 @@ from ..capture.environment import Environment
 from ..capture.kept_values import Kept
 from ..config import PASSES
 from ..errors import ForeignTraceError, LeakError
+from ..late import imported
 from ..tape import Tape
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred, new_traced
@@ -26,7 +27,6 @@ from ..trace.shared_inputs import note_inputs
 from ..trace.trace import CURRENT, Outside, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
-from .leaks import explained
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _record(
             repeats = environment if environment is not None and environment.repeats else None
             recording = _finish(trace, result, passes, repeats)
     except Exception as error:
-        found = explained(trace, error)
+        found = imported(".leaks", __package__).explained(trace, error)
         if found is error:
             raise
         raise found from None

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import MOST_LINES
+from ..late import imported
 from ..threads import survives_fork
 from .families import (  # noqa: F401  (readers of a tape import these names from here)
     ACTIVE,
@@ -28,7 +29,6 @@ from .families import (  # noqa: F401  (readers of a tape import these names fro
     family_of_dtype,
 )
 from .instruction import GUARD, Instruction, tape_instructions, thawed
-from .listing import listing
 from .rows import Rows, Signature
 from .sizes import SizeTable
 
@@ -148,7 +148,7 @@ class Tape:
 
     def listing(self) -> str:
         """Return the tape as text, one line per instruction."""
-        return listing(self)
+        return imported(".listing", __package__).listing(self)
 
     def __str__(self) -> str:
         """Return the listing; of a long one its head and its end."""
