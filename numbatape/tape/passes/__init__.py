@@ -19,13 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .broadcasts import narrow_broadcasts
-from .buffers import start_buffers
-from .fuse import fuse
-from .histories import drop_histories
-from .linear import contract
-from .merge import merge_common
-from .sums import sum_first
+from ...late import imported
 
 
 class Pass(NamedTuple):
@@ -50,13 +44,20 @@ class Pass(NamedTuple):
     leaves_dead: bool = False
 
 
+def _later(file: str, function: str) -> Callable[..., np.ndarray]:
+    """Return a function whose file is imported when it is first called: most tapes need few passes."""
+    return lambda draft, code: getattr(imported(f".{file}", __package__), function)(draft, code)
+
+
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
-    "buffers": Pass(start_buffers, "repeats"),
-    "broadcasts": Pass(narrow_broadcasts, "narrows", derivatives=True, leaves_dead=True),
-    "sums": Pass(sum_first, "narrows", derivatives=True, leaves_dead=True),
-    "linear": Pass(contract, "narrows", derivatives=True, leaves_dead=True),
-    "histories": Pass(drop_histories, "calls", derivatives=True),
-    "merge": Pass(merge_common, derivatives=True, leaves_dead=True),
-    "fuse": Pass(fuse),
+    "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
+    "broadcasts": Pass(
+        _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
+    ),
+    "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True, leaves_dead=True),
+    "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
+    "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
+    "merge": Pass(_later("merge", "merge_common"), derivatives=True, leaves_dead=True),
+    "fuse": Pass(_later("fuse", "fuse")),
 }
