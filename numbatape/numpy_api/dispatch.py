@@ -8,6 +8,7 @@ import functools
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..ops import ArrayOp, find
 from ..tape.tape import CONSTANT
 from ..trace import operations, pytrees
@@ -17,7 +18,6 @@ from ..trace.complex_array import TracedComplex
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from ..trace.primitives import array_instruction
 from ..usercode.frames import where_in_user_code
-from ..usercode.solvers import implicit, solver_above
 from .function_tables import REAL, WRITERS, full_name
 
 
@@ -133,10 +133,11 @@ def unsupported(name: str) -> UnsupportedOperationError:
     known = sorted(f"np.{each}" for each in REAL.files)
     near = difflib.get_close_matches(name, known, 3, 0.6)
     works = f"; supported and close: {', '.join(near)}" if near else ""
-    solver = solver_above()
+    solvers = imported("..usercode.solvers", __package__)
+    solver = solvers.solver_above()
     if solver:
         return UnsupportedOperationError(
-            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {implicit(solver)}"
+            f"{solver} at {where_in_user_code()} cannot be traced ({name}); {solvers.implicit(solver)}"
         )
     return UnsupportedOperationError(
         f"{name} of a traced array at {where_in_user_code()} is not supported{works}; of constants "
