@@ -12,6 +12,7 @@ import dataclasses
 import doctest
 import importlib
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -160,6 +161,29 @@ def test_interface_names_everything():
     page = (ROOT / "docs" / "interface.md").read_text()
     fields = [field.name for field in dataclasses.fields(nt.Config)]
     missing = [name for name in (*nt.__all__, *fields) if not re.search(rf"`{name}\b", page)]
+    assert not missing
+
+
+def keywords(function) -> set[str]:
+    """Return the names of a function's parameters that callers may write out."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {p.name for p in inspect.signature(function).parameters.values() if p.kind not in kinds}
+
+
+@pytest.mark.parametrize(
+    "module", [nt, nt.integrations, nt.testing, nt.transforms], ids=lambda module: module.__name__
+)
+def test_interface_names_every_keyword(module):
+    """Each keyword of a public function stands in the page's code."""
+    page = (ROOT / "docs" / "interface.md").read_text()
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]*)`", page))))
+    functions = {name: getattr(module, name) for name in module.__all__}
+    missing = {
+        f"{name}({keyword}=...)"
+        for name, function in functions.items()
+        if inspect.isfunction(function)
+        for keyword in keywords(function) - words
+    }
     assert not missing
 
 
