@@ -16,19 +16,28 @@ from ..emitter.symbol import Symbol
 from ..ops import OPCODE
 from ..tape.instruction import MAIN, opcode
 from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS
+from ..tape.uses import key_of
 
 ADD = OPCODE["add"]
 POOL_COUNT = len(POOLS)
 
 
 class Buffer:
-    """The cotangent of a storage."""
+    """The cotangent of a storage.
 
-    __slots__ = ("pending", "storage")
+    Attributes
+    ----------
+    pending
+        Cotangents that have not been added up: (offset code, dims, strides, cotangent).
+    base
+        The value that others are added to, in a storage of its own; None as long as there is none.
+    """
+
+    __slots__ = ("base", "pending")
 
     def __init__(self):
-        self.pending: list[tuple] = []  # (offset code, dims, strides, cotangent)
-        self.storage: int | None = None
+        self.pending: list[tuple] = []
+        self.base: int | None = None
 
 
 class Cells:
@@ -41,6 +50,13 @@ class Cells:
     lanes
         The number of cotangents per value, as a size code: all symbols then have a leading axis of this size,
         before the axes of their values. None for one cotangent per value.
+
+    Attributes
+    ----------
+    cells
+        The cotangents of cells of pools, by `numbatape.tape.uses.key_of`.
+    buffers
+        Those of the other storages.
     """
 
     def __init__(self, emitter: Emitter, lanes: int | None = None):
@@ -48,13 +64,13 @@ class Cells:
         self.tape = emitter.tape
         self.lanes = lanes
         self.lead: tuple[int, ...] = () if lanes is None else (lanes,)
-        self._cells: dict[tuple[int, int], object] = {}
-        self._buffers: dict[int, Buffer] = {}
+        self.cells: dict[int, object] = {}
+        self.buffers: dict[int, Buffer] = {}
 
     def begin(self, value: int, sums: int) -> None:
         """Let the cotangents of a value's storage be added, in place, to the cells of another value."""
-        buffer = self._buffers[self.tape.values[value][0]] = Buffer()
-        buffer.storage = self.tape.values[sums][0]
+        buffer = self.buffers[self.tape.values[value][0]] = Buffer()
+        buffer.base = sums
 
     def spread(self, ct, value: int) -> Symbol:
         """Return a cotangent as a symbol of a value's dimensions."""
@@ -86,9 +102,7 @@ class Cells:
         elif ct.__class__ is np.ndarray:
             ct = self.emitter.literal(ct, family)
         if not layout and storage < POOL_COUNT:
-            known = self._cells.get((storage, offset))
-            ct = self._fit(ct, ())
-            self._cells[storage, offset] = ct if known is None else known + ct  # type: ignore[operator]
+            self._add_to_cell(key_of(storage, offset), ct)
             return
         its, size = tape.layouts[layout], tape.sizes.value
         dims, strides = its.dims, its.strides
@@ -103,16 +117,18 @@ class Cells:
                 wide[place] = dims[axis] if size(wide[place]) == 1 else wide[place]
             ct = self._spread(ct, tuple(wide), family)
         if storage < POOL_COUNT:
-            known = self._cells.get((storage, offset))
-            ct = self._fit(ct, ())
-            self._cells[storage, offset] = ct if known is None else known + ct  # type: ignore[operator]
+            self._add_to_cell(key_of(storage, offset), ct)
             return
         if repeated:
             dims = tuple(1 if axis in repeated else dim for axis, dim in enumerate(dims))
-        buffer = self._buffers.get(storage)
+        buffer = self.buffers.get(storage)
         if buffer is None:
-            buffer = self._buffers[storage] = Buffer()
+            buffer = self.buffers[storage] = Buffer()
         buffer.pending.append((offset, dims, strides, self._fit(ct, dims)))
+
+    def _add_to_cell(self, key: int, ct) -> None:
+        known, ct = self.cells.get(key), self._fit(ct, ())
+        self.cells[key] = ct if known is None else known + ct  # type: ignore[operator]
 
     def fitted(self, ct, value: int) -> Symbol:
         """Return a cotangent as a symbol in the dimensions and the cells of a value."""
@@ -148,17 +164,22 @@ class Cells:
         ct = self.collect(value)
         return self.spread(ct, value) if ct is not None and self.tape.values[value][2] else ct
 
+    def known(self, value: int) -> bool:
+        """Whether a value has a cotangent."""
+        storage, offset, _ = self.tape.values[value]
+        return key_of(storage, offset) in self.cells if storage < POOL_COUNT else storage in self.buffers
+
     def collect(self, value: int):
         """Return the cotangent of a value as far as it is added up, or None."""
         tape = self.tape
         storage, offset, layout = tape.values[value]
         if storage < POOL_COUNT:
-            return self._cells.get((storage, offset))
-        buffer = self._buffers.get(storage)
+            return self.cells.get(key_of(storage, offset))
+        buffer = self.buffers.get(storage)
         if buffer is None:
             return None
         its = tape.layouts[layout]
-        if buffer.storage is None:
+        if buffer.base is None:
             pending = buffer.pending
             first = pending[0][:3]
             if len(pending) == 1 or all(part[:3] == first for part in pending):
@@ -177,8 +198,8 @@ class Cells:
         for part in buffer.pending:
             self._accumulate(buffer, storage, *part)
         buffer.pending = []
-        assert buffer.storage is not None
-        return self._view(buffer.storage, storage, offset, its.dims, its.strides)
+        assert buffer.base is not None
+        return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
 
     def _view(self, base: int, storage: int, offset, dims, strides) -> Symbol:
         """Return part of the cotangents of a storage; they are in a storage of their own, lane after lane."""
@@ -195,13 +216,14 @@ class Cells:
         """Give a storage's cotangent cells of its own, zero at first."""
         size, family, _ = self.tape.storages[storage]
         cells = size if self.lanes is None else self.tape.sizes.mul(size, self.lanes)
-        buffer.storage = self.tape.values[self.emitter.zeros((cells,), family).number][0]
+        buffer.base = self.emitter.zeros((cells,), family).number
 
     def _accumulate(self, buffer: Buffer, storage: int, offset, dims, strides, ct) -> None:
         tape = self.tape
-        assert buffer.storage is not None
-        family = tape.storages[buffer.storage][1]
-        target = self._view(buffer.storage, storage, offset, dims, strides).number
+        assert buffer.base is not None
+        base = tape.values[buffer.base][0]
+        family = tape.storages[base][1]
+        target = self._view(base, storage, offset, dims, strides).number
         if ct.__class__ is Symbol:
             number, active = ct.number, 2 if ct.level == ACTIVE else 0
         else:

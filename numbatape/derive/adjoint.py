@@ -13,10 +13,11 @@ from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
 from ..garbage import uncollected
 from ..ops import OPS, Elementwise
-from ..tape.instruction import Instruction, columns, instruction, lists
+from ..tape.instruction import Instruction
 from ..tape.uses import keys_of
 from .accumulators import Cells
 from .partials import product
+from .repeats import Walk
 
 
 class Rules:
@@ -92,24 +93,22 @@ class Adjoint:
             ``(value number, cotangent)`` pairs of outputs.
         """
         found = relevant(self.tape, start, stop, targets)
+        seeds = list(seeds)
         for output, cotangent in seeds:
             self.cotangents.add(output, cotangent)
-        emitter, code = self.emitter, self.tape.code[start:stop]
-        around = emitter.line
+        around = self.emitter.line
         try:
-            for k, needed in reversed(found):
-                row = instruction(code[k - start])
-                emitter.line = row.line
-                self._pull(row, needed)
+            found.reverse()
+            walk = Walk(self.emitter, self.cotangents, False, self._pull, found)
+            walk.run([output for output, _ in seeds], targets)
             return [self.cotangents.whole(target) for target in targets]
         finally:
-            emitter.line = around
+            self.emitter.line = around
 
     def _pull(self, row: Instruction, needed: int) -> None:
         out = row.out
         ct = self.cotangents.collect(out)
-        if ct is None:
-            return
+        assert ct is not None
         numbers = row.operands
         op = OPS[row.row]
         if op.__class__ is Elementwise:
@@ -156,13 +155,14 @@ class Keys(dict):
         return self[value]
 
 
-def relevant(tape, start: int, stop: int, targets) -> list[tuple[int, int]]:
+def relevant(tape, start: int, stop: int, targets) -> list[tuple[Instruction, int]]:
     """Return (instruction, operands that depend on a target) of all instructions that do."""
-    keys = Keys(tape.values)
+    short = stop - start < len(tape.values) // 8
+    keys = Keys(tape.values) if short else keys_of(tape.values)
     depends = {keys[target] for target in targets}
     found = []
-    rows = lists(columns(tape.code[start:stop]), "active", "out", "a", "b", "c")
-    for k, (active, out, a, b, c) in enumerate(zip(*rows, strict=True), start):
+    for row in tape.instructions(start, stop):
+        _, active, _, out, a, b, c, _, _ = row
         if active:
             needed = 1 if active & 1 and keys[a] in depends else 0
             if active & 2 and keys[b] in depends:
@@ -171,5 +171,5 @@ def relevant(tape, start: int, stop: int, targets) -> list[tuple[int, int]]:
                 needed |= 4
             if needed:
                 depends.add(keys[out])
-                found.append((k, needed))
+                found.append((row, needed))
     return found

@@ -36,23 +36,41 @@ def unknown_derivative(op: Elementwise, where) -> UnsupportedOperationError:
     )
 
 
+def way_of(partial: str, differentiable: str) -> int:
+    """Return the way in which a partial is recorded."""
+    if partial == UNKNOWN:
+        return NOBODY_KNOWS
+    if partial in ("1.0", "-1.0"):
+        return ONE if partial == "1.0" else MINUS_ONE
+    side = SIDE.fullmatch(partial)
+    if side:
+        return CONDITION if side[1] else STRONG
+    return OPERAND if differentiable in (*OPERANDS, "z") else FORMULA
+
+
 @functools.cache
 def kind_of(name: str, operand: int, partial: str, differentiable: str) -> tuple:
     """Return (the way in which a partial is recorded, what it reads of x, y, w, z, a function of these)."""
-    if partial == UNKNOWN:
-        return NOBODY_KNOWS, (), None
-    if partial == "1.0":
-        return ONE, (), None
-    if partial == "-1.0":
-        return MINUS_ONE, (), None
-    side = SIDE.fullmatch(partial)
-    if side and side[1]:
-        return CONDITION, _places(side[2]), condition_function(side[2])
-    if side:
-        return STRONG, (OPERANDS.index(side[3]),), None
-    if differentiable in (*OPERANDS, "z"):
-        return OPERAND, _places(differentiable), None
-    return FORMULA, _places(differentiable), partial_function(name, operand)
+    way = way_of(partial, differentiable)
+    if way == CONDITION:
+        condition = SIDE.fullmatch(partial)[2]  # type: ignore[index]
+        return way, _places(condition), condition_function(condition)
+    if way == STRONG:
+        return way, (OPERANDS.index(SIDE.fullmatch(partial)[3]),), None  # type: ignore[index]
+    if way == OPERAND:
+        return way, _places(differentiable), None
+    if way == FORMULA:
+        return way, _places(differentiable), partial_function(name, operand)
+    return way, (), None
+
+
+def reads_numbers(op: Elementwise) -> bool:
+    """Whether numbers that are known decide what the partials of a row record.
+
+    A partial that is an operand itself is a factor of the product; only whether it is finite counts there.
+    """
+    pairs = [(partial, op.differentiable_partial(k)) for k, partial in enumerate(op.partials)]
+    return any(way_of(*pair) in (FORMULA, CONDITION) for pair in pairs if None not in pair)  # type: ignore
 
 
 def _places(formula: str) -> tuple[int, ...]:

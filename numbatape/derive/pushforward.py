@@ -19,11 +19,12 @@ from ..emitter.symbol import Symbol
 from ..errors import UnsupportedOperationError
 from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
-from ..tape.instruction import Instruction, instruction
+from ..tape.instruction import Instruction
 from ..tape.uses import keys_of
 from .accumulators import Cells
 from .adjoint import Adjoint, Rules, relevant
 from .partials import product
+from .repeats import Walk
 
 
 class Pushforward:
@@ -76,22 +77,26 @@ class Pushforward:
         found = leading_to(self.tape, found, outputs)
         self._check_calls(found)
         self._keys = keys_of(self.tape.values)
-        code = self.tape.code[start:stop]
-        for k, needed in found:
-            numbers = instruction(code[k - start]).operands
-            self._readers.update(self._keys[n] for j, n in enumerate(numbers) if needed >> j & 1)
+        for row, needed in found:
+            self._readers.update(self._keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
-        emitter = self.emitter
-        around = emitter.line
+        around = self.emitter.line
         try:
-            for k, needed in found:
-                row = instruction(code[k - start])
-                emitter.line = row.line
-                self._push(row, needed)
+            sole = [self._sole_operands(row, needed) for row, needed in found]
+            walk = Walk(self.emitter, self.tangents, True, self._push, found, self._sums, sole)
+            walk.run([value for value, _ in seeds], outputs)
             return [self.tangents.whole(output) for output in outputs]
         finally:
-            emitter.line = around
+            self.emitter.line = around
+
+    def _sole_operands(self, row: Instruction, needed: int) -> int:
+        """Return the operands, as bits, whose tangents `_taken_apart` may take apart."""
+        signs = OPS[row.row].signs
+        if not signs or not needed & needed - 1:
+            return 0
+        operands = enumerate(row.operands)
+        return sum(1 << k for k, n in operands if signs[k] > 0 and self._readers[self._keys[n]] == 1)
 
     def _check_calls(self, found) -> None:
         """Raise if a call needs a formula that does not exist.
@@ -100,8 +105,7 @@ class Pushforward:
         the pullback belongs to, and an error about it tells the user more than that the rule has no
         pushforward.
         """
-        for k, needed in reversed(found):
-            row = instruction(self.tape.code[k])
+        for row, needed in reversed(found):
             if OPS[row.row].calls:
                 self.rules.check_call(row.operands, [bool(needed >> j & 1) for j in range(3)])
 
@@ -164,10 +168,15 @@ class Pushforward:
         cores = CORES[op.name]
         batch = len(dims) - len(cores[0])
         given = [k for k, tangent in enumerate(tangents) if tangent is not None]
+
+        def along(k: int) -> Symbol:
+            """Return the tangent of an operand so that it takes the operand's place."""
+            return self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+
         if op.linear:
             for k, number in enumerate(numbers):
                 if k in given:
-                    operands[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+                    operands[k] = along(k)
                 elif "abc"[k] not in op.index:  # a constant, whose tangent is zero
                     own = self.tape.layouts[self.tape.values[number][2]].dims
                     operands[k] = emitter.zeros(own, self.tape.family_of(number))
@@ -176,8 +185,7 @@ class Pushforward:
         if op.bilinear and not emitter.strong and not self.strong:
             total = None
             for k in given:
-                pair = list(operands)
-                pair[k] = self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
+                pair = [along(k) if j == k else operand for j, operand in enumerate(operands)]
                 part = emitter.op(op.name, *pair)
                 total = part if total is None else total + part
             return total
@@ -210,17 +218,14 @@ class Pushforward:
         return tangent
 
 
-def leading_to(tape, found, outputs) -> list[tuple[int, int]]:
+def leading_to(tape, found, outputs) -> list[tuple[Instruction, int]]:
     """Return those of some (instruction, operands) pairs whose results lead to the outputs."""
     keys = keys_of(tape.values)
     wanted = {keys[output] for output in outputs}
     kept = []
-    first, last = (found[0][0], found[-1][0]) if found else (0, 0)
-    code = tape.code[first : last + 1]
-    for k, needed in reversed(found):
-        row = instruction(code[k - first])
+    for row, needed in reversed(found):
         if keys[row.out] in wanted:
-            kept.append((k, needed))
+            kept.append((row, needed))
             wanted.update(keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)
     kept.reverse()
     return kept

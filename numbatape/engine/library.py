@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import jit
+from ..derive.repeats import walk_source
 from ..ops import OPS
 from ..ops.libm import PREFIX as LIBM
 from ..stalls import COMPILING
@@ -19,7 +20,7 @@ VALUES = ("fast", "numpy")
 
 
 def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of every kernel: the sweeps, those of freezing and planning, and those of the ops.
+    """Yield (name, text) of every kernel: sweeps, freezing, planning, walks of derivatives, and ops.
 
     Parameters
     ----------
@@ -37,6 +38,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "sweeps", sweep_source()
     yield "plan", plan_source()
     yield "scans", scan_source()
+    yield "walk", walk_source()
     seen = set()
     for choice in [VALUES[VALUES.index(choice)] for choice in values]:
         for row, op in enumerate(OPS):
@@ -81,7 +83,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['plan', 'scans', 'sweeps']
+    ['plan', 'scans', 'sweeps', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

@@ -62,7 +62,7 @@ class TapeBuilder:
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self.rearranged: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.addresses`
         self.results: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.instructions`
-        self._scalar_literals: dict[tuple, int] = {}
+        self.cell_literals: dict[tuple, int] = {}  # values of one-cell literals, by contents and family
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
         self._expected: dict[tuple, int] = {}  # literals of guards
         self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
@@ -101,9 +101,13 @@ class TapeBuilder:
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
         if storage < len(POOLS):
-            self._viewed.add((storage, offset))
+            self.note_view(storage, offset)
         self.values.append((storage, offset, self.layout_number(tuple(dims), tuple(strides))))
         return len(self.values) - 1
+
+    def note_view(self, pool: int, cell: int) -> None:
+        """Note that more than one value refers to a pool's cell."""
+        self._viewed.add((pool, cell))
 
     def layout_number(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
         """Return the number of a layout."""
@@ -147,9 +151,9 @@ class TapeBuilder:
         data = np.asarray(data, FAMILY_DTYPE[family], order="C")
         if data.ndim == 0:
             key = (data.tobytes(), family)
-            value = self._scalar_literals.get(key)
+            value = self.cell_literals.get(key)
             if value is None:
-                value = self._scalar_literals[key] = self.scalar(family, CONSTANT)
+                value = self.cell_literals[key] = self.scalar(family, CONSTANT)
                 storage, offset, _ = self.values[value]
                 self.literals.append(Literal(storage, offset, data.flatten()))
                 if data.dtype == np.float64:

@@ -53,6 +53,15 @@ class Code:
         """Append one instruction."""
         self.recent += row
 
+    def extend(self, rows: np.ndarray) -> None:
+        """Append instructions, given as rows of their fields."""
+        if len(rows):
+            if self.recent:
+                self._pack(np.frombuffer(np.array(self.recent, np.int32), COLUMNS))
+                self.recent.clear()
+            self._pack(np.frombuffer(rows[:-1].astype(np.int32), COLUMNS))
+            self.recent += rows[-1].tolist()  # because its result is looked for there
+
     def pack(self) -> None:
         """Pack what is old enough, if it is worth the time."""
         while len(self.recent) >= STRETCH * WIDTH:
@@ -101,9 +110,11 @@ class Code:
 
     def _rows(self, start: int, stop: int) -> list[tuple]:
         found: list[tuple] = []
-        for first, rows in zip(self._firsts, self._packed, strict=True):
-            if start < first + len(rows) and stop > first:
-                found += rows[max(start - first, 0) : stop - first].tolist()
+        for place in range(max(bisect_right(self._firsts, start) - 1, 0), len(self._firsts)):
+            first, rows = self._firsts[place], self._packed[place]
+            if first >= stop:
+                break
+            found += rows[max(start - first, 0) : stop - first].tolist()
         first = self._count
         fields = self.recent[max(start - first, 0) * WIDTH : max(stop - first, 0) * WIDTH]
         found += zip(*[iter(fields)] * WIDTH, strict=True)

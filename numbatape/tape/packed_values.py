@@ -64,6 +64,15 @@ class Values(dict):
         """Append the address of the next value."""
         self.words.append(self._word(address))
 
+    def extend(self, addresses: np.ndarray) -> None:
+        """Append addresses, given as rows of storage, offset and layout."""
+        storage, offset, layout = addresses.astype(np.int64).T
+        words = ~(offset << SHIFT | storage)
+        others = (layout != 0) | (offset < 0) | (storage > STORAGE)
+        words[others] = len(self._places) + np.arange(np.count_nonzero(others))
+        self._places += map(tuple, addresses[others].tolist())
+        self.words.frombytes(words.tobytes())
+
     def _word(self, address: tuple[int, int, int]) -> int:
         storage, offset, layout = address
         if not layout and 0 <= offset < FARTHEST and storage <= STORAGE:

@@ -58,6 +58,6 @@ def _index(builder: TapeBuilder) -> None:
         found = places.get((item.storage, item.offset))
         if found is not None:
             family = POOLS[item.storage][1]
-            builder._scalar_literals[np.asarray(item.data[0]).tobytes(), family] = found
+            builder.cell_literals[np.asarray(item.data[0]).tobytes(), family] = found
             if family == F64:
                 builder.numbers[found] = item.data[0]

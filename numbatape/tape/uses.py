@@ -22,6 +22,12 @@ def keys_of(values) -> list[int]:
     return np.where(storage >= pools, storage, -1 - (offset * pools + storage)).tolist()
 
 
+def key_of(storage: int, offset: int) -> int:
+    """Name what holds a value, as `keys_of` does, by its storage and its offset there."""
+    pools = len(POOLS)
+    return storage if storage >= pools else -1 - (offset * pools + storage)
+
+
 def cell_of(key: int) -> tuple[int, int]:
     """Return (pool, offset) of the cell that a negative key names."""
     return -(key + 1) % len(POOLS), -(key + 1) // len(POOLS)

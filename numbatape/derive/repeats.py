@@ -1,0 +1,182 @@
+"""A walk over many instructions, most of which are like others before.
+
+The derivative of an instruction is taken by its pullback in Python, which takes several microseconds for
+each instruction that it emits. Programs with loops have thousands of instructions, but these differ in few
+ways from one another as far as a derivative can see. What it sees is the *signature* of an instruction: the
+op, the kinds of its operands and of their cotangents so far, and which of these values are the same. When a
+signature is met for the first time, what the derivative appends is noted as a *template*
+(`numbatape.derive.template`). For all other instructions with this signature a kernel (`walk_kernel.py`)
+appends the same with their operands; it comes back to Python at the next instruction that is new.
+
+The tape is the same, bit for bit, as if Python had appended all of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from .. import jit
+from ..emitter.emitter import Emitter
+from ..ops import OPS
+from ..tape.instruction import Instruction, columns
+from . import walk_words as names
+from .accumulators import Cells
+from .row_classes import Kinds, classes_of
+from .template import Before, Unrepeatable
+from .walk_memory import Memory
+
+FEW = 64  # instructions that are like others; below that the kernel would not pay
+ALIKE = 3  # instructions of a class for which a template pays
+# If more instructions than these, and one in so many of those that were walked, have needed Python, then the
+# walk goes on without the kernel.
+PATIENCE, SHARE = 64, 4
+KERNEL_FILES = "walk_words.py", "walk_signature.py", "walk_kernel.py"
+CALLS = np.array([op.calls for op in OPS])
+
+
+def walk_source() -> str:
+    """Return the module of the kernel ``walk``."""
+    here = Path(__file__).parent
+    texts = [(here / name).read_text() for name in KERNEL_FILES]
+    texts = [re.sub(r"^from \S+ import (\([^)]*\)|.*)\n", "", text, flags=re.MULTILINE) for text in texts]
+    return "# cells: f64\n" + "\n".join(texts)
+
+
+@functools.cache
+def _kernel():
+    return jit.load("walk", walk_source()).function("walk")
+
+
+class Walk:
+    """One walk.
+
+    Parameters
+    ----------
+    emitter
+        Appends to the tape that is walked.
+    cells
+        The cotangents, or tangents.
+    forward
+        Whether tangents of operands are collected and those of results are added to. Else cotangents of
+        results are collected, and those of operands added to.
+    derive
+        ``derive(row, needed)`` appends the derivative of an instruction.
+    found
+        The instructions in the order of the walk, each with its needed operands as bits.
+    sums
+        Tangents that are sums of products, by value.
+    sole
+        Of each instruction the operands, as bits, whose tangent may be taken apart into these products.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        cells: Cells,
+        forward: bool,
+        derive: Callable[[Instruction, int], None],
+        found: list[tuple[Instruction, int]],
+        sums: dict | None = None,
+        sole: list[int] | None = None,
+    ):
+        self._emitter = emitter
+        self._tape = emitter.tape
+        self._cells = cells
+        self._forward = forward
+        self._derive = derive
+        self._found = found
+        self._sums = {} if sums is None else sums
+        self._sole = sole
+
+    def run(self, sources, results) -> None:
+        """Take the derivatives of all instructions.
+
+        Parameters
+        ----------
+        sources
+            Values whose cotangents (or tangents) are given.
+        results
+            Values whose cotangents (or tangents) are wanted: they are in the cells then.
+        """
+        done = 0
+        if len(self._found) >= FEW and self._count_alike() >= FEW:
+            self._memory = self._remember(sources)
+            done = self._by_kernel()
+            self._memory.take()
+            whole = done == len(self._found)
+            self._memory.give_back([self._memory.place_of(value) for value in results] if whole else None)
+        self._by_python(done)
+
+    def _by_python(self, first: int) -> None:
+        emitter, known = self._emitter, self._cells.known
+        for row, needed in islice(self._found, first, None):
+            if self._forward or known(row.out):
+                emitter.line = row.line
+                self._derive(row, needed)
+
+    # ---- by the kernel
+
+    def _count_alike(self) -> int:
+        """Number the classes of the instructions; return how many are like others."""
+        self._rows = columns([row for row, _ in self._found])
+        self._needed = np.array([needed for _, needed in self._found], np.int64)
+        self._kinds = Kinds(self._tape)
+        self._classes = classes_of(self._tape, self._kinds.first, self._rows, self._needed)
+        self._alike = np.bincount(self._classes)[self._classes] >= ALIKE
+        self._alike &= ~CALLS[self._rows["op"] >> 1]
+        return int(np.count_nonzero(self._alike))
+
+    def _remember(self, sources) -> Memory:
+        memory = Memory(self._emitter, self._cells, self._sums, self._kinds)
+        memory.set_rows(self._rows, self._needed, self._classes, self._sole, self._forward)
+        memory.hand_over([(value, memory.place_of(value)) for value in sources])
+        return memory
+
+    def _by_kernel(self) -> int:
+        """Walk until the end, or until too many instructions were new; return how many were walked."""
+        memory, walk = self._memory, _kernel()
+        w, turns = memory.w, 0
+        while True:
+            status = walk(w.ctypes.data, 0)
+            at = int(w[names.AT])
+            if status == names.DONE:
+                return at
+            if status == names.FULL:
+                memory.take()
+                memory.make_room(2 * int(w[names.ROOM]))
+                continue
+            turns += 1
+            if turns > PATIENCE + at // SHARE:
+                return at
+            self._in_python(at, status == names.NEW and bool(self._alike[at]))
+            w[names.AT] = at + 1
+
+    def _in_python(self, at: int, noted: bool) -> None:
+        """Take the derivative of an instruction by its pullback, and perhaps note a template of it."""
+        memory, (row, needed) = self._memory, self._found[at]
+        signature, arguments = memory.signature, memory.arguments
+        memory.take()
+        touched = memory.touched(at)
+        memory.give_back([place for _, place in touched])
+        if self._forward or self._cells.known(row.out):
+            self._emitter.line = row.line
+            if noted:
+                operands = [value for j, value in enumerate(row.operands) if needed >> j & 1]
+                collected, added = (operands, [row.out]) if self._forward else ([row.out], operands)
+                state = self._emitter, self._cells, self._sums
+                before = Before(*state, row, arguments, collected, added, memory.number_of)
+            self._derive(row, needed)
+            if noted:
+                words = None
+                with suppress(Unrepeatable):
+                    words = before.words(self._kinds)
+                memory.note(signature, words)
+        memory.follow()
+        memory.hand_over(touched)

@@ -1,0 +1,287 @@
+"""A template: what the derivative of an instruction appended, as the words that the kernel repeats it by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..tape.instruction import GUARD, NONE, Instruction, instruction
+from ..tape.uses import key_of
+from . import walk_words as names
+from .accumulators import POOL_COUNT, Cells
+from .row_classes import Kinds
+from .walk_words import FRESH, OWN, THEIRS
+
+LINE = NONE - 1  # the place of the line
+MOST_NUMBERS = 1 << 16  # that one template names
+
+
+def newest(known: dict, count: int) -> list:
+    """Return what was added to a dictionary since it had ``count`` items."""
+    return list(islice(reversed(known.items()), len(known) - count))[::-1]
+
+
+class Unrepeatable(Exception):
+    """A derivative did something that the kernel cannot repeat."""
+
+
+class NewValue(NamedTuple):
+    """Where a new value is.
+
+    Attributes
+    ----------
+    where
+        FRESH: in a new cell of a pool. OWN: in a new storage. THEIRS: in the storage of another value.
+    what
+        FRESH: the pool. OWN: which of the new storages. THEIRS: the place of that value.
+    which
+        FRESH: whether another value is in this cell already. THEIRS: the place of a value that has the
+        offset, or NONE.
+    offset
+        FRESH: which of the pool's new cells. Else the offset as a size code.
+    layout
+        The number of the layout.
+    """
+
+    where: int
+    what: int
+    which: int
+    offset: int
+    layout: int
+
+
+class Before:
+    """The state of a tape before the derivative of an instruction is appended.
+
+    Numbers are named by their *place* in a list: the signature's arguments, then the new values, then other
+    numbers, then the line and NONE. So NONE is also the place of operands that are not there.
+
+    Parameters
+    ----------
+    sums
+        Tangents that are sums of products, by value.
+    row
+        The instruction.
+    arguments
+        Values that the signature names; the first are the result and the operands.
+    collected, added
+        Values whose cotangents (or tangents) are read, and those to whose cotangents are added.
+    number_of
+        Gives the kernel's number of a cotangent, a tangent or a partial.
+    """
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        cells: Cells,
+        sums: dict,
+        row: Instruction,
+        arguments: list[int],
+        collected: list[int],
+        added: list[int],
+        number_of: Callable[[object], int],
+    ):
+        self._emitter = emitter
+        self._tape = tape = emitter.tape
+        self._cells = cells
+        self._sums = sums
+        self._number_of = number_of
+        self._line = row.line
+        self._own = (row.out, *row.operands)
+        self._arguments = arguments
+        self._added = added
+        self._touched = [*collected, *added]
+        sized = (tape.code, tape.values, tape.storages, emitter.slopes, sums)
+        self._counts = tuple(map(len, sized))
+        self._unrepeatable = self._other_counts()
+        self._pools = list(tape.pool_cells)
+        values, buffers = tape.values, cells.buffers
+        self._arrays: dict[int, tuple[int, int]] = {}  # by storage: a value in it, and how many stay pending
+        for value in added:
+            storage = values[value][0]
+            if storage >= POOL_COUNT:
+                waiting = len(buffers[storage].pending) if storage in buffers else 0
+                self._arrays[storage] = value, waiting
+        self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
+        self._sources: dict[int, int] = {}  # by storage of a cotangent of an array: a cell of that array
+        for value in collected:
+            storage, _, layout = values[value]
+            if storage in buffers:
+                self._arrays[storage] = value, NONE
+                self._before[storage] = self._state(storage)
+                for _, dims, _, ct in buffers[storage].pending:
+                    if not layout and dims and ct.__class__ is Symbol and not values[ct.number][1]:
+                        self._sources[values[ct.number][0]] = value
+
+    def _state(self, storage: int) -> list:
+        buffer = self._cells.buffers[storage]
+        parts = [(*address, self._number_of(ct)) for *address, ct in buffer.pending]
+        return [buffer.base, *parts]
+
+    def _other_counts(self) -> tuple[int, ...]:
+        tape = self._tape
+        literals = len(tape.literals) - len(tape.cell_literals)
+        return len(tape.guards), len(tape.inputs), len(tape.calls), len(tape.inner), literals
+
+    def words(self, kinds: Kinds) -> list[int]:
+        """Return what was appended since as a template, see `numbatape.derive.walk_words`.
+
+        Raises
+        ------
+        Unrepeatable
+            If something else was done than to append instructions, values and storages.
+        """
+        if self._other_counts() != self._unrepeatable:
+            raise Unrepeatable
+        tape = self._tape
+        code, values, storages, slopes, sums = self._counts
+        self._literals = set(tape.cell_literals.values())
+        new = [value for value in range(values, len(tape.values)) if value not in self._literals]
+        arguments = self._arguments
+        self._places = {value: place for place, value in enumerate(new, len(arguments))}
+        self._places |= {value: place for place, value in reversed([*enumerate(arguments)])}
+        self._first = len(arguments) + len(new)
+        self._others: dict[int, int] = {}  # places of other numbers
+        self._new_cells = [0] * POOL_COUNT
+        placed = self._placed(new, storages)
+        parts: list[list] = [[] for _ in range(names.HEADER)]
+        parts[names.NEW_VALUES] = [(*its, kinds.of(v)) for its, v in zip(placed, new, strict=True)]
+        parts[names.POOL_PART] = [(pool, count) for pool, count in enumerate(self._new_cells) if count]
+        parts[names.STORAGE_PART] = tape.storages[storages:]
+        parts[names.CODE_PART] = [self._row(instruction(row)) for row in tape.code[code:]]
+        parts[names.CELL_PART] = self._added_cells()
+        parts[names.ARRAY_PART] = [
+            self._array(storage, *its)
+            for storage, its in self._arrays.items()
+            if storage in self._cells.buffers and self._before.get(storage) != self._state(storage)
+        ]
+        parts[names.SLOPE_PART] = [
+            (self._place(value), operand, self._place_of(slope))
+            for (value, operand), slope in newest(self._emitter.slopes, slopes)
+        ]
+        parts[names.SUM_PART] = [self._sum(value, terms) for value, terms in newest(self._sums, sums)]
+        parts[names.SPARE_PART] = [(self._places[value],) for value in new if value in tape.spare]
+        parts[names.OTHERS] = [(number,) for number in self._others]
+        if self._first + len(self._others) + 2 > MOST_NUMBERS:
+            raise Unrepeatable
+        words = [len(part) for part in parts]
+        for part in parts:
+            for group in part:
+                words += group
+        return words
+
+    def _place(self, value: int) -> int:
+        """Return the place of a value."""
+        if value == NONE:
+            return NONE
+        if value not in self._places:
+            if value not in self._literals:
+                raise Unrepeatable  # a value that the signature does not name
+            self._places[value] = self._constant(value)
+        return self._places[value]
+
+    def _constant(self, number: int) -> int:
+        """Return the place of a number that is the same wherever the template is repeated."""
+        return self._others.setdefault(number, self._first + len(self._others))
+
+    def _place_of(self, part) -> int:
+        """Return the place of a cotangent or a partial."""
+        number = self._number_of(part)
+        return self._place(number) if number >= 0 else self._constant(number)
+
+    def _row(self, row: Instruction) -> list[int]:
+        """Return the places of an instruction's fields."""
+        if row.op == GUARD or row.line != self._line:
+            raise Unrepeatable
+        fields = [self._constant(number) for number in (row.op, row.active, row.stage)]
+        return [*fields, *map(self._place, (row.out, row.a, row.b, row.c, row.aux)), LINE]
+
+    def _placed(self, new: list[int], storages: int) -> list[NewValue]:
+        """Return where the new values are; ``storages`` is the number of storages that there were."""
+        values = self._tape.values
+        own = [values[v][0] for v in new if values[v][0] >= storages]
+        if self._sources and len(set(own)) < len(own):
+            raise Unrepeatable  # a view of a new storage, whose offset may differ between instances
+        cells: dict[tuple[int, int], int] = {}  # new ones
+        old = {values[v][:2]: v for v in (*self._literals, *self._arguments)}
+        found = []
+        for value in new:
+            storage, offset, layout = place = values[value]
+            if storage >= storages:
+                found.append(NewValue(OWN, storage - storages, NONE, offset, layout))
+            elif storage >= POOL_COUNT:
+                found.append(self._beside(*place))
+            elif place[:2] in old:
+                its = self._place(old[place[:2]])
+                found.append(NewValue(THEIRS, its, its, 0, layout))
+            elif offset >= self._pools[storage]:
+                view = place[:2] in cells
+                if not view:
+                    cells[place[:2]] = self._new_cells[storage]
+                    self._new_cells[storage] += 1
+                found.append(NewValue(FRESH, storage, view, cells[place[:2]], layout))
+            else:
+                raise Unrepeatable
+        return found
+
+    def _beside(self, storage: int, offset: int, layout: int) -> NewValue:
+        """Return where a view of the storage of an argument is."""
+        values, buffers = self._tape.values, self._cells.buffers
+        for array, (owner, _) in self._arrays.items():
+            base = buffers[array].base
+            if base is not None and values[base][0] == storage:
+                return NewValue(THEIRS, self._place(base), self._offset_of(owner, offset), offset, layout)
+        if storage in self._sources:
+            place = self._offset_of(self._sources[storage], offset)
+            (its, *_) = [v for v in self._arguments if values[v][0] == storage]
+            return NewValue(THEIRS, self._place(its), place, offset, layout)
+        its = [v for v in self._arguments if values[v][0] == storage]
+        if not its or (any(values[v][2] for v in its) and not all(values[v][2] for v in its)):
+            raise Unrepeatable  # an array and one of its cells: the offset may be that of either
+        return NewValue(THEIRS, self._place(its[0]), self._offset_of(its[0], offset), offset, layout)
+
+    def _offset_of(self, value: int, offset: int) -> int:
+        """Return the place of a value whose offset differs between instances and is this one, else NONE."""
+        its = self._tape.values[value]
+        if its[2]:
+            return NONE  # the signature names the offsets of arrays
+        if its[1] != offset:
+            raise Unrepeatable
+        return self._place(value)
+
+    def _added_cells(self) -> list[tuple[int, int]]:
+        """Return which operands in cells of pools have cotangents now, and the places of these."""
+        found = []
+        for value in self._added:
+            storage, offset, _ = self._tape.values[value]
+            known = self._cells.cells.get(key_of(storage, offset)) if storage < POOL_COUNT else None
+            if known is not None:
+                found.append((self._own.index(value), self._place_of(known)))
+        return found
+
+    def _array(self, storage: int, value: int, waiting: int) -> list[int]:
+        """Return what has become of the cotangents of an array."""
+        buffer, stays = self._cells.buffers[storage], waiting != NONE
+        pending = buffer.pending[waiting if stays else 0 :]
+        base = NONE if buffer.base is None or stays else self._place(buffer.base)
+        words = [self._own.index(value), int(stays), base, len(pending)]
+        for *address, ct in pending:
+            words += (self._operand_at(storage, *address), self._place_of(ct))
+        return words
+
+    def _operand_at(self, storage: int, offset: int, dims, strides) -> int:
+        """Return which operand is this part of an array."""
+        tape = self._tape
+        for value in self._touched:
+            its, its_offset, layout = tape.values[value]
+            known = tape.layouts[layout]
+            if (its, its_offset, known.dims, known.strides) == (storage, offset, dims, strides):
+                return self._own.index(value)
+        raise Unrepeatable
+
+    def _sum(self, value: int, terms: list) -> list[int]:
+        places = list(map(self._place_of, terms))
+        return [self._place(value), len(places), *places, *[NONE] * (3 - len(places))]

@@ -1,0 +1,327 @@
+"""The memory that a walk shares with its kernel, and how it is kept in step with the tape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..emitter.emitter import Emitter
+from ..emitter.symbol import Symbol
+from ..tape.code import LAST_OUT
+from ..tape.instruction import NONE
+from ..tape.uses import key_of
+from . import walk_words as names
+from .accumulators import POOL_COUNT, Buffer, Cells
+from .row_classes import Kinds, reading
+from .template import MOST_NUMBERS, newest
+
+MOST_WORDS = 1024  # of a signature, which names at most `names.MOST_ENTRIES` cotangents of an operand
+ROOM, ROOM_EACH = 4096, 8  # new values that there is room for at first, and further ones for each instruction
+
+
+class Memory:
+    """The arrays that the kernel reads and writes.
+
+    Cotangents (or tangents) are either in the kernel's chains of entries, or in `Cells`, where Python's
+    derivatives look for them; `give_back` and `hand_over` move them.
+
+    Parameters
+    ----------
+    emitter, cells, sums
+        As in `numbatape.derive.repeats.Walk`.
+    kinds
+        The kinds of the tape's values.
+
+    Attributes
+    ----------
+    w
+        The words of the kernel, see `numbatape.derive.walk_words`.
+    """
+
+    def __init__(self, emitter: Emitter, cells: Cells, sums: dict, kinds: Kinds):
+        self._emitter = emitter
+        self._tape = tape = emitter.tape
+        self._cells = cells
+        self._sums = sums
+        self._kinds = kinds
+        self.w = np.zeros(64, np.int64)
+        self._arrays: dict[int, np.ndarray] = {}  # by the word that is their address
+        self._pool_starts = np.concatenate([[0], np.cumsum(tape.pool_cells)])
+        of_place = np.full(
+            (int(self._pool_starts[-1]) + len(tape.storages), names.PLACE_WORDS), NONE, np.int32
+        )
+        of_place[:, names.PYTHONS] = 0
+        for key in (*cells.cells, *cells.buffers):
+            of_place[self.place_of_key(key), names.PYTHONS] = 1
+        self._of_place = self._keep(names.PLACES, of_place)
+        self._pools = self._keep(names.POOLS, np.array(tape.pool_cells, np.int64))
+        self._signature = self._keep(names.SIGNATURE, np.zeros(MOST_WORDS, np.int32))
+        self._numbers = self._keep(names.NUMBERS, np.zeros(MOST_NUMBERS, np.int32))
+        self._values = self._slopes = self._sum_count = 0
+        self._known: dict[tuple, int] = {}  # the kernel's numbers of Python's numbers
+        self._parts: list = []  # these numbers
+        self._addresses: dict[tuple, int] = {}  # values by storage, offset, dimensions and strides
+        self._templates: list[tuple[int, ...]] = []
+        self._signatures: list[int] = []
+        self._words: list[int] = []
+        self._index()
+
+    def set_rows(
+        self, rows: np.ndarray, needed: np.ndarray, classes: np.ndarray, sole, forward: bool
+    ) -> None:
+        """Give the kernel the instructions, as columns in the order of the walk.
+
+        Parameters
+        ----------
+        needed, sole
+            Of each instruction the operands that are needed, and those whose tangents are taken apart.
+        """
+        tape = self._tape
+        table = np.full((len(rows), names.ROW_WORDS), NONE, np.int32)
+        table[:, 0], table[:, names.NEEDED], table[:, names.LINE] = classes, needed, rows["line"]
+        storage, offset, _ = self._kinds.values.T
+        pooled = storage < POOL_COUNT
+        places = np.where(
+            pooled,
+            self._pool_starts[np.where(pooled, storage, 0)] + offset,
+            self._pool_starts[-1] + storage,
+        )
+        for j, name in enumerate(("out", "a", "b", "c")):
+            given = rows[name] != NONE
+            if j:
+                given = given & (needed >> (j - 1) & 1 != 0)
+            table[:, names.OUT + j] = rows[name]
+            table[:, names.PLACE + j] = np.where(given, places[rows[name]], NONE)
+        flags = np.where(reading()[rows["op"] >> 1], names.SLOPED, 0)
+        is_literal = np.zeros(len(tape.values) + 1, bool)
+        is_literal[list(tape.numbers)] = True
+        for j, name in enumerate("abc"):
+            flags += (names.LITERAL << j) * is_literal[rows[name]]
+        if sole is not None:
+            flags += names.SOLE * 2 * np.array(sole, np.int64)
+        table[:, names.FLAGS] = flags
+        self._rows = self._keep(names.ROWS, table)
+        self.w[names.COUNT], self.w[names.FORWARD] = len(rows), forward
+        self.make_room(len(tape.values) + ROOM_EACH * len(rows) + ROOM)
+        self.follow(self._kinds.first)
+
+    @property
+    def signature(self) -> list[int]:
+        """The signature that the kernel has looked up."""
+        return self._signature[: int(self.w[names.LENGTH])].tolist()
+
+    @property
+    def arguments(self) -> list[int]:
+        """The values that it names."""
+        return self._numbers[: int(self.w[names.ARGUMENTS])].tolist()
+
+    def touched(self, at: int) -> list[tuple[int, int]]:
+        """Return the values whose cotangents the derivative of an instruction concerns, and their places."""
+        row = self._rows[at].tolist()
+        pairs = zip(row[names.OUT : names.OUT + 4], row[names.PLACE : names.PLACE + 4], strict=True)
+        return [(value, place) for value, place in pairs if place != NONE]
+
+    def _keep(self, word: int, array: np.ndarray) -> np.ndarray:
+        """Let a word of the kernel's be the address of an array."""
+        self._arrays[word] = array
+        self.w[word] = array.ctypes.data
+        return array
+
+    def make_room(self, room: int) -> None:
+        """Make room for so many values, entries and new things of each sort; nothing may wait to be taken."""
+        kept = {names.VALUES: 3, names.KINDS: 1, names.SLOPES: 3, names.SUMS: 4, names.ENTRIES: 3}
+        for word, width in kept.items():
+            array = np.zeros(width * room, np.int32)
+            if word in self._arrays:
+                array[: len(self._arrays[word])] = self._arrays[word]
+            self._keep(word, array)
+        lost = {names.CODE: 9, names.STORAGES: 3, names.VIEWED: 2, names.SPARE: 1, names.NEW_SLOPES: 3}
+        for word, width in (lost | {names.NEW_SUMS: 1}).items():
+            self._keep(word, np.zeros(width * room, np.int32))
+        self._room = self.w[names.ROOM] = room
+
+    # ---- from the kernel to the tape
+
+    def _new(self, word: int, counter: int, width: int) -> np.ndarray:
+        """Return what the kernel has appended since the last time, one row each."""
+        count, self.w[counter] = int(self.w[counter]), 0
+        return self._arrays[word][: width * count].reshape(count, width)
+
+    def take(self) -> None:
+        """Append to the tape what the kernel has appended since the last time."""
+        tape, w, emitter = self._tape, self.w, self._emitter
+        tape.code.extend(self._new(names.CODE, names.CODE_COUNT, 9))
+        values = self._arrays[names.VALUES][3 * self._values : 3 * int(w[names.VALUE_COUNT])]
+        tape.values.extend(values.reshape(-1, 3))
+        self._values = len(tape.values)
+        tape.storages += map(tuple, self._new(names.STORAGES, names.NEW_STORAGES, 3).tolist())
+        tape.pool_cells[:] = self._pools.tolist()
+        for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, 2).tolist():
+            tape.note_view(pool, cell)
+        tape.spare.update(self._new(names.SPARE, names.SPARE_COUNT, 1).ravel().tolist())
+        for value, operand, slope in self._new(names.NEW_SLOPES, names.SLOPE_COUNT, 3).tolist():
+            emitter.slopes[value, operand] = self._part(slope)
+        self._slopes = len(emitter.slopes)
+        sums = self._arrays[names.SUMS].reshape(-1, 4)
+        for value in self._new(names.NEW_SUMS, names.SUM_COUNT, 1).ravel().tolist():
+            count, *parts = sums[value].tolist()
+            self._sums[value] = list(map(self._part, parts[:count]))
+        self._sum_count = len(self._sums)
+
+    # ---- from the tape to the kernel
+
+    def follow(self, kinds=None) -> None:
+        """Tell the kernel what Python has appended to the tape."""
+        tape, w = self._tape, self.w
+        if len(tape.values) > self._room // 2:
+            self.make_room(2 * len(tape.values) + self._room)
+        first, stop = self._values, len(tape.values)
+        if kinds is None:
+            kinds = list(map(self._kinds.of, range(first, stop)))
+        values = self._arrays[names.VALUES].reshape(-1, 3)[first:stop]
+        if first:
+            values[:] = np.array([tape.values[v] for v in range(first, stop)], np.int32).reshape(-1, 3)
+        else:
+            values[:] = self._kinds.values
+        self._arrays[names.KINDS][first:stop] = kinds
+        slopes = self._arrays[names.SLOPES].reshape(-1, 3)
+        slopes[first:stop] = NONE
+        for (value, operand), slope in newest(self._emitter.slopes, self._slopes):
+            slopes[value, operand] = self.number_of(slope)
+        sums = self._arrays[names.SUMS].reshape(-1, 4)
+        for value, parts in newest(self._sums, self._sum_count):
+            sums[value, 0] = len(parts)
+            sums[value, 1 : 1 + len(parts)] = list(map(self.number_of, parts))
+        self._values, self._slopes, self._sum_count = stop, len(self._emitter.slopes), len(self._sums)
+        self._pools[:] = tape.pool_cells
+        recent = tape.code.recent
+        w[names.LAST] = recent[LAST_OUT] if recent else NONE
+        w[names.VALUE_COUNT], w[names.STORAGE_COUNT] = stop, len(tape.storages)
+
+    def number_of(self, part) -> int:
+        """Return the kernel's number of a cotangent or a partial."""
+        if part.__class__ is Symbol:
+            return part.number
+        key = part.__class__, np.asarray(part).tobytes()
+        if key not in self._known:
+            self._known[key] = names.FIRST_NUMBER - len(self._known)
+            self._parts.append(part)
+        return self._known[key]
+
+    def _part(self, number: int):
+        """Return a cotangent or a partial by the kernel's number of it."""
+        if number > names.FIRST_NUMBER:
+            return Symbol(self._emitter, number)
+        return self._parts[names.FIRST_NUMBER - number]
+
+    # ---- templates
+
+    def note(self, signature: list[int], words: list[int] | None) -> None:
+        """Add a template; None for words that the derivative with this signature must be taken by Python."""
+        template = len(self._signatures), len(signature), len(self._words), words is not None
+        self._templates.append(template)
+        self._signatures += signature
+        self._words += words or ()
+        self._index()
+
+    def _index(self) -> None:
+        """Give the kernel the templates."""
+        size = 256
+        while size < 4 * len(self._templates):
+            size *= 2
+        slots = [0] * size
+        for number, (first, length, _, _) in enumerate(self._templates, 1):
+            code = 0
+            for word in self._signatures[first : first + length]:
+                code = (code * 1000003 + word + 65536) & 0xFFFFFFFF
+            slot = code & size - 1
+            while slots[slot]:
+                slot = slot + 1 & size - 1
+            slots[slot] = number
+        self._keep(names.TABLE, np.array(slots, np.int32))
+        self._keep(names.TEMPLATES, np.array(self._templates, np.int32))
+        self._keep(names.SIGNATURES, np.array(self._signatures, np.int32))
+        self._keep(names.WORDS, np.array(self._words, np.int32))
+        self.w[names.MASK] = size - 1
+
+    # ---- cotangents: those that the kernel knows, and those in cells
+
+    def place_of_key(self, key: int) -> int:
+        if key >= 0:
+            return int(self._pool_starts[-1]) + key
+        offset, pool = divmod(-1 - key, POOL_COUNT)
+        return int(self._pool_starts[pool]) + offset
+
+    def place_of(self, value: int) -> int:
+        return self.place_of_key(key_of(*self._tape.values[value][:2]))
+
+    def _key_of_place(self, place: int) -> int:
+        starts = self._pool_starts
+        if place >= starts[-1]:
+            return place - int(starts[-1])
+        pool = int(np.searchsorted(starts, place, "right")) - 1
+        return key_of(pool, place - int(starts[pool]))
+
+    def give_back(self, places: list[int] | None = None) -> None:
+        """Put what the kernel knows of some places, or of all, into the cells."""
+        if places is None:
+            known = (self._of_place[:, names.HEAD] != NONE) | (self._of_place[:, names.BASE] != NONE)
+            places = np.flatnonzero(known).tolist()
+        tape, cells, buffers = self._tape, self._cells.cells, self._cells.buffers
+        entries = self._arrays[names.ENTRIES]
+        for place in places:
+            key = self._key_of_place(place)
+            entry, _, base, pythons = self._of_place[place].tolist()
+            pending = []
+            while entry != NONE:
+                value, ct, entry = entries[entry : entry + 3].tolist()
+                pending.append((value, self._part(ct)))
+            self._of_place[place] = NONE, NONE, NONE, 1
+            if key < 0:
+                if pending:
+                    ((_, cells[key]),) = pending
+            elif pending or base != NONE:
+                buffer = buffers.setdefault(key, Buffer())
+                if not pythons:
+                    buffer.pending, buffer.base = [], None if base == NONE else base
+                for value, ct in pending:
+                    _, offset, layout = tape.values[value]
+                    its = tape.layouts[layout]
+                    buffer.pending.append((offset, its.dims, its.strides, ct))
+            elif not pythons:
+                buffers.pop(key, None)
+
+    def hand_over(self, touched: list[tuple[int, int]]) -> None:
+        """Let the kernel know the cotangents at some places, which have been given back, where it can."""
+        cells, buffers = self._cells.cells, self._cells.buffers
+        for value, _ in touched:
+            storage, offset, layout = self._tape.values[value]
+            its = self._tape.layouts[layout]
+            self._addresses[storage, offset, its.dims, its.strides] = value
+        for value, place in touched:
+            key = self._key_of_place(place)
+            if key < 0:
+                ct = cells.get(key)
+                self._enter(place, [] if ct is None else [(value, self.number_of(ct))], NONE)
+                continue
+            buffer = buffers.get(key)
+            if buffer is None:
+                self._enter(place, [], NONE)
+            elif len(buffer.pending) <= names.MOST_ENTRIES:
+                entries = [(self._addresses.get((key, *its)), ct) for *its, ct in buffer.pending]
+                if all(part is not None for part, _ in entries):
+                    base = NONE if buffer.base is None else buffer.base
+                    self._enter(place, [(part, self.number_of(ct)) for part, ct in entries], base)
+
+    def _enter(self, place: int, pending: list[tuple[int, int]], base: int) -> None:
+        entries, w = self._arrays[names.ENTRIES], self.w
+        head = tail = NONE
+        for value, ct in pending:
+            entry = names.ENTRY_WORDS * int(w[names.ENTRY_COUNT])
+            w[names.ENTRY_COUNT] += 1
+            entries[entry : entry + 3] = value, ct, NONE
+            if head == NONE:
+                head = entry
+            else:
+                entries[tail + 2] = entry
+            tail = entry
+        self._of_place[place] = head, tail, base, 0

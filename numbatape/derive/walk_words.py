@@ -1,0 +1,98 @@
+"""What `numbatape.derive.walk_kernel` and Python call the numbers in the memory that they share."""
+
+from __future__ import annotations
+
+# The words of ``w``: addresses of arrays, and numbers.
+AT = 0  # the instruction of the walk that is next
+COUNT = 1  # how many there are
+FORWARD = 2  # whether tangents are pushed
+ROWS = 3
+PLACES = 4
+ENTRIES = 5
+ENTRY_COUNT = 6
+VALUES = 7  # storage, offset and layout of each value of the tape
+VALUE_COUNT = 8
+KINDS = 9  # of each value
+SLOPES = 10  # of each value: its partials with respect to three operands
+SUMS = 11  # of each value: how many products it is the sum of, and these
+LAST = 12  # the result of the last instruction of the tape
+SIGNATURE = 13  # scratch: the signature that is looked up
+LENGTH = 14  # and its length
+NUMBERS = 15  # scratch: the numbers that a template names by their place
+ARGUMENTS = 16  # how many of these are the signature's arguments
+TABLE = 17  # numbers of templates plus one, by hashes of their signatures; 0 where there is none
+MASK = 18  # the length of this table minus one
+TEMPLATES = 19  # where the signature and the words of each template are
+SIGNATURES = 20
+WORDS = 21
+CODE = 22  # out: instructions
+CODE_COUNT = 23
+STORAGES = 24  # out: size, family and level of new storages
+STORAGE_COUNT = 25  # how many there are on the tape
+NEW_STORAGES = 26  # how many of them are new
+POOLS = 27  # how many cells each pool has
+VIEWED = 28  # out: cells of pools that further values refer to
+VIEWED_COUNT = 29
+SPARE = 30  # out: results that may be dropped
+SPARE_COUNT = 31
+NEW_SLOPES = 32  # out: result, operand and partial
+SLOPE_COUNT = 33
+NEW_SUMS = 34  # out: values that are sums of products
+SUM_COUNT = 35
+ROOM = 36  # how many of each of these there is room for
+
+# An instruction of the walk: number of its class, operands that are needed (bits), line, result and operands,
+# then the place of each of these or NONE, then FLAGS.
+ROW_WORDS = 12
+NEEDED = 1
+LINE = 2
+OUT = 3
+PLACE = 7
+FLAGS = 11
+SLOPED = 1  # a flag: its partials are noted
+SOLE = 2  # the flag 2 << j: nothing else reads operand j, to whose sign a plus belongs
+LITERAL = 32  # the flag 32 << j: operand j is a literal
+
+# A place is what has one cotangent (or tangent): a cell of a pool, or a storage. Its cotangent is a chain of
+# entries: value that it was added to, cotangent, next entry; and perhaps a base.
+PLACE_WORDS = 4
+HEAD = 0
+TAIL = 1
+BASE = 2
+PYTHONS = 3  # whether Python knows a part of it
+ENTRY_WORDS = 3
+
+VALUE_WORDS = 3
+CODE_WORDS = 9
+POOL_COUNT = 6
+NONE = -1
+# A cotangent or a partial is a value, by its number, or this minus the place of a number in Python's list.
+FIRST_NUMBER = -1000000
+
+# A template: its signature (start, length), its words, whether it can be repeated.
+TEMPLATE_WORDS = 4
+# The words of a template: how many there are of each part, and then the parts.
+NEW_VALUES = 0  # where, what, which, offset, layout, kind
+POOL_PART = 1  # pool, number of new cells
+STORAGE_PART = 2  # size, family, level
+OTHERS = 3  # numbers
+CODE_PART = 4  # places of the fields of instructions
+CELL_PART = 5  # which operand (the result is number 0), place of its cotangent
+ARRAY_PART = 6  # which operand, whether others stay, place of the base, number of entries; which, place
+SLOPE_PART = 7  # places of result, number of operand, place of partial
+SUM_PART = 8  # place of sum, number of products, places of three
+SPARE_PART = 9
+HEADER = 10
+FRESH = 0
+OWN = 1
+THEIRS = 2
+
+# What the kernel returns.
+DONE = 0
+NEW = 1  # the signature has no template yet
+PYTHON = 2  # the derivative must be taken by Python
+FULL = 3  # there is no room for what a template appends
+
+SKIP = 0
+REFUSED = -1
+MOST_ENTRIES = 8

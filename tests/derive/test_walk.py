@@ -1,0 +1,194 @@
+"""What the kernel appends to a tape by templates is, bit for bit, what pullbacks would have appended."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.derive import repeats as walk
+from numbatape.derive import tapes, walk_memory
+from numbatape.derive.tapes import adjoint, pushforward
+from tests.derive.test_tapes import sizes
+
+COUNT = 40  # turns of a loop
+
+
+def scalars(x, y):
+    total = x[0] * y[0]
+    for k in range(COUNT):
+        total = np.sin(total) * y[1] + x[k % 3] / (1.0 + total * total)
+    return total
+
+
+def literals(x, y):
+    """Numbers that differ from turn to turn; some partials are computed from them."""
+    total = x[0]
+    for k in range(COUNT):
+        total = (
+            total * (0.5 + 0.01 * k) + x[1] / (k + 1.0) - y[0] ** (2.0 + k % 4) + np.maximum(total, 0.1 * k)
+        )
+    return total
+
+
+def signs(x, y):
+    """Only numbers as cotangents."""
+    total = x[0]
+    for k in range(COUNT):
+        total = total - 2.0 * (x[k % 3] - 0.5 * y[k % 2]) + y[1]
+    return total
+
+
+def cells(x, y):
+    """Cells of an array that is written to and read, cell by cell and as a whole."""
+    h = np.zeros(COUNT)
+    h[0] = x[0]
+    for k in range(1, COUNT):
+        h[k] = 0.5 * h[k - 1] + np.tanh(h[k - 1] * y[0]) + x[k % 3]
+    return np.sum(h * h) + h[COUNT // 2]
+
+
+def arrays(x, y):
+    a = np.outer(x, y[:1]) + np.eye(3)
+    m, total = x, 0.0
+    for k in range(COUNT):
+        m = np.tanh(a @ m) + np.array([0.1, 0.2, 0.3 * k])
+        s = a.T @ a + np.eye(3) * y[1]
+        total = total + m @ np.linalg.solve(s, m) - np.sum(s, axis=0)[k % 3] + np.log(np.linalg.det(s))
+    return total
+
+
+def broadcasts(x, y):
+    total = np.ones((2, 3)) * x
+    for _ in range(COUNT):
+        total = np.where(total > 1.0, total * y[:, None], np.exp(-total)) + x[0] * y[1]
+        total = total + np.max(total, axis=1)[:, None] + np.broadcast_to(np.mean(total), (2, 3))
+    return np.sum(total)
+
+
+def narrow(x, y):
+    """In float32, where literals are other numbers."""
+    x, total = x.astype(np.float32), y[0].astype(np.float32)
+    for k in range(COUNT):
+        total = total * x[k % 3] + np.float32(0.1 * k) * total - np.log1p(total * total)
+    return total.astype(float)
+
+
+FUNCTIONS = [scalars, literals, signs, cells, arrays, broadcasts, narrow]
+POINT = np.array([0.3, -0.2, 0.7]), np.array([0.9, 0.4])
+
+
+def by_python(monkeypatch):
+    monkeypatch.setattr(walk, "FEW", 10**9)
+
+
+def by_kernel(monkeypatch):
+    monkeypatch.setattr(walk, "FEW", 2)
+
+
+@pytest.fixture
+def kernels_work(monkeypatch):
+    """Count the instructions that the kernel walked, and those for which it came back to Python."""
+    counts = {"walked": 0, "python": 0}
+    by_kernel, in_python = walk.Walk._by_kernel, walk.Walk._in_python
+
+    def counted(self):
+        done = by_kernel(self)
+        counts["walked"] += done
+        return done
+
+    def noted(self, at, new):
+        counts["python"] += 1
+        in_python(self, at, new)
+
+    monkeypatch.setattr(walk.Walk, "_by_kernel", counted)
+    monkeypatch.setattr(walk.Walk, "_in_python", noted)
+    return counts
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
+def test_templates_change_no_bit_of_a_tape(function, mode, monkeypatch, kernels_work):
+    """Of a Hessian's tape: both walks, and the adjoint of what the pushforward has appended."""
+
+    def tape():
+        config = nt.Config(second_order_mode=mode)
+        cache = nt.prepare_hvp_cache(lambda x, y: function(x, y), *POINT, config=config)
+        nt.value_and_hvp(cache, POINT, *POINT)
+        (variant,) = cache._single.program.snapshot()
+        return variant.tape
+
+    by_python(monkeypatch)
+    expected = tape()
+    assert not kernels_work["walked"]
+    by_kernel(monkeypatch)
+    found = tape()
+    assert found.digest == expected.digest
+    assert [found.line_of(k) for k in range(len(found))] == [expected.line_of(k) for k in range(len(found))]
+    assert kernels_work["walked"] > 4 * COUNT
+
+
+@pytest.mark.parametrize("function", [scalars, cells, arrays])
+@pytest.mark.parametrize("derive", [adjoint, pushforward])
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_templates_serve_finished_tapes(function, derive, lanes, monkeypatch, kernels_work):
+    """With one cotangent (or tangent) for each value, and with lanes of them."""
+    tape = nt.prepare_gradient_cache(function, *POINT).tape
+    digests = []
+    for way in (by_python, by_kernel):
+        way(monkeypatch)
+        monkeypatch.setattr(tapes, "_kept", OrderedDict())
+        digests.append(derive(tape, sizes(*POINT), lanes=lanes).digest)
+    assert digests[0] == digests[1]
+    assert kernels_work["walked"] > COUNT
+
+
+def test_most_instructions_need_no_python(monkeypatch, kernels_work):
+    by_kernel(monkeypatch)
+    cache = nt.prepare_hvp_cache(scalars, *POINT)
+    nt.value_and_hvp(cache, POINT, *POINT)
+    assert kernels_work["python"] < kernels_work["walked"] // 4
+
+
+def test_a_walk_of_instructions_that_differ_goes_on_without_the_kernel(monkeypatch, kernels_work):
+    """Each power is of another number, so that each has another signature."""
+
+    def powers(x, y):
+        total = x[0]
+        for k in range(COUNT):
+            total = total + (y[0] + x[k % 3]) ** (2.5 + k)
+        return total
+
+    def tape():
+        cache = nt.prepare_hvp_cache(lambda x, y: powers(x, y), *POINT)
+        nt.value_and_hvp(cache, POINT, *POINT)
+        (variant,) = cache._single.program.snapshot()
+        return variant.tape
+
+    by_python(monkeypatch)
+    expected = tape()
+    by_kernel(monkeypatch)
+    monkeypatch.setattr(walk, "PATIENCE", 5)
+    monkeypatch.setattr(walk, "SHARE", 10**6)
+    assert tape().digest == expected.digest
+    assert 0 < kernels_work["walked"] < COUNT
+
+
+def test_tapes_outgrow_the_memory_of_a_walk(monkeypatch, kernels_work):
+    """What the kernel appends is taken, and the memory grows, as often as needed."""
+    by_python(monkeypatch)
+    tape = nt.prepare_gradient_cache(scalars, *POINT).tape
+    expected = adjoint(tape, sizes(*POINT)).digest
+    by_kernel(monkeypatch)
+    monkeypatch.setattr(tapes, "_kept", OrderedDict())
+    monkeypatch.setattr(walk_memory, "ROOM", 150)
+    monkeypatch.setattr(walk_memory, "ROOM_EACH", 0)
+    make_room, rooms = walk_memory.Memory.make_room, []
+
+    def noted(self, room):
+        rooms.append(room)
+        make_room(self, room)
+
+    monkeypatch.setattr(walk_memory.Memory, "make_room", noted)
+    assert adjoint(tape, sizes(*POINT)).digest == expected
+    assert len(rooms) > 1
