@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..engine.loop_runs import LoopInstance, make_run
+from ..engine.loop_instance import LoopInstance
+from ..engine.loop_runs import make_run
 from ..engine.workspace import Workspace
 from ..tape.loop import Branches, Loop
 from ..trace.trace import CURRENT

@@ -29,7 +29,9 @@ from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
 from .frame import WORD
-from .loop_runs import BranchRun, LoopInstance, LoopRun, lanes_of, make_run
+from .loop_instance import LoopInstance
+from .loop_lanes import lanes_of
+from .loop_runs import BranchRun, LoopRun, make_run
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64

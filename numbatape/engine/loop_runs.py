@@ -8,30 +8,24 @@ each step is computed again before it is swept back.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from .. import jit
 from ..errors import StepsError
-from ..jit.rules import NUMBER, RAISED, STATUS
-from ..jit.rules import WORDS as CALL_WORDS
-from ..ops import OPCODE, status
+from ..ops import status
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
-from ..tape.instruction import opcode
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
-from ..tape.uses import dependents, keys_of
 from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
-from .lanes import Lanes, with_lanes
 from .loop_kernels import BRANCH_STATE, BRANCH_WORD, TOO_MANY, WORD, WORDS, loop_source
+from .loop_lanes import LoopLanes, laned_body
 from .plan import Plan, make_plan
 
 MOST_PLANS = 256
@@ -51,88 +45,6 @@ def body_plan(body: Tape, dimensions: tuple[int, ...], values: str) -> Plan:
             _plans[key] = found
             while len(_plans) > MOST_PLANS:
                 _plans.popitem(last=False)
-    return found
-
-
-@dataclass(frozen=True)
-class LoopLanes:
-    """The lanes of a loop's instruction.
-
-    Attributes
-    ----------
-    count
-        How many there are.
-    first
-        The first cell of the result.
-    steps
-        Cells from lane to lane: of both operands and of the result.
-    ports
-        The inputs of the body that differ from lane to lane.
-    """
-
-    count: int
-    first: int
-    steps: tuple[int, int, int]
-    ports: frozenset[int]
-
-
-def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
-    """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
-
-    Lanes may take different numbers of steps, where these are data.
-    """
-    out, *operands = (int(row[name]) for name in ("out", "a", "b"))
-    *batch, _ = plan.shape(out)
-    if len(batch) != 1 or batch[0] < 2 or loop.test is not None or loop.steps is not None:
-        return None
-    laned: set[int] = set()
-    steps = []
-    for number, operand in enumerate(operands):
-        strides = plan.strides(operand)
-        steps.append(strides[0] if len(strides) == 2 else 0)
-        if len(strides) == 2:
-            same = _shared(plan, operand)
-            starts = {k: plan.size(port.start) for k, port in enumerate(loop.ports) if port.operand == number}
-            laned |= {k for k, start in starts.items() if start not in same}
-    keys = keys_of(loop.body.values)
-    before = -1
-    while before != len(laned):  # a carry has lanes if its next value has
-        before = len(laned)
-        found = dependents(loop.body.code, keys, {keys[loop.body.inputs[k].value] for k in laned})
-        ends = zip(loop.outs, loop.body.outputs, strict=True)
-        laned |= {its.port for its, value in ends if its.port >= 0 and keys[value] in found}
-    strides = plan.strides(out)
-    return LoopLanes(batch[0], plan.cell(out)[1], (*steps, strides[0]), frozenset(laned))
-
-
-def _shared(plan: Plan, operand: int) -> set[int]:
-    """Return where the parts of an operand begin that are copies of values without lanes."""
-    tape = plan.tape
-    rows = tape.code[tape.code["op"] == opcode(OPCODE["copy"], F64)]
-    storage = tape.values["storage"]
-    rows = rows[storage[rows["out"]] == storage[operand]]
-    base, step = plan.cell(operand)[1], plan.strides(operand)[-1] or 1
-    return {
-        (plan.cell(out)[1] - base) // step
-        for out, source in zip(rows["out"].tolist(), rows["a"].tolist(), strict=True)
-        if len(plan.shape(source)) < len(plan.shape(out))
-    }
-
-
-_laned: OrderedDict[tuple, Tape] = OrderedDict()
-
-
-def laned_body(loop: Loop, ports: frozenset[int], dimensions: tuple[int, ...]) -> Tape:
-    """Return the body of a loop with lanes; their number is one more input dimension."""
-    key = loop.body.digest, ports
-    with _lock:
-        found = _laned.get(key)
-    if found is None:
-        found = with_lanes(loop.body, Lanes(ports, behind=True), dimensions)
-        with _lock:
-            _laned[key] = found
-            while len(_laned) > MOST_PLANS:
-                _laned.popitem(last=False)
     return found
 
 
@@ -482,46 +394,3 @@ def _merged(spans, gap: int) -> list[tuple[int, int]]:
         else:
             found.append((start, stop))
     return found
-
-
-class LoopInstance:
-    """A loop at one place of a plan, for who has cells as arrays; see `numbatape.engine.calls.Instance`.
-
-    The kernels find an adjoint at the place of its value, so both are copied into arrays with one layout:
-    result, first operand, second operand.
-    """
-
-    def __init__(self, run: LoopRun | BranchRun, out, first, rest, out_adjoint, first_adjoint):
-        self._run = run
-        self._parts = out, first, rest
-        self._adjoints = out_adjoint, first_adjoint
-        self._words, self._raised = np.zeros(CALL_WORDS, np.int64), np.zeros(1, np.int64)
-        m, n, p = map(len, self._parts)
-        self._words[: NUMBER + 1] = 0, m, m, n, 1, m + n, p, 1, 0
-        self._words[RAISED], self._words[STATUS] = self._raised.ctypes.data, status.CALL
-
-    def _sweep(self, address: int, v: np.ndarray, g: np.ndarray) -> None:
-        self._run.place(v.ctypes.data, g.ctypes.data)
-        kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
-        if kernel(self._words.ctypes.data, self._run.state.ctypes.data):
-            raise self._run.error()
-
-    def _cells(self) -> np.ndarray:
-        return np.concatenate(self._parts, dtype=np.float64)
-
-    def forward(self) -> None:
-        """Compute the result."""
-        v = self._cells()
-        self._sweep(self._run.forward, v, np.zeros(0))
-        self._parts[0][...] = v[: len(self._parts[0])]
-
-    def reverse(self, rest_needed: bool) -> None:
-        """Add to the adjoints of the first operand."""
-        v, (ct, target) = self._cells(), self._adjoints
-        if ct is None or target is None:
-            return
-        m, n = len(ct), len(target)
-        g = np.zeros(len(v))
-        g[:m] = ct
-        self._sweep(self._run.back, v, g)
-        target += g[m : m + n]

@@ -1,0 +1,107 @@
+"""Loops in lanes: which inputs of a body differ from lane to lane, and the body with lanes.
+
+All lanes of an instruction go through a loop together: its body gets lanes where its inputs have them, and
+what is the same in all lanes is computed once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ..ops import OPCODE
+from ..tape import Tape
+from ..tape.families import F64
+from ..tape.instruction import opcode
+from ..tape.loop import Loop
+from ..tape.uses import dependents, keys_of
+from ..threads import survives_fork
+from .lanes import Lanes, with_lanes
+from .plan import Plan
+
+MOST_BODIES = 256
+_lock = threading.Lock()
+survives_fork(_lock)
+
+
+@dataclass(frozen=True)
+class LoopLanes:
+    """The lanes of a loop's instruction.
+
+    Attributes
+    ----------
+    count
+        How many there are.
+    first
+        The first cell of the result.
+    steps
+        Cells from lane to lane: of both operands and of the result.
+    ports
+        The inputs of the body that differ from lane to lane.
+    """
+
+    count: int
+    first: int
+    steps: tuple[int, int, int]
+    ports: frozenset[int]
+
+
+def lanes_of(loop: Loop, plan: Plan, row) -> LoopLanes | None:
+    """Return the lanes of an instruction whose lanes the body can compute at once; None for other ones.
+
+    Lanes may take different numbers of steps, where these are data.
+    """
+    out, *operands = (int(row[name]) for name in ("out", "a", "b"))
+    *batch, _ = plan.shape(out)
+    if len(batch) != 1 or batch[0] < 2 or loop.test is not None or loop.steps is not None:
+        return None
+    laned: set[int] = set()
+    steps = []
+    for number, operand in enumerate(operands):
+        strides = plan.strides(operand)
+        steps.append(strides[0] if len(strides) == 2 else 0)
+        if len(strides) == 2:
+            same = _shared(plan, operand)
+            starts = {k: plan.size(port.start) for k, port in enumerate(loop.ports) if port.operand == number}
+            laned |= {k for k, start in starts.items() if start not in same}
+    keys = keys_of(loop.body.values)
+    before = -1
+    while before != len(laned):  # a carry has lanes if its next value has
+        before = len(laned)
+        found = dependents(loop.body.code, keys, {keys[loop.body.inputs[k].value] for k in laned})
+        ends = zip(loop.outs, loop.body.outputs, strict=True)
+        laned |= {its.port for its, value in ends if its.port >= 0 and keys[value] in found}
+    strides = plan.strides(out)
+    return LoopLanes(batch[0], plan.cell(out)[1], (*steps, strides[0]), frozenset(laned))
+
+
+def _shared(plan: Plan, operand: int) -> set[int]:
+    """Return where the parts of an operand begin that are copies of values without lanes."""
+    tape = plan.tape
+    rows = tape.code[tape.code["op"] == opcode(OPCODE["copy"], F64)]
+    storage = tape.values["storage"]
+    rows = rows[storage[rows["out"]] == storage[operand]]
+    base, step = plan.cell(operand)[1], plan.strides(operand)[-1] or 1
+    return {
+        (plan.cell(out)[1] - base) // step
+        for out, source in zip(rows["out"].tolist(), rows["a"].tolist(), strict=True)
+        if len(plan.shape(source)) < len(plan.shape(out))
+    }
+
+
+_laned: OrderedDict[tuple, Tape] = OrderedDict()
+
+
+def laned_body(loop: Loop, ports: frozenset[int], dimensions: tuple[int, ...]) -> Tape:
+    """Return the body of a loop with lanes; their number is one more input dimension."""
+    key = loop.body.digest, ports
+    with _lock:
+        found = _laned.get(key)
+    if found is None:
+        found = with_lanes(loop.body, Lanes(ports, behind=True), dimensions)
+        with _lock:
+            _laned[key] = found
+            while len(_laned) > MOST_BODIES:
+                _laned.popitem(last=False)
+    return found
