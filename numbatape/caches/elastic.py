@@ -83,7 +83,8 @@ class ElasticEntry:
         self._outputs = [tape.values[value].item() for value in tape.outputs]
         self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
-        self._at_shapes, self._shapes = [*map(_address, shapes)], [*map(memoryview, shapes)]
+        self._at_shapes = [_address(shape) for shape in shapes]
+        self._shapes = [shape.data for shape in shapes]
         self._known: list = [None] * len(entry.rows)
         self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
         self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
@@ -118,7 +119,8 @@ class ElasticEntry:
             return False
         self._builtin, words, rows, table = made
         self._tables = made  # kept alive: the next three are views
-        self._words, self._rows, self._table = map(memoryview, (words, rows.reshape(-1), table.reshape(-1)))
+        self._words = memoryview(words)
+        self._rows, self._table = memoryview(rows.reshape(-1)), memoryview(table.reshape(-1))
         self._words[FRAME] = _address(self._frame)
         for at in self._inputs:
             if at.row is not None and at.ndim:

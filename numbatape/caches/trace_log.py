@@ -19,7 +19,7 @@ from .variant import Variant
 MOST_NOTES = 100  # that a program keeps
 OFTEN = 48  # traces for one reason, after which the user is told: fewer are paths that settle
 
-FOR_TRUTH = "np.where computes both sides without a guard"
+FOR_TRUTH = "np.where computes both sides, nt.cond and nt.while_loop record all paths at once"
 FOR_NUMBERS = "nt.fori_loop records a loop of any number of turns once, and a position may stay data"
 FOR_SIZES = "vector operations hold for every size, and nt.scan records a loop over entries once"
 FOR_OPTIONS = "a number that the function computes with may come as nt.Constant"
@@ -229,10 +229,11 @@ def _conditions(variant: Variant):
     for guard in tape.guards:
         line = tape.lines[guard.position] if guard.position >= 0 else None
         found.append((line, guard.kind, source_of(line), guard.outcome))
-    for guard in tape.sizes.guards:
-        if guard.line >= 0:
-            relation = f"{tape.sizes.text(guard.left)} {guard.relation} {tape.sizes.text(guard.right)}"
-            found.append((tape.lines[guard.line], "size", relation, True))
+    sizes = tape.sizes
+    for relied in sizes.guards:
+        if relied.line >= 0:
+            condition = f"{sizes.text(relied.left)} {relied.relation} {sizes.text(relied.right)}"
+            found.append((tape.lines[relied.line], "size", condition, True))
     return dict.fromkeys(found)
 
 
