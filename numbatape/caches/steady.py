@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
-from .elastic import ElasticEntry, elastic_entry_of
 from .leaf_rows import KnownNumberRow, Row, rows_of
 from .outs import Out
 from .program import Evaluator
 from .variant import VariantWorkspace
+
+if TYPE_CHECKING:
+    from .elastic import ElasticEntry
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
@@ -274,6 +277,8 @@ class SteadyCalls:
 
     def _make_elastic_entries(self) -> None:
         """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
+        from .elastic import elastic_entry_of  # no process needs it before sizes change
+
         while self._untried:
             entry = self._untried.pop()
             variant = entry.space.variant

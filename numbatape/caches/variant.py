@@ -8,7 +8,6 @@ import numpy as np
 
 from ..engine import Plan, Workspace, make_plan
 from ..engine.placement import LINE_CELLS, placed_cells
-from ..engine.replan import Replanner
 from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
 from ..late import imported
@@ -21,6 +20,7 @@ from .arguments import Flattened
 
 if TYPE_CHECKING:
     from ..engine.lanes import Lanes
+    from ..engine.replan import Replanner
 
 MOST_PLANS = 512  # that a variant keeps, for sizes that come again
 
@@ -123,7 +123,7 @@ class Variant:
             return None
         plan = make_plan(self.tape, dimensions, self._values)
         if self._planned:  # sizes change
-            self._replanner = Replanner.of(plan)
+            self._replanner = imported("..engine.replan", __package__).Replanner.of(plan)
         self._planned = True
         return plan
 

@@ -9,7 +9,6 @@ import numpy as np
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
-from .calls import Calls
 from .frame import WORD, WORDS
 from .plan import Plan
 from .segments import Segments
@@ -88,7 +87,11 @@ class Workspace:
         self.prologue_done = False
         self._fill_frame()
         self.segments = None if plan.cuts is None else Segments(self.frame, plan.cuts, kernels.sweeps())
-        self.calls = Calls(plan, self.v, self.g, Workspace).into(self.frame) if plan.tape.calls else None
+        self.calls = None
+        if plan.tape.calls:  # most tapes have no rules and no loops, and do without the modules for them
+            from .calls import Calls
+
+            self.calls = Calls(plan, self.v, self.g, Workspace).into(self.frame)
 
     def _view(self, cells, first, value) -> np.ndarray:
         plan = self.plan
