@@ -234,6 +234,8 @@ def unflatten(structure, parts):
 def _register(leaf) -> bool:
     """Register the dataclass of a leaf; return False if it has none, or a known one."""
     cls = type(leaf)
+    if cls.__name__ == "Series" and cls.__module__.partition(".")[0] == "pandas":
+        return _register_series(cls)
     if not dataclasses.is_dataclass(cls) or id(cls) in _registered or cls in OPAQUE:
         return False
     names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
@@ -243,6 +245,40 @@ def _register(leaf) -> bool:
 
     def together(names, parts):
         return cls(**dict(zip(names, parts, strict=True)))
+
+    library().register_pytree_node(cls, apart, together, namespace=NAMESPACE)
+    _registered[id(cls)] = cls
+    return True
+
+
+class _Labels:
+    """The index and the name of a pandas Series, as a part of a structure that can be compared and hashed."""
+
+    __slots__ = ("index", "name")
+
+    def __init__(self, series):
+        self.index, self.name = series.index, series.name
+
+    def __eq__(self, other):
+        return type(other) is _Labels and self.name == other.name and self.index.equals(other.index)
+
+    def __hash__(self):
+        return hash((len(self.index), str(self.name)))
+
+
+def _register_series(cls) -> bool:
+    """Make a pandas Series a node with one leaf, its array; a traced function gets the array alone."""
+    if id(cls) in _registered:
+        return False
+
+    def apart(series):
+        return (series.to_numpy(),), _Labels(series), ("values",)
+
+    def together(labels, parts):
+        (part,) = parts
+        if type(part) is not np.ndarray or part.shape != (len(labels.index),):
+            return part  # a traced array, or a block of a Jacobian
+        return cls(part, labels.index, name=labels.name, copy=False)
 
     library().register_pytree_node(cls, apart, together, namespace=NAMESPACE)
     _registered[id(cls)] = cls
