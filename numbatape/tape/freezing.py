@@ -77,7 +77,8 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     live[group[numbers]] = True
     live[NO_GROUP] = False
     kept = live[group[:-1]]
-    remap = np.append(np.where(kept, np.cumsum(kept) - 1, NONE), NONE).astype(np.int32)
+    remap = np.full(len(kept) + 1, NONE, np.int32)
+    remap[:-1][kept] = np.arange(np.count_nonzero(kept), dtype=np.int32)
     # Cells of pools are numbered anew; a storage keeps its number.
     pooled = np.flatnonzero(live & (home < len(POOLS)))
     counts = np.bincount(home[pooled], minlength=len(POOLS))
@@ -85,6 +86,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     first = np.cumsum(counts) - counts
     cell = cell.copy()
     cell[pooled] = np.arange(len(pooled)) - first[home[pooled]]
+    del pooled  # the memory of a long trace is at its peak here
     values = np.empty(np.count_nonzero(kept), VALUE)
     values["storage"], values["layout"] = draft.storage[kept], draft.layout[kept]
     values["offset"] = np.where(values["storage"] < len(POOLS), cell[group[:-1][kept]], draft.offset[kept])
