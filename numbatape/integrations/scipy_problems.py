@@ -87,8 +87,9 @@ def scipy_problem(f, x0, args=(), *, solver="minimize", hess=None, sparse=False)
     >>> from scipy.optimize import least_squares, minimize
     >>> from numbatape.integrations import scipy_problem
     >>> rosen = lambda x, a: np.sum(a * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
-    >>> minimize(**scipy_problem(rosen, np.zeros(3), args=(100.0,), hess="dense"),
-    method="trust-exact").x.round(6) array([1., 1., 1.])
+    >>> problem = scipy_problem(rosen, np.zeros(3), args=(100.0,), hess="dense")
+    >>> minimize(**problem, method="trust-exact", tol=1e-8).x.round(6)
+    array([1., 1., 1.])
     >>> residuals = lambda x: np.append(10 * (x[1:] - x[:-1] ** 2), 1 - x[:-1])
     >>> least_squares(**scipy_problem(residuals, np.zeros(3), solver="least_squares")).x.round(6)
     array([1., 1., 1.])
