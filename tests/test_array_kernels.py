@@ -366,7 +366,7 @@ def test_matmul_of_overlapping_windows(columns):
     close(run.b, plain.b)
 
 
-# ---- fill: its size is in the result only
+# ---- fill and arange: their size is in the result only
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -383,6 +383,18 @@ def test_fill(n, step):
     op.reverse(Cells(adjoints), 2, 0, n, step)
     assert adjoints[0] == written.sum()
     np.testing.assert_array_equal(adjoints[1:], np.arange(1.0, 12.0))
+
+
+@pytest.mark.parametrize("first", [0.0, -2.5])
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_arange(n, first):
+    op = ARRAY_OPS["arange"]
+    cells = np.full(8, np.nan)
+    cells[1] = first
+    assert op.forward(v=Cells(cells), o=2, a=1, n=n) == DONE
+    np.testing.assert_array_equal(cells[2 : 2 + n], op.oracle(first, (n,)))
+    np.testing.assert_array_equal(cells[2 : 2 + n], first + np.arange(n))
+    assert cells[1] == first and np.isnan(np.delete(cells, range(1, 2 + n))).all()
 
 
 @pytest.mark.parametrize(
