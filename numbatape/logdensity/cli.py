@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         help="keep finished blocks in OUT.parts, and evaluate only what is missing there",
     )
 
-    check = command("check", "check", "Compare value and gradient with NumPy and finite differences.")
+    check = command("check", "model_check", "Compare value and gradient with NumPy and finite differences.")
     model(check)
     check.add_argument("--draws", help="check at the first draws of these files", **several)
     check.add_argument("--points", type=_positive, default=3, metavar="N", help="how many points (3)")
