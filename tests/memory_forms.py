@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 SHAPES = {
-    "parts": (),
+    "parts": ((2, 3),),
     "indices": ((2, 3), (3, 1), (4,), (), (0, 2)),
     "functions": ((2, 3),),
     "methods": ((2, 3), (1,)),

@@ -78,7 +78,7 @@ COMPLEX = [(kind, shape, 1.0 + 0.5j) for kind in ("parts", "indices") for shape 
 def test_views_and_copies_are_numpys(kind, shape, unit):
     found = list(forms(kind, shape, unit).items())
     wrong = []
-    for first in range(0, len(found), 60):  # longer containers of functions are not looked into
+    for first in range(0, len(found), 60):  # keeps traces short
         wrong += differences(found[first : first + 60], shape, unit, strict=kind == "indices" and unit == 1.0)
     assert not wrong, "\n".join(map(str, wrong))
 

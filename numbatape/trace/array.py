@@ -246,9 +246,8 @@ class TracedArray(Methods, Reads):
     def imag(self):
         if not isinstance(self._value, ndarray):
             return self._value.imag
-        zeros = np.zeros_like(self)
-        if isinstance(zeros, np.ndarray):
-            zeros.flags.writeable = False  # as NumPy's imaginary part of a real array
+        zeros = np.zeros_like(self)  # traced, so that its size may change
+        zeros.setflags(write=False)  # as NumPy's imaginary part of a real array
         return zeros
 
     @imag.setter
