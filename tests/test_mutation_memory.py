@@ -1,6 +1,7 @@
 """Writes in place: arguments, errors, and what writes cost."""
 
 import operator
+import weakref
 
 import numpy as np
 import pytest
@@ -66,7 +67,9 @@ def test_the_same_array_twice():
 # ---- errors
 
 captured = np.zeros(3)
-out_of_reach = [np.zeros(3)] * 200  # longer than what is looked into
+in_a_list = [captured] * 200
+alive = np.zeros(3)
+out_of_reach = weakref.WeakValueDictionary({0: alive})  # what an object of a library holds is not reached
 
 
 def write(x):
@@ -100,6 +103,11 @@ def into_out(x):
     return x[1]
 
 
+def write_in_a_list(x):
+    in_a_list[150][1] = x[1]
+    return captured[1]
+
+
 def test_results_do_not_lead_to_captured_memory():
     def f(x):
         same = np.atleast_1d(x, captured)[1]
@@ -131,7 +139,9 @@ def test_a_boolean_is_no_position():
     assert nt.grad(f)(X).tolist() == [12, 0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("f", [write, write_slice, add_in_place, add_at_captured, copy_to_captured, into_out])
+@pytest.mark.parametrize(
+    "f", [write, write_slice, add_in_place, add_at_captured, copy_to_captured, into_out, write_in_a_list]
+)
 def test_captured_arrays_are_scratch(f):
     expected = f(X)
     captured[:] = 0.0
