@@ -16,7 +16,7 @@ from .arguments import Flattened
 from .compressed import places, views_of
 from .derived import Derived
 from .one_at_a_time import in_turn
-from .results import buffers_of, gradient_leaves, per_argument, scalar_output, value_of
+from .results import buffers_of, cells_of, gradient_leaves, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 
 
@@ -191,7 +191,7 @@ def bind_compressed(cache, known, x, out) -> Bound:
         return bound
     result, from_gradient, products = views
     space = known.derived.last
-    value = space.outputs[result.number].reshape(-1)
+    value = cells_of(space, result).reshape(-1)
     flat_products, place, target = places(known, products)
     cells, entries, matrix = space.inputs[0], np.empty(len(place)), hessian.reshape(-1)
     sweep, words = kernels.call_of("bound_value", space, value, _stopped, space.variant.counter)
@@ -237,8 +237,9 @@ def bind_outputs(cache, derived: Derived, x, out) -> Bound:
     leaves = [result, *grads, *products]
     if len(leaves) != 3 or any(leaf.__class__ is not Output for leaf in leaves):
         return bound
-    value, from_gradient, from_hessian = (space.outputs[leaf.number] for leaf in leaves)
-    if from_hessian.size != size * size:
+    value, from_gradient = cells_of(space, result), cells_of(space, leaves[1])
+    from_hessian = space.outputs[leaves[2].number]
+    if from_hessian.size != size * size or not from_gradient.flags.c_contiguous:
         return bound
     # The Hessian is symmetric: whether lanes or entries come first in memory does not matter.
     copies_in = np.array([(space.inputs[0].ctypes.data, x.ctypes.data, x.nbytes)], np.int64)

@@ -13,6 +13,7 @@ from .arguments import Flattened
 from .dense_jacobian import samples_of
 from .derived import Derived
 from .outs import Out, result_outs
+from .results import cells_of
 
 if TYPE_CHECKING:
     from .sparse_hessian import SparseHessianCache
@@ -77,7 +78,7 @@ def views_of(known: KnownPattern):
     leaves = pytrees.leaves((grads, products))
     if any(leaf.__class__ is not Output for leaf in (result, *leaves)) or len(leaves) != 2:
         return None
-    gradient, product = (space.outputs[leaf.number] for leaf in leaves)
+    gradient, product = cells_of(space, leaves[0]), space.outputs[leaves[1].number]
     return (result, gradient, product) if product.ndim > gradient.ndim else None
 
 

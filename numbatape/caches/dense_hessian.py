@@ -14,7 +14,7 @@ from .dense_jacobian import rows_in_lanes, samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .outs import Out, reshaped_out, result_outs
-from .results import per_argument, scalar_output, value_of
+from .results import cells_of, per_argument, scalar_output, value_of
 from .variant import VariantWorkspace
 
 
@@ -57,7 +57,7 @@ def hessian_outs(flat: Flattened, space: VariantWorkspace | None) -> list[Out] |
     parts = pytrees.leaves((grads, products))
     if len(parts) != 2 or any(part.__class__ is not Output for part in parts) or spec.dtype == np.float16:
         return None
-    gradient, hessian = (space.outputs[part.number] for part in parts)
+    gradient, hessian = cells_of(space, parts[0]), space.outputs[parts[1].number]
     shape = np.shape(leaf)
     if hessian.shape != (np.size(leaf), *shape):
         return None

@@ -12,7 +12,7 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, join
 from .arguments import Flattened
-from .results import gradient_leaves, in_dtype
+from .results import gradient_leaves, in_dtype, without_lanes
 from .variant import VariantWorkspace
 
 ndarray = np.ndarray
@@ -42,6 +42,7 @@ class Out:
 
 def out_of(cells: ndarray, kept) -> Out:
     """Return the out that makes of cells what NumPy would return, of which ``kept`` is an example."""
+    cells = without_lanes(cells, kept)
     if isinstance(kept, ndarray):
         if cells.dtype == kept.dtype:
             return Out(jit.steady.CALLED, cells.copy)

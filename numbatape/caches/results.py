@@ -18,6 +18,20 @@ from .variant import VariantWorkspace
 _ALL = object()
 
 
+def without_lanes(cells: np.ndarray, kept) -> np.ndarray:
+    """Return the cells of a result that does not depend on the directions, of which ``kept`` is an example.
+
+    Such a result may have lanes all the same: a loop that computes a gradient together with Hessian-vector
+    products gives lanes to all of its results. Every lane then holds the same numbers.
+    """
+    return cells[0, ...] if cells.ndim > np.ndim(kept) else cells
+
+
+def cells_of(space: VariantWorkspace, leaf: Output) -> np.ndarray:
+    """Return the view of an output that does not depend on the directions."""
+    return without_lanes(space.outputs[leaf.number], space.variant.recording.values[leaf.number])
+
+
 def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
     """Return the function's result (or a part of what was recorded) as NumPy would give it, fresh."""
     recording = space.variant.recording
@@ -25,7 +39,7 @@ def value_of(space: VariantWorkspace, part: Any = _ALL) -> Any:
     def fill(leaf):
         if leaf.__class__ is not Output:
             return leaf.copy() if leaf.__class__ is np.ndarray else leaf
-        kept, cells = recording.values[leaf.number], space.outputs[leaf.number]
+        kept, cells = recording.values[leaf.number], cells_of(space, leaf)
         if isinstance(kept, np.ndarray):
             return cells.astype(kept.dtype)
         number = cells[()]

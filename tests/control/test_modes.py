@@ -55,6 +55,29 @@ def test_debug_mode_interprets_a_loop(name):
     np.testing.assert_allclose(flat((value, gradient)), expected(name, "gradient"), rtol=1e-11)
 
 
+@pytest.mark.parametrize("mode", ["reverse_over_forward", "forward_over_reverse"])
+@pytest.mark.parametrize("name", ["recurrence", "trees", "nested", "captured_arrays", "backwards"])
+def test_the_gradient_beside_a_hessian_has_no_lanes(name, mode):
+    """In the general call, in a steady one and where both are bound to buffers."""
+    config = nt.Config(second_order_mode=mode)
+    cache = nt.prepare_hessian_cache(functools.partial(PROGRAMS[name], nt), X, config=config)
+    value, gradient = nt.value_and_grad(functools.partial(PROGRAMS[name], Python))(X)
+    hessian = expected(name, "hessian").reshape(len(X), len(X))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-10)
+    for _ in range(3):
+        for found, wanted in zip(
+            nt.value_gradient_and_hessian(cache, X), (value, gradient, hessian), strict=True
+        ):
+            assert np.shape(found) == np.shape(wanted)
+            close(found, wanted)
+    x = X + 1.0
+    run = cache.bind(x)
+    x[:] = X
+    close(run(), value)
+    for found, wanted in zip(run.out, (gradient, hessian), strict=True):
+        close(found, wanted)
+
+
 @pytest.mark.parametrize("name", ["recurrence", "nested", "captured_arrays"])
 def test_a_cache_serves_other_numbers(name):
     cache = nt.prepare_gradient_cache(functools.partial(PROGRAMS[name], nt), X)

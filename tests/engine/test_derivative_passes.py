@@ -82,6 +82,7 @@ def test_passes_change_no_derivative(function, mode):
         config = nt.Config(passes=chosen, second_order_mode=mode)
         cache = nt.prepare_hessian_cache(function, X, config=config)
         results.append(nt.value_gradient_and_hessian(cache, X))
+        assert [np.shape(part) for part in results[-1]] == [(), (3,), (3, 3)]
         again = nt.value_gradient_and_hessian(cache, X)
         for first, second in zip(results[-1], again, strict=True):
             np.testing.assert_array_equal(first, second)
