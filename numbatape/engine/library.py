@@ -13,6 +13,7 @@ from ..tape.column_scans import scan_source
 from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
+from .loop_kernels import loop_source
 from .verify_plan import plan_source
 
 DTYPES = ("f64", "f32")
@@ -20,7 +21,7 @@ VALUES = ("fast", "numpy")
 
 
 def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of every kernel: sweeps, freezing, planning, walks of derivatives, and ops.
+    """Yield (name, text) of every kernel: sweeps, loops, freezing, planning, walks of derivatives, ops.
 
     Parameters
     ----------
@@ -38,6 +39,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "sweeps", sweep_source()
     yield "plan", plan_source()
     yield "scans", scan_source()
+    yield "loops", loop_source()
     yield "walk", walk_source()
     seen = set()
     for choice in [VALUES[VALUES.index(choice)] for choice in values]:
@@ -83,7 +85,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['plan', 'scans', 'sweeps', 'walk']
+    ['loops', 'plan', 'scans', 'sweeps', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

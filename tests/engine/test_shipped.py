@@ -401,3 +401,13 @@ def test_release_builds_have_kernels_and_others_none(enabled, tmp_path, monkeypa
         monkeypatch.setattr(levels, "here", lambda level=level: (level,))
         assert all(shipped.read(linalg.with_wrappers(text)) for _, text in texts)
     shipped.manifest.cache_clear()
+
+
+def test_the_library_has_every_kernel_that_is_loaded_by_name():
+    """What `warmup` and a wheel leave out would be compiled at a user's first call."""
+    package = Path(nt.__file__).parent
+    loaded = {
+        name for file in package.rglob("*.py") for name in re.findall(r'jit\.load\("(\w+)"', file.read_text())
+    }
+    assert loaded >= {"sweeps", "loops"}
+    assert loaded <= {name for name, _ in library.texts(("f64",), ("fast",))}
