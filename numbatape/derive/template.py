@@ -107,14 +107,21 @@ class Before:
                 self._arrays[storage] = value, waiting
         self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
         self._sources: dict[int, int] = {}  # by storage of a cotangent of an array: a cell of that array
+        # Storages of cotangents of arrays that begin inside of the storage. The kernel could not add where they
+        # begin, which may be a symbolic size, to the offset of a cell.
+        self._shifted: set[int] = set()
         for value in collected:
             storage, _, layout = values[value]
             if storage in buffers:
                 self._arrays[storage] = value, NONE
                 self._before[storage] = self._state(storage)
                 for _, dims, _, ct in buffers[storage].pending:
-                    if not layout and dims and ct.__class__ is Symbol and not values[ct.number][1]:
-                        self._sources[values[ct.number][0]] = value
+                    if not layout and dims and ct.__class__ is Symbol:
+                        its, begin, _ = values[ct.number]
+                        if begin:
+                            self._shifted.add(its)
+                        else:
+                            self._sources[its] = value
 
     def _state(self, storage: int) -> list:
         buffer = self._cells.buffers[storage]
@@ -229,6 +236,8 @@ class Before:
 
     def _beside(self, storage: int, offset: int, layout: int) -> NewValue:
         """Return where a view of the storage of an argument is."""
+        if storage in self._shifted:
+            raise Unrepeatable
         values, buffers = self._tape.values, self._cells.buffers
         for array, (owner, _) in self._arrays.items():
             base = buffers[array].base

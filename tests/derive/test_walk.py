@@ -74,7 +74,16 @@ def narrow(x, y):
     return total.astype(float)
 
 
-FUNCTIONS = [scalars, literals, signs, cells, arrays, broadcasts, narrow]
+def parts(x, y):
+    """Cells of arrays whose tangents begin inside of another array's."""
+    table, total = np.stack([x * (k + y[0]) for k in range(COUNT)]), y[1]
+    for k in range(COUNT):
+        z = table[k].copy()
+        total = total + z[0] * z[1] + z[0] ** 2 * z[1] - z[1] ** 2 * z[2] + z[2] / z[0]
+    return total
+
+
+FUNCTIONS = [scalars, literals, signs, cells, arrays, broadcasts, narrow, parts]
 POINT = np.array([0.3, -0.2, 0.7]), np.array([0.9, 0.4])
 
 
