@@ -107,8 +107,8 @@ class Before:
                 self._arrays[storage] = value, waiting
         self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
         self._sources: dict[int, int] = {}  # by storage of a cotangent of an array: a cell of that array
-        # Storages of cotangents of arrays that begin inside of the storage. The kernel could not add where they
-        # begin, which may be a symbolic size, to the offset of a cell.
+        # Storages of cotangents of arrays that begin inside of the storage. The kernel cannot add the offset
+        # where they begin, which may be a symbolic size, to that of a cell.
         self._shifted: set[int] = set()
         for value in collected:
             storage, _, layout = values[value]
