@@ -335,6 +335,27 @@ def test_objects_are_watched(name):
     follows(*dict(of_objects())[name], 1)
 
 
+def test_arrows_arrays_are_watched_by_content():
+    """pandas keeps columns of text in them where pyarrow is installed. Their memory may be NumPy's."""
+    pa = pytest.importorskip("pyarrow")
+    numbers = np.array([1.0, 2.0, 3.0])
+    held = {"chunks": pa.chunked_array([pa.array(numbers)]), "text": pa.chunked_array([["a", "b"]])}
+
+    def f(x):
+        return np.sum(x * held["chunks"].to_numpy()) * len(held["text"])
+
+    cache = nt.prepare_gradient_cache(f, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert nt.value_and_gradient(cache, X)[0] == f(X)
+    assert cache.traces == 1
+    numbers[1] = 20.0
+    assert nt.value_and_gradient(cache, X)[0] == f(X)
+    held["text"] = pa.chunked_array([["a", "b"], ["c"]])
+    assert nt.value_and_gradient(cache, X)[0] == f(X)
+
+
 def test_modules_are_watched(tmp_path):
     for f, change in of_modules(tmp_path):
         follows(f, change, 1)

@@ -82,7 +82,9 @@ def parts_of(value) -> Callable[[], tuple] | None:
 
 
 def fixed_parts_of(value) -> tuple | None:
-    """Return the parts of an object of pandas that always keeps its parts; None for other objects."""
+    """Return the parts of an object of pandas or Arrow that keeps them for ever; None for other objects."""
+    if package_of(value) == "pyarrow":
+        return _of_arrow(value)
     pd = sys.modules.get("pandas")
     if pd is None or not str(type(value).__module__).startswith("pandas"):
         return None
@@ -115,6 +117,18 @@ def _of_pandas(value, pd):
     return None
 
 
+def _of_arrow(value) -> tuple | None:
+    """Return the buffers of an array of Arrow's, or its chunks; pandas keeps columns of text in these.
+
+    Arrow's arrays keep their buffers, but a buffer may be the memory of an array that NumPy can write to.
+    """
+    if hasattr(value, "chunks"):
+        return tuple(value.chunks)
+    if hasattr(value, "buffers"):
+        return tuple(buffer for buffer in value.buffers() if buffer is not None)
+    return None
+
+
 def _of_xarray(value):
     if hasattr(value, "_variables"):  # a Dataset
         return lambda: tuple(value._variables.values())
@@ -131,6 +145,8 @@ def memory_of(value) -> np.ndarray | None:
     """Return the memory of an object that always keeps its memory, which sweeps compare; else None."""
     if isinstance(value, memoryview):
         return np.frombuffer(value.cast("B"), np.uint8) if value.c_contiguous and value.nbytes else None
+    if package_of(value) == "pyarrow" and hasattr(value, "is_mutable"):  # a Buffer
+        return np.frombuffer(value, np.uint8) if value.size else None
     if isinstance(value, (ctypes.Array, ctypes.Structure, ctypes._SimpleCData)):
         return np.frombuffer(memoryview(value).cast("B"), np.uint8) if ctypes.sizeof(value) else None
     return None
