@@ -32,9 +32,9 @@ from .row_classes import Kinds, classes_of
 from .template import Before, Unrepeatable
 from .walk_memory import Memory
 
-# Instructions that are like others, from which on the kernel is used. It would pay from 64 on. It is not used at
-# present: with the kernel forced onto every walk, two of 2 331 random programs (seeds 70838 and 71309 of
-# tests.test_whole_programs at length 6) had second derivatives that were wrong in the third digit.
+# Instructions that are like others, from which on the kernel is used. It would pay from 64 on, but it is not
+# used at present: with the kernel forced onto every walk, two of 2 331 random programs (seeds 70838 and 71309
+# of tests.test_whole_programs at length 6) had second derivatives that were wrong in the third digit.
 FEW = 1 << 62
 ALIKE = 3  # instructions of a class for which a template pays
 # If more instructions than these, and one in so many of those that were walked, have needed Python, then the
