@@ -231,3 +231,15 @@ def test_batches_and_jacobians_of_sizes():
         np.testing.assert_allclose(gradients, [nt.grad(f)(x) for x in points], rtol=1e-12)
         jacobian = nt.jacobian(lambda x: x / len(x) - np.mean(x))(points[0])
         np.testing.assert_allclose(jacobian, np.eye(n) / n - 1 / n, rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", [np.convolve, np.correlate])
+@pytest.mark.parametrize("mode", ["same", "full", "valid"])
+def test_the_longer_of_two_sequences_may_become_the_shorter(function, mode):
+    def f(x):
+        return np.sum(function(x, [0.3, 0.5, 0.2], mode) ** 2)
+
+    cache = nt.prepare_gradient_cache(f, np.arange(1.0, 6.0))
+    for count in (5, 2, 7, 1, 3):
+        x = np.arange(1.0, count + 1.0)
+        np.testing.assert_allclose(nt.value_and_gradient(cache, x)[0], f(x), rtol=1e-13)

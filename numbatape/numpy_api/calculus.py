@@ -128,6 +128,8 @@ MODES = {0: "valid", 1: "same", 2: "full"}
 @composes(np.convolve, complex="bilinear")
 def convolve(a, v, mode="full"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
+    if MODES.get(mode, mode) == "same":  # the result is as long as the longer one, whichever it is
+        pinned(v, 0), pinned(a, 0)
     if np.shape(v._value)[0] > np.shape(a._value)[0]:
         pinned(v, 0), pinned(a, 0)
         a, v = v, a
@@ -137,6 +139,8 @@ def convolve(a, v, mode="full"):
 @composes(np.correlate, complex="conjugating_second")
 def correlate(a, v, mode="valid"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
+    if MODES.get(mode, mode) == "same":  # the result is as long as the longer one, whichever it is
+        pinned(v, 0), pinned(a, 0)
     if np.shape(v._value)[0] > np.shape(a._value)[0]:
         pinned(v, 0), pinned(a, 0)
         return _correlated(v, a, MODES.get(mode, mode))[::-1]
