@@ -35,20 +35,19 @@ def _window(name: str, window, nperseg, length: int):
 
 def _segments(x, weights, step: int, trend):
     """Return the weighted segments of a signal, along a new last axis."""
-    parts = windows(x, len(weights))[..., ::step, :] if hasattr(x, "_trace") else None
-    if parts is None:
-        parts = np.lib.stride_tricks.sliding_window_view(x, len(weights), axis=-1)[..., ::step, :]
+    import scipy.signal
+
+    traced = find_trace(x) is not None
+    if traced:
+        every = windows(x, len(weights))
+    else:
+        every = np.lib.stride_tricks.sliding_window_view(x, len(weights), axis=-1)
+    parts = every[..., ::step, :]
     if callable(trend):
         parts = trend(parts)
     elif trend:
-        parts = without_trend(parts, -1, trend) if hasattr(parts, "_trace") else _plain_detrend(parts, trend)
+        parts = (without_trend if traced else scipy.signal.detrend)(parts, -1, trend)
     return parts * weights
-
-
-def _plain_detrend(parts, trend):
-    import scipy.signal
-
-    return scipy.signal.detrend(parts, -1, trend)
 
 
 def _is_complex(*signals) -> bool:
