@@ -224,3 +224,17 @@ def test_norms_of_zero_have_derivative_zero():
     rows = lambda x: np.sum(np.linalg.norm(x, 3, axis=1))  # noqa: E731
     gradient = nt.grad(rows)(np.array([[0.0, 0.0], [1.0, 2.0]]))
     np.testing.assert_allclose(gradient, [[0.0, 0.0], np.array([1.0, 4.0]) / 9 ** (2 / 3)])
+
+
+def test_partials_of_divisions_by_literal_zeros():
+    """The cotangent is a known number, and the partial is NumPy's: an infinity, no error of Python's."""
+
+    def f(x):
+        s = np.sum(x) / 0.0
+        return 0.3 * s + np.sum(np.sin(x))
+
+    x = np.array([1.0, 2.0, 3.0])
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(nt.grad(f)(x), np.full(3, np.inf))
+        np.testing.assert_array_equal(nt.hessian(f)(x), np.diag(-np.sin(x)))
+        np.testing.assert_array_equal(nt.batch(f)(np.array([x, -x]))[1], np.full((2, 3), np.inf))

@@ -786,3 +786,20 @@ def test_where_zeros_are_trimmed_is_a_guard():
     checked = nt.prepare_gradient_cache(lambda x: np.sum(np.asarray_chkfinite(x) ** 2), np.ones(2))
     with pytest.raises(ValueError, match="must not contain infs or NaNs"):
         nt.value_and_gradient(checked, np.array([1.0, np.inf]))
+
+
+@pytest.mark.parametrize("late", [np.nan, np.inf, -np.inf])
+def test_guards_on_integers_meet_numbers_that_are_no_integers(late):
+    table = np.array([0.4, -0.3, 0.8])
+
+    def f(x, q):
+        return table[np.floor(q).astype(int) % 3] * np.sum(x)
+
+    verb, x = nt.value_and_grad(f), np.array([1.0, 2.0])
+    for q in (0.5, 1.5, late, 0.5, late):
+        q = np.float64(q)
+        with np.errstate(invalid="ignore"):
+            expected = f(x, q)
+            value, gradient = verb(x, q)
+        assert value == expected
+        np.testing.assert_allclose(gradient, np.full(2, expected / 3.0), rtol=1e-15)

@@ -83,7 +83,8 @@ def added(tree, other, t):
         return {k: added(v, other[k], t) for k, v in tree.items()}
     if isinstance(tree, tuple):
         return tuple(added(a, b, t) for a, b in zip(tree, other, strict=True))
-    return tree + t * other
+    moved = tree + t * other
+    return float(moved) if isinstance(tree, float) and not isinstance(tree, np.floating) else moved
 
 
 def rebuilt(tree):
@@ -183,6 +184,9 @@ class Check:
             self.traced.restore(self.plain.state())  # how far it got before the error is its own affair
             assert type(found) is type(expected), f"{expected!r} expected, {found!r} found"
             return
+        if isinstance(found, ValueError) and "read-only" in str(found):
+            self.traced.restore(self.plain.state())
+            raise Unclear("NumPy's ufunc.at writes to read-only arrays, numbatape refuses to")
         if isinstance(found, Exception):
             raise found
         value, gradient = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -47,8 +48,12 @@ class Stop:
     def of(cls, space: VariantWorkspace) -> Stop:
         tape = space.plan.tape
         at = int(tape.code["aux"][space.stopped])
-        value = space.guard_value(space.stopped)
-        seen = {"float": float, "int": int, "bool": bool}[tape.guards[at].kind](value)
+        seen = space.guard_value(space.stopped)
+        kind = tape.guards[at].kind
+        if kind == "bool":
+            seen = bool(seen)
+        elif kind == "int" and math.isfinite(seen):  # NaN and infinities are no integers, and fit no variant
+            seen = int(seen)
         return cls(space.variant, at, seen, space.stopped < tape.prologue)
 
     def allows(self, other: Variant) -> bool:

@@ -30,9 +30,14 @@ def by_row(name: str):
         for arg in args:
             if arg.__class__ is Symbol:
                 return arg.emitter.row(name, *args)
-        return resolve(row(name).numpy[0])(*args)
+        return _python_number(resolve(row(name).numpy[0])(*args), args)
 
     return call
+
+
+def _python_number(result, args):
+    """Return a result for Python's numbers as Python's number: pullbacks know literals by that class."""
+    return result.item() if all(arg.__class__ in (float, int, bool) for arg in args) else result
 
 
 def power(x, y):
@@ -40,7 +45,7 @@ def power(x, y):
     for arg in (x, y):
         if arg.__class__ is Symbol:
             return arg.emitter.power(x, y)
-    return np.power(x, y)
+    return _python_number(np.power(x, y), (x, y))
 
 
 def select(condition, x, y):
