@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import ArityError, DtypeError, ShapeError, StructureError
+from ..trace import pytrees
 from .arguments import STATIC, Flattened, is_mark, kind_of, label_of, step_text
 from .complex_leaves import check_complex
 
@@ -77,6 +78,8 @@ def _first_difference(old, new, path: tuple):
         return None
     if old.type is not new.type or old.entries() != new.entries():
         return path, _described(old), _described(new)
+    if old.type.__name__ in pytrees.LABELLED.get(old.type.__module__.partition(".")[0], ()) and old != new:
+        return path, _described(old), f"{_described(new)} with other labels"
     for entry, one, other in zip(old.entries(), old.children(), new.children(), strict=True):
         found = _first_difference(one, other, (*path, entry))
         if found is not None:

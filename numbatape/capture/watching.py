@@ -157,6 +157,8 @@ def contents_of(value) -> Callable[[], bytes] | None:
     if isinstance(value, (array.array, bytearray, memoryview, mmap.mmap)):
         # The view is made in each call, because an object cannot grow while its memory is exported.
         return lambda: memoryview(value).tobytes()
+    if package_of(value) == "polars":
+        return _of_polars(value)
     # Traced values are not watched.
     if hasattr(type(value), "__array__") and package_of(value) != "numbatape":
 
@@ -171,6 +173,20 @@ def contents_of(value) -> Callable[[], bytes] | None:
             return None
         return (lambda: repr(read().shape).encode() + read().tobytes()) if shared else None
     return None
+
+
+def _of_polars(value) -> Callable[[], bytes] | None:
+    """Return a function that returns what a Series or a DataFrame of polars holds as bytes, or None."""
+    if type(value).__name__ not in ("Series", "DataFrame"):
+        return None
+
+    def read() -> bytes:
+        columns = value.get_columns() if hasattr(value, "get_columns") else [value]
+        numbers = [one.to_numpy() if one.dtype.is_numeric() else one.hash().to_numpy() for one in columns]
+        names = repr([(one.name, one.dtype, len(one)) for one in columns])
+        return names.encode() + b"".join(part.tobytes() for part in numbers)
+
+    return read
 
 
 def is_opaque(value) -> bool:

@@ -14,10 +14,11 @@ from ..trace import operations, writes
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.operands import find_trace, lift, values_of
+from ..trace.operands import NUMPYS, find_trace, lift, values_of
 from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, expand, row, value_of
+from ..trace.trace import not_numpys
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
 from .function_tables import REAL
@@ -168,6 +169,8 @@ def call(ufunc, inputs, kwargs):
 def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     """Return the result of a ufunc that has a row, in memory of its own."""
     value = ufunc(*map(value_of, inputs), **kwargs)
+    if value.__class__ not in NUMPYS and not isinstance(value, (np.ndarray, np.generic)):
+        raise not_numpys(value)
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two

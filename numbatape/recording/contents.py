@@ -25,6 +25,7 @@ OPERATIONS = {
     "numpy_api.exact_math": "power_of_scalars",
     "numpy_api.reductions": "logsumexp",
     "scipy_api.special": "composed_special",
+    "trace.data_frames": "arrays_of",
     "trace.indexing": "getitem item",
     "trace.extents": "arange extent",
     "trace.integers": "TracedInteger arguments operands settled",

@@ -21,6 +21,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.function_tables import REAL
 from ..numpy_api.stand_ins import STAND_INS
 from ..tape.tape import ACTIVE
+from ..trace.pytrees import LABELLED
 from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
 from ..usercode.solvers import RULES, SOLVERS, implicit, public_name, solver_above
@@ -70,6 +71,11 @@ def _cause(x, what: str, hint: str) -> str:
         return f"{solver} at {place} {plain}; {implicit(solver)}"
     text, function = _call_at(user)
     library = _library_below(user)
+    if library and (package := _labelled_below(user)):
+        return (
+            f"arithmetic of {package} at {place} {plain}; use the arrays of its objects (`.to_numpy()`), or "
+            f"pass these to the function as arguments; {own_way}"
+        )
     if library:
         name = text if text and library.endswith(".__call__") else library.removesuffix(".__init__")
         return (
@@ -114,6 +120,17 @@ def _library_below(user) -> str:
             found = public_name(frame)
         frame = frame.f_back
     return found
+
+
+def _labelled_below(user) -> str:
+    """Return the package of arrays with labels that the user's code called, or ""."""
+    frame = sys._getframe(1)
+    while frame is not None and frame is not user:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in LABELLED:
+            return package
+        frame = frame.f_back
+    return ""
 
 
 def _call_at(frame) -> tuple[str, object]:

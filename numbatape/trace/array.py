@@ -144,6 +144,8 @@ class TracedArray(Methods, Reads):
             if found is not None:
                 return found
         try:
+            if self._trace.labels:
+                inputs = operations.arrays_of(inputs)
             if self._trace.integers:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
@@ -155,6 +157,8 @@ class TracedArray(Methods, Reads):
 
     def __array_function__(self, function, types, args, kwargs):
         try:
+            if self._trace.labels:
+                args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
             if self._trace.integers:
                 args, kwargs = operations.arguments(function, args, kwargs)
             if meets(args) or (kwargs and meets(kwargs.values())):
@@ -262,6 +266,9 @@ class TracedArray(Methods, Reads):
             value = self._trace.evaluation.value(self._id)
             revalue(self, value)
             return value
+        labels = self._trace.labels.get(self._id)
+        if labels is not None and name in labels.attributes:
+            return labels.read(self, name)
         if name == "is_integer" and not isinstance(self._value, np.ndarray):  # only numbers have this method
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")

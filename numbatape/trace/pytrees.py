@@ -26,6 +26,9 @@ NAMESPACE = "numbatape"
 LEAVES: set[type] = {np.ndarray, np.float64, np.float32, float, int, bool, complex, str, type(None)}
 OPAQUE: set[type] = set()  # dataclasses of numbatape that are leaves
 
+# Classes of arrays with labels by package; they become inner nodes where they are first met.
+LABELLED = {"pandas": ("Series", "DataFrame"), "polars": ("Series", "DataFrame"), "xarray": ("DataArray",)}
+
 _PLAIN = (np.ndarray, float, int, str, type(None))
 _registered: dict[int, type] = {}  # by id, because the stand-in for a class equals the class
 _nodes: list[tuple[type, Callable, Callable]] = []  # inner nodes that optree does not know yet
@@ -118,6 +121,15 @@ def library():
 def register(cls: type, apart: Callable, together: Callable) -> None:
     """Make a class an inner node. ``apart(x)`` returns its parts, ``together(parts)`` the container."""
     _nodes.append((cls, lambda x: (apart(x), None, None), lambda _, parts: together(parts)))
+
+
+def register_labelled(cls: type, apart: Callable, together: Callable) -> None:
+    """Make a class with labels an inner node.
+
+    ``apart(x)`` returns its parts, its labels and the names of the parts, ``together(labels, parts)`` the
+    container.
+    """
+    _nodes.append((cls, apart, together))
 
 
 def opaque(cls):
@@ -234,8 +246,8 @@ def unflatten(structure, parts):
 def _register(leaf) -> bool:
     """Register the dataclass of a leaf; return False if it has none, or a known one."""
     cls = type(leaf)
-    if cls.__name__ == "Series" and cls.__module__.partition(".")[0] == "pandas":
-        return _register_series(cls)
+    if cls.__name__ in LABELLED.get(cls.__module__.partition(".")[0], ()):
+        return _register_labelled(cls)
     if not dataclasses.is_dataclass(cls) or id(cls) in _registered or cls in OPAQUE:
         return False
     names = tuple(field.name for field in dataclasses.fields(cls) if field.init)
@@ -251,36 +263,12 @@ def _register(leaf) -> bool:
     return True
 
 
-class _Labels:
-    """The index and the name of a pandas Series, as a part of a structure that can be compared and hashed."""
-
-    __slots__ = ("index", "name")
-
-    def __init__(self, series):
-        self.index, self.name = series.index, series.name
-
-    def __eq__(self, other):
-        return type(other) is _Labels and self.name == other.name and self.index.equals(other.index)
-
-    def __hash__(self):
-        return hash((len(self.index), str(self.name)))
-
-
-def _register_series(cls) -> bool:
-    """Make a pandas Series a node with one leaf, its array; a traced function gets the array alone."""
+def _register_labelled(cls) -> bool:
+    """Register a class of arrays with labels (`numbatape.trace.labels`)."""
     if id(cls) in _registered:
         return False
-
-    def apart(series):
-        return (series.to_numpy(),), _Labels(series), ("values",)
-
-    def together(labels, parts):
-        (part,) = parts
-        if type(part) is not np.ndarray or part.shape != (len(labels.index),):
-            return part  # a traced array, or a block of a Jacobian
-        return cls(part, labels.index, name=labels.name, copy=False)
-
-    library().register_pytree_node(cls, apart, together, namespace=NAMESPACE)
+    known = imported(".data_frames", __package__).KNOWN
+    register_labelled(cls, *known[cls.__module__.partition(".")[0], cls.__name__])
     _registered[id(cls)] = cls
     return True
 

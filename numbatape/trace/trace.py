@@ -74,6 +74,14 @@ class failing:
             self.trace.failed = True
 
 
+def not_numpys(data) -> UnsupportedOperationError:
+    """Return the error for an operand whose own class defines what arithmetic with it means."""
+    return UnsupportedOperationError(
+        f"a {type(data).__module__}.{type(data).__qualname__} meets a traced value at "
+        f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
+    )
+
+
 class Trace:
     """The state of one trace.
 
@@ -140,6 +148,7 @@ class Trace:
         ] = []  # (weak reference to an array outside of the trace, owner of its memory)
         self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
         self.fixed: dict[int, np.ndarray] = {}  # by id: memory that the body under way may not write to
+        self.labels: dict[int, Any] = {}  # of arguments with labels, by value number: see `trace/labels.py`
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         # The index of a source line by id of the code + offset of the instruction, which is an address inside
@@ -230,10 +239,7 @@ class Trace:
             self.captured.add(id(root_of(data)))
             return number
         if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
-            raise UnsupportedOperationError(
-                f"a {type(data).__module__}.{type(data).__qualname__} meets a traced value at "
-                f"{where_in_user_code()}: arithmetic with it is not NumPy's; use its array (`.to_numpy()`)"
-            )
+            raise not_numpys(data)
         return self.tape.literal(self._checked(np.asarray(data)), family)
 
     def check_write(self, root: np.ndarray) -> None:

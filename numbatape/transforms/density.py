@@ -321,10 +321,10 @@ def without_labels(tree, dims=None, coords=None) -> tuple:
     Those of arrays of xarray are added to what is given.
     """
     dims, coords = dict(dims or {}), dict(coords or {})
-    leaves, structure = pytrees.flatten(tree)
+    leaves, structure = pytrees.flatten(tree, _is_data_array)
     plain = []
     for leaf, keys in zip(leaves, structure.paths(), strict=True):
-        if type(leaf).__name__ == "DataArray" and type(leaf).__module__.startswith("xarray."):
+        if _is_data_array(leaf):
             dims.setdefault(path_of(keys) or "x", tuple(map(str, leaf.dims)))
             for name, labels in leaf.coords.items():
                 if labels.dims == (name,):
@@ -332,6 +332,10 @@ def without_labels(tree, dims=None, coords=None) -> tuple:
             leaf = leaf.to_numpy()
         plain.append(leaf)
     return pytrees.unflatten(structure, plain), dims, coords
+
+
+def _is_data_array(x) -> bool:
+    return type(x).__name__ == "DataArray" and type(x).__module__.startswith("xarray.")
 
 
 def _transform_of(transforms, keys: tuple, done: tuple) -> Transform:

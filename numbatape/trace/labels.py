@@ -1,0 +1,183 @@
+"""Arrays with labels as containers: pandas' and polars' Series, and xarray's DataArray.
+
+Such an argument is taken apart into its array and its labels, which are part of the structure. A traced
+function gets the array alone, which has some attributes of the original (``.to_numpy()``, ``.values``,
+``.loc``); derivatives get the labels back. The packages are never imported here, because an argument of
+theirs says that they are there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .array import TracedArray
+
+NUMBERS = "fiubc"  # kinds of dtypes
+ITSELF = object()  # an attribute that is the array
+
+
+class Labels:
+    """What an object of a library has beside its arrays, as metadata of a structure.
+
+    Parameters
+    ----------
+    package : str
+        "pandas", "polars" or "xarray".
+    parts : tuple
+        Labels. Equal labels make equal structures.
+    attributes : dict
+        What a traced array with these labels has as further attributes; values that are functions are called
+        with the array.
+    """
+
+    __slots__ = ("attributes", "package", "parts")
+
+    def __init__(self, package: str, parts: tuple, attributes: dict | None = None):
+        self.package, self.parts, self.attributes = package, parts, attributes or {}
+
+    def __eq__(self, other):
+        return type(other) is type(self) and self.package == other.package and _equal(self.parts, other.parts)
+
+    def __hash__(self):
+        return hash((self.package, *(len(part) if hasattr(part, "__len__") else 0 for part in self.parts)))
+
+    @property
+    def library(self) -> Any:
+        return sys.modules[self.package]
+
+    def read(self, x, name: str):
+        """Return an attribute of a traced array that has these labels."""
+        found = self.attributes[name]
+        if name == "to_numpy":
+            return lambda dtype=None, **options: x if dtype is None else x.astype(dtype)
+        return x if found is ITSELF else found(x) if callable(found) else found
+
+    def on(self, x):
+        """Return a traced array, which has attributes of an object with these labels from now on."""
+        if type(x) is TracedArray:
+            x._trace.labels[x._id] = self
+        return x
+
+
+def _equal(a, b) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if type(a) is dict:
+        return a.keys() == b.keys() and all(_equal(part, b[key]) for key, part in a.items())
+    if hasattr(a, "equals"):  # an index or a column
+        return bool(a.equals(b)) and getattr(a, "names", None) == getattr(b, "names", None)
+    return bool(a == b)
+
+
+def rows_of(index):
+    """Return an index of pandas as labels: None for 0, 1, 2, ..., so that its length may change."""
+    kind = sys.modules["pandas"].RangeIndex
+    counts = type(index) is kind and index.start == 0 and index.step == 1 and index.name is None
+    return None if counts else index
+
+
+def index_of(rows, size: int):
+    """Return the index of pandas that `rows_of` was given, for a number of rows."""
+    return sys.modules["pandas"].RangeIndex(size) if rows is None else rows
+
+
+def numbers_of(column) -> np.ndarray:
+    """Return a column of pandas as an array; entries missing from columns with masks are NaN."""
+    if isinstance(column.dtype, np.dtype) or column.dtype.kind not in NUMBERS:
+        return column.to_numpy()
+    if column.isna().any():
+        return column.to_numpy(float, na_value=np.nan)
+    return column.to_numpy(column.dtype.numpy_dtype)
+
+
+class Loc:
+    """The attribute ``loc`` of a traced Series or `Frame`: entries by pandas' rules.
+
+    Parameters
+    ----------
+    x : TracedArray
+    labels : pandas.Index
+        Of each axis.
+    """
+
+    def __init__(self, x, *labels):
+        self._x, self._labels = x, labels
+
+    def __getitem__(self, key):
+        keys = key if len(self._labels) > 1 and isinstance(key, tuple) else (key,)
+        x = self._x
+        for axis, (labels, wanted) in enumerate(zip(self._labels, keys, strict=False)):
+            x = x[(*(slice(None),) * (axis + x.ndim - self._x.ndim), self._places(labels, wanted))]
+        return x
+
+    @staticmethod
+    def _places(labels, key):
+        if type(key) is TracedArray or getattr(key, "dtype", None) == np.bool_:  # a mask
+            return key
+        found = sys.modules["pandas"].Series(np.arange(len(labels)), labels).loc[key]
+        return found.to_numpy() if hasattr(found, "to_numpy") else int(found)
+
+
+# ---- classes of one array: what takes them apart, and what puts them together
+
+
+def series_labels(package: str, rows, name) -> Labels:
+    """Return the labels of a Series; rows are those of `rows_of`, None for polars."""
+    attributes = {"to_numpy": ITSELF, "name": name}
+    if package == "polars":
+        return Labels(package, (name,), attributes)
+    attributes |= {"values": ITSELF, "iloc": ITSELF}
+    attributes["index"] = lambda x: index_of(rows, len(x))
+    attributes["loc"] = lambda x: Loc(x, index_of(rows, len(x)))
+    return Labels(package, (rows, name), attributes)
+
+
+def apart_series(series) -> tuple:
+    """Take a Series of pandas apart."""
+    return (numbers_of(series),), series_labels("pandas", rows_of(series.index), series.name), ("values",)
+
+
+def series_of(labels: Labels, parts):
+    """Return a Series of pandas; a traced array, or a block of a Jacobian, stays an array."""
+    (part,) = parts
+    rows, name = labels.parts
+    if type(part) is not np.ndarray or part.ndim != 1 or (rows is not None and len(part) != len(rows)):
+        return labels.on(part)
+    return labels.library.Series(part, rows, name=name, copy=False)
+
+
+def apart_polars_series(series) -> tuple:
+    """Take a Series of polars apart."""
+    return (series.to_numpy(),), series_labels("polars", None, series.name), ("values",)
+
+
+def polars_series_of(labels: Labels, parts):
+    """Return a Series of polars; a traced array, or a block of a Jacobian, stays an array."""
+    (part,) = parts
+    if type(part) is not np.ndarray or part.ndim != 1:
+        return labels.on(part)
+    return labels.library.Series(labels.parts[0], part)
+
+
+def apart_data_array(array) -> tuple:
+    """Take a DataArray of xarray apart."""
+    attributes = {"values": ITSELF, "data": ITSELF, "to_numpy": ITSELF, "name": array.name}
+    attributes |= {"dims": array.dims, "coords": array.coords}
+    parts = array.dims, array.name, array.shape, dict(array.coords.items())
+    return (array.to_numpy(),), Labels("xarray", parts, attributes), ("values",)
+
+
+def data_array_of(labels: Labels, parts):
+    """Return a DataArray of xarray; a traced array, or a block of a Jacobian, stays an array."""
+    (part,) = parts
+    dims, name, shape, coords = labels.parts
+    if type(part) is not np.ndarray or part.shape != shape:
+        return labels.on(part)
+    return labels.library.DataArray(part, coords, dims, name)

@@ -1,0 +1,183 @@
+"""DataFrames, DataArrays and polars' columns as arguments; captured ones of polars are watched by content."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+pd = pytest.importorskip("pandas")
+
+DATA = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [2.0, 3.0, 5.0]}, index=list("pqr"))
+MIXED = DATA.assign(n=[1, 2, 3], s=["a", "b", "a"])
+FLOAT32 = DATA.astype({"y": np.float32})
+
+
+def loss(w, df):
+    return np.sum((df["y"] - w * df["x"]) ** 2)
+
+
+# What a function may do with a DataFrame, and the same with its array (columns x, y).
+USES = {
+    "columns": (lambda d: np.sum(d["x"] * d["y"] ** 2), lambda a: np.sum(a[:, 0] * a[:, 1] ** 2)),
+    "attributes": (lambda d: np.sum(np.exp(d.x) * d.y), lambda a: np.sum(np.exp(a[:, 0]) * a[:, 1])),
+    "arrays of columns": (
+        lambda d: d["x"].to_numpy() @ d["y"].values,
+        lambda a: a[:, 0] @ a[:, 1],
+    ),
+    "arithmetic": (lambda d: np.sum((2.0 * d + d**2) / d), lambda a: np.sum((2.0 * a + a**2) / a)),
+    "with an array": (lambda d: np.sum(d["x"] @ (d * d.to_numpy())), lambda a: np.sum(a[:, 0] @ a**2)),
+    "matmul": (lambda d: np.sum((d @ d.T) ** 2), lambda a: np.sum((a @ a.T) ** 2)),
+    "functions": (lambda d: np.sum(np.dot(np.sin(d), [1.0, 2.0])), lambda a: np.sum(np.sin(a) @ [1.0, 2.0])),
+    "choice": (lambda d: np.sum(d[["y", "x"]] * [1.0, 2.0]), lambda a: np.sum(a * [2.0, 1.0])),
+    "by label": (
+        lambda d: d.loc["q", "y"] * np.sum(d.loc[["p", "r"]] ** 2) * d["x"].loc["r"],
+        lambda a: a[1, 1] * np.sum(a[[0, 2]] ** 2) * a[2, 0],
+    ),
+    "by place": (
+        lambda d: d.iloc[0, 1] * d["x"].iloc[2] * len(d) * d.shape[1],
+        lambda a: a[0, 1] * a[2, 0] * 6,
+    ),
+    "by name": (
+        lambda d: sum(k * np.sum(d[name] ** 2) for k, name in enumerate(d.columns)) + len(d.index),
+        lambda a: np.sum(a[:, 1] ** 2) + 3,
+    ),
+    "items": (lambda d: sum(np.sum(c**3) for name, c in d.items() if name in d), lambda a: np.sum(a**3)),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("data", [DATA, FLOAT32], ids=["one array", "columns"])
+def test_a_frame_in_a_function_is_its_columns(name, data):
+    f, of_array = USES[name]
+    rtol = 1e-12 if data is DATA else 1e-5
+    plain = data.to_numpy(float)
+    expected = nt.grad(of_array)(plain)
+    gradient = nt.grad(f)
+    for _ in range(3):
+        found = gradient(data)
+        assert found.columns.equals(data.columns) and found.index.equals(data.index)
+        np.testing.assert_allclose(found.to_numpy(), expected, rtol)
+    np.testing.assert_allclose(nt.value_and_grad(f)(data)[0], of_array(plain), rtol)
+
+
+def test_frames_in_all_verbs():
+    f, of_array = USES["columns"]
+    array = DATA.to_numpy()
+    np.testing.assert_allclose(nt.hessian(f)(DATA), nt.hessian(of_array)(array))
+    product = nt.hvp(f)(DATA, DATA)
+    pd.testing.assert_frame_equal(product, DATA * 0 + nt.hvp(of_array)(array, array))
+    np.testing.assert_allclose(nt.jvp(f, (DATA,), (DATA,)), nt.jvp(of_array, (array,), (array,)))
+    np.testing.assert_allclose(nt.jacobian(np.sin)(DATA), nt.jacobian(np.sin)(array))
+    (cotangent,) = nt.vjp(lambda d: d["x"] * d.y, DATA)[1](np.ones(3))
+    pd.testing.assert_frame_equal(cotangent, DATA[["y", "x"]].set_axis(["x", "y"], axis=1))
+    inner = nt.grad(lambda d: np.sum(nt.grad(f)(d)["x"] ** 2))(DATA)
+    np.testing.assert_allclose(inner, nt.grad(lambda a: np.sum(nt.grad(of_array)(a)[:, 0] ** 2))(array))
+    blocks = nt.jacobian(lambda d: d["x"] * d["y"])(FLOAT32)
+    np.testing.assert_allclose(blocks["x"], np.diag(FLOAT32["y"]))
+
+
+def test_frames_of_data():
+    """Columns of text and integers stay what they are; values may change without a trace."""
+    gradient = nt.grad(loss)
+    for data in (MIXED, MIXED.assign(x=2 * MIXED.x)):
+        expected = -2 * np.sum((data["y"] - 2.0 * data["x"]) * data["x"])
+        assert gradient(2.0, data) == gradient(2.0, nt.Constant(data)) == pytest.approx(expected, rel=1e-14)
+    by_text = nt.grad(lambda w, d: np.sum(w[d["n"] - 1] * d["x"][(d["s"] == "a").to_numpy()].sum()))
+    np.testing.assert_array_equal(by_text(np.ones(3), MIXED), [4.0, 4.0, 4.0])
+    by_text = by_text(np.ones(3), MIXED.assign(s=["b", "b", "a"]))
+    np.testing.assert_array_equal(by_text, [3.0, 3.0, 3.0])
+    found = nt.grad(lambda d: np.sum(d["x"] * d["n"]))(MIXED)  # columns without a gradient are left out
+    pd.testing.assert_frame_equal(found, pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": 0.0}, index=list("pqr")))
+
+
+def test_prepared_caches_take_frames_of_other_lengths():
+    plain = DATA.reset_index(drop=True)
+    cache = nt.prepare_gradient_cache(loss, 2.0, nt.Constant(plain))
+    for data in (plain, plain.iloc[:2], pd.concat([plain, plain], ignore_index=True)):
+        value, (slope, _) = nt.value_and_gradient(cache, 2.0, data)
+        assert value == loss(2.0, data) and slope == -2 * np.sum((data.y - 2 * data.x) * data.x)
+    assert cache.traces == 1
+    with pytest.raises(nt.StructureError, match=r"prepared for a DataFrame .* with other labels"):
+        nt.value_and_gradient(cache, 2.0, DATA)
+
+
+def test_frames_in_containers():
+    found = nt.grad(lambda p: np.sum(p["d"]["x"] ** 2) * p["k"])({"d": DATA, "k": 2.0})
+    pd.testing.assert_frame_equal(found["d"], pd.DataFrame({"x": 4 * DATA.x, "y": 0.0}))
+    vector, unflatten = nt.flatten({"d": DATA})
+    pd.testing.assert_frame_equal(unflatten(2 * vector)["d"], 2 * DATA)
+
+
+def test_missing_entries_of_nullable_columns_are_nan():
+    data = pd.DataFrame({"x": pd.array([1.0, None], "Float64"), "n": pd.array([1, 2], "Int64")})
+    found = nt.grad(lambda w, d: np.nansum(w * d["x"]) + w * d["n"][1])(1.0, data)
+    assert found == 3.0
+
+
+@pytest.mark.parametrize(
+    "use, message",
+    [
+        (lambda d: d.groupby("x"), r"DataFrame\.groupby .*`df\.to_numpy\(\)`"),
+        (lambda d: d.mean(), r"DataFrame\.mean .*before the call"),
+        (lambda d: d.__setitem__("z", 1.0), r"DataFrame\[\.\.\.\] = \.\.\. at "),
+        (lambda d: np.asarray(d).tobytes(), r"would drop the derivative"),
+    ],
+)
+def test_what_frames_of_a_trace_do_not_have(use, message):
+    with pytest.raises(nt.UnsupportedOperationError, match=message):
+        nt.grad(lambda d: use(d) * 1.0)(DATA)
+    with pytest.raises(KeyError, match="weight"):
+        nt.grad(lambda d: np.sum(d["weight"]))(DATA)
+    with pytest.raises(nt.UnsupportedOperationError, match="column 's' that is no numbers"):
+        nt.grad(lambda w, d: np.sum(w * d.to_numpy()))(1.0, MIXED)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda w: np.sum(DATA["x"] * w),
+        lambda w: np.sum(w * DATA["x"]),
+        lambda w: np.sum(w * DATA),
+        lambda w: np.sum(DATA @ (w * np.ones(2))),
+    ],
+)
+def test_arithmetic_of_captured_frames_names_their_arrays(use):
+    with pytest.raises(nt.UnsupportedOperationError, match=r"to_numpy\(\)"):
+        nt.grad(use)(2.0)
+
+
+def test_arrays_of_xarray():
+    xr = pytest.importorskip("xarray")
+    data = xr.DataArray([[1.0, 2.0], [3.0, 4.0]], {"a": [10, 20]}, ("a", "b"), "q")
+    f = lambda d: np.sum(d.values**2 * d) + np.sum(d.to_numpy()) + len(d.dims)  # noqa: E731
+    for _ in range(3):
+        xr.testing.assert_identical(nt.grad(f)(data), 3 * data**2 + 1)
+    assert nt.grad(lambda w, d: np.sum(w * d["d"]))(1.0, {"d": data}) == 10.0
+    np.testing.assert_array_equal(nt.hessian(f)(data), nt.hessian(lambda a: np.sum(a**3))(data.values))
+    with pytest.raises(nt.UnsupportedOperationError, match=r"to_numpy\(\)"):
+        nt.grad(lambda w: (data * w).sum())(2.0)
+
+
+def test_frames_of_polars():
+    pl = pytest.importorskip("polars")
+    data = pl.DataFrame({"x": [1.0, 2.0, 3.0], "y": [2.0, 3.0, 5.0], "s": ["a", "b", "a"]})
+    plain = DATA.to_numpy()
+    assert nt.grad(loss)(2.0, data) == -2 * np.sum((plain[:, 1] - 2 * plain[:, 0]) * plain[:, 0])
+    found = nt.grad(lambda d: np.sum(d.to_numpy() ** 2) + np.sum(d["x"].to_numpy()))(data[["x", "y"]])
+    assert found.equals(pl.DataFrame({"x": [3.0, 5.0, 7.0], "y": [4.0, 6.0, 10.0]}))
+    assert nt.grad(lambda s: np.sum(s**2))(data["x"]).equals(pl.Series("x", [2.0, 4.0, 6.0]))
+
+
+@pytest.mark.parametrize("change", [(0, "x", 10.0), (0, "s", "b"), (2, "n", 7)])
+def test_captured_frames_of_polars_are_watched(change):
+    pl = pytest.importorskip("polars")
+    data = pl.DataFrame({"x": [1.0, 2.0, 3.0], "s": ["a", "b", "a"], "n": [1, None, 2]})
+
+    def f(w):
+        return w * (np.sum(data["x"].to_numpy()) + 10 * (data["s"] == "b").sum() + 100 * data["n"].sum())
+
+    cache = nt.prepare_gradient_cache(f, 2.0)
+    assert [nt.value_and_gradient(cache, 2.0)[0] for _ in range(3)] == [f(2.0)] * 3 and cache.traces == 1
+    row, name, value = change
+    data[row, name] = value
+    assert nt.value_and_gradient(cache, 2.0)[0] == f(2.0)
