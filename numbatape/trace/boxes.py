@@ -17,12 +17,13 @@ from ..errors import UnsupportedOperationError
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..usercode.frames import where_in_user_code
 from . import operations
-from .aliasing import part, root_of, rooted
+from .aliasing import has_twice, part, root_of, rooted
 from .array import TracedArray, new_traced, revalue
-from .cell_copies import OFFSET, SHIFT, affine, is_pool, move_in
+from .cell_copies import OFFSET, SHIFT, affine, is_pool, move_in, surrounding
 from .complex_array import TracedComplex
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
+MOST_AROUND = 4  # how many times the cells of an array may be copied for it and the views around it
 ndarray = np.ndarray
 
 
@@ -38,7 +39,8 @@ class Box:
     width
         Bytes of a cell's number in this memory.
     cells, levels
-        One code and one level per cell, in the order of memory; gaps between entries have cells, too.
+        One code and one level per cell, in the order of memory; gaps between entries have cells, too. The
+        code is 0 where no array of the trace has referred to the memory.
     settled
         Traced arrays in this memory whose value number is up to date.
     home, used
@@ -85,6 +87,18 @@ class Box:
 
     def slots(self, value: ndarray) -> ndarray:
         return self._window(np.arange(len(self.cells)), value)
+
+    def around(self, value: ndarray) -> tuple[ndarray, ndarray] | None:
+        """Return (codes, levels) of an array and of the entries around it, or None if it is copied alone."""
+        root = self.root
+        order = sorted(range(root.ndim), key=lambda axis: -abs(root.strides[axis]))
+        shape = *(root.shape[axis] for axis in order), root.itemsize // self.width
+        if root.size * shape[-1] != len(self.cells) or has_twice(value):
+            return None
+        slots = self.slots(value)
+        block = surrounding(slots, shape)
+        codes, levels = (memory.reshape(shape)[block] for memory in (self.cells, self.levels))
+        return (codes, levels) if codes.all() and codes.size <= MOST_AROUND * slots.size else None
 
     def touch(self) -> None:
         """Note that cells changed: value numbers are determined again when they are needed."""
@@ -306,7 +320,7 @@ def settle(x) -> None:
     codes, levels = box.windows(value)
     number = affine(trace.tape, codes) if codes.size else trace.tape.array(codes.shape, box.family, CONSTANT)
     if number is None:
-        number = _at_home(trace, box, value, codes, levels) or _gathered(trace, box, codes, levels)
+        number = _at_home(trace, box, value, codes, levels) or _gathered(trace, box, value)
     x._id, x._level = number, max(CONSTANT, int(levels.max(initial=CONSTANT)))
     box.settled.append(x)
 
@@ -327,8 +341,10 @@ def _at_home(trace, box: Box, value, codes, levels) -> int | None:
     return affine(trace.tape, codes)
 
 
-def _gathered(trace, box: Box, codes, levels) -> int:
+def _gathered(trace, box: Box, value: ndarray) -> int:
     """Copy cells into a new storage, whose cells the entries are from now on."""
+    around = box.around(value)
+    codes, levels = around or box.windows(value)
     level = max(CONSTANT, int(levels.max()))
     number = trace.tape.array(codes.shape, box.family, level)
     storage = trace.tape.values[number][0]
@@ -337,7 +353,7 @@ def _gathered(trace, box: Box, codes, levels) -> int:
     codes[...] = slots | storage << SHIFT
     if codes.size == len(box.cells):
         box.home = box.used = None
-    return number
+    return affine(trace.tape, box.windows(value)[0]) if around else number
 
 
 # ---- writing

@@ -19,18 +19,18 @@ SHIFT = 32
 OFFSET = (1 << SHIFT) - 1
 
 
-class Run(NamedTuple):
-    """Cells in equal steps: code and slot of the first, steps of both, number, whether constant."""
+class Block(NamedTuple):
+    """Cells in equal steps: code and slot of the first, sizes and steps of its axes, whether constant."""
 
     source: int
-    step: int
     slot: int
-    slot_step: int
-    count: int
+    dims: tuple[int, ...]
+    steps: tuple[int, ...]
+    slot_steps: tuple[int, ...]
     constant: bool
 
 
-def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Run]:
+def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block]:
     """Cut a list of cells into runs with one step in the source and one in the target.
 
     Constant cells are copied in the prologue, so they are separate runs.
@@ -48,30 +48,50 @@ def runs(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Run]:
         length = 1
         if start + 1 < count and same[start]:
             length = ends[bisect_right(ends, start)] - start + 1
-        step, slot_step = (int(steps[start]), int(slot_steps[start])) if length > 1 else (0, 0)
-        first = int(codes[start]), step, int(slots[start]), slot_step
-        result.append(Run(*first, length, bool(constant[start])))
+        along = ((length,), (int(steps[start]),), (int(slot_steps[start]),)) if length > 1 else ((), (), ())
+        result.append(Block(int(codes[start]), int(slots[start]), *along, bool(constant[start])))
         start += length
     return result
 
 
-def _merged(parts: list[Run]):
-    """Yield ``(run, rows, source step, slot step)``: equal runs at equal distances form one block."""
-    k = 0
-    while k < len(parts):
-        run, rows, step, slot_step = parts[k], 1, 0, 0
-        while k + rows < len(parts) and run.source >= 0:
-            before, after = parts[k + rows - 1], parts[k + rows]
-            alike = (after.step, after.slot_step) == (run.step, run.slot_step) and after[4:] == run[4:]
-            distance = after.source - before.source, after.slot - before.slot
-            if not alike or after.source >> SHIFT != run.source >> SHIFT:
-                break
-            if rows > 1 and distance != (step, slot_step):
-                break
-            step, slot_step = distance
-            rows += 1
-        yield run, rows, step, slot_step
-        k += rows
+def _stacked(parts: list[Block]) -> list[Block]:
+    """Make equal blocks of one storage that lie at equal distances blocks with one more axis.
+
+    The blocks between them may be of another kind: an array whose interior was written consists of
+    alternating pieces of the interior and of its borders.
+    """
+    kinds: dict[tuple, list[Block]] = {}
+    for part in parts:
+        # A scalar is a storage of its own, of which there is one cell.
+        kinds.setdefault((part.source >> SHIFT if part.source >= 0 else part.source, *part[2:]), []).append(
+            part
+        )
+    result = []
+    for alike in kinds.values():
+        k = 0
+        while k < len(alike):
+            first, rows, step, slot_step = alike[k], 1, 0, 0
+            while k + rows < len(alike):
+                before, after = alike[k + rows - 1], alike[k + rows]
+                distance = after.source - before.source, after.slot - before.slot
+                if rows > 1 and distance != (step, slot_step):
+                    break
+                step, slot_step = distance
+                rows += 1
+            if rows > 1:
+                along = (rows, *first.dims), (step, *first.steps), (slot_step, *first.slot_steps)
+                first = Block(first.source, first.slot, *along, first.constant)
+            result.append(first)
+            k += rows
+    return result
+
+
+def blocks(codes: np.ndarray, levels: np.ndarray, slots: np.ndarray) -> list[Block]:
+    """Cut a list of cells into few blocks."""
+    parts = runs(codes, levels, slots)
+    while len(stacked := _stacked(parts)) < len(parts):
+        parts = stacked
+    return parts
 
 
 def move_in(trace, codes, levels, slots, storage: int, family: int, movable: bool) -> None:
@@ -101,26 +121,35 @@ def move_in(trace, codes, levels, slots, storage: int, family: int, movable: boo
         return
     if codes.ndim > 1:  # by columns, if that makes fewer pieces
         orders.append((codes.T[kept.T], levels.T[kept.T], slots.T[kept.T]))
-    parts = min((runs(*order) for order in orders), key=len)
-    for run, rows, step, slot_step in _merged(parts):
-        _copy(trace, run, rows, step, slot_step, storage, family)
+    for block in min((blocks(*order) for order in orders), key=len):
+        _copy(trace, block, storage, family)
 
 
-def _copy(trace, run: Run, rows, row_step, row_slot_step, storage, family) -> None:
+def _copy(trace, block: Block, storage: int, family: int) -> None:
     builder = trace.tape
-    sizes = builder.sizes
-    dims = tuple(n for n in (rows, run.count) if n > 1)
-    steps = [step for step, n in ((row_step, rows), (run.step, run.count)) if n > 1]
-    slot_steps = [step for step, n in ((row_slot_step, rows), (run.slot_step, run.count)) if n > 1]
-    if run.source < 0:
-        number = ~run.source
+    negative = builder.sizes.negative
+    if block.source < 0:
+        number = ~block.source
     else:
-        strides = [sizes.negative(step) for step in steps]
-        number = builder.view(run.source >> SHIFT, run.source & OFFSET, dims, strides)
-    out = builder.view(storage, run.slot, dims, [sizes.negative(step) for step in slot_steps])
-    active = 1 if not run.constant and builder.storages[builder.values[number][0]][2] == ACTIVE else 0
-    stage = PROLOGUE if run.constant else MAIN
+        strides = [negative(step) for step in block.steps]
+        number = builder.view(block.source >> SHIFT, block.source & OFFSET, block.dims, strides)
+    out = builder.view(storage, block.slot, block.dims, [negative(step) for step in block.slot_steps])
+    active = 1 if not block.constant and builder.storages[builder.values[number][0]][2] == ACTIVE else 0
+    stage = PROLOGUE if block.constant else MAIN
     builder.emit(2 * OPCODE["copy"] + family, active, stage, out, number, line=trace.line())
+
+
+def surrounding(slots: np.ndarray, shape) -> tuple[slice, ...]:
+    """Return the block of a contiguous array that is copied for some of its entries, given by number.
+
+    Stencils read several views that are shifted against one another. So of an axis of which the entries
+    reach over more than half, the block has all: the views that come next are addresses in the same copy.
+    """
+    block = []
+    for places, n in zip(np.unravel_index(slots, shape), shape, strict=True):
+        low, high = int(places.min()), int(places.max()) + 1
+        block.append(slice(None) if 2 * (high - low) > n else slice(low, high))
+    return tuple(block)
 
 
 def affine(builder, codes: np.ndarray) -> int | None:
