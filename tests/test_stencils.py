@@ -86,12 +86,6 @@ def rotated(x):
     return z.real - z.imag
 
 
-def scalar(f):
-    return lambda x: np.sum(
-        np.cos(np.arange(1.0, x.size + 1)).reshape(x.shape) * f(x).reshape(-1)[: x.size].reshape(x.shape)
-    )
-
-
 def point(shape):
     return np.random.default_rng(0).uniform(0.5, 1.5, shape)
 
@@ -102,15 +96,14 @@ def test_values_and_slopes(name):
     x, direction = point(shape), np.sin(np.arange(float(np.prod(shape)))).reshape(shape)
     weights = np.cos(np.arange(f(x).size)).reshape(f(x).shape)
     value, gradient = nt.value_and_grad(lambda x: np.sum(weights * f(x)))(x)
+    slope = np.sum(gradient * direction)
     np.testing.assert_allclose(value, np.sum(weights * f(x)), rtol=1e-13)
     near, far = (
         (np.sum(weights * f(x + h * direction)) - np.sum(weights * f(x - h * direction))) / (2 * h)
         for h in (1e-4, 2e-4)
     )
-    np.testing.assert_allclose(np.sum(gradient * direction), (4 * near - far) / 3, rtol=1e-9)
-    np.testing.assert_allclose(
-        nt.jvp(f, (x,), (direction,))[1].ravel() @ weights.ravel(), np.sum(gradient * direction)
-    )
+    np.testing.assert_allclose(slope, (4 * near - far) / 3, rtol=1e-9)
+    np.testing.assert_allclose(np.sum(weights * nt.jvp(f, (x,), (direction,))[1]), slope, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", STENCILS)
@@ -121,11 +114,3 @@ def test_instructions_do_not_grow_with_the_array(name):
         for k in (1, 2)
     )
     assert len(few.code) == len(many.code)
-
-
-@pytest.mark.parametrize("name", ["upwind", "heat", "heat_in_columns", "solid", "periodic"])
-def test_a_step_copies_its_array_once(name):
-    f, shape = STENCILS[name]
-    tape = nt.prepare_gradient_cache(lambda x: np.sum(f(x) ** 2), point(shape)).tape
-    copied = [line for line in tape.listing().splitlines() if " copy " in line]
-    print("\n".join(copied))
