@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from ..caches.arguments import Constant
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
+from ..caches.provenance import why_nonfinite
 from ..errors import SpecError
 from .vector_functions import density_of, package
 
@@ -58,7 +61,7 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     >>> model = to_nutpie(logp, start, {"sigma": transforms.positive}, data={"y": y})  # doctest: +SKIP
     >>> trace = nutpie.sample(model)  # doctest: +SKIP
     """
-    pyfunc = package("nutpie.compiled_pyfunc", "to_nutpie", "nutpie")
+    package("nutpie.compiled_pyfunc", "to_nutpie", "nutpie")
     density = density_of(logp, start, transforms, dims, coords)
     data = {name: np.asarray(value) for name, value in (data or {}).items()}
     names = tuple(data)
@@ -71,8 +74,8 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     value, _ = value_and_gradient(first, density.start)
     if not np.isfinite(value):
         raise SpecError(
-            f"the log-density at the starting point is {value}; nutpie needs one that is finite "
-            "there. Prepare a cache with nt.Config(debug_mode=True) to see where the first NaN comes from"
+            f"the log-density at the starting point is {value}; nutpie needs one that is finite there: "
+            + why_nonfinite(first, density.unconstrained_names, density.start)
         )
     caches = threading.Lock()
 
@@ -84,35 +87,83 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
             try:
                 value, grads = value_and_gradient(cache, x, *(shared[name] for name in names))
             except np.linalg.LinAlgError as error:
-                error.is_recoverable = True  # type: ignore[attr-defined]  # a divergence
-                raise
+                raise recoverable(error) from None
             return value, grads[0]
 
         return logp_and_gradient
 
-    def make_expand(*_seeds):
-        def expand(x, **_shared):
-            vector = np.asarray(x)
-            return {
-                path: np.asarray(leaf, float)
-                for path, leaf in density.by_path(density.constrain(vector)).items()
-            }
-
-        return expand
+    def expand(x, **_shared):
+        vector = np.asarray(x)
+        return {
+            path: np.asarray(leaf, float) for path, leaf in density.by_path(density.constrain(vector)).items()
+        }
 
     def initial(seed):
-        jitter = np.random.default_rng(seed).uniform(-JITTER, JITTER, density.size)
-        return density.start + jitter
+        return density.start + jitter(seed, density.size)
 
-    return pyfunc.from_pyfunc(
+    return pyfunc_model(
         density.size,
         make_logp,
-        make_expand,
-        [np.dtype(float)] * len(density.shapes),
-        list(density.shapes.values()),
-        list(density.shapes),
-        dims={path: tuple(axes) for path, axes in density.dims.items()},
-        coords=dict(density.coords),
-        shared_data=data,
+        expand,
+        density.shapes,
+        dims=density.dims,
+        coords=density.coords,
+        data=data,
+        initial=initial,
+    )
+
+
+def jitter(seed: int, size: int, radius: float = JITTER) -> np.ndarray:
+    """Return what is added to a starting point: uniform numbers between -radius and radius."""
+    return np.random.default_rng(seed).uniform(-radius, radius, size)
+
+
+def recoverable(error: Exception) -> Exception:
+    """Return an error that nutpie takes for a divergence, after which the chain goes on."""
+    error.is_recoverable = True  # type: ignore[attr-defined]
+    return error
+
+
+def pyfunc_model(
+    size: int,
+    make_logp: Callable,
+    expand: Callable,
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    initial: Callable,
+    dims: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    data: Mapping[str, np.ndarray] | None = None,
+):
+    """Return nutpie's model of a log-density and its gradient.
+
+    Parameters
+    ----------
+    size
+        The length of the vector that is sampled.
+    make_logp
+        Makes the function of one chain: ``logp(x, **data)`` → (value, gradient).
+    expand
+        ``expand(x, **data)`` → the arrays that are kept of each draw, by name.
+    shapes
+        Of these arrays.
+    initial
+        ``initial(seed)`` → a point at which a chain may start.
+    dims, coords
+        Names of the arrays' axes, and labels along them.
+    data
+        Arrays that ``model.with_data`` may change.
+    """
+    pyfunc = package("nutpie.compiled_pyfunc", "sampling", "nutpie")
+    return pyfunc.from_pyfunc(
+        size,
+        make_logp,
+        lambda *_seeds: expand,
+        [np.dtype(float)] * len(shapes),
+        list(shapes.values()),
+        list(shapes),
+        dims={path: tuple(axes) for path, axes in (dims or {}).items()},
+        coords=dict(coords or {}),
+        shared_data=dict(data or {}),
         make_initial_point_fn=initial,
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from numbatape.errors import SpecError
 from numbatape.logdensity.draws import Draws
 from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
@@ -20,8 +21,13 @@ Index = tuple[int, ...]
 
 def thetas_of(model: Model, draws: Draws) -> Matrix:
     """Return theta for every draw, (draws, parameters), as the model wants it."""
-    if model.unconstrain is not None:
+    theta = draws.theta
+    if theta is not None and draws.model_sha256 == model.sha256 and model.names is not None:
+        thetas = theta.values[:, match_columns(model.names, theta)]
+    elif model.unconstrain is not None:
         thetas = _unconstrain(model, draws)
+    elif model.parameters.from_columns is not None:
+        thetas = _from_columns(model, draws)
     elif model.names is not None:
         thetas = draws.values[:, match_columns(model.names, draws)]
     elif draws.names is not None:
@@ -47,7 +53,7 @@ def match_columns(names: Sequence[str], draws: Draws) -> list[int]:
                 f"{len(names)} parameters"
             )
         return list(range(len(names)))
-    wanted, found = _by_array(names), _by_array(draws.names)
+    wanted, found = by_array(names), by_array(draws.names)
     position: dict[str, int] = {}
     missing = []
     for array, places in wanted.items():
@@ -76,7 +82,7 @@ def _split(name: str) -> tuple[str, Index]:
     return match[1], tuple(map(int, re.findall(r"\d+", match[2])))
 
 
-def _by_array(names: Iterable[str]) -> dict[tuple[str, int], dict[Index, list[int]]]:
+def by_array(names: Iterable[str]) -> dict[tuple[str, int], dict[Index, list[int]]]:
     """Group names by array (base name, number of indices) and index."""
     arrays: dict[tuple[str, int], dict[Index, list[int]]] = {}
     for k, name in enumerate(names):
@@ -140,6 +146,20 @@ class Draw(dict[str, float]):
         if name is None:
             raise MissingColumnError(f"{self.source}: {_say_missing([key], list(self))}")
         return self[name]
+
+
+def _from_columns(model: Model, draws: Draws) -> Matrix:
+    """Make theta of constrained parameters; it is NaN in draws that are not finite."""
+    columns, from_columns = model.parameters.columns, model.parameters.from_columns
+    assert columns is not None and from_columns is not None and model.names is not None
+    values = draws.values[:, match_columns(columns, draws)]
+    finite = finite_rows(values)
+    thetas = np.full((len(values), len(model.names)), np.nan)
+    try:
+        thetas[finite] = from_columns(values[finite])
+    except SpecError as error:  # a draw that does not satisfy a constraint
+        raise InputError(f"{draws.source}: {error}") from error
+    return thetas
 
 
 def _unconstrain(model: Model, draws: Draws) -> Matrix:

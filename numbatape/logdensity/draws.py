@@ -1,4 +1,4 @@
-"""Read files of draws: CmdStan and plain CSV, NumPy, and posteriordb's JSON."""
+"""Read files of draws: CmdStan and plain CSV, NumPy, posteriordb's JSON, and ArviZ's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import io
 import zipfile
 import zlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from numbatape.logdensity.arviz_files import OURS, arrays_of, digest_of, read_group
+from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
 from numbatape.logdensity.csvfile import parse_csv
 from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.jsonfile import parse_json
@@ -33,27 +35,45 @@ class Draws:
     values : float64 array, (draws, columns)
     sha256 : str
         Hash of the file; of several, of their hashes.
+    chains : int
+        How many chains of the same length stand below each other.
+    theta : Draws, or None
+        The unconstrained parameters, where a file of `numbatape sample` has them.
+    model_sha256 : str
+        Of the model that drew them; empty where it is not known.
     """
 
     source: str
     names: tuple[str, ...] | None
     values: Matrix
     sha256: str
+    chains: int = 1
+    theta: Draws | None = None
+    model_sha256: str = ""
 
 
 def read_draws(*files: str) -> Draws:
     """Read files of draws (one for each chain, say) and put them together."""
-    chains = [_read_file(file) for file in files]
-    first, *others = chains
+    return _together([_read_file(file) for file in files])
+
+
+def _together(parts: list[Draws]) -> Draws:
+    first, *others = parts
     if not others:
         return first
-    blocks = [first.values, *(_like(first, chain) for chain in others)]
-    hashes = "".join(chain.sha256 for chain in chains)
+    blocks = [first.values, *(_like(first, other) for other in others)]
+    hashes = "".join(part.sha256 for part in parts)
+    lengths = {len(part.values) / part.chains for part in parts}
+    thetas = [part.theta for part in parts if part.theta is not None]
+    models = {part.model_sha256 for part in parts}
     return Draws(
         source=f"{first.source} and {len(others)} more",
         names=first.names,
         values=np.ascontiguousarray(np.vstack(blocks)),
         sha256=hashlib.sha256(hashes.encode()).hexdigest(),
+        chains=sum(part.chains for part in parts) if len(lengths) == 1 else 1,
+        theta=_together(thetas) if len(thetas) == len(parts) and len(models) == 1 else None,
+        model_sha256=first.model_sha256,
     )
 
 
@@ -77,10 +97,12 @@ def _like(first: Draws, chain: Draws) -> Matrix:
 def _read_file(file: str) -> Draws:
     """Read a file of draws, its kind told by the suffix (.json and .zip alike hold JSON)."""
     path = Path(file)
+    if path.suffix in ARVIZ:
+        return _read_arviz(path, file)
     kind = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     reader = READERS.get(kind.lower())
     if reader is None:
-        kinds = ", ".join(sorted(READERS))
+        kinds = ", ".join(sorted([*READERS, *ARVIZ]))
         raise InputError(f"{file}: draws are read from {kinds} files (or .gz), not `{kind or path.name}`")
     raw = read_bytes(path)
     names, values = reader(unpacked(raw, file)[0], file)
@@ -91,6 +113,28 @@ def _read_file(file: str) -> Draws:
     if values.size == 0:
         raise InputError(f"{file}: holds no draws")
     return Draws(file, names, values, hashlib.sha256(raw).hexdigest())
+
+
+def _read_arviz(path: Path, file: str) -> Draws:
+    """Read the posterior of a file of ArviZ; theta, if `numbatape` has written it there."""
+    posterior = read_group(path, "posterior")
+    theta = read_group(path, "unconstrained_posterior")
+    main = theta if posterior is None else posterior
+    if main is None:
+        raise InputError(f"{file}: has no group `posterior`")
+    ours = main.attrs.get("inference_library") == OURS
+    model = str(main.attrs.get("model_sha256", "")) if ours else ""
+    sha256 = digest_of(path)
+
+    def draws(group: Any) -> Draws:
+        arrays = arrays_of(group)
+        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in arrays.items()}
+        names, values = _side_by_side(flat, file)
+        if values.size == 0:
+            raise InputError(f"{file}: holds no draws")
+        return Draws(file, names, values, sha256, group.sizes["chain"], None, model)
+
+    return replace(draws(main), theta=draws(theta) if theta is not None and ours else None)
 
 
 def _read_npy(raw: bytes, file: str) -> tuple[None, Matrix]:

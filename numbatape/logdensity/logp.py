@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from numbatape.logdensity.clock import Clock
 from numbatape.logdensity.columns import thetas_of
 from numbatape.logdensity.draws import Draws, read_draws
 from numbatape.logdensity.evaluate import (
@@ -201,21 +201,3 @@ def _text(summary: dict[str, Any], source: str) -> str:
     threads = f"{summary['threads']} thread{'s' * (summary['threads'] != 1)}"
     lines.append(f"wrote {summary['out']} in {seconds['total']:.2f} s ({laps}; {threads})")
     return "\n".join(lines)
-
-
-class Clock:
-    """Wall-clock seconds of the steps of a run."""
-
-    def __init__(self) -> None:
-        self._started = self._last = time.perf_counter()
-        self._laps: dict[str, float] = {}
-
-    def lap(self, name: str) -> None:
-        """Add the time since the last lap to the step `name`."""
-        now = time.perf_counter()
-        self._laps[name] = now - self._last
-        self._last = now
-
-    def seconds(self) -> dict[str, float]:
-        """Return the laps and the total."""
-        return {**self._laps, "total": self._last - self._started}

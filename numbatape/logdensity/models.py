@@ -8,7 +8,6 @@ import inspect
 import json
 import sys
 import types
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.jsonfile import parse_data, to_arrays
+from numbatape.logdensity.model_parameters import Parameters, read_parameters
 from numbatape.logdensity.rawfile import read_bytes, unpacked
 
 
@@ -29,8 +29,10 @@ class Model:
         ``file.py:function``, for messages and outputs.
     arguments : tuple
         What is passed to `logp` and `unconstrain` after their first argument: the data, or nothing.
-    names : tuple of str, or None
-        Names of theta's elements.
+    logp : callable
+        The log-density of theta, a vector of real numbers.
+    parameters : Parameters
+        Names and start of theta, and the variables that it stands for.
     unconstrain : callable, or None
         ``unconstrain(draw)`` gives theta; the data is bound to it already.
     sha256, data_sha256 : str
@@ -42,10 +44,15 @@ class Model:
     label: str
     logp: Callable[..., Any]
     arguments: tuple[Any, ...]
-    names: tuple[str, ...] | None
+    parameters: Parameters
     unconstrain: Callable[[dict[str, float]], Any] | None
     sha256: str
     data_sha256: str
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of theta's elements, where the model gives them."""
+        return self.parameters.names
 
 
 def load_model(spec: str, data_file: str | None) -> Model:
@@ -63,15 +70,18 @@ def load_model(spec: str, data_file: str | None) -> Model:
 
     data, data_sha256 = _read_data(module, data_file, raw)
     arguments = _arguments_for(logp, data, f"{path}:{function_name}", given=data_file is not None)
+    parameters, density = read_parameters(module, logp, _data_for(module, "constrain", data, path), str(path))
     unconstrain = getattr(module, "unconstrain", None)
     if unconstrain is not None:
+        if parameters.from_columns is not None:
+            raise ModelError(f"{path}: has `unconstrain`, and `start` as a structure, which does the same")
         unconstrain = _bind_data(unconstrain, data, f"{path}:unconstrain")
     return Model(
         path=path,
         label=f"{path.name}:{function_name}",
-        logp=logp,
+        logp=density,
         arguments=arguments,
-        names=_names(module, path),
+        parameters=parameters,
         unconstrain=unconstrain,
         sha256=hashlib.sha256(source).hexdigest(),
         data_sha256=data_sha256 if arguments or unconstrain is not None else "",
@@ -175,20 +185,14 @@ def _positional(function: Callable[..., Any]) -> tuple[int, float]:
     return least, len(places)
 
 
+def _data_for(module: types.ModuleType, name: str, data: Any, path: Path) -> tuple[Any, ...]:
+    """Return what one of the model's functions is given after its first argument."""
+    function = getattr(module, name, None)
+    return _arguments_for(function, data, f"{path}:{name}", given=False) if callable(function) else ()
+
+
 def _bind_data(unconstrain: Any, data: Any, label: str) -> Callable[[dict[str, float]], Any]:
     if not callable(unconstrain):
         raise ModelError(f"{label} is not a function")
     arguments = _arguments_for(unconstrain, data, label, given=False)
     return (lambda draw: unconstrain(draw, *arguments)) if arguments else unconstrain
-
-
-def _names(module: types.ModuleType, path: Path) -> tuple[str, ...] | None:
-    names = getattr(module, "names", None)
-    if names is None:
-        return None
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ModelError(f"{path}: `names` must be a list of strings")
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise ModelError(f"{path}: `names` has {', '.join(repeated)} more than once")
-    return tuple(names)

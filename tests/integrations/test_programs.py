@@ -17,6 +17,7 @@ NEEDS = {
     "jax_functions": ("jax",),
     "nutpie_model": ("nutpie",),
     "pytensor_op": ("pytensor",),
+    "sample_command": ("nutpie", "arviz", "h5netcdf", "zarr"),
 }
 
 

@@ -261,3 +261,24 @@ def test_unconstrain_that_fails(tmp_path, text, error, message):
 def test_unconstrain_needs_names(tmp_path):
     with pytest.raises(InputError, match="needs column names"):
         thetas_of(model_of(tmp_path, UNCONSTRAIN), Draws("a.npy", None, np.zeros((1, 2)), ""))
+
+
+def test_arviz_files_are_read_chain_after_chain(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    rng = np.random.default_rng(0)
+    mu, x = rng.normal(size=(2, 5)), rng.normal(size=(2, 5, 3))
+    posterior = xarray.Dataset(
+        {"mu": (("chain", "draw"), mu), "x": (("draw", "chain", "k"), x.swapaxes(0, 1))}
+    )
+    xarray.DataTree.from_dict({"posterior": posterior}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    draws = read_draws(str(tmp_path / "a.nc"))
+    assert draws.names == ("mu", "x[0]", "x[1]", "x[2]") and draws.chains == 2 and draws.theta is None
+    np.testing.assert_array_equal(draws.values, np.hstack([mu.reshape(-1, 1), x.reshape(-1, 3)]))
+    both = read_draws(str(tmp_path / "a.nc"), str(tmp_path / "a.nc"))
+    assert both.chains == 4 and len(both.values) == 20
+    xarray.DataTree.from_dict({"prior": posterior}).to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
+    (tmp_path / "c.nc").write_text("not netCDF")
+    for name, message in (("b.nc", "no group `posterior`"), ("c.nc", "c.nc"), ("d.nc", "no such file")):
+        with pytest.raises(InputError, match=message):
+            read_draws(str(tmp_path / name))

@@ -12,7 +12,7 @@ import pytest
 import numbatape
 from numbatape.logdensity import cli
 from numbatape.logdensity.cli import main
-from numbatape.logdensity.parts import DAMAGED
+from numbatape.logdensity.journal import DAMAGED
 
 MODEL = """\
 import numpy as np

@@ -1,0 +1,147 @@
+"""What a model file says of its parameters: where they start, and what theta stands for."""
+
+from __future__ import annotations
+
+import types
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import numbatape as nt
+from numbatape.logdensity.exits import ModelError, running_model
+from numbatape.logdensity.matrix import Matrix
+from numbatape.transforms import Unconstrained, unconstrained
+from numbatape.transforms.density import without_labels
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Theta, the vector without constraints, and the variables that it stands for.
+
+    Attributes
+    ----------
+    names : tuple of str, or None
+        Names of theta's elements.
+    start : float64 array, or None
+        Where samplers and optimisers start.
+    variables : callable, or None
+        ``variables(theta)`` → the variables of one theta, or of many, if `many` is True, by name.
+    columns : tuple of str, or None
+        The columns from which `from_columns` makes theta of many draws; None if `names` are those columns.
+    dims, coords : dict
+        Names of the variables' axes, and labels along them.
+    """
+
+    names: tuple[str, ...] | None
+    start: Matrix | None = None
+    variables: Callable[[Matrix], Arrays] | None = None
+    many: bool = False
+    columns: tuple[str, ...] | None = None
+    from_columns: Callable[[Matrix], Matrix] | None = None
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    coords: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_parameters(
+    module: types.ModuleType, logp: Callable[..., Any], data: tuple[Any, ...], where: str
+) -> tuple[Parameters, Callable[..., Any]]:
+    """Return the parameters, and the log-density of theta.
+
+    A container as `start`, or `constraints`, says that the log-density takes constrained parameters in this
+    structure; then theta is the vector that they are unconstrained to.
+    """
+    names, start = _names(module, where), getattr(module, "start", None)
+    constraints = getattr(module, "constraints", None)
+    if start is None and constraints is not None:
+        raise ModelError(f"{where}: `constraints` need a `start`, which tells the parameters' shapes")
+    if constraints is not None or not (start is None or _is_vector(start)):
+        if names is not None:
+            raise ModelError(f"{where}: has `start` as a structure and `names`; the structure has the names")
+        with running_model(f"{where}: unconstraining `start`"):
+            density = unconstrained(
+                logp,
+                start,
+                constraints,
+                dims=getattr(module, "dims", None),
+                coords=getattr(module, "coords", None),
+            )
+            return _of_density(density, start), density
+    if start is not None:
+        start = np.array(start, dtype=np.float64)
+        if names is not None and len(names) != start.size:
+            raise ModelError(f"{where}: `start` has {start.size} numbers, but `names` has {len(names)}")
+    found = Parameters(
+        names,
+        start,
+        variables=_constrain(module, data, where),
+        dims={name: tuple(axes) for name, axes in (getattr(module, "dims", None) or {}).items()},
+        coords=dict(getattr(module, "coords", None) or {}),
+    )
+    return found, logp
+
+
+def _is_vector(start: Any) -> bool:
+    if isinstance(start, (list, tuple)):
+        return all(isinstance(number, (int, float, np.number)) for number in start)
+    return isinstance(start, np.ndarray) and start.ndim == 1
+
+
+def _of_density(density: Unconstrained, start: Any) -> Parameters:
+    _, unflatten = nt.flatten(without_labels(start)[0])
+
+    def variables(thetas: Matrix) -> Arrays:
+        leaves = density.by_path(density.constrain(thetas))
+        return {path or "x": np.asarray(leaf, dtype=np.float64) for path, leaf in leaves.items()}
+
+    def from_columns(values: Matrix) -> Matrix:
+        return np.asarray(density.unconstrain(unflatten(values)), dtype=np.float64)
+
+    return Parameters(
+        names=density.unconstrained_names,
+        start=density.start,
+        variables=variables,
+        many=True,
+        columns=density.names,
+        from_columns=from_columns,
+        dims={path: tuple(axes) for path, axes in density.dims.items()},
+        coords=dict(density.coords),
+    )
+
+
+def _constrain(
+    module: types.ModuleType, data: tuple[Any, ...], where: str
+) -> Callable[[Matrix], Arrays] | None:
+    """Return the model's `constrain`, with the data bound, and its results as arrays."""
+    constrain = getattr(module, "constrain", None)
+    if constrain is None:
+        return None
+    if not callable(constrain):
+        raise ModelError(f"{where}: `constrain` is not a function")
+
+    def variables(theta: Matrix) -> Arrays:
+        with running_model(f"{where}: constrain"):
+            found = constrain(theta.copy(), *data)
+            if not isinstance(found, dict):
+                raise TypeError(
+                    f"constrain returned {type(found).__name__}, expected a dictionary of name to array"
+                )
+            return {str(name): np.asarray(value, dtype=np.float64) for name, value in found.items()}
+
+    return variables
+
+
+def _names(module: types.ModuleType, where: str) -> tuple[str, ...] | None:
+    names = getattr(module, "names", None)
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{where}: `names` must be a list of strings")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise ModelError(f"{where}: `names` has {', '.join(repeated)} more than once")
+    return tuple(names)
