@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         UnwatchedWarning,
         VerificationError,
     )
-    from .integrations.implicit import fixed_point, root
+    from .integrations.implicit import fixed_point, minimize_scalar, root
+    from .integrations.linear_solve import linear_solve
     from .jit.loader import kernel_info
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
@@ -143,8 +144,10 @@ _NAMES = {
     ),
     "integrations.implicit": (
         "fixed_point",
+        "minimize_scalar",
         "root",
     ),
+    "integrations.linear_solve": ("linear_solve",),
     "jit.loader": ("kernel_info",),
     "rules.primitive": (
         "primitive",
@@ -255,8 +258,10 @@ __all__ = [
     "jvp",
     "kernel_info",
     "laplacian",
+    "linear_solve",
     "make_hvp",
     "map",
+    "minimize_scalar",
     "prepare_derivative_cache",
     "prepare_gradient_cache",
     "prepare_hessian_cache",

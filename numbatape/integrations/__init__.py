@@ -14,8 +14,8 @@ announce(
     "scipy.optimize",
     f"{__name__}.optimisers",
     (
-        *("bisect", "brenth", "brentq", "fsolve", "least_squares", "minimize", "minimize_scalar", "newton"),
-        *("ridder", "root", "root_scalar", "toms748"),
+        *("bisect", "brenth", "brentq", "curve_fit", "fsolve", "least_squares", "minimize"),
+        *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
     ),
 )
 announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))

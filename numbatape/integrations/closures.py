@@ -33,6 +33,8 @@ from ..verbs.made import MadeFunction
 # What a copy of the function shares with the function itself: the walk does not look there.
 _SHARED = frozenset((GLOBAL, CLASS, MEMBER))
 
+_CONSTRAINTS = ("Bounds", "LinearConstraint", "NonlinearConstraint")
+
 
 class Opened(Walk):
     """A function or a value that may refer to traced values.
@@ -70,7 +72,8 @@ class Opened(Walk):
         if isinstance(value, MadeFunction):  # ``nt.value_and_grad(f)``
             found = [Reference(value.__wrapped__)]
         else:
-            found = [part for part in references(value) if part.kind not in _SHARED]
+            held = of_object(value) if _is_constraint(value) else references(value)
+            found = [part for part in held if part.kind not in _SHARED]
         for part in found:
             self._owners.setdefault(id(part.value), []).append(id(value))
         return found
@@ -122,6 +125,12 @@ class Opened(Walk):
             _put_attributes(result, value, again)
         done[id(value)] = result
         return result
+
+
+def _is_constraint(value) -> bool:
+    """Whether a value is a constraint of scipy.optimize, which holds what the user gave it."""
+    kind = type(value)
+    return kind.__module__.startswith("scipy.optimize") and kind.__name__ in _CONSTRAINTS
 
 
 def _put_attributes(result, value, again) -> None:

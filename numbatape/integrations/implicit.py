@@ -1,4 +1,4 @@
-"""Solutions of equations, differentiated by the implicit function theorem: `root` and `fixed_point`.
+"""Solutions of equations, differentiated by the implicit function theorem: `root`, `fixed_point`, minima.
 
 Where ``residual(y, *p) = 0`` defines y as a function of p, its derivative solves a linear system with the
 Jacobian of the residual at the solution. How the solution was found, and from where, plays no role.
@@ -17,6 +17,7 @@ from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
+from ..verbs.first_order import grad
 from ..verbs.jacobians import jacobian
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
@@ -47,15 +48,24 @@ class Solution:
         size = int(np.size(sample_of(y)))
         return np.reshape(jacobian(lambda y: self._residual(y, *p))(y), (size, size))
 
+    def _solved(self, rate, y, p):
+        """Return the solution of a linear system with the Jacobian, in the shape of y."""
+        step = np.linalg.solve(self._slope(y, p), np.reshape(rate, (-1,)))
+        return np.reshape(step, np.shape(sample_of(y)))
+
+    def _solved_transposed(self, ybar, y, p):
+        """Return the solution of a linear system with the transposed Jacobian, in the shape of y."""
+        weights = np.linalg.solve(self._slope(y, p).T, np.reshape(ybar, (-1,)))
+        return np.reshape(weights, np.shape(sample_of(y)))
+
     def _pullback(self, ybar, y, *p):
-        weights = np.linalg.solve(self._slope(y, p).T, np.reshape(-ybar, (-1,)))
-        return vjp(lambda *p: self._residual(y, *p), *p)[1](np.reshape(weights, np.shape(sample_of(y))))
+        weights = self._solved_transposed(-ybar, y, p)
+        return vjp(lambda *p: self._residual(y, *p), *p)[1](weights)
 
     def _pushforward(self, tangents, y, *p):
         given = [0.0 * x if d is None else d for d, x in zip(tangents, p, strict=True)]
         moved = jvp(lambda *p: self._residual(y, *p), p, tuple(given))[1]
-        step = np.linalg.solve(self._slope(y, p), np.reshape(-moved, (-1,)))
-        return np.reshape(step, np.shape(sample_of(y)))
+        return self._solved(-moved, y, p)
 
 
 def root(f, x0, *args, tol=1e-12):
@@ -157,6 +167,96 @@ def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
         raise RuntimeError(f"nt.fixed_point did not converge in {max_steps} steps; the last one was {step}")
 
     return _solved("nt.fixed_point", f, x0, args, lambda value, x: x - value, solve)
+
+
+def at_bounds(slope, y, low, high):
+    """Return the slope; for a variable at a bound the distance from that, because it stays there."""
+    at_high = np.where(y >= high, y - np.where(np.isinf(high), 0.0, high), slope)
+    return np.where(y <= low, y - np.where(np.isinf(low), 0.0, low), at_high)
+
+
+def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
+    """Return the number at which ``f(x, *args)`` is least, with derivatives by the implicit function theorem.
+
+    Inside of a function that is differentiated, the minimum depends on ``args``, on ``bounds`` where it is at
+    one of these, and on whatever else ``f`` uses. SciPy's search is followed by steps of Newton's method, so
+    that the minimum, and with it the derivatives, are as exact as the derivatives of ``f``.
+
+    Parameters
+    ----------
+    f : callable
+        Function of one number, with two derivatives near its minimum.
+    x0 : number, optional
+        Where to start; the search goes downhill from there. Not needed with bounds.
+    *args : arrays, numbers, or pytrees of them
+        Further arguments of ``f``.
+    bounds : (number, number), optional
+        The minimum between these is searched.
+    tol : float
+        Newton's steps end when they change the minimum by less than this, relative to it (or to 1).
+
+    Returns
+    -------
+    number
+
+    Raises
+    ------
+    RuntimeError
+        If no minimum is found at which the derivative of ``f`` is zero.
+
+    Examples
+    --------
+    >>> import numpy as np, numbatape as nt
+    >>> tilted = lambda x, a: np.cosh(x) - a * x
+    >>> nt.minimize_scalar(tilted, 0.0, 1.5).round(9)
+    np.float64(1.194763217)
+    >>> nt.grad(lambda a: nt.minimize_scalar(tilted, 0.0, a))(1.5).round(9)
+    np.float64(0.554700196)
+    """
+    name = "nt.minimize_scalar"
+    opened = Opened(name, (f, x0, args, bounds))
+
+    def problem(p):
+        """Return the function of one number, where to start, and the bounds, for some parameters."""
+        function, start, extra, ends = opened.filled(p)
+        return lambda x: np.reshape(function(x, *extra), ()), start, ends
+
+    def residual(x, *p):
+        function, _, ends = problem(p)
+        slope = grad(function)(x)
+        return slope if ends is None else at_bounds(slope, x, *ends)
+
+    line = UsersLine() if opened.found else None
+
+    def found(*p):
+        given = *problem(p), tol
+        return _least(*given) if line is None else line.call(_least, *given)
+
+    return Solution(name, residual, found).of(*opened.found) if opened.found else found()
+
+
+def _least(function: Callable, start, bounds, tol: float):
+    """Return where a function of a number is least, by SciPy's search and Newton's method."""
+    search = imported("scipy.optimize").minimize_scalar
+    if bounds is None:
+        at = search(function, bracket=None if start is None else (start, start + 1.0)).x
+    else:
+        at = search(function, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x
+        at = min([*map(float, bounds), at], key=function)
+        if at in bounds:
+            return np.float64(at)
+    at, slope = np.float64(at), grad(function)
+    curvature, size = grad(slope), max(1.0, abs(at))
+    for _ in range(20):
+        step = slope(at) / curvature(at)
+        if not abs(step) < 1e-3 * size:  # the function has no slope of zero here, or no curvature
+            break
+        at = at - step
+        if abs(step) <= tol * size:
+            return at
+    raise RuntimeError(
+        f"nt.minimize_scalar found no minimum where the derivative is zero: near {at:g} it is {slope(at):g}"
+    )
 
 
 def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve: Callable):

@@ -18,9 +18,13 @@ from ..trace.primitives import sample_of
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.first_order import grad
+from ..verbs.jacobians import value_and_jacobian
 from .closures import Opened
-from .implicit import Solution
+from .constraints import stationarity
+from .implicit import Solution, at_bounds
 from .ode import guarded
+
+NEAR = 1e-4  # how far from zero the conditions of a constrained minimum may be
 
 
 class Solve:
@@ -59,7 +63,7 @@ class Solve:
                     "(docs/rules.md, 'Implicit functions')"
                 )
 
-    def solution(self, function: str, residual: Callable, taken: Callable):
+    def solution(self, function: str, residual: Callable, taken: Callable, check: bool = False):
         """Return what the solver finds, on the tape.
 
         Parameters
@@ -71,6 +75,13 @@ class Solve:
             arguments and ``call`` the arguments of the call.
         taken
             Takes the array out of what SciPy returns.
+        check
+            Whether to make sure that the residual is zero at what SciPy returns.
+
+        Raises
+        ------
+        RuntimeError
+            If it is not, in a call of the solver.
         """
 
         def equation(y, *p):
@@ -80,7 +91,13 @@ class Solve:
 
         def solve(*p):
             args, kwargs = self._opened.filled(p)
-            return np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
+            found = np.asarray(taken(self._line.call(self._original, *args, **kwargs)), float)[()]
+            if check and (rest := np.max(np.abs(equation(found, *p)))) > NEAR:
+                raise RuntimeError(
+                    f"{self.name} ended where the conditions of a minimum hold to {rest:.1e} only, so it has "
+                    "no derivative: give a smaller tol="
+                )
+            return found
 
         return Solution(self.name, equation, solve).of(*self._opened.found)
 
@@ -152,12 +169,15 @@ def _objective(f: Callable, call: dict) -> Callable:
 
 def minimize(original, *args, **kwargs):
     solve = Solve(original, args, kwargs)
-    solve.refuse("constraints", "callback")
+    solve.refuse("callback")
 
     def residual(f, y, call):
-        return _at_bounds(grad(_objective(f, call))(y), y, call["bounds"])
+        slope, constraints = grad(_objective(f, call))(y), call["constraints"]
+        if not _given(constraints):
+            return at_bounds(slope, y, *_ends(call["bounds"]))
+        return stationarity(slope, y, constraints, _ends(call["bounds"]))
 
-    x = solve.solution("fun", residual, _taken_minimum)
+    x = solve.solution("fun", residual, _taken_minimum, _given(solve.traced["constraints"]))
     call = solve.traced
     return _result(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
 
@@ -169,19 +189,59 @@ def _taken_minimum(found):
     return np.atleast_1d(found.x)
 
 
-def _at_bounds(slope, y, bounds):
-    """Return the slope, or for a variable at its bound the distance from that: it stays there."""
+def _given(constraints) -> bool:
+    return not (isinstance(constraints, (tuple, list)) and not constraints)
+
+
+def _ends(bounds) -> tuple:
+    """Return the lower and the upper bounds of a solver's call; infinite ones where there are none."""
     if bounds is None:
-        return slope
+        return -np.inf, np.inf
     if hasattr(bounds, "lb"):
-        low, high = bounds.lb, bounds.ub
-    elif isinstance(bounds, tuple) and len(bounds) == 2 and np.ndim(sample_of(bounds[0])) == 0:
-        low, high = bounds
-    else:
-        low = np.stack([-np.inf if bound[0] is None else bound[0] for bound in bounds])
-        high = np.stack([np.inf if bound[1] is None else bound[1] for bound in bounds])
-    at_high = np.where(y >= high, y - np.where(np.isinf(high), 0.0, high), slope)
-    return np.where(y <= low, y - np.where(np.isinf(low), 0.0, low), at_high)
+        return bounds.lb, bounds.ub
+    if isinstance(bounds, tuple) and len(bounds) == 2 and np.ndim(sample_of(bounds[0])) == 0:
+        return bounds
+    low = np.stack([-np.inf if bound[0] is None else bound[0] for bound in bounds])
+    high = np.stack([np.inf if bound[1] is None else bound[1] for bound in bounds])
+    return low, high
+
+
+def curve_fit(original, *args, **kwargs):
+    solve = Solve(original, args, kwargs)
+    solve.refuse("full_output")
+
+    def misfit(y, call):
+        """Return the residuals in units of sigma."""
+        distance = np.ravel(
+            call["f"](as_array(call["xdata"]), *(y[k] for k in range(len(y)))) - as_array(call["ydata"])
+        )
+        sigma = call["sigma"]
+        if sigma is None:
+            return distance
+        sigma = as_array(sigma)
+        if np.ndim(sample_of(sigma)) < 2:
+            return distance / sigma
+        return np.linalg.solve(np.linalg.cholesky(sigma), distance)
+
+    def residual(f, y, call):
+        slope = grad(lambda y: 0.5 * np.sum(misfit(y, call) ** 2))(y)
+        return at_bounds(slope, y, *_ends(_pairs(call["bounds"])))
+
+    x = solve.solution("f", residual, lambda found: found[0])
+    call = solve.traced
+    rows, slopes = value_and_jacobian(lambda y: misfit(y, call))(x)
+    covariance = np.linalg.inv(slopes.T @ slopes)
+    if not call["absolute_sigma"]:
+        covariance = covariance * (np.sum(rows**2) / (len(rows) - len(x)))
+    return x, covariance
+
+
+def _pairs(bounds):
+    """Return bounds of `curve_fit` or `least_squares`, (all lower ones, all upper ones), as an object."""
+    if hasattr(bounds, "lb"):
+        return bounds
+    low, high = bounds
+    return sys.modules["scipy.optimize"].Bounds(as_array(low), as_array(high))
 
 
 def least_squares(original, *args, **kwargs):
@@ -192,7 +252,7 @@ def least_squares(original, *args, **kwargs):
 
     def residual(f, y, call):
         slope = grad(lambda y: 0.5 * np.sum(as_array(f(y)) ** 2))(y)
-        return _at_bounds(slope, y, call["bounds"])
+        return at_bounds(slope, y, *_ends(call["bounds"]))
 
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
@@ -224,6 +284,7 @@ for _name, _implementation in {
     "fsolve": _of_zero("func", ("full_output",)),
     "root_scalar": _of_zero("f", (), _root_result, _taken_root),
     "root": _of_zero("fun", ("callback",), _result, _taken),
+    "curve_fit": curve_fit,
     "least_squares": least_squares,
     "minimize": minimize,
     "minimize_scalar": minimize_scalar,

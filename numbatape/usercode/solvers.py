@@ -21,6 +21,8 @@ def solver_above() -> str:
 
 def implicit(solver: str) -> str:
     """Return how to differentiate the solution that a solver finds, as text."""
+    if solver.startswith("scipy.sparse.linalg."):
+        return "use nt.linear_solve, whose solution has derivatives (docs/implicit.md)"
     return (
         f"differentiate what {solver.rpartition('.')[2]} finds as a whole, by the equation that it solves: "
         f"implicit differentiation, a rule of six lines ({RULES}, 'Implicit functions')"

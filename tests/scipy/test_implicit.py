@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import (
     Bounds,
+    LinearConstraint,
+    NonlinearConstraint,
     bisect,
     brenth,
     brentq,
+    curve_fit,
     fsolve,
     least_squares,
     minimize,
@@ -61,6 +64,8 @@ NUMBERS = {
     ),
     "nt.root": lambda p: nt.root(cube, 1.5, p),
     "nt.root, closure": lambda p: nt.root(lambda y: cube(y, p), 1.5),
+    "nt.minimize_scalar": lambda p: nt.minimize_scalar(cost, 1.0, p),
+    "nt.minimize_scalar, bounds": lambda p: nt.minimize_scalar(lambda y: cost(y, p), bounds=(0.1, 9.0)),
     "nt.fixed_point": lambda p: nt.fixed_point(lambda y: y - cube(y, p) / (3 * y**2), 1.5),
 }  # fmt: skip
 P = np.array([2.0, 1.7])
@@ -169,10 +174,12 @@ def test_a_solver_that_fails():
         (lambda a: brentq(lambda y: y - a, 0.0, 9.0, full_output=True)[0], r"brentq\(full_output=\.\.\.\)"),
         (lambda a: least_squares(lambda y: y - a, [1.0], loss="huber").x[0], r"least_squares\(loss=\.\.\.\)"),
         (
-            lambda a: minimize(lambda y: (y[0] - a) ** 2, [1.0], constraints={"type": "eq", "fun": np.sum}).x[
-                0
-            ],
-            r"minimize\(constraints=\.\.\.\) of traced values at .*test_implicit.py:\d+ .* not supported",
+            lambda a: minimize(lambda y: (y[0] - a) ** 2, [1.0], callback=print).x[0],
+            r"minimize\(callback=\.\.\.\) of traced values at .*test_implicit.py:\d+ .* not supported",
+        ),
+        (
+            lambda a: curve_fit(lambda x, p: p * a * x, np.ones(3), np.ones(3), [1.0], full_output=True)[0],
+            r"curve_fit\(full_output=\.\.\.\)",
         ),
     ],
 )
@@ -184,3 +191,124 @@ def test_options_that_are_not_supported(call, message):
 def test_another_number_of_equations():
     with pytest.raises(nt.SpecError, match=r"nt\.root: 2 equations for 1 unknowns"):
         nt.root(lambda y: np.array([y, y]), 1.0)
+
+
+def differences(f, t, step=1e-4):
+    return np.stack([(f(t + d) - f(t - d)) / (2 * step) for d in step * np.eye(len(t))], -1)
+
+
+# Constraints of `distance` on x, for some t.
+CONSTRAINTS = {
+    "equation": lambda t: {"constraints": {"type": "eq", "fun": lambda x, c: np.sum(x) - c, "args": (t[2],)}},
+    "active": lambda t: {"constraints": [{"type": "ineq", "fun": lambda x: 0.5 * t[1] - np.sum(x)}]},
+    "not active": lambda t: {"constraints": [{"type": "ineq", "fun": lambda x: 30.0 * t[1] - np.sum(x)}]},
+    "linear": lambda t: {"constraints": LinearConstraint(np.ones((1, 3)), -np.inf, t[0] * t[1])},
+    "nonlinear": lambda t: {"constraints": NonlinearConstraint(lambda x: x[0] * x[1], 0.1, 0.2 * t[1])},
+    "several": lambda t: {
+        "constraints": [
+            {"type": "eq", "fun": lambda x: x[0] ** 2 + x[1] - t[0]},
+            NonlinearConstraint(lambda x: [x[1], x[2]], -np.inf, [0.8, 9.0]),
+        ]
+    },
+    "bounds": lambda t: {
+        "constraints": [{"type": "eq", "fun": lambda x: np.sum(x) - 1.0}],
+        "bounds": [(0.0, None), (None, 0.4 * t[0]), (None, None)],
+    },
+}
+
+
+def distance(x, t):
+    return np.sum((x - t) ** 2) + 0.3 * x[0] * x[1] + np.sum(np.exp(0.2 * x))
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_minima_under_constraints(name):
+    options = {"method": "SLSQP", "jac": nt.grad(distance), "options": {"ftol": 1e-14, "maxiter": 500}}
+
+    def f(t):
+        return minimize(distance, np.array([0.3, 0.5, 0.7]), args=(t,), **options, **CONSTRAINTS[name](t)).x
+
+    t = np.array([1.0, 2.0, 0.5])
+    assert np.allclose(nt.jacobian(f)(t), differences(f, t), atol=2e-5)
+    if name in ("nonlinear", "bounds"):
+        cost = lambda t: np.sum(f(t) ** 2)  # noqa: E731
+        gradient = nt.grad(cost)
+        slopes = (gradient(t + 1e-4 * t) - gradient(t - 1e-4 * t)) / 2e-4
+        assert np.allclose(nt.hvp(cost)(t, t), slopes, atol=2e-5)
+
+
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+def test_the_nearest_point_of_a_disc(method):
+    """Whatever the solver, the derivative is that of the projection."""
+
+    def f(t):
+        disc = NonlinearConstraint(lambda x: x @ x, -np.inf, 1.0)
+        cost = lambda x: np.sum((x - t) ** 2)  # noqa: E731
+        return minimize(cost, np.array([0.3, 0.5]), method=method, constraints=disc, tol=1e-8).x
+
+    t = np.array([1.0, 2.0])
+    assert np.allclose(nt.jacobian(f)(t), nt.jacobian(lambda t: t / np.sqrt(t @ t))(t), atol=1e-4)
+
+
+def test_a_constrained_solver_that_stops_early():
+    def f(a):
+        half = {"type": "ineq", "fun": lambda x: x[0] + x[1] - a}
+        return minimize(lambda x: np.sum(x**4), [3.0, 5.0], constraints=half, options={"ftol": 0.5}).x[0]
+
+    with pytest.raises(RuntimeError, match=r"the conditions of a minimum hold to .* smaller tol="):
+        nt.grad(f)(1.0)
+
+
+X = np.linspace(0.0, 1.0, 12)
+FITS = {
+    "plain": {},
+    "sigma": {"sigma": 1.0 + X},
+    "covariance": {"sigma": np.diag(1.0 + X) + 0.1},
+    "absolute sigma": {"sigma": 1.0 + X, "absolute_sigma": True},
+    "bounds": {"bounds": ([0.0, 0.0], [10.0, 10.0])},
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_curve_fit(name):
+    options = FITS[name]
+
+    def model(x, a, b):
+        return a * np.exp(-b * x)
+
+    def data(d):
+        return 2.0 * np.exp(-1.3 * X) + 0.05 * np.sin(9.0 * X) + d[0] * X + d[1] * X**2
+
+    def f(d):
+        tight = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
+        found, covariance = curve_fit(model, X, data(d), p0=[1.0, 1.0], **options, **tight)
+        return np.concatenate([found, np.ravel(covariance)])
+
+    def by_hand(d):
+        sigma = options.get("sigma", np.ones(12))
+        weights = np.linalg.inv(sigma if np.ndim(sigma) == 2 else np.diag(sigma**2))
+        cost = lambda p: 0.5 * (model(X, *p) - data(d)) @ weights @ (model(X, *p) - data(d))  # noqa: E731
+        p = nt.root(nt.grad(cost), np.array([2.0, 1.3]))
+        slopes = nt.jacobian(lambda p: model(X, p[0], p[1]))(p)
+        covariance = np.linalg.inv(slopes.T @ weights @ slopes)
+        scale = 1.0 if options.get("absolute_sigma") else 2.0 * cost(p) / 10.0
+        return np.concatenate([p, np.ravel(scale * covariance)])
+
+    d = np.array([0.1, 0.2])
+    value, pull = nt.vjp(f, d)
+    assert np.allclose(value, f(d), rtol=1e-6)
+    assert np.allclose(pull(np.ones(6))[0], nt.vjp(by_hand, d)[1](np.ones(6))[0], rtol=1e-5)
+    assert np.allclose(nt.jacobian(f)(d), nt.jacobian(by_hand)(d), rtol=1e-5, atol=1e-6)
+    assert np.allclose(
+        nt.jacobian(nt.jacobian(f))(d), nt.jacobian(nt.jacobian(by_hand))(d), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_minimum_at_a_bound_moves_with_it():
+    def f(b):
+        return nt.minimize_scalar(lambda x: np.cosh(x) - 1.5 * b[0] * x, bounds=(-1.0, b[1]))
+
+    assert np.allclose(nt.grad(f)(np.array([1.0, 0.7])), [0.0, 1.0])
+    assert np.allclose(nt.grad(f)(np.array([0.1, 0.7])), [1.5 / np.cosh(f(np.array([0.1, 0.7]))), 0.0])
+    with pytest.raises(RuntimeError, match="found no minimum where the derivative is zero"):
+        nt.grad(lambda a: nt.minimize_scalar(lambda x: np.abs(x - a), 0.0))(0.3)
