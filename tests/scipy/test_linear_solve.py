@@ -85,6 +85,6 @@ def test_errors():
         nt.linear_solve(lambda x: x[:3], RHS)
     with pytest.raises(RuntimeError, match=r"gmres did not converge.* max_steps="):
         nt.grad(lambda k: np.sum(nt.linear_solve(lambda x: k * np.roll(x, 1), RHS, max_steps=1)))(1.0)
+    product = lambda k: LinearOperator((N, N), lambda x: k * (SYMMETRIC @ x), dtype=float)  # noqa: E731
     with pytest.raises(nt.UnsupportedOperationError, match=r"nt\.linear_solve"):
-        product = lambda k: LinearOperator((N, N), lambda x: k * (SYMMETRIC @ x), dtype=float)  # noqa: E731
         nt.grad(lambda k: np.sum(cg(product(k), RHS)[0]))(1.0)
