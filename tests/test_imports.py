@@ -116,3 +116,13 @@ def test_checks_know_what_other_packages_functions_stand_for():
 def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="has no attribute 'gradient'"):
         nt.gradient  # noqa: B018
+
+
+def test_the_drop_in_for_numpy_may_be_imported_first():
+    """Its functions know traced arrays whatever was imported before it."""
+    code = (
+        "import numbatape.numpy as np, numbatape as nt\n"
+        "print(nt.jacobian(lambda x: np.concatenate([np.ravel(np.asarray(2 * x)), np.array([x])]))(1.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[2.", "1.]"]

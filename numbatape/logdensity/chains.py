@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.integrations.nutpie_model import JITTER, jitter, pyfunc_model, recoverable
+from numbatape.integrations.nutpie_model import jitter, pyfunc_model, recoverable
 from numbatape.logdensity.evaluate import Worker
 from numbatape.logdensity.exits import ModelError, short_traceback
 from numbatape.logdensity.matrix import Matrix
@@ -34,7 +34,7 @@ class Settings:
     starts
         Starting points; chain k takes row k, and from the first again where there are fewer.
     radius
-        Of the uniform jitter around them; None for nutpie's.
+        Of the uniform jitter around them.
     """
 
     draws: int
@@ -42,7 +42,7 @@ class Settings:
     seed: int
     target_accept: float
     starts: Matrix
-    radius: float | None
+    radius: float
 
 
 class Sampler:
@@ -66,7 +66,6 @@ class Sampler:
         settings = self.settings
         size = settings.starts.shape[1]
         start = settings.starts[chain % len(settings.starts)]
-        radius = JITTER if settings.radius is None else settings.radius
 
         def expand(x: Any) -> Arrays:
             self._advance(1)
@@ -77,7 +76,7 @@ class Sampler:
             self._make_logp,
             expand,
             {THETA: (size,)},
-            initial=lambda seed: start + jitter(seed, size, radius),
+            initial=lambda seed: start + jitter(seed, size, settings.radius),
         )
         return self._nutpie.sample(
             model,

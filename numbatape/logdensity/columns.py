@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from numbatape.errors import SpecError
 from numbatape.logdensity.draws import Draws
+from numbatape.logdensity.element_names import Index, by_array, split_name
 from numbatape.logdensity.exits import InputError, ModelError, running_model
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model
-
-INDEXED = re.compile(r"(.+?)((?:\.\d+)+|(?:\[\s*\d+\s*(?:,\s*\d+\s*)*\])+)")
-Index = tuple[int, ...]
 
 
 def thetas_of(model: Model, draws: Draws) -> Matrix:
@@ -73,24 +69,6 @@ def match_columns(names: Sequence[str], draws: Draws) -> list[int]:
     return [position[name] for name in names]
 
 
-@functools.cache
-def _split(name: str) -> tuple[str, Index]:
-    """``x[1]``, ``x.1`` -> ``("x", (1,))``; a plain name has no index."""
-    match = INDEXED.fullmatch(name)
-    if match is None:
-        return name, ()
-    return match[1], tuple(map(int, re.findall(r"\d+", match[2])))
-
-
-def by_array(names: Iterable[str]) -> dict[tuple[str, int], dict[Index, list[int]]]:
-    """Group names by array (base name, number of indices) and index."""
-    arrays: dict[tuple[str, int], dict[Index, list[int]]] = {}
-    for k, name in enumerate(names):
-        base, index = _split(name)
-        arrays.setdefault((base, len(index)), {}).setdefault(index, []).append(k)
-    return arrays
-
-
 def _shift(
     array: tuple[str, int], wanted: dict[Index, list[int]], found: dict[Index, list[int]], source: str
 ) -> int:
@@ -142,7 +120,7 @@ class Draw(dict[str, float]):
     def __missing__(self, key: str) -> float:
         # The index is not shifted: from one lookup, `x[1]` of a file that counts from 0 could not
         # be told from `x[1]` of one that counts from 1.
-        name = self.aliases.get(_split(key))
+        name = self.aliases.get(split_name(key))
         if name is None:
             raise MissingColumnError(f"{self.source}: {_say_missing([key], list(self))}")
         return self[name]
@@ -168,7 +146,7 @@ def _unconstrain(model: Model, draws: Draws) -> Matrix:
     assert unconstrain is not None
     if names is None:
         raise InputError(f"{draws.source}: `unconstrain` needs column names, and this file has none")
-    aliases = {_split(name): name for name in reversed(names)}
+    aliases = {split_name(name): name for name in reversed(names)}
     finite = finite_rows(draws.values)
     thetas: Matrix | None = None
     with np.errstate(all="ignore"):

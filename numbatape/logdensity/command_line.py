@@ -10,6 +10,7 @@ import numbatape
 
 EPILOG = "exit codes: 0 done, 1 the model failed, 2 usage or a file that cannot be read or written"
 Commands = Callable[[str, str, str], argparse.ArgumentParser]
+METHODS = ("both", "lbfgs", "trust")
 SEVERAL: dict[str, Any] = {"metavar": "FILE", "nargs": "+", "action": "extend"}
 
 
@@ -27,7 +28,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         sub.add_argument("--json", action="store_true", help="print a machine-readable summary")
         return sub
 
-    for add in (_logp, _sample, _check, _info, _warmup):
+    for add in (_logp, _sample, _optimize, _check, _info, _warmup):
         add(command)
     options = parser.parse_args(argv)
     _find_model(parser, options)
@@ -79,6 +80,19 @@ def _sample(command: Commands) -> None:
     sub.add_argument("--target-accept", type=_share, default=0.8, metavar="P", help="mean acceptance (0.8)")
     sub.add_argument("--zarr", action="store_true", help="write draws.zarr instead of draws.nc")
     sub.set_defaults(resume=True, unit="chains")
+
+
+def _optimize(command: Commands) -> None:
+    sub = command("optimize", "optimize", "Find the mode of a log-density, and standard errors (Laplace).")
+    _model(sub)
+    sub.add_argument("--out", metavar="FILE", help=".npz: the mode, the Hessian, the covariance of theta")
+    sub.add_argument("--method", choices=METHODS, default="both", help="L-BFGS, then a trust region (both)")
+    sub.add_argument("--jacobian", action="store_true", help="maximise the density of theta, with Jacobians")
+    sub.add_argument("--no-hessian", action="store_true", help="no standard errors")
+    sub.add_argument("--starts", type=_positive, default=1, metavar="N", help="the best of N searches (1)")
+    sub.add_argument("--init", metavar="R|FILE", help="radius of further starts (1), or a file of points")
+    sub.add_argument("--seed", type=_count, default=0, metavar="N", help="of further starts (0)")
+    sub.set_defaults(draws=None)
 
 
 def _check(command: Commands) -> None:

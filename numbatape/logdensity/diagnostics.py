@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from numbatape.logdensity.element_names import element_name
 from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.optional import optional
 
@@ -23,8 +24,7 @@ def diagnosed(variables: Arrays) -> list[dict[str, Any]]:
     for name, array in variables.items():
         for index in np.ndindex(array.shape[2:]):
             draws = array[(slice(None), slice(None), *index)]
-            label = name + (str(list(index)).replace(" ", "") if index else "")
-            rows.append({"name": label, **_row(arviz, draws)})
+            rows.append({"name": element_name(name, index), **_row(arviz, draws)})
     return rows
 
 

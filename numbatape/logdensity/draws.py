@@ -16,6 +16,7 @@ import numpy as np
 from numbatape.logdensity.arviz_files import OURS, arrays_of, digest_of, read_group
 from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
 from numbatape.logdensity.csvfile import parse_csv
+from numbatape.logdensity.element_names import element_name
 from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.jsonfile import parse_json
 from numbatape.logdensity.matrix import Matrix
@@ -105,14 +106,26 @@ def _read_file(file: str) -> Draws:
         kinds = ", ".join(sorted([*READERS, *ARVIZ]))
         raise InputError(f"{file}: draws are read from {kinds} files (or .gz), not `{kind or path.name}`")
     raw = read_bytes(path)
-    names, values = reader(unpacked(raw, file)[0], file)
+    content = unpacked(raw, file)[0]
+    names, values = reader(content, file)
     if names is not None:
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise InputError(f"{file}: duplicate column {', '.join(repeated)}")
     if values.size == 0:
         raise InputError(f"{file}: holds no draws")
-    return Draws(file, names, values, hashlib.sha256(raw).hexdigest())
+    draws = Draws(file, names, values, hashlib.sha256(raw).hexdigest())
+    return _with_theta(draws, content) if reader is _read_npz else draws
+
+
+def _with_theta(draws: Draws, content: bytes) -> Draws:
+    """Return the draws of an .npz file of `numbatape optimize` with theta, which it holds too."""
+    with _load(content, draws.source) as archive:
+        if not {"theta", "theta_names", "model_sha256"} <= set(archive.files):
+            return draws
+        names = tuple(archive["theta_names"].tolist())
+        theta = replace(draws, names=names, values=_matrix(archive["theta"], draws.source))
+        return replace(draws, theta=theta, model_sha256=str(archive["model_sha256"]))
 
 
 def _read_arviz(path: Path, file: str) -> Draws:
@@ -186,8 +199,7 @@ def _side_by_side(arrays: dict[str, Any], file: str) -> tuple[tuple[str, ...], M
     names: list[str] = []
     columns = []
     for name, array in arrays.items():
-        suffixes = [str(list(index)).replace(" ", "") for index in np.ndindex(array.shape[1:])]
-        names += [name + ("" if suffix == "[]" else suffix) for suffix in suffixes]
+        names += [element_name(name, index) for index in np.ndindex(array.shape[1:])]
         columns.append(_matrix(array.reshape(len(array), -1), file))
     return tuple(names), np.hstack(columns)
 

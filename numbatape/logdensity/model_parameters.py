@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import numbatape as nt
+from numbatape.integrations.vector_functions import traced
 from numbatape.logdensity.exits import ModelError, running_model
 from numbatape.logdensity.matrix import Matrix
 from numbatape.transforms import Unconstrained, unconstrained
@@ -29,20 +30,24 @@ class Parameters:
         Names of theta's elements.
     start : float64 array, or None
         Where samplers and optimisers start.
-    variables : callable, or None
-        ``variables(theta)`` → the variables of one theta, or of many, if `many` is True, by name.
+    constrain : callable, or None
+        ``constrain(theta)`` → the variables of one theta, or of many, if `many` is True, by name. It can be
+        differentiated.
     columns : tuple of str, or None
         The columns from which `from_columns` makes theta of many draws; None if `names` are those columns.
+    density : callable, or None
+        The log-density of theta without the Jacobian determinants of constraints; None if it has none.
     dims, coords : dict
         Names of the variables' axes, and labels along them.
     """
 
     names: tuple[str, ...] | None
     start: Matrix | None = None
-    variables: Callable[[Matrix], Arrays] | None = None
+    constrain: Callable[[Any], dict[str, Any]] | None = None
     many: bool = False
     columns: tuple[str, ...] | None = None
     from_columns: Callable[[Matrix], Matrix] | None = None
+    density: Callable[..., Any] | None = None
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     coords: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,7 +75,7 @@ def read_parameters(
                 dims=getattr(module, "dims", None),
                 coords=getattr(module, "coords", None),
             )
-            return _of_density(density, start), density
+            return _of_density(density, logp, start), density
     if start is not None:
         start = np.array(start, dtype=np.float64)
         if names is not None and len(names) != start.size:
@@ -78,7 +83,7 @@ def read_parameters(
     found = Parameters(
         names,
         start,
-        variables=_constrain(module, data, where),
+        constrain=_constrain(module, data, where),
         dims={name: tuple(axes) for name, axes in (getattr(module, "dims", None) or {}).items()},
         coords=dict(getattr(module, "coords", None) or {}),
     )
@@ -91,23 +96,27 @@ def _is_vector(start: Any) -> bool:
     return isinstance(start, np.ndarray) and start.ndim == 1
 
 
-def _of_density(density: Unconstrained, start: Any) -> Parameters:
+def _of_density(density: Unconstrained, logp: Callable[..., Any], start: Any) -> Parameters:
     _, unflatten = nt.flatten(without_labels(start)[0])
 
-    def variables(thetas: Matrix) -> Arrays:
-        leaves = density.by_path(density.constrain(thetas))
-        return {path or "x": np.asarray(leaf, dtype=np.float64) for path, leaf in leaves.items()}
+    def constrain(thetas: Any) -> dict[str, Any]:
+        return {path or "x": leaf for path, leaf in density.by_path(density.constrain(thetas)).items()}
 
     def from_columns(values: Matrix) -> Matrix:
         return np.asarray(density.unconstrain(unflatten(values)), dtype=np.float64)
 
+    def constrained_density(theta: Any, *data: Any) -> Any:
+        return traced(logp)(density.constrain(theta), *data)
+
+    constrained_density.__wrapped__ = logp  # type: ignore[attr-defined]  # what it captures is watched
     return Parameters(
         names=density.unconstrained_names,
         start=density.start,
-        variables=variables,
+        constrain=constrain,
         many=True,
         columns=density.names,
         from_columns=from_columns,
+        density=constrained_density,
         dims={path: tuple(axes) for path, axes in density.dims.items()},
         coords=dict(density.coords),
     )
@@ -115,24 +124,24 @@ def _of_density(density: Unconstrained, start: Any) -> Parameters:
 
 def _constrain(
     module: types.ModuleType, data: tuple[Any, ...], where: str
-) -> Callable[[Matrix], Arrays] | None:
-    """Return the model's `constrain`, with the data bound, and its results as arrays."""
+) -> Callable[[Any], dict[str, Any]] | None:
+    """Return the model's `constrain`, with the data bound."""
     constrain = getattr(module, "constrain", None)
     if constrain is None:
         return None
     if not callable(constrain):
         raise ModelError(f"{where}: `constrain` is not a function")
 
-    def variables(theta: Matrix) -> Arrays:
-        with running_model(f"{where}: constrain"):
-            found = constrain(theta.copy(), *data)
-            if not isinstance(found, dict):
-                raise TypeError(
-                    f"constrain returned {type(found).__name__}, expected a dictionary of name to array"
-                )
-            return {str(name): np.asarray(value, dtype=np.float64) for name, value in found.items()}
+    def constrained(theta: Any) -> dict[str, Any]:
+        found = traced(constrain)(theta, *data)
+        if not isinstance(found, dict):
+            raise TypeError(
+                f"constrain returned {type(found).__name__}, expected a dictionary of name to array"
+            )
+        return {str(name): value for name, value in found.items()}
 
-    return variables
+    constrained.__wrapped__ = constrain  # type: ignore[attr-defined]  # what it captures is watched
+    return constrained
 
 
 def _names(module: types.ModuleType, where: str) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,10 +24,10 @@ CSV_MARK = "# numbatape "  # begins the line with the run's identity, which foll
 ROWS_AT_ONCE = 4096
 
 
-def check_output(path: Path, inputs: list[str]) -> None:
+def check_output(path: Path, inputs: list[str], suffixes: Sequence[str] = SUFFIXES) -> None:
     """Raise an `InputError` unless `path` can be written; called before any work starts."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: the output is a {' or '.join(SUFFIXES)} file")
+    if path.suffix.lower() not in suffixes:
+        raise InputError(f"{path}: the output is a {' or '.join(suffixes)} file")
     if path.is_dir():
         raise InputError(f"{path}: is a directory")
     if path.exists():

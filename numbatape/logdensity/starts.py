@@ -8,6 +8,7 @@ import numpy as np
 
 import numbatape as nt
 from numbatape.caches.provenance import listed, why_nonfinite
+from numbatape.integrations.nutpie_model import JITTER
 from numbatape.logdensity.columns import thetas_of
 from numbatape.logdensity.draws import read_draws
 from numbatape.logdensity.exits import InputError, ModelError, running_model
@@ -16,7 +17,7 @@ from numbatape.logdensity.models import Model
 from numbatape.logdensity.variables import names_of
 
 
-def starts_of(model: Model, init: str | None) -> tuple[Matrix, float | None, str]:
+def starts_of(model: Model, init: str | None) -> tuple[Matrix, float, str]:
     """Return starting points of theta, the radius around them, and a text that identifies both.
 
     Parameters
@@ -35,7 +36,7 @@ def starts_of(model: Model, init: str | None) -> tuple[Matrix, float | None, str
         if not finite_rows(points).all():
             raise InputError(f"{init}: has a point that is not finite")
         return points, 0.0, draws.sha256
-    return _own_start(model), None, "default"
+    return _own_start(model), JITTER, "default"
 
 
 def _own_start(model: Model) -> Matrix:

@@ -73,7 +73,7 @@ def test_the_message_ends_with_what_to_do(model):
 def test_starting_points(model, tmp_path):
     good = model("slope")
     (points,), radius, text = starts_of(good, None)
-    assert points.tolist() == [1.0, -1.0] and radius is None and text == "default"
+    assert points.tolist() == [1.0, -1.0] and radius == 1.0 and text == "default"
     assert starts_of(good, "0.5")[1:] == (0.5, "0.5")
     (tmp_path / "points.csv").write_text("s,a\n1,2\n3,4\n")
     points, radius, text = starts_of(good, str(tmp_path / "points.csv"))
