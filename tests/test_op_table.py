@@ -120,3 +120,9 @@ def test_a_new_op_is_one_file(tmp_path):
     command = [sys.executable, "-W", "error", "-m", "tests.one_file_of_ops", str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=200)
     assert run.stdout == "added\n", run.stderr
+
+
+def test_sizes_of_array_ops_have_names_of_their_own():
+    """A kernel's sizes are variables beside those of the loop around it."""
+    taken = set("vgdowqracbs")
+    assert {op.name: taken & set(op.letters) for op in ARRAY_OPS if taken & set(op.letters)} == {}

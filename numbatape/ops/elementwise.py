@@ -48,7 +48,7 @@ unary ("copy",         "x",                     (np.positive, np.conjugate), dx=
 unary ("neg",          "-x",                    np.negative,                 dx="-1.0", hot=True, exact=True, signs=(-1,), narrows=True, vector_arm=5)
 binary("add",          "x + y",                 np.add,                      dx="1.0", dy="1.0", hot=True, exact=True, signs=(1, 1), commutes=True, narrows=True, in_register=True, vector_arm=0)
 binary("sub",          "x - y",                 np.subtract,                 dx="1.0", dy="-1.0", hot=True, exact=True, signs=(1, -1), narrows=True, in_register=True, vector_arm=1)
-binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2)
+binary("mul",          "x*y",                   np.multiply,                 dx="y", dy="x", dxy="1.0", hot=True, exact=True, factors="xy", added="addmul", summed="dot", summed_apart="outer_sum", twice="square", commutes=True, narrows=True, in_register=True, vector_arm=2)
 binary("weigh",        "x*y if x != 0.0 else 0.0", weigh,                    dx="y", dy="x if x != 0.0 else 0.0", dxy="1.0", hot=True, edges=((0.0, np.inf), (-0.0, np.nan), (2.0, np.inf)), factors="xy", zero_wins="x", added="addweigh", narrows=True, vector_arm=3)
 binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx="y if y != 0.0 else 0.0", dy="x if x != 0.0 else 0.0", dxy="1.0", edges=((0.0, np.inf), (np.nan, 0.0), (2.0, np.inf)))
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))

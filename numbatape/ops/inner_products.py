@@ -1,4 +1,4 @@
-"""Dot products and norms of vectors."""
+"""Dot products and norms of vectors, and sums of outer products."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..jit.language import lane_dot
 from .dependencies import dense, everything, pairs
-from .reduce import BLOCK, LENGTHS
+from .reduce import BLOCK, LENGTHS, sum_cells
 from .status import DONE
 from .table import array_op
 
@@ -78,6 +78,90 @@ class Dot:
     def pullback(e, ct, z, operands, need):
         a, b = operands
         return e.times(e.last(ct), b) if need[0] else None, e.times(e.last(ct), a) if need[1] else None
+
+
+def sum_rows(v, a, m, n, sa0, sa1):
+    total = 0.0
+    for i in range(m):
+        total += sum_cells(v, a + i * sa0, n, sa1)
+    return total
+
+
+def sum_squares(v, a, m, n, sa0, sa1):
+    total = 0.0
+    for i in range(m):
+        total += block_dot(v, a + i * sa0, a + i * sa0, n, sa1, sa1)
+    return total
+
+
+def add_scaled_sum(v, g, scale, a, m, n, sa0, sa1, b, h, k, sb0, sb1):
+    """Add ``scale`` times the sum of b's entries to each adjoint of a's."""
+    total = scale * sum_rows(v, b, h, k, sb0, sb1)
+    if total - total != 0.0:
+        total = 0.0
+        for i in range(h):
+            for j in range(k):
+                total += scale * v[b + i * sb0 + j * sb1]
+    for i in range(m):
+        for j in range(n):
+            g[a + i * sa0 + j * sa1] += total
+
+
+def add_up_products(v, a, b, m, n, h, k, sa0, sa1, sb0, sb1):
+    total = 0.0
+    for i in range(m):
+        for j in range(n):
+            x = v[a + i * sa0 + j * sa1]
+            for r in range(h):
+                for t in range(k):
+                    total += x * v[b + r * sb0 + t * sb1]
+    return total
+
+
+@array_op(
+    "outer_sum",
+    "(m,n),(h,k)->()",
+    bilinear=True,
+    cases=(((0, 2), (1, 3)), ((1, 1), (1, 1)), ((1, 300), (3, 2)), ((2, 3), (4, 5))),
+)
+class OuterSum:
+    """The sum of all products of an entry of ``x`` and one of ``y``, which is the product of their sums.
+
+    That is not so where a product or a sum is infinite or NaN: there, all products are added up.
+    """
+
+    depends = dense
+
+    def interacts(sets, operands):
+        x, y = operands
+        return [] if x is None or y is None else [pairs(sets.whole(x), sets.whole(y))]
+
+    def oracle(x, y):
+        return np.sum(np.multiply.outer(x, y))
+
+    def forward(v, o, a, b, m, n, h, k, sa0, sa1, sb0, sb1):
+        bound = sum_squares(v, a, m, n, sa0, sa1) * sum_squares(v, b, h, k, sb0, sb1)
+        if bound - bound == 0.0:
+            v[o] = sum_rows(v, a, m, n, sa0, sa1) * sum_rows(v, b, h, k, sb0, sb1)
+        else:
+            v[o] = add_up_products(v, a, b, m, n, h, k, sa0, sa1, sb0, sb1)
+        return DONE
+
+    def reverse(v, g, o, a, b, m, n, h, k, sa0, sa1, sb0, sb1, need_a, need_b):
+        gz = g[o]
+        if gz == 0.0:
+            return
+        if need_a:
+            add_scaled_sum(v, g, gz, a, m, n, sa0, sa1, b, h, k, sb0, sb1)
+        if need_b:
+            add_scaled_sum(v, g, gz, b, h, k, sb0, sb1, a, m, n, sa0, sa1)
+
+    def pullback(e, ct, z, operands, need):
+        def scaled(x):
+            return e.last(e.last(e.times(ct, e.sum(x, (-2, -1)))))
+
+        a, b = operands
+        return scaled(b) if need[0] else None, scaled(a) if need[1] else None
 
 
 @array_op("norm2", "(n)->()", np.linalg.norm, cases=LENGTHS)

@@ -24,6 +24,23 @@ def block_sum(v, a, n, sa0):
     return total
 
 
+def sum_cells(v, a, n, sa0):
+    """Sum blocks, and their totals with Knuth's two-sum."""
+    total = block_sum(v, a, min(n, BLOCK), sa0)
+    lost = 0.0
+    first = BLOCK
+    while first < n:
+        part = block_sum(v, a + first * sa0, min(BLOCK, n - first), sa0)
+        new = total + part
+        back = new - total
+        lost += (total - (new - back)) + (part - back)
+        total = new
+        first += BLOCK
+    if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
+        total += lost
+    return total
+
+
 def add_shared(v, g, o, a, n, sa0):
     """Share the adjoint of an extremum equally among the entries that attain it (NaN: the NaNs)."""
     z = v[o]
@@ -68,19 +85,7 @@ class Sum:
     depends = dense
 
     def forward(v, o, a, n, sa0):
-        total = block_sum(v, a, min(n, BLOCK), sa0)
-        lost = 0.0
-        first = BLOCK
-        while first < n:
-            part = block_sum(v, a + first * sa0, min(BLOCK, n - first), sa0)
-            new = total + part
-            back = new - total
-            lost += (total - (new - back)) + (part - back)
-            total = new
-            first += BLOCK
-        if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
-            total += lost
-        v[o] = total
+        v[o] = sum_cells(v, a, n, sa0)
         return DONE
 
     def reverse(g, o, a, n, sa0):

@@ -28,8 +28,9 @@ class Traits:
         ``z`` is the product of these operands: "xy", or "xx" of a square.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
-    added, summed
-        Of a product: the ops that add it to an addend, and that sum such products along an axis.
+    added, summed, summed_apart
+        Of a product: the ops that add it to an addend, that sum such products along an axis, and that sum the
+        products of each entry of one matrix with each of another.
     totals
         ``z`` is the sum of the operand along its core axis.
     repeats
@@ -60,6 +61,7 @@ class Traits:
     zero_wins: str = ""
     added: str = ""
     summed: str = ""
+    summed_apart: str = ""
     totals: bool = False
     repeats: bool = False
     product: bool = False

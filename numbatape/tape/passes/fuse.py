@@ -1,9 +1,10 @@
 """Fusing two instructions into one: a product that only a sum reads need not be written and read again.
 
-``sum(x*y)`` becomes one ``dot``, ``a + x*y`` one ``addmul`` (a third of the instructions of an
-autoregression), ``a + -b`` a subtraction. This is done when the tape is frozen, because only then it is
-known what else reads the product. Every result keeps its bits (a dot adds up in blocks as a sum does); the
-reverse sweep need not store the product's adjoint.
+``sum(x*y)`` becomes one ``dot``, or a product of two sums if x and y are the factors of an outer product;
+``a + x*y`` becomes one ``addmul`` (a third of the instructions of an autoregression), ``a + -b`` a
+subtraction. This is done when the tape is frozen, because only then it is
+known what else reads the product. Every result but sums of outer products keeps its bits
+(a dot adds up in blocks as a sum does); the reverse sweep need not store the product's adjoint.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..combinations import by_combination
 from ..draft import Draft
 from ..instruction import NONE, opcode
 from ..tape import Layout
+from .outer import factors_apart
 
 # The signs of an op, what it becomes where an operand is a negation, and which operand that may be, in the
 # order that is tried.
@@ -123,16 +125,23 @@ class _Fusion:
         rows, makers = rows[makers >= 0], makers[makers >= 0]
         columns = (rows, makers, self.code["a"][rows], self.code["out"][makers], *self._factors(makers))
         for k, at, value, product, a, b, active in zip(*(each.tolist() for each in columns), strict=True):
+            op = self.ops[self.code["op"][at] >> 1]
+            name = op.summed
             if product == value:
                 if not all(_same_length(self.draft, x, value) for x in (a, b)):
                     continue
-            elif _is_flat(self.draft, value, product):  # the sum of all entries of a matrix
-                if not all(_same_cells(self.draft, x, product) for x in (a, b)):
-                    continue
+            elif not _is_flat(self.draft, value, product):
+                continue
+            elif all(
+                _same_cells(self.draft, x, product) for x in (a, b)
+            ):  # the sum of all entries of a matrix
                 a, b = (_flat(self.draft, x) for x in (a, b))
             else:
-                continue
-            self._rewrite(k, self.ops[self.code["op"][at] >> 1].summed, a, b, NONE, active)
+                factors = op.summed_apart and factors_apart(self.draft, product, a, b)
+                if not factors:
+                    continue
+                name, (a, b) = op.summed_apart, factors
+            self._rewrite(k, name, a, b, NONE, active)
             self.gone.append(np.array([at]))
 
     def _additions(self) -> None:
