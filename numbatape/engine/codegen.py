@@ -301,17 +301,15 @@ def _array_text(op: ArrayOp, cells: str, direction: str) -> str:
         shifted = {"o", *letters}
         arguments = {"s": "s0 + (q * turns + turn) * cells"} | {p: f"{p}_q" for p in shifted}
         call = f"{body}({', '.join(arguments.get(p, p) for p in names)})"
-        if direction == "forward":
-            call = f"stopped = {call}\nif stopped != 0:\n    return stopped"
-        turning = _turns("o" + letters, call)
+        checked = "stopped = {}\nif stopped != 0:\n    return stopped" if direction == "forward" else "{}"
+        turning = _turns("o" + letters, checked.format(call))
         if op.across is not None:
             kernel = op.across[direction == "reverse"]
             text += "\n\n" + _body_source(kernel, f"{body}_across")
-            names = ", ".join(arguments.get(p, p) for p in parameters(kernel))
-            side_by_side = f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {op.reach}"
-            turning = (
-                f"if {side_by_side}:\n    {body}_across({names})\nelse:\n{textwrap.indent(turning, '    ')}"
-            )
+            given = arguments | {"s": "s0 + q * turns * cells"}
+            call = f"{body}_across({', '.join(given.get(p, p) for p in parameters(kernel))})"
+            across = textwrap.indent(checked.format(call), "    ")
+            turning = f"if {op.beside}:\n{across}\nelse:\n{textwrap.indent(turning, '    ')}"
         text += f"\n\ndef {direction}(w, pc):\n{head}" + _outer_loop(letters, base, turning)
         text += "    return 0\n"
     return text

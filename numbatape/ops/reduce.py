@@ -71,7 +71,7 @@ def share_of_ties(e, ct, z, x):
     np.sum,
     linear=True,
     cases=LENGTHS,
-    reach=4 * BLOCK,
+    beside=f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {4 * BLOCK}",
     totals=True,
     reads_narrow=True,
 )
@@ -110,6 +110,7 @@ class Sum:
         for i in range(whole, n):
             for j in range(turns):
                 v[o + j] += v[a + i * sa0 + j]
+        return DONE
 
     def reverse_across(g, o, a, n, sa0, turns):
         for i in range(n):

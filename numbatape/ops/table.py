@@ -185,9 +185,9 @@ class ArrayOp(Traits):
         Optional: ``make(rng, shapes) -> operands`` for ops that need special input.
     across
         Optional (``forward_across`` and ``reverse_across`` of the class): kernels for ``turns`` batch
-        elements side by side, in the result and in an operand whose core is strided.
-    reach
-        The largest core size n for which ``across`` serves.
+        elements at once, which lie ``step_o``, ``step_a``, ... cells apart.
+    beside
+        When ``across`` serves, as a condition in these names and those of sizes and strides.
     fallible
         Whether ``forward`` may return another status than done.
     one_module
@@ -219,7 +219,7 @@ class ArrayOp(Traits):
     cases: tuple = ()
     make: Callable | None = None
     across: tuple[Callable, Callable] | None = None
-    reach: int = 0
+    beside: str = ""
     one_module: bool = False
     extents: str = "True"
     failure: str = "Singular matrix"
@@ -308,7 +308,7 @@ def array_op(name, signature, numpy=(), **options):
                 interacts=getattr(block, "interacts", None),
                 oracle=getattr(block, "oracle", None),
                 pullback=getattr(block, "pullback", None),
-                across=(block.forward_across, block.reverse_across) if "reach" in options else None,
+                across=(block.forward_across, block.reverse_across) if "beside" in options else None,
                 **options,
             )
         )

@@ -115,3 +115,27 @@ def test_batched():
     values, gradients = nt.batch(lambda x: np.sum(np.abs(np.fft.fft(x)) ** 2))(points)
     np.testing.assert_allclose(values, 6.0 * np.sum(points**2, 1), rtol=1e-13)
     np.testing.assert_allclose(gradients, 12.0 * points, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 7, 16, 45, 97])
+def test_transforms_side_by_side_have_the_bits_of_single_ones(n):
+    z, ybar = laws.random(RNG, (11, n)), laws.random(RNG, (11, n))
+    alone = nt.prepare_pullback_cache(np.fft.fft, z[0])
+    expected = [nt.value_and_pullback(alone, *row) for row in zip(ybar, z, strict=True)]
+    for axis in (0, 1):
+        cache = nt.prepare_pullback_cache(
+            lambda z, k=axis: np.fft.fft(z, axis=1 - k), np.moveaxis(z, axis, 0)
+        )
+        value, (zbar,) = nt.value_and_pullback(cache, np.moveaxis(ybar, axis, 0), np.moveaxis(z, axis, 0))
+        np.testing.assert_array_equal(np.moveaxis(value, 0, axis), [its for its, _ in expected])
+        np.testing.assert_array_equal(np.moveaxis(zbar, 0, axis), [its for _, (its,) in expected])
+
+
+def test_one_operand_for_several_transforms():
+    """The adjoint of what is broadcast is a sum over the transforms."""
+    x, w = RNG.normal(size=6), RNG.normal(size=(9, 6))
+
+    def f(x):
+        return np.sum(w * np.fft.fft(np.broadcast_to(x, (9, 6)) + 1j * w).real)
+
+    np.testing.assert_allclose(nt.grad(f)(x), np.fft.fft(w).real.sum(0), rtol=1e-12)

@@ -217,6 +217,23 @@ def run(w, pc):
     return pc
 """
 
+PARALLEL = """# cells: f64
+def rotated(v, o, x, y, c, s):
+    v[o] = c * x - s * y
+    v[o + 1] = c * y + s * x if x < y else x
+
+
+def run(w, pc):
+    v = w[0]
+    n = w[1]
+    for i in parallel(n):
+        v[2 * n + 2 * i] = v[2 * i + 1] - v[2 * i]
+        rotated(v, 4 * n + 2 * i, v[2 * i], v[2 * i + 1], 0.6, 0.8)
+    for i in parallel(1, n):
+        v[2 * i] += 3.0 * v[2 * i + 1]
+    return pc
+"""
+
 
 def test_integers():
     numbers = [0, 1, -1, 2, 3, -3, 7, -8, 100, 2**40, 2**63 - 1, -(2**63)]
@@ -242,6 +259,19 @@ def test_reals(rng):
         assert form.function("run")(frame.ctypes.data, 5) == 5
         results.append(out)
     assert_same_bits(*([x] for x in results))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 64, 67])
+def test_independent_iterations(n, rng):
+    cells = rng.normal(size=6 * n)
+    results = []
+    for form in both(PARALLEL):
+        out = cells.copy()
+        frame = np.array([out.ctypes.data, n], np.int64)
+        assert form.function("run")(frame.ctypes.data, 5) == 5
+        results.append(out)
+    assert_same_bits(*([x] for x in results))
+    assert "llvm.access.group" in lower(PARALLEL, "k").text
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 16, 19, 53])

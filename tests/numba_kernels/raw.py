@@ -223,6 +223,7 @@ def namespace(kind: str, source: str) -> dict:
     names = {
         "math": math,
         "serial": range,
+        "parallel": range,
         "invoke": invoke,
         "clear": clear,
         "copy_bytes": copy_bytes,

@@ -74,6 +74,16 @@ class Module:
         self._notes.append(f"{name} = distinct !{{{name}, !0, !1}}")
         return f", !llvm.loop {name}"
 
+    def parallel_loop(self) -> tuple[str, str]:
+        """Return the notes of a loop whose iterations are independent: for its jump, and for its accesses."""
+        group, accesses, loop = (f"!{len(self._notes) + len(_PLAIN) + k}" for k in range(3))
+        self._notes += [
+            f"{group} = distinct !{{}}",
+            f'{accesses} = !{{!"llvm.loop.parallel_accesses", {group}}}',
+            f"{loop} = distinct !{{{loop}, {accesses}, !0}}",
+        ]
+        return f", !llvm.loop {loop}", f", !llvm.access.group {group}"
+
     def text(self) -> str:
         written = [function for function in self._instances.values() if function is not None]
         bodies = "\n".join(function.body for function in written)

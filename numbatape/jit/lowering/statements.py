@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from . import arithmetic, cells
 from .expressions import Expressions
@@ -11,6 +12,9 @@ from .writer import LLVM, Value
 
 # Lines of LLVM IR. The dispatch chains of the sweeps have more, and the largest helper of a kernel has fewer.
 LARGE = 2000
+
+# Loads and stores of cells, and calls, which LLVM replaces by the function's own; not those of stack slots.
+_ACCESS = re.compile(r"(?:load|store) .*, ptr %(?!slot)\S+$|\bcall\b")
 
 
 class _Widened(Exception):
@@ -167,11 +171,11 @@ class Function(Expressions):
             self.begin(behind)
 
     def _For(self, node):
-        """Write a loop over ``range`` or `serial`; its bounds are computed once, before it begins."""
+        """Write a loop over ``range``, `serial` or `parallel`; its bounds are computed before it begins."""
         call = node.iter
         name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-        if name not in ("range", "serial"):
-            raise refused(node, "a loop is over range(...) or serial(...)")
+        if name not in ("range", "serial", "parallel"):
+            raise refused(node, "a loop is over range(...), serial(...) or parallel(...)")
         if not isinstance(node.target, ast.Name) or node.orelse or not 1 <= len(call.args) <= 3:
             raise refused(node, "a loop has a name that counts, and no else")
         given = [self.cast(self.expression(argument), "int", call) for argument in call.args]
@@ -186,12 +190,25 @@ class Function(Expressions):
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
         self._assign(node.target.id, Value(i, "int"), node)
+        first_line = len(self.lines)
         self._turn(node, None, onward, behind)
+        note = self._parallel(first_line) if name == "parallel" else None
         self.begin(onward)
         i = self.new(f"load i64, ptr {counter}")
         self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
-        self._back(head, vectors=not self.entry and name == "range")
+        if note is None:
+            self._back(head, vectors=not self.entry and name == "range")
+        else:
+            self.jump(head, note)
         self.begin(behind)
+
+    def _parallel(self, first_line: int) -> str:
+        """Mark accesses to cells since a line as independent of other iterations; return the loop's note."""
+        note, mark = self.module.parallel_loop()
+        for k in range(first_line, len(self.lines)):
+            if _ACCESS.search(self.lines[k]):
+                self.lines[k] += mark
+        return note
 
     def _turn(self, node, label: str | None, onward: str, behind: str) -> None:
         """Write a loop's body, in which ``continue`` goes to one label and ``break`` to the other."""

@@ -1,0 +1,274 @@
+"""The discrete Fourier transform in the kernel language: its stages and Bluestein's convolution.
+
+It has Stockham's form, which needs no reordering: each stage reads one buffer and writes another. Several
+transforms run side by side as lanes: the first stage then begins with as many neighbours as there are lanes.
+`numbatape.ops.fft.plan_of` makes the table of a length.
+"""
+
+from ..jit.language import parallel, serial
+
+HALF_ROOT3 = 0.8660254037844386
+COS1, COS2 = 0.30901699437494745, -0.8090169943749475  # cosines of 1/5 and 2/5 of a turn
+SIN1, SIN2 = 0.9510565162951535, 0.5877852522924731
+
+
+def put(v, o, gap, re, im, wr, wi):
+    """Store a product; the imaginary part lies ``gap`` cells behind the real one."""
+    v[o] = re * wr - im * wi
+    v[o + gap] = re * wi + im * wr
+
+
+def stage2(v, x, y, gap, m, s, d, w, sw):
+    for p in range(m):
+        wr = d[w + 2 * p * sw]
+        wi = d[w + (2 * p + 1) * sw]
+        a0 = x + s * p
+        a1 = a0 + s * m
+        o = y + 2 * s * p
+        for q in parallel(s):
+            x0 = v[a0 + q]
+            y0 = v[a0 + q + gap]
+            x1 = v[a1 + q]
+            y1 = v[a1 + q + gap]
+            v[o + q] = x0 + x1
+            v[o + q + gap] = y0 + y1
+            put(v, o + s + q, gap, x0 - x1, y0 - y1, wr, wi)
+
+
+def stage3(v, x, y, gap, m, s, d, w, sw):
+    for p in range(m):
+        t = w + 4 * p * sw
+        w1r = d[t]
+        w1i = d[t + sw]
+        w2r = d[t + 2 * sw]
+        w2i = d[t + 3 * sw]
+        a0 = x + s * p
+        a1 = a0 + s * m
+        a2 = a1 + s * m
+        o = y + 3 * s * p
+        for q in parallel(s):
+            x0 = v[a0 + q]
+            y0 = v[a0 + q + gap]
+            sr = v[a1 + q] + v[a2 + q]
+            si = v[a1 + q + gap] + v[a2 + q + gap]
+            dr = HALF_ROOT3 * (v[a1 + q] - v[a2 + q])
+            di = HALF_ROOT3 * (v[a1 + q + gap] - v[a2 + q + gap])
+            mr = x0 - 0.5 * sr
+            mi = y0 - 0.5 * si
+            v[o + q] = x0 + sr
+            v[o + q + gap] = y0 + si
+            put(v, o + s + q, gap, mr + di, mi - dr, w1r, w1i)
+            put(v, o + 2 * s + q, gap, mr - di, mi + dr, w2r, w2i)
+
+
+def butterfly4(v, a0, step, o, s, gap, w1r, w1i, w2r, w2i, w3r, w3i):
+    a1 = a0 + step
+    a2 = a1 + step
+    a3 = a2 + step
+    er = v[a0] + v[a2]
+    ei = v[a0 + gap] + v[a2 + gap]
+    fr = v[a0] - v[a2]
+    fi = v[a0 + gap] - v[a2 + gap]
+    gr = v[a1] + v[a3]
+    gi = v[a1 + gap] + v[a3 + gap]
+    hr = v[a1] - v[a3]
+    hi = v[a1 + gap] - v[a3 + gap]
+    v[o] = er + gr
+    v[o + gap] = ei + gi
+    put(v, o + s, gap, fr + hi, fi - hr, w1r, w1i)
+    put(v, o + 2 * s, gap, er - gr, ei - gi, w2r, w2i)
+    put(v, o + 3 * s, gap, fr - hi, fi + hr, w3r, w3i)
+
+
+def stage4(v, x, y, gap, m, s, d, w, sw):
+    for p in range(m):
+        t = w + 6 * p * sw
+        w1r = d[t]
+        w1i = d[t + sw]
+        w2r = d[t + 2 * sw]
+        w2i = d[t + 3 * sw]
+        w3r = d[t + 4 * sw]
+        w3i = d[t + 5 * sw]
+        a0 = x + s * p
+        o = y + 4 * s * p
+        if (
+            s == 1
+        ):  # the first stage of nearly all lengths, for which the loop would take longer than its body
+            butterfly4(v, a0, m, o, 1, gap, w1r, w1i, w2r, w2i, w3r, w3i)
+        else:
+            for q in parallel(s):
+                butterfly4(v, a0 + q, s * m, o + q, s, gap, w1r, w1i, w2r, w2i, w3r, w3i)
+
+
+def stage5(v, x, y, gap, m, s, d, w, sw):
+    for p in range(m):
+        t = w + 8 * p * sw
+        a0 = x + s * p
+        a1 = a0 + s * m
+        a2 = a1 + s * m
+        a3 = a2 + s * m
+        a4 = a3 + s * m
+        o = y + 5 * s * p
+        for q in parallel(s):
+            x0 = v[a0 + q]
+            y0 = v[a0 + q + gap]
+            ar = v[a1 + q] + v[a4 + q]
+            ai = v[a1 + q + gap] + v[a4 + q + gap]
+            br = v[a2 + q] + v[a3 + q]
+            bi = v[a2 + q + gap] + v[a3 + q + gap]
+            cr = v[a1 + q] - v[a4 + q]
+            ci = v[a1 + q + gap] - v[a4 + q + gap]
+            er = v[a2 + q] - v[a3 + q]
+            ei = v[a2 + q + gap] - v[a3 + q + gap]
+            mr = x0 + COS1 * ar + COS2 * br
+            mi = y0 + COS1 * ai + COS2 * bi
+            nr = x0 + COS2 * ar + COS1 * br
+            ni = y0 + COS2 * ai + COS1 * bi
+            fr = SIN1 * cr + SIN2 * er
+            fi = SIN1 * ci + SIN2 * ei
+            hr = SIN2 * cr - SIN1 * er
+            hi = SIN2 * ci - SIN1 * ei
+            v[o + q] = x0 + ar + br
+            v[o + q + gap] = y0 + ai + bi
+            put(v, o + s + q, gap, mr + fi, mi - fr, d[t], d[t + sw])
+            put(v, o + 2 * s + q, gap, nr + hi, ni - hr, d[t + 2 * sw], d[t + 3 * sw])
+            put(v, o + 3 * s + q, gap, nr - hi, ni + hr, d[t + 4 * sw], d[t + 5 * sw])
+            put(v, o + 4 * s + q, gap, mr - fi, mi + fr, d[t + 6 * sw], d[t + 7 * sw])
+
+
+def stages(v, x, y, n, lanes, d, c, sc):
+    """Transform the n numbers of each lane at x, with room at y; return the buffer that the result is in."""
+    count = int(d[c + sc])
+    w = c + (2 + count) * sc
+    gap = n * lanes
+    m = n
+    s = lanes
+    for k in range(count):
+        radix = int(d[c + (2 + k) * sc])
+        m = m // radix
+        if radix == 4:
+            stage4(v, x, y, gap, m, s, d, w, sc)
+        elif radix == 2:
+            stage2(v, x, y, gap, m, s, d, w, sc)
+        elif radix == 3:
+            stage3(v, x, y, gap, m, s, d, w, sc)
+        else:
+            stage5(v, x, y, gap, m, s, d, w, sc)
+        w += 2 * m * (radix - 1) * sc
+        s *= radix
+        held = x
+        x = y
+        y = held
+    return x
+
+
+def fits(d, c, sc, n, t):
+    """Whether t cells are a table for length n: what the stages take from it as places is in range.
+
+    The roots of all stages are 2*(length - 1) numbers, so that a table of Bluestein's algorithm says by its
+    own size that there is room for four times the length.
+    """
+    if t < 2:
+        return False
+    length = d[c]
+    factors = d[c + sc]
+    if not (n <= length <= t and 0 <= factors <= t - 2):  # NaN fails these tests, too
+        return False
+    m = int(length)
+    size = 2 + int(factors)
+    if m != length or int(factors) != factors:
+        return False
+    for k in range(int(factors)):
+        radix = d[c + (2 + k) * sc]
+        if not (radix == 2.0 or radix == 3.0 or radix == 4.0 or radix == 5.0) or m % int(radix) != 0:
+            return False
+        m = m // int(radix)
+        size += 2 * m * (int(radix) - 1)
+    if length != n:
+        size += 2 * n + 2 * int(length)
+    return m == 1 and size <= t
+
+
+def transform(v, x, n, lanes, d, c, sc):
+    """Transform the n numbers of each lane at x, with room behind; return where the result is.
+
+    The lanes of one number lie side by side. Imaginary parts lie as far behind the real ones as there are
+    cells in all lanes, by the table's length of the stages.
+    """
+    length = int(d[c])
+    if length == n:
+        return stages(v, x, x + 2 * n * lanes, n, lanes, d, c, sc)
+    # Bluestein: a convolution with the chirp, which turns the transform of any length into two others.
+    chirp = c + (2 + int(d[c + sc]) + 2 * (length - 1)) * sc
+    kernel = chirp + 2 * n * sc
+    gap = length * lanes
+    for step in serial(n * lanes):
+        i = n * lanes - 1 - step  # from the end, because imaginary parts are moved to higher cells
+        re = v[x + i]
+        im = v[x + i + n * lanes]
+        v[x + 2 * gap + i] = re
+        v[x + 3 * gap + i] = im
+    for i in range(n):
+        wr = d[chirp + 2 * i * sc]
+        wi = d[chirp + (2 * i + 1) * sc]
+        o = x + i * lanes
+        for j in parallel(lanes):
+            put(v, o + j, gap, v[o + 2 * gap + j], v[o + 3 * gap + j], wr, wi)
+    for i in parallel((length - n) * lanes):
+        v[x + n * lanes + i] = 0.0
+        v[x + n * lanes + i + gap] = 0.0
+    y = stages(v, x, x + 2 * gap, length, lanes, d, c, sc)
+    for i in range(length):  # with both parts exchanged, the transform computes the inverse transform
+        wr = d[kernel + 2 * i * sc]
+        wi = d[kernel + (2 * i + 1) * sc]
+        o = y + i * lanes
+        for j in parallel(lanes):
+            put(v, o + j, gap, v[o + gap + j], v[o + j], wr, -wi)
+    other = x
+    if y == x:
+        other = x + 2 * gap
+    z = stages(v, y, other, length, lanes, d, c, sc)
+    for i in range(n):
+        wr = d[chirp + 2 * i * sc]
+        wi = d[chirp + (2 * i + 1) * sc]
+        o = z + i * lanes
+        for j in parallel(lanes):
+            put(v, o + j, gap, v[o + gap + j], v[o + j], wr, wi)
+    return z
+
+
+def take_in(v, s, xv, a, n, sa, lanes, step):
+    """Put the numbers of some lanes side by side."""
+    for i in serial(n):
+        first = a + i * sa
+        for j in serial(lanes):
+            v[s + i * lanes + j] = xv[first + j * step]
+
+
+def add_out(v, z, xg, a, n, sa, lanes, step):
+    """Add the numbers of some lanes to adjoints."""
+    for i in serial(n):
+        first = a + i * sa
+        for j in serial(lanes):
+            xg[first + j * step] += v[z + i * lanes + j]
+
+
+def forward_lanes(v, d, o, a, b, c, n, sa0, sb0, sc0, s, lanes, step_o, step_a, step_b):
+    take_in(v, s, v, a, n, sa0, lanes, step_a)
+    take_in(v, s + n * lanes, v, b, n, sb0, lanes, step_b)
+    z = transform(v, s, n, lanes, d, c, sc0)
+    gap = int(d[c]) * lanes
+    for j in serial(lanes):
+        for i in serial(n):
+            v[o + j * step_o + i] = v[z + i * lanes + j]
+            v[o + j * step_o + n + i] = v[z + gap + i * lanes + j]
+
+
+def reverse_lanes(v, g, d, o, a, b, c, n, sa0, sb0, sc0, s, need_a, need_b, lanes, step_o, step_a, step_b):
+    take_in(v, s, g, o + n, n, 1, lanes, step_o)
+    take_in(v, s + n * lanes, g, o, n, 1, lanes, step_o)
+    z = transform(v, s, n, lanes, d, c, sc0)
+    if need_a:
+        add_out(v, z + int(d[c]) * lanes, g, a, n, sa0, lanes, step_a)
+    if need_b:
+        add_out(v, z, g, b, n, sb0, lanes, step_b)
