@@ -32,6 +32,7 @@ from numbatape.recording.contents import load_all
 from numbatape.scipy_api import linalg_refusals
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
+from numbatape.usercode.ownership import is_library_function
 
 load_all()
 
@@ -55,6 +56,7 @@ RULE = "A rule of its own"
 PARTLY = "A rule, but none for a parameter"
 COMPOSED_OF = "By composition"
 FLAT = "Without a derivative"
+AS_COPY = "As a copy"
 NOTHING = "Nothing to differentiate"
 MISSING = "Not supported"
 MEANING = {
@@ -62,6 +64,7 @@ MEANING = {
     PARTLY: "the derivative for an order or the like has no closed form: pass it as `nt.Constant` or an integer",
     COMPOSED_OF: "written in terms of other functions",
     FLAT: "works on traced arrays; its result is piecewise constant, so it passes no derivative on",
+    AS_COPY: "written in Python: a copy of it runs on traced arrays; raises where that reaches compiled code without a rule",
     NOTHING: "makes arrays of plain data, reads and writes files, answers questions about types: unchanged by numbatape",
     MISSING: "raises for arrays that carry a derivative, and works on constants",
 }
@@ -69,24 +72,22 @@ MEANING = {
 FLAT_NAMES = """all allclose any argmax argmin argsort argwhere array_equal array_equiv can_cast common_type
 count_nonzero diag_indices_from digitize empty_like flatnonzero imag iscomplex iscomplexobj isclose isneginf isposinf
 isreal isrealobj min_scalar_type ndim nonzero ones_like result_type searchsorted isin argpartition lexsort shape size tril_indices_from
-triu_indices_from zeros_like nanargmax nanargmin angle matrix_rank issymmetric ishermitian isfinite isinf isnan""".split()
+triu_indices_from zeros_like ravel_multi_index unravel_index nanargmax nanargmin angle matrix_rank issymmetric ishermitian isfinite isinf isnan""".split()
 
 NOTHING_NAMES = """arange array2string array_repr array_str asmatrix bartlett base_repr binary_repr blackman
 broadcast_shapes busday_count busday_offset datetime_as_string datetime_data diag_indices einsum_path empty eye
 format_float_positional format_float_scientific from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc
 fromregex fromstring genfromtxt get_include get_printoptions getbufsize geterr geterrcall hamming hanning identity
 indices info is_busday isdtype isfortran isscalar issubdtype iterable kaiser load loadtxt mask_indices
-may_share_memory mintypecode nested_iters ones printoptions promote_types ravel_multi_index save savetxt savez
+may_share_memory mintypecode nested_iters ones printoptions promote_types save savetxt savez
 savez_compressed set_printoptions setbufsize seterr seterrcall shares_memory show_config show_runtime test tri
-tril_indices triu_indices typename unravel_index zeros isnat fftfreq rfftfreq packbits unpackbits bmat
+tril_indices triu_indices typename zeros isnat fftfreq rfftfreq packbits unpackbits bmat
 bitwise_count gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift require
-asfortranarray errstate hadamard hilbert invhilbert pascal invpascal helmert dft leslie companion fiedler
-fiedler_companion get_blas_funcs get_lapack_funcs find_best_blas_type bernoulli euler erf_zeros
+asfortranarray errstate hadamard hilbert invhilbert pascal invpascal helmert dft get_blas_funcs get_lapack_funcs find_best_blas_type bernoulli euler erf_zeros
 rvs_ratio_uniforms""".split()
 
 INSTEAD = {
     "row_stack": "np.vstack",
-    "sort_complex": "np.sort",
     "airye": "scipy.special.airy and np.exp(2 / 3 * x**1.5)",
     "factorial2": "scipy.special.gamma",
     "factorialk": "scipy.special.gamma",
@@ -109,7 +110,12 @@ def functions(module):
             continue
         if module is scipy.stats:
             statistic = name in MAKERS["scipy.stats"]
-            if statistic or hasattr(value, "logpdf") or hasattr(value, "logpmf"):
+            if (
+                statistic
+                or is_library_function(value)
+                or hasattr(value, "logpdf")
+                or hasattr(value, "logpmf")
+            ):
                 yield name, value
         elif callable(value):
             yield name, value
@@ -134,7 +140,11 @@ def status(module: str, name: str, function) -> str:
         return FLAT if name in FLAT_NAMES else COMPOSED_OF
     if name in NOTHING_NAMES or re.search("^roots_|_roots$|_zeros$", name):
         return NOTHING
-    return MISSING
+    return (
+        AS_COPY
+        if any(map(is_library_function, (function, getattr(function, "_implementation", None))))
+        else MISSING
+    )
 
 
 def table() -> dict[str, dict[str, str]]:
@@ -155,6 +165,8 @@ def page() -> str:
         "A distribution of `scipy.stats` is supported with its `logpdf` and `pdf`, or `logpmf` and `pmf`, frozen or not. The "
         "lines below that list name the distributions that also support `cdf` (with `sf`, `logcdf`, `logsf`), `ppf` (with "
         "`isf`, `median`, `interval`), `mean` (with `var`, `std`, `stats`) and `entropy`.",
+        "",
+        "The functions and classes of `numpy.polynomial` are traced like the user's own code.",
     ]
     for module, names in table().items():
         lines += ["", f"## {module}"]
@@ -212,7 +224,7 @@ def test_page_is_up_to_date(module):
     assert len(now.keys() - said.keys()) < 0.1 * len(now) + 1  # another version's
 
 
-@pytest.mark.parametrize("name", ["sort_complex", "spacing"])
+@pytest.mark.parametrize("name", ["spacing", "bitwise_count"])
 def test_what_is_not_supported_raises(name):
     import numbatape as nt
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import functools
+import threading
 from operator import is_not
 
 from ..trace import pytrees
@@ -269,7 +270,16 @@ def _standing(meta: type) -> type:
 
         def __subclasscheck__(self, other):
             own = _own(self)
-            return super().__subclasscheck__(other) if own is None else issubclass(other, own)
+            if own is None:
+                return super().__subclasscheck__(other)
+            # An abstract class asks all of its subclasses, of which this stand-in is one.
+            if own in _asked.classes:
+                return False
+            _asked.classes.append(own)
+            try:
+                return issubclass(other, own)
+            finally:
+                _asked.classes.pop()
 
         def __eq__(self, other):  # classes may be keys of tables
             own = _own(self)
@@ -279,6 +289,16 @@ def _standing(meta: type) -> type:
             return type.__hash__(_own(self) or self)
 
     return Standing
+
+
+class _Asked(threading.local):
+    """The classes that a stand-in is asking now, in this thread."""
+
+    def __init__(self):
+        self.classes: list[type] = []
+
+
+_asked = _Asked()
 
 
 def _own(standing: type) -> type | None:

@@ -45,6 +45,14 @@ class Copies(CopiedClasses):
         self._modules: dict[int, types.ModuleType] = {}
         self._kept: list = []  # originals, kept alive so that their ids stay theirs
 
+    def owns_function(self, function: types.FunctionType) -> bool:
+        """Whether a function's copy refers to stand-ins by its globals, and not only by its closure."""
+        return is_users_function(function)
+
+    def owns_module(self, module: types.ModuleType) -> bool:
+        """Whether the attributes of a module have stand-ins."""
+        return is_users_module(module)
+
     # ---- anything
 
     def value(self, value, names=None):
@@ -104,7 +112,7 @@ class Copies(CopiedClasses):
         replaced, proxy = self.known.modules.get(id(module), (frozenset(), None))
         if replaced and (names is None or not replaced.isdisjoint(names)):
             return proxy
-        if not is_users_module(module):
+        if not self.owns_module(module):
             return module
         found = self._modules.get(id(module))
         if found is None:
@@ -119,7 +127,7 @@ class Copies(CopiedClasses):
         if found is not None:
             return found
         code = original.__code__
-        scope = self._scope(original) if is_users_function(original) else original.__globals__
+        scope = self._scope(original) if self.owns_function(original) else original.__globals__
         # The closure is copied after the function, because it may refer to the function.
         cells = original.__closure__
         closure = None

@@ -18,6 +18,8 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from ..numpy_api.arrays_of_lists import JOINERS
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made
@@ -28,13 +30,14 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.classes import users_classes
-from ..usercode.ownership import adopt, module_of
+from ..usercode.ownership import adopt, is_library_function, module_of
 from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they register themselves)
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies
 from .iteration import ITERATORS
-from .module_copies import ModuleCopy
+from .library_copies import library_copy
+from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
 from .reach import Reach
 from .references import is_atom
@@ -70,7 +73,10 @@ class Table:
             self._originals += [original for original, _ in found.values()]
             if name == "scipy.stats":
                 self._distributions = found
-            proxies[name] = self._add(name, {}, {key: make for key, (_, make) in found.items()})
+            late = {key: make for key, (_, make) in found.items()}
+            if name == "numpy":
+                late["polynomial"] = functools.partial(UsersModule, np.polynomial, _in_trace)
+            proxies[name] = self._add(name, {}, _copied(sys.modules[name]) | late)
         proxies["numpy.lib"] = self._add("numpy.lib", {})
         for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
             package, _, leaf = name.rpartition(".")
@@ -99,6 +105,9 @@ class Table:
             from ..scipy_api.interpolation import stand_in_of
 
             found = stand_in_of(value)
+        if found is None and is_library_function(value):
+            found = self._ready[key] = library_copy(value)
+            self._originals.append(value)
         if found is None and isinstance(value, Path):
             found = clocks_and_files.noting_path(value)
         return found
@@ -130,6 +139,18 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for key, (original, its) in (JOINERS | CLASSES | ITERATORS).items():
             found[key] = original, functools.partial(_itself, its)
     return found
+
+
+def _copied(module) -> dict[str, Callable]:
+    """Return makers of the stand-ins for a library's functions that run as copies, by name."""
+    found = ((key, value) for key, value in vars(module).items() if is_library_function(value))
+    return {key: functools.partial(library_copy, value) for key, value in found}
+
+
+def _in_trace(value):
+    """Return the stand-in for a value in the copies of the running trace."""
+    trace = current()
+    return value if trace is None or trace.copies is None else trace.copies.value(value)
 
 
 def _itself(value):

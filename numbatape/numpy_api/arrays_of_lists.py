@@ -165,7 +165,7 @@ class _Joiner:
                 if has_plain(key)
                 else self._original[key]
             )
-        key = key if isinstance(key, tuple) else (key,)
+        key = as_ndarrays(key if isinstance(key, tuple) else (key,))
         parts = [self._original[part] if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")

@@ -165,7 +165,7 @@ def vander(x, N=None, increasing=False):
     n = pinned(x, 0) if N is None else int(N)
     if not n:
         return np.reshape(x[:0], (pinned(x, 0), 0))
-    columns = [np.ones_like(x._value)]
+    columns = [np.ones_like(x)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
     return np.stack(columns[:n] if increasing else columns[:n][::-1], 1)

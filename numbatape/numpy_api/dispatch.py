@@ -70,6 +70,9 @@ def _dispatch(function, args, kwargs):
         return array_instruction(op, args, function(*_plain_values(args)))
     if constant_only((args, kwargs)):
         return on_constants(function, args, kwargs)
+    copy = operations.library_copy(getattr(function, "_implementation", None))
+    if copy is not None:
+        return copy(*args, **kwargs)
     raise unsupported(full_name(function))
 
 

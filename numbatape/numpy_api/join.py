@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import merge, one_axis, pinned, unmerge
 from ..trace.operands import find_trace, lift, lift_first, values_of
@@ -11,7 +12,7 @@ from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
 from ..trace.symbolic_sizes import code_of, is_size
 from .function_tables import implements
-from .registration import composes, records, unsupported_argument
+from .registration import composes, records
 
 
 def join(arrays, axis: int, value) -> TracedArray:
@@ -189,8 +190,9 @@ def pad(array, pad_width, mode="constant", **options):
     x = lift_first(array, fills)
     if mode == "empty":  # NumPy leaves these entries undefined
         mode = "constant"
-    if mode != "constant" and mode not in COPYING:
-        raise unsupported_argument(np.pad, f"mode={mode!r}", f"'constant' and {COPYING} are")
+    copies = mode in COPYING and options.get("reflect_type", "even") == "even"
+    if mode != "constant" and not copies:  # means, extremes, ramps, reflections at a point, functions
+        return operations.library_copy(np.pad._implementation)(array, pad_width, mode, **options)
     if isinstance(pad_width, dict):
         widths = [(0, 0)] * x.ndim
         for axis, width in pad_width.items():

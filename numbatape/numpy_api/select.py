@@ -74,7 +74,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
     elif len(funclist) != len(conditions):
         n = len(conditions)
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
-    result = np.zeros_like(x._value)
+    result = np.zeros_like(x)
     with np.errstate(all="ignore"):
         for condition, function in zip(conditions, funclist, strict=True):
             part = function(x, *args, **kw) if callable(function) else function
@@ -99,6 +99,29 @@ def wrapped(indices, n: int, mode: str):
     if mode == "raise":
         return indices
     return np.clip(indices, 0, n - 1) if mode == "clip" else np.remainder(indices, n)
+
+
+@composes(np.ravel_multi_index)
+def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
+    modes = (mode,) * len(dims) if isinstance(mode, str) else mode
+    parts = [(wrapped(index, n, each), n) for index, n, each in zip(multi_index, dims, modes, strict=True)]
+    total, stride = 0, 1
+    for place, n in reversed(parts) if order == "C" else parts:
+        total, stride = total + place * stride, stride * n
+    return total
+
+
+@composes(np.unravel_index)
+def unravel_index(indices, shape, order="C"):
+    sizes = tuple(np.atleast_1d(shape))
+    rest, places = lift_first(indices), []
+    inner = sizes[:0:-1] if order == "C" else sizes[:-1]
+    for n in inner:
+        rest, place = np.divmod(rest, n)
+        places.append(place)
+    # The outermost place is what is left: one beyond its size is out of bounds where it is used.
+    places.append(rest)
+    return tuple(reversed(places) if order == "C" else places)
 
 
 @composes(np.take, complex="by_parts")

@@ -148,6 +148,10 @@ def call(ufunc, inputs, kwargs):
     if kwargs.get("dtype") is not None:
         return _in_dtype(ufunc, inputs, kwargs)
     options = [name for name in kwargs if name not in ("dtype", "casting", "order", "subok")]
+    if options == ["axis"] and ufunc.signature == "(n),(n)->()":
+        axis = kwargs["axis"]
+        ufunc(*map(value_of, inputs), axis=axis)  # raises NumPy's own errors
+        return ufunc(*(np.moveaxis(x, axis, -1) for x in inputs))
     if options:
         raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)

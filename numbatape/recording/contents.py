@@ -34,7 +34,8 @@ OPERATIONS = {
     "nested.transforms": "Linearised is_float or_zeros",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
-    "capture.rebinding": "module_in_traces rebind",
+    "capture.library_copies": "library_copy",
+    "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "trace.writes": "assign store",
@@ -81,8 +82,8 @@ NUMPY = {
         prod ptp sum
     """,
     "numpy_api.select": """
-        apply_along_axis choose clip compress delete extract insert nan_to_num piecewise select take
-        take_along_axis where
+        apply_along_axis choose clip compress delete extract insert nan_to_num piecewise ravel_multi_index
+        select take take_along_axis unravel_index where
     """,
     "numpy_api.sets": """
         argpartition histogram intersect1d isin lexsort partition poly setdiff1d setxor1d union1d
@@ -172,6 +173,7 @@ STAND_INS = {
             sinh sqrt tan tanh
         """,
     },
+    "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
         "scipy_api.interpolation": """
             Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator

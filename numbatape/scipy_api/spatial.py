@@ -18,25 +18,38 @@ def _root(total):
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))
 
 
-def _cosine(x, y, **_):
-    return 1.0 - np.sum(x * y, -1) / (np.sqrt(np.sum(x * x, -1)) * np.sqrt(np.sum(y * y, -1)))
+def _total(terms, w):
+    return np.sum(terms if w is None else w * terms, -1)
 
 
-def _correlation(x, y, **_):
+def _cosine(x, y, w=None):
+    return 1.0 - _total(x * y, w) / (np.sqrt(_total(x * x, w)) * np.sqrt(_total(y * y, w)))
+
+
+def _correlation(x, y, w=None):
+    if w is not None:
+        w = w / np.sum(w)
+        return _cosine(x - _total(x, w)[..., None], y - _total(y, w)[..., None], w)
     return _cosine(x - np.mean(x, -1, keepdims=True), y - np.mean(y, -1, keepdims=True))
 
 
 def _minkowski(x, y, p=2.0, w=None):
-    terms = np.abs(x - y) ** p
-    total = np.sum(terms if w is None else w * terms, -1)
+    if np.isinf(p):
+        return _chebyshev(x, y, w)
+    total = _total(np.abs(x - y) ** p, w)
     zero = np.equal(total, 0.0)
     return np.where(zero, 0.0, np.where(zero, 1.0, total) ** (1.0 / p))
 
 
-def _canberra(x, y, **_):
+def _chebyshev(x, y, w=None):
+    apart = np.abs(x - y)
+    return np.max(apart if w is None else np.where(np.greater(w, 0.0), apart, 0.0), -1)
+
+
+def _canberra(x, y, w=None):
     both = np.abs(x) + np.abs(y)
     zero = np.equal(both, 0.0)
-    return np.sum(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), -1)
+    return _total(np.where(zero, 0.0, np.abs(x - y) / np.where(zero, 1.0, both)), w)
 
 
 def _mahalanobis(x, y, VI=None):
@@ -53,15 +66,15 @@ def _seuclidean(x, y, V=None):
 
 
 METRICS = {
-    "euclidean": lambda x, y: _root(np.sum((x - y) ** 2, -1)),
-    "sqeuclidean": lambda x, y: np.sum((x - y) ** 2, -1),
-    "cityblock": lambda x, y: np.sum(np.abs(x - y), -1),
-    "chebyshev": lambda x, y: np.max(np.abs(x - y), -1),
+    "euclidean": lambda x, y, w=None: _root(_total((x - y) ** 2, w)),
+    "sqeuclidean": lambda x, y, w=None: _total((x - y) ** 2, w),
+    "cityblock": lambda x, y, w=None: _total(np.abs(x - y), w),
+    "chebyshev": _chebyshev,
     "cosine": _cosine,
     "correlation": _correlation,
     "minkowski": _minkowski,
     "canberra": _canberra,
-    "braycurtis": lambda x, y: np.sum(np.abs(x - y), -1) / np.sum(np.abs(x + y), -1),
+    "braycurtis": lambda x, y, w=None: _total(np.abs(x - y), w) / _total(np.abs(x + y), w),
     "mahalanobis": _mahalanobis,
     "seuclidean": _seuclidean,
 }
@@ -107,15 +120,15 @@ def squareform(X, force="no", checks=True):
 for _name in ("euclidean", "sqeuclidean", "cityblock", "chebyshev", "cosine", "correlation", "canberra",
               "braycurtis", "minkowski"):  # fmt: skip
 
-    def _single(u, v, *args, _name=_name, **options):
+    def _single(u, v, *args, _name=_name, centered=True, **options):
         u, v = lift_all(u, v)
-        if args and _name == "minkowski":
-            options["p"] = args[0]
-        elif args:
-            raise unsupported_argument(f"scipy.spatial.distance.{_name}", "w")
-        if options.get("w", 0) is None:
-            del options["w"]
-        return METRICS[_name](u, v, **options)
+        if _name == "minkowski" and args:
+            options["p"], *args = args
+        if args:
+            options["w"], *args = args
+        if args:
+            (centered,) = args
+        return METRICS[_name if centered else "cosine"](u, v, **options)
 
     stands_for("scipy.spatial.distance", _name)(_single)
 

@@ -17,7 +17,7 @@ from .symbolic_sizes import rely_on
 from .trace import standing
 
 FUNCTIONS = (
-    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "cumprod", "cumsum"),
+    *("all", "any", "argmax", "argmin", "argsort", "choose", "cumprod", "cumsum"),
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
@@ -133,6 +133,10 @@ class Methods(Kinds):
         if len(axes) == 1 and not isinstance(axes[0], int):
             axes = axes[0]
         return np.transpose(self, axes or None)
+
+    def clip(self, min=None, max=None, out=None, **options):
+        check_attribute(self, "clip")
+        return np.clip(self, min, max, out, **options)
 
     def compress(self, condition, axis=None, out=None):
         check_attribute(self, "compress")

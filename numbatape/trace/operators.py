@@ -283,7 +283,10 @@ def _power(left, right):
 
 
 def _acceptable(arg) -> bool:
-    return not isinstance(arg, (str, bytes, dict, set)) and arg is not None
+    if arg is None or isinstance(arg, (str, bytes, dict, set)):
+        return False
+    # NumPy's rule: an object whose class says so has operators of its own for arrays.
+    return getattr(type(arg), "__array_ufunc__", False) is not None
 
 
 def _is_usual(left, right) -> bool:

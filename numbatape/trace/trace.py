@@ -136,6 +136,9 @@ class Trace:
         self.leak: LeakError | None = None  # the first one, even if it was caught
         self.containers: list = []  # (container, its copy, entries of both, how to change the container)
         self.lent: list = []  # (class, name) of members that are behind a switch
+        self.library_copies = (
+            None  # `numbatape.capture.library_copies.LibraryCopies`, of functions that ran so far
+        )
         self.copies = None  # `numbatape.capture.copies.Copies`, which makes stand-ins for the user's values
         self.scratch: list = []  # memory that the function was given to write to
         self.inputs: dict = {}  # traced arguments by the id of their memory

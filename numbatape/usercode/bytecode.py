@@ -110,6 +110,15 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
     return frozenset(found).union(*(passed_on(c) for c in inner(code)))
 
 
+@functools.lru_cache(maxsize=10_000)
+def only_calls(code: types.CodeType, name: str) -> bool:
+    """Whether all that code does with a name is to call the global of that name."""
+    uses = [each for each in dis.get_instructions(code) if each.argval == name]
+    # The lowest bit of the argument says that the instruction prepares a call.
+    calls = all(each.opname == "LOAD_GLOBAL" and each.arg is not None and each.arg & 1 for each in uses)
+    return bool(uses) and calls and not any(name in names_of(part) for part in inner(code))
+
+
 def operations(code: types.CodeType):
     """Yield the number and the argument of each instruction, without inline caches."""
     extended = 0

@@ -17,9 +17,13 @@ import sysconfig
 import types
 from pathlib import Path
 
+from .solvers import OBJECTIVES, SOLVERS
+
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 FOLDERS = frozenset(("site-packages", "dist-packages"))
-KNOWN = ("numpy", "scipy", "numba", "llvmlite", "optree")  # libraries, wherever they are installed
+COPIED = ("numpy", "scipy")  # libraries whose Python functions may run as copies
+LIKE_USERS = "numpy.polynomial"
+KNOWN = (*COPIED, "numba", "llvmlite", "optree")  # libraries, wherever they are installed
 
 
 def _roots() -> tuple[str, ...]:
@@ -97,7 +101,8 @@ def is_core_file(file: str) -> bool:
 
 def is_users_function(function) -> bool:
     """Whether a Python function is the user's own."""
-    return is_users_file(function.__code__.co_filename, function.__globals__.get("__name__"))
+    module = function.__globals__.get("__name__")
+    return _runs_as_users(module) or is_users_file(function.__code__.co_filename, module)
 
 
 def is_users_class(cls: type) -> bool:
@@ -107,6 +112,8 @@ def is_users_class(cls: type) -> bool:
     names a module that is not there, or "builtins": its methods say whose it is.
     """
     module = cls.__module__
+    if _runs_as_users(module):
+        return True
     if module == "builtins" or module not in sys.modules:
         method = next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
         if method is not None:
@@ -121,10 +128,36 @@ def is_users_class(cls: type) -> bool:
 def is_users_module(module) -> bool:
     """Whether a module is the user's own; one made by hand, which has no file, is."""
     name = module.__name__
+    if _runs_as_users(name):
+        return True
     file = getattr(module, "__file__", None)
     if file is None and name in sys.builtin_module_names:
         return False
     return is_users_file(file or f"<{name}>", name)
+
+
+def is_library_function(function) -> bool:
+    """Whether a function of NumPy's or SciPy's may run as a copy where an argument is traced."""
+    if type(function) is not types.FunctionType:
+        return False
+    module = function.__globals__.get("__name__")
+    # Solvers iterate until numbers are close enough: what they find is differentiated as a whole.
+    solves = isinstance(module, str) and module.startswith(SOLVERS) and function.__name__ not in OBJECTIVES
+    return _is_library(module) and not solves
+
+
+def is_library_module(module) -> bool:
+    """Whether a module is a part of NumPy's or SciPy's."""
+    return _is_library(module.__name__)
+
+
+def _is_library(module) -> bool:
+    return top(module) in COPIED and not _runs_as_users(module)
+
+
+def _runs_as_users(module) -> bool:
+    """Whether a module of NumPy is treated as the user's; its functions and classes are plain Python."""
+    return isinstance(module, str) and module.startswith(LIKE_USERS)
 
 
 def adopt(function) -> None:

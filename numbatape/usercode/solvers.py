@@ -6,7 +6,11 @@ import itertools
 import sys
 
 RULES = "docs/rules.md"
-SOLVERS = ("scipy.optimize", "scipy.sparse.linalg._isolve")
+SOLVERS = (
+    *("scipy.optimize", "scipy.sparse.linalg._isolve", "scipy.sparse.linalg._eigen"),
+    "scipy.integrate._bvp",
+)
+OBJECTIVES = ("rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")  # beside them, functions to try them on
 
 
 def solver_above() -> str:

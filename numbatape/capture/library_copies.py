@@ -1,0 +1,127 @@
+"""Functions of NumPy and SciPy that nobody implemented for traced arrays run as copies, like the user's.
+
+Many of these functions are Python over other functions: ``scipy.signal.bilinear``, or
+``scipy.spatial.distance.mahalanobis``. What keeps them from running on traced arrays is what keeps the
+user's functions from it: calls of ``np.asarray``, ``math.log`` or functions with an implementation of ours.
+So a copy of such a function, in which these are replaced, runs where an argument is traced. Whatever converts
+a traced value to a plain number still raises a `LeakError`: no derivative is lost without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+
+import numpy as np
+
+from ..errors import LeakError, UnsupportedOperationError
+from ..numpy_api.registration import as_users_call
+from ..trace import operations
+from ..trace.operands import find_trace, values_of
+from ..trace.trace import failing
+from ..usercode.bytecode import only_calls
+from ..usercode.frames import where_in_user_code
+from ..usercode.ownership import is_library_function, is_library_module, is_users_function
+from .copies import Copies
+
+FLOAT = "__numbatape_float__"  # the name of `as_float` in the globals of copies
+
+
+def as_float(*args):
+    """``float(x)`` in a library's function, which means the number's type; a derivative is kept."""
+    if not args or find_trace(args) is None:
+        return float(*args)
+    x = args[0]
+    if x.size != 1 or x.dtype.kind == "c":
+        return float(x._value)  # raises Python's error
+    return np.astype(np.reshape(x, ()), np.float64)
+
+
+class LibraryCopies(Copies):
+    """The copies of a library's functions that are made for one trace."""
+
+    def owns_function(self, function: types.FunctionType) -> bool:
+        return is_library_function(function) or super().owns_function(function)
+
+    def owns_module(self, module: types.ModuleType) -> bool:
+        return is_library_module(module) or super().owns_module(module)
+
+    def function(self, original: types.FunctionType):
+        known = id(original) in self._functions
+        copy = super().function(original)
+        if not known and self.owns_function(original) and only_calls(original.__code__, "float"):
+            # The copies of a module's functions share their globals, in which other code may read the class.
+            code = copy.__code__
+            names = (FLOAT if name == "float" else name for name in code.co_names)
+            copy.__code__ = code.replace(co_names=tuple(names))
+            copy.__globals__[FLOAT] = as_float
+        return copy
+
+    def value(self, value, names=None):
+        stand_in = super().value(value, names)
+        if stand_in is value or not is_library_function(value) or hasattr(stand_in, "__numbatape_copy__"):
+            return stand_in
+        return _with_private_options(value, stand_in)
+
+
+def _with_private_options(original, stand_in):
+    """Return a stand-in with an implementation of ours that knows a library's private keywords, too.
+
+    A library calls its own functions with ``_no_deco=True``, say; then a copy of the function runs.
+    """
+    copy = run_as_copy(original)
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        return (copy if any(name.startswith("_") for name in kwargs) else stand_in)(*args, **kwargs)
+
+    return call
+
+
+def run_as_copy(original: types.FunctionType):
+    """Return the stand-in for a library's function: with a traced argument, its copy runs.
+
+    Parameters
+    ----------
+    original
+        A function of NumPy's or SciPy's, written in Python.
+    """
+    call_original = as_users_call(original)
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        trace = find_trace(args, tuple(kwargs.values()))
+        if trace is None:
+            return call_original(*args, **kwargs)
+        if trace.library_copies is None:
+            trace.library_copies = LibraryCopies(*_tables())
+        try:
+            with failing(trace):
+                return trace.library_copies.function(original)(*args, **kwargs)
+        except (LeakError, UnsupportedOperationError):
+            raise
+        except (TypeError, AttributeError) as error:
+            # Compiled code that the copy calls has its own words for arguments that are no arrays.
+            call_original(*values_of(args), **values_of(kwargs))  # raises the function's own errors
+            parts = f"{original.__module__}.{original.__name__}".split(".")
+            name = ".".join(part for part in parts if not part.startswith("_"))
+            raise UnsupportedOperationError(
+                f"{name} of a traced array at {where_in_user_code()} is not supported: {error}"
+            ) from error
+
+    call.__numbatape_copy__ = True  # type: ignore[attr-defined]
+    return call
+
+
+def _tables():
+    """Return the stand-ins that copies refer to, and what makes them again after an import."""
+    again = functools.partial(operations.table, writes=True)
+    return again(), again
+
+
+@functools.cache
+def library_copy(original):
+    """Return the stand-in for a library's function that has no other one, or None if it can't be copied."""
+    if type(original) is not types.FunctionType:
+        return None  # it is compiled
+    return run_as_copy(original) if is_library_function(original) or is_users_function(original) else None

@@ -1,0 +1,54 @@
+"""``array_api_extra.at``, by which SciPy writes to parts of arrays: a copy is written to, and returned."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ..numpy_api.stand_ins import stands_for
+
+_WHOLE = object()
+
+
+class At:
+    """``at(x, index)``, or ``at(x)[index]``.
+
+    Parameters
+    ----------
+    x
+        A traced array.
+    index
+        What is written to.
+    """
+
+    def __init__(self, x, index=_WHOLE):
+        self._x, self._index = x, index
+
+    def __getitem__(self, index):
+        return At(self._x, index)
+
+    def set(self, y, /, copy=None, xp=None):
+        """Return the array with other entries at the index."""
+        return self._written(lambda _, new: new, y, copy)
+
+    def _written(self, combine, y, copy):
+        result = self._x if copy is False else np.copy(self._x)
+        result[self._index] = combine(result[self._index], y)
+        return result
+
+
+def _combining(combine):
+    def method(self, y, /, copy=None, xp=None):
+        return self._written(combine, y, copy)
+
+    return method
+
+
+for _name, _combine in {
+    **{"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "power": operator.pow},
+    **{"divide": operator.truediv, "min": np.minimum, "max": np.maximum},
+}.items():
+    setattr(At, _name, _combining(_combine))
+
+stands_for("scipy._lib.array_api_extra", "at", run=None)(At)
