@@ -18,8 +18,9 @@ import numpy as np
 from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.optional import optional
+from numbatape.logdensity.output import ZARR
 
-NETCDF, ZARR = ".nc", ".zarr"
+NETCDF = ".nc"
 SUFFIXES = (NETCDF, ZARR)
 ENGINES = ("h5netcdf", "netCDF4")  # what xarray reads and writes groups of netCDF with
 LEAD = ("chain", "draw")
@@ -53,7 +54,7 @@ def group(
     labels = {axis: np.asarray(values) for axis, values in coords.items() if axis in used}
     counts = next(iter(arrays.values())).shape
     labels |= {axis: np.arange(count) for axis, count in zip(LEAD, counts, strict=False)}
-    return xarray.Dataset(variables, labels, {key: _attribute(value) for key, value in about.items()})
+    return xarray.Dataset(variables, labels, {key: attribute(value) for key, value in about.items()})
 
 
 def write_groups(path: Path, groups: dict[str, Any]) -> None:
@@ -129,7 +130,7 @@ def _engine() -> str:
     return found.lower()
 
 
-def _attribute(value: Any) -> Any:
+def attribute(value: Any) -> Any:
     """Return what netCDF can hold as an attribute: text and numbers."""
     if isinstance(value, bool):
         return int(value)

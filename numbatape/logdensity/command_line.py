@@ -28,7 +28,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         sub.add_argument("--json", action="store_true", help="print a machine-readable summary")
         return sub
 
-    for add in (_logp, _sample, _optimize, _check, _info, _warmup):
+    for add in (_logp, _sample, _optimize, _plot, _check, _info, _warmup):
         add(command)
     options = parser.parse_args(argv)
     _find_model(parser, options)
@@ -47,9 +47,11 @@ def _model(sub: argparse.ArgumentParser) -> None:
 def _logp(command: Commands) -> None:
     sub = command("logp", "logp", "Evaluate a log-density and its gradient for every draw of a file.")
     _model(sub)
-    kinds = ".csv, .npy, .npz, .json, or one of them as .gz, or .json.zip; several files count as one"
+    kinds = (
+        ".csv, .npy, .npz, .json, .nc, .zarr, or one of them as .gz, or .json.zip; several files count as one"
+    )
     sub.add_argument("--draws", required=True, help=kinds, **SEVERAL)
-    sub.add_argument("--out", required=True, metavar="FILE", help=".npz or .csv")
+    sub.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, or ArviZ's .nc or .zarr")
     sub.add_argument("--no-grad", action="store_true", help="log-densities only")
     sub.add_argument("--threads", type=_positive, metavar="N", help="default: as many as pay off")
     sub.add_argument("--chunk", type=_positive, metavar="N", help="draws in a block, the unit of work")
@@ -93,6 +95,13 @@ def _optimize(command: Commands) -> None:
     sub.add_argument("--init", metavar="R|FILE", help="radius of further starts (1), or a file of points")
     sub.add_argument("--seed", type=_count, default=0, metavar="N", help="of further starts (0)")
     sub.set_defaults(draws=None)
+
+
+def _plot(command: Commands) -> None:
+    sub = command("plot", "plot", "Draw log-densities, gradients, and the worst coordinates of a run.")
+    sub.add_argument("results", metavar="OUT", help="of `sample` (a directory) or `logp`: .nc, .npz, .csv")
+    sub.add_argument("--out", metavar="FILE", help=".png, .pdf or .svg (default: OUT.png)")
+    sub.add_argument("--dpi", type=_positive, default=120, metavar="N", help="of .png (120)")
 
 
 def _check(command: Commands) -> None:

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
+from numbatape.logdensity.arviz_files import require_packages
+from numbatape.logdensity.arviz_results import read_arviz_result, write_arviz_result
 from numbatape.logdensity.clock import Clock
 from numbatape.logdensity.columns import thetas_of
 from numbatape.logdensity.draws import Draws, read_draws
@@ -22,11 +25,13 @@ from numbatape.logdensity.evaluate import (
 )
 from numbatape.logdensity.matrix import Matrix, finite_rows
 from numbatape.logdensity.models import Model, import_path, load_model, model_path
+from numbatape.logdensity.output import SUFFIXES as TABLES
 from numbatape.logdensity.output import check_output, read_result, write_result
 from numbatape.logdensity.parts import Parts
 from numbatape.logdensity.progress import Progress
 
 CHUNK = 1024
+SUFFIXES = (*TABLES, *ARVIZ)
 ROWS_LISTED = 100
 
 
@@ -36,7 +41,9 @@ def logp(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     # The model may change the directory that relative paths start from. So all files are read before it
     # runs, and the output gets an absolute path.
     out = Path(os.path.abspath(options.out))
-    check_output(out, [str(model_path(options.model)), *options.draws, options.data or ""])
+    check_output(out, [str(model_path(options.model)), *options.draws, options.data or ""], SUFFIXES)
+    if out.suffix in ARVIZ:
+        require_packages(out.suffix)
     with import_path(options.model):
         draws = read_draws(*options.draws)
         model = load_model(options.model, options.data)
@@ -55,7 +62,7 @@ def _run(
     missing = [(0, rows)]
     parts = None
     if options.resume:
-        earlier = read_result(out, identity)
+        earlier = (read_arviz_result if out.suffix in ARVIZ else read_result)(out, identity)
         if earlier is not None and earlier.shape == table.shape:
             table, missing = earlier, []
         else:
@@ -66,7 +73,10 @@ def _run(
         names = _names(model, draws, size)
         values = np.ascontiguousarray(table[:, 0])
         grad = None if options.no_grad else np.ascontiguousarray(table[:, 1:])
-        write_result(out, identity, names, values, grad)
+        if out.suffix in ARVIZ:
+            write_arviz_result(out, identity, names, thetas, values, grad, draws.chains)
+        else:
+            write_result(out, identity, names, values, grad)
         if parts is not None:
             parts.remove()
     finally:

@@ -20,6 +20,7 @@ from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
 
 SUFFIXES = (".npz", ".csv")
+ZARR = ".zarr"  # a directory that counts as one file
 CSV_MARK = "# numbatape "  # begins the line with the run's identity, which follows as JSON
 ROWS_AT_ONCE = 4096
 
@@ -29,8 +30,9 @@ def check_output(path: Path, inputs: list[str], suffixes: Sequence[str] = SUFFIX
     if path.suffix.lower() not in suffixes:
         raise InputError(f"{path}: the output is a {' or '.join(suffixes)} file")
     if path.is_dir():
-        raise InputError(f"{path}: is a directory")
-    if path.exists():
+        if path.suffix != ZARR or not (path / "zarr.json").is_file():
+            raise InputError(f"{path}: is a directory")
+    elif path.exists():
         # Renaming over a device or a pipe would replace it by a file.
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path}: exists and is not a regular file")

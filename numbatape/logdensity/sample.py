@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 
 import numbatape as nt
-from numbatape.logdensity.arviz_files import NETCDF, OURS, ZARR, group, require_packages, write_groups
+from numbatape.logdensity.arviz_files import NETCDF, group, require_packages, write_groups
+from numbatape.logdensity.arviz_results import about_of, theta_groups
 from numbatape.logdensity.chain_files import ChainFiles, identity_in
-from numbatape.logdensity.chains import GRADIENT, THETA, Sampler, Settings, run_chains
+from numbatape.logdensity.chains import THETA, Sampler, Settings, run_chains
 from numbatape.logdensity.clock import Clock
 from numbatape.logdensity.diagnostics import SUSPICIOUS, as_text, diagnosed
 from numbatape.logdensity.evaluate import usable_cpus
 from numbatape.logdensity.model_parameters import Arrays
 from numbatape.logdensity.models import Model, import_path, load_model
 from numbatape.logdensity.optional import optional
+from numbatape.logdensity.output import ZARR
 from numbatape.logdensity.progress import Progress
+from numbatape.logdensity.run_results import DRAWS
 from numbatape.logdensity.starts import require_finite, starts_of
-from numbatape.logdensity.variables import grouped, names_of, variables_of
-
-DRAWS = "draws"  # the name of the file of all chains, without its suffix
+from numbatape.logdensity.variables import names_of, variables_of
 
 
 def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
@@ -66,8 +67,12 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             clock.lap("sample")
             chains = {name: np.stack([found[k][name] for k in range(options.chains)]) for name in found[0]}
             out = folder / f"{DRAWS}{suffix}"
-            variables = variables_of(model, chains[THETA])
-            write_groups(out, groups_of(model, variables, chains, identity))
+            theta = chains[THETA]
+            stats = {name: array for name, array in chains.items() if name != THETA}
+            variables, names = variables_of(model, theta), names_of(model, theta.shape[-1])
+            about = about_of(identity)
+            posterior = group(variables, model.parameters.dims, model.parameters.coords, about)
+            write_groups(out, {"posterior": posterior, **theta_groups(names, theta, stats, about)})
             clock.lap("write")
             rows = diagnosed(variables)
             clock.lap("diagnose")
@@ -105,27 +110,6 @@ def _identity(options: argparse.Namespace, model: Model, init: str, before: dict
         "init": init,
         "target_accept": options.target_accept,
     }
-
-
-def groups_of(model: Model, variables: Arrays, chains: Arrays, identity: dict[str, Any]) -> dict[str, Any]:
-    """Return ArviZ's groups: constrained variables, theta, and the statistics of the sampler."""
-    about = {
-        "inference_library": OURS,
-        "inference_library_version": identity["version"],
-        **identity,
-    }
-    thetas = chains[THETA]
-    names = names_of(model, thetas.shape[-1])
-    stats = {name: array for name, array in chains.items() if name != THETA}
-    dims, coords = model.parameters.dims, model.parameters.coords
-    axis = "unconstrained_parameter"
-    made = {
-        "posterior": group(variables, dims, coords, about),
-        "unconstrained_posterior": group(grouped(names, thetas), {}, {}, about),
-    }
-    if stats:
-        made["sample_stats"] = group(stats, {GRADIENT: (axis,)}, {axis: np.array(names)}, about)
-    return made
 
 
 def _text(summary: dict[str, Any]) -> str:

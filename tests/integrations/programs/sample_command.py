@@ -20,6 +20,8 @@ with warnings.catch_warnings():
 from numbatape.logdensity import chain_files
 from numbatape.logdensity.cli import main
 from numbatape.logdensity.models import load_model
+from numbatape.logdensity.plot import ranked
+from numbatape.logdensity.run_results import Results
 
 MODEL = """
 import numpy as np
@@ -148,6 +150,17 @@ with tempfile.TemporaryDirectory() as name:
         warnings.simplefilter("ignore")
         tree = xarray.open_datatree(folder / "zarr" / "draws.zarr", engine="zarr", consolidated=False)
         assert arviz.from_datatree(tree).posterior["mu"].shape == (2, 30)
+
+    # Coordinates are ranked by R-hat, or by how many draws depend on each other.
+    moved = np.random.default_rng(0).normal(size=(2, 50, 3))
+    moved[1, :, 2] += 3.0
+    moved[..., 0] = np.cumsum(moved[..., 0], axis=1)
+    names = ("a", "b", "c")
+    label, worst = ranked(Results("", names, moved[..., 0], None, moved, None))
+    assert label == "R-hat" and worst[-1][0] == 1
+    label, worst = ranked(Results("", names, moved[:1, :, 0], None, moved[:1], None))
+    assert label == "draws for an effective one" and worst[0][0] == 0
+    assert run("plot", folder / "killed", "--out", folder / "run.png", "--dpi", 20)[0] == 0
 
     # What the model raises on the way ends the run, with its line.
     code, summary, err = run("sample", f"{model}:raising", *LOW, "--out", folder / "raising")
