@@ -9,6 +9,8 @@ same adjoint, as the result.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..emitter.emitter import Emitter
@@ -40,6 +42,25 @@ class Buffer:
         self.base: int | None = None
 
 
+class Part(NamedTuple):
+    """A part of an array, and where the sum of its cotangents is.
+
+    Attributes
+    ----------
+    storage, offset
+        Where it begins.
+    cell
+        Whether it is a single cell.
+    start
+        Where the sums of the array's cotangents begin in their storage.
+    """
+
+    storage: int
+    offset: int
+    cell: bool
+    start: int
+
+
 class Cells:
     """The cotangents (or tangents) of one walk: symbols, or numbers, which mean arrays with equal entries.
 
@@ -57,6 +78,9 @@ class Cells:
         The cotangents of cells of pools, by `numbatape.tape.uses.key_of`.
     buffers
         Those of the other storages.
+    parts
+        From views of sums to the parts of arrays whose sums they are. Kept only while a dictionary is here,
+        see `numbatape.derive.template`.
     """
 
     def __init__(self, emitter: Emitter, lanes: int | None = None):
@@ -66,6 +90,7 @@ class Cells:
         self.lead: tuple[int, ...] = () if lanes is None else (lanes,)
         self.cells: dict[int, object] = {}
         self.buffers: dict[int, Buffer] = {}
+        self.parts: dict[int, Part] | None = None
 
     def begin(self, value: int, sums: int) -> None:
         """Let the cotangents of a value's storage be added, in place, to the cells of another value."""
@@ -193,7 +218,7 @@ class Cells:
                     total = self.emitter.dense(total)
                     buffer.pending = [(*first, total)]
                     base, start, _ = tape.values[total.number]
-                    return self._view(base, storage, tape.sizes.add(start, offset), its.dims, its.strides)
+                    return self._view(base, storage, offset, its.dims, its.strides, start)
             self._allocate(buffer, storage)
         for part in buffer.pending:
             self._accumulate(buffer, storage, *part)
@@ -201,11 +226,18 @@ class Cells:
         assert buffer.base is not None
         return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
 
-    def _view(self, base: int, storage: int, offset, dims, strides) -> Symbol:
-        """Return part of the cotangents of a storage; they are in a storage of their own, lane after lane."""
+    def _view(self, base: int, storage: int, offset, dims, strides, start: int = 0) -> Symbol:
+        """Return part of the cotangents of a storage.
+
+        They are in a storage of their own, from an offset ``start`` on, lane after lane.
+        """
         tape = self.tape
         step = () if self.lanes is None else (tape.storages[storage][0],)
-        return Symbol(self.emitter, tape.view(base, offset, (*self.lead, *dims), (*step, *strides)))
+        place = tape.sizes.add(start, offset)
+        number = tape.view(base, place, (*self.lead, *dims), (*step, *strides))
+        if self.parts is not None:
+            self.parts[number] = Part(storage, offset, not dims, start)
+        return Symbol(self.emitter, number)
 
     def _is_whole(self, storage: int, offset, dims, strides) -> bool:
         """Whether a view is all of a storage, in order."""

@@ -32,10 +32,7 @@ from .row_classes import Kinds, classes_of
 from .template import Before, Unrepeatable
 from .walk_memory import Memory
 
-# Instructions that are like others, from which on the kernel is used. It would pay from 64 on, but it is not
-# used at present: with the kernel forced onto every walk, two of 2 331 random programs (seeds 70838 and 71309
-# of tests.test_whole_programs at length 6) had second derivatives that were wrong in the third digit.
-FEW = 1 << 62
+FEW = 64  # instructions that are like others, from which on the kernel pays
 ALIKE = 3  # instructions of a class for which a template pays
 # If more instructions than these, and one in so many of those that were walked, have needed Python, then the
 # walk goes on without the kernel.
@@ -131,7 +128,7 @@ class Walk:
         self._rows = columns([row for row, _ in self._found])
         self._needed = np.array([needed for _, needed in self._found], np.int64)
         self._kinds = Kinds(self._tape)
-        self._classes = classes_of(self._tape, self._kinds.first, self._rows, self._needed)
+        self._classes = classes_of(self._kinds, self._rows, self._needed)
         self._alike = np.bincount(self._classes)[self._classes] >= ALIKE
         self._alike &= ~CALLS[self._rows["op"] >> 1]
         return int(np.count_nonzero(self._alike))

@@ -6,13 +6,14 @@ The class of an instruction is what is known of its signature (`numbatape.derive
 from __future__ import annotations
 
 import functools
+from itertools import islice
 from math import isfinite
 
 import numpy as np
 
 from ..ops import OPS, Elementwise
 from ..tape.instruction import NONE
-from ..tape.tape import F64
+from ..tape.tape import F64, FAMILIES, FAMILY_DTYPE
 from .accumulators import POOL_COUNT
 from .partials import reads_numbers
 
@@ -31,11 +32,16 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
     return found
 
 
+ELEMENTWISE = np.array([isinstance(op, Elementwise) for op in OPS])
+ORDINARY, NOT_FINITE, ZERO = 1, 2, 3  # sorts of literals, beside 0 for a value that is not one
+
+
 class Kinds:
     """The kinds of values: dimensions, strides, family and level.
 
-    Of an array its place in its storage and the size of that count, too. Of a literal it counts that it is
-    one, because partials are computed from literals.
+    Of an array its place in its storage and the size of that count, too. Each literal of one cell, with all
+    views of it, is of a kind of its own. Formulas contain literals, and a template must not take such a
+    number for an argument that happens to be the same number in one instance.
 
     Attributes
     ----------
@@ -43,41 +49,69 @@ class Kinds:
         The values that there are already, as rows of storage, offset and layout.
     first
         Their kinds.
+    literal
+        Which literal each of them is in the cell of, and at the end NONE, for operands that are not there.
+    rough
+        Their kinds as operands of most rows. The derivative does not depend on such an operand's number, but
+        for whether it is finite, and 0.0 is the number that a derivative appends on its own.
     """
 
     def __init__(self, tape):
         self._tape = tape
         addresses = tape.values.columns()
         columns = [addresses[name].astype(np.int64) for name in ("storage", "offset", "layout")]
-        self.values = values = np.stack(columns, axis=1)
+        self.values = np.stack(columns, axis=1)
         storage, offset, layout = columns
         of_storage = np.array(tape.storages, np.int64).reshape(-1, 3)[storage]
-        literal = np.zeros(len(values), np.int64)
-        finite = [1 if isfinite(number) else 2 for number in tape.numbers.values()]
-        literal[list(tape.numbers)] = finite
         pooled = storage < POOL_COUNT
-        self.first = numbered(
-            np.where(pooled, storage, POOL_COUNT),
-            layout,
-            np.where(pooled, literal, 0),
-            *(np.where(pooled, 0, column) for column in of_storage.T),
-            np.where(pooled | (layout == 0), 0, offset),
-        )
+        self._cells: set[tuple[int, int]] = set()  # of literals
+        sort = self._sorts()
+        sorts = sort[np.where(storage < len(FAMILIES), storage, 0), np.where(pooled, offset, 0)]
+        sorts[storage >= len(FAMILIES)] = 0
+        literal = np.where(sorts, len(FAMILIES) * offset + storage, NONE)
+        its = np.where(pooled, storage, POOL_COUNT), layout
+        arrays = [np.where(pooled, 0, column) for column in of_storage.T]
+        arrays.append(np.where(pooled | (layout == 0), 0, offset))
+        self.first = numbered(*its, literal, *arrays)
+        self.rough = numbered(*its, sorts, *arrays)
+        self.literal = np.append(literal, NONE)
         samples = np.zeros(int(self.first.max(initial=-1)) + 1, np.int64)
         samples[self.first] = np.arange(len(self.first))
         self._numbers = {self._what(value): kind for kind, value in enumerate(samples.tolist())}
+
+    def _sorts(self) -> np.ndarray:
+        """Return the sort of the literal in each cell of the pools of constants, the first pools."""
+        tape = self._tape
+        found = np.zeros((len(FAMILIES), max(tape.pool_cells) + 1), np.int8)
+        for (data, family), value in tape.cell_literals.items():
+            (number,) = np.frombuffer(data, FAMILY_DTYPE[family])
+            storage, offset, _ = tape.values[value]
+            found[storage, offset] = sort_of(number)
+        return found
 
     def of(self, value: int) -> int:
         """Return the kind of a value."""
         return self._numbers.setdefault(self._what(value), len(self._numbers))
 
     def _what(self, value: int) -> tuple:
-        tape = self._tape
-        storage, offset, layout = tape.values[value]
+        storage, offset, layout = self._tape.values[value]
         if storage < POOL_COUNT:
-            number = tape.numbers.get(value)
-            return storage, layout, None if number is None else isfinite(number)
-        return *tape.storages[storage], layout, offset if layout else None
+            return storage, layout, offset if self._is_literal(storage, offset) else None
+        return *self._tape.storages[storage], layout, offset if layout else None
+
+    def _is_literal(self, storage: int, offset: int) -> bool:
+        """Whether a cell of a pool is that of a literal."""
+        literals = self._tape.cell_literals
+        new = islice(reversed(literals.values()), len(literals) - len(self._cells))
+        self._cells.update(self._tape.values[value][:2] for value in new)
+        return (storage, offset) in self._cells
+
+
+def sort_of(number) -> int:
+    """Return the sort of a literal."""
+    if not isfinite(number):
+        return NOT_FINITE
+    return ORDINARY if number or np.signbit(number) else ZERO
 
 
 @functools.cache
@@ -86,15 +120,14 @@ def reading() -> np.ndarray:
     return np.array([isinstance(op, Elementwise) and reads_numbers(op) for op in OPS])
 
 
-def classes_of(tape, kinds: np.ndarray, rows: np.ndarray, needed: np.ndarray) -> np.ndarray:
+def classes_of(kinds: Kinds, rows: np.ndarray, needed: np.ndarray) -> np.ndarray:
     """Return the class of each instruction, given as columns, of which some operands are ``needed``."""
-    is_literal = np.zeros(len(tape.values) + 1, bool)
-    is_literal[list(tape.numbers)] = True
-    exact = reading()[rows["op"] >> 1] | (rows["op"] & 1 != F64)
+    op = rows["op"] >> 1
+    exact = reading()[op] | ~ELEMENTWISE[op] | (rows["op"] & 1 != F64)
     columns = [rows["op"].astype(np.int64), needed]
-    with_none = np.append(kinds, NONE)
+    with_none = np.append(kinds.rough, NONE)
     for name in ("out", "a", "b", "c"):
         columns.append(with_none[rows[name]])
     for name in ("a", "b", "c"):
-        columns.append(np.where(exact & is_literal[rows[name]], rows[name], NONE))
+        columns.append(np.where(exact, kinds.literal[rows[name]], NONE))
     return numbered(*columns)

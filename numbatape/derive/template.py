@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..emitter.emitter import Emitter
-from ..emitter.symbol import Symbol
+from ..tape.draft import SCALAR_LAYOUT
 from ..tape.instruction import GUARD, NONE, Instruction, instruction
 from ..tape.uses import key_of
 from . import walk_words as names
@@ -38,10 +38,10 @@ class NewValue(NamedTuple):
     what
         FRESH: the pool. OWN: which of the new storages. THEIRS: the place of that value.
     which
-        FRESH: whether another value is in this cell already. THEIRS: the place of a value that has the
+        FRESH: whether another value is in this cell already. OWN, THEIRS: the place of a value that has the
         offset, or NONE.
     offset
-        FRESH: which of the pool's new cells. Else the offset as a size code.
+        FRESH: which of the pool's new cells. Else the offset as a size code, if it is always the same.
     layout
         The number of the layout.
     """
@@ -106,22 +106,12 @@ class Before:
                 waiting = len(buffers[storage].pending) if storage in buffers else 0
                 self._arrays[storage] = value, waiting
         self._before: dict[int, list] = {}  # by storage: what was known of collected arrays
-        self._sources: dict[int, int] = {}  # by storage of a cotangent of an array: a cell of that array
-        # Storages of cotangents of arrays that begin inside of the storage. The kernel cannot add the offset
-        # where they begin, which may be a symbolic size, to that of a cell.
-        self._shifted: set[int] = set()
         for value in collected:
-            storage, _, layout = values[value]
+            storage, _, _ = values[value]
             if storage in buffers:
                 self._arrays[storage] = value, NONE
                 self._before[storage] = self._state(storage)
-                for _, dims, _, ct in buffers[storage].pending:
-                    if not layout and dims and ct.__class__ is Symbol:
-                        its, begin, _ = values[ct.number]
-                        if begin:
-                            self._shifted.add(its)
-                        else:
-                            self._sources[its] = value
+        self._parts = cells.parts = {}
 
     def _state(self, storage: int) -> list:
         buffer = self._cells.buffers[storage]
@@ -141,6 +131,7 @@ class Before:
         Unrepeatable
             If something else was done than to append instructions, values and storages.
         """
+        self._cells.parts = None
         if self._other_counts() != self._unrepeatable:
             raise Unrepeatable
         tape = self._tape
@@ -209,18 +200,15 @@ class Before:
     def _placed(self, new: list[int], storages: int) -> list[NewValue]:
         """Return where the new values are; ``storages`` is the number of storages that there were."""
         values = self._tape.values
-        own = [values[v][0] for v in new if values[v][0] >= storages]
-        if self._sources and len(set(own)) < len(own):
-            raise Unrepeatable  # a view of a new storage, whose offset may differ between instances
         cells: dict[tuple[int, int], int] = {}  # new ones
         old = {values[v][:2]: v for v in (*self._literals, *self._arguments)}
         found = []
         for value in new:
             storage, offset, layout = place = values[value]
             if storage >= storages:
-                found.append(NewValue(OWN, storage - storages, NONE, offset, layout))
+                found.append(NewValue(OWN, storage - storages, self._cell_of(value), offset, layout))
             elif storage >= POOL_COUNT:
-                found.append(self._beside(*place))
+                found.append(self._beside(value))
             elif place[:2] in old:
                 its = self._place(old[place[:2]])
                 found.append(NewValue(THEIRS, its, its, 0, layout))
@@ -234,32 +222,37 @@ class Before:
                 raise Unrepeatable
         return found
 
-    def _beside(self, storage: int, offset: int, layout: int) -> NewValue:
-        """Return where a view of the storage of an argument is."""
-        if storage in self._shifted:
-            raise Unrepeatable
-        values, buffers = self._tape.values, self._cells.buffers
-        for array, (owner, _) in self._arrays.items():
-            base = buffers[array].base
-            if base is not None and values[base][0] == storage:
-                return NewValue(THEIRS, self._place(base), self._offset_of(owner, offset), offset, layout)
-        if storage in self._sources:
-            place = self._offset_of(self._sources[storage], offset)
-            (its, *_) = [v for v in self._arguments if values[v][0] == storage]
-            return NewValue(THEIRS, self._place(its), place, offset, layout)
-        its = [v for v in self._arguments if values[v][0] == storage]
-        if not its or (any(values[v][2] for v in its) and not all(values[v][2] for v in its)):
-            raise Unrepeatable  # an array and one of its cells: the offset may be that of either
-        return NewValue(THEIRS, self._place(its[0]), self._offset_of(its[0], offset), offset, layout)
+    def _cell_of(self, value: int) -> int:
+        """Return the place of the operand whose offset a new value has, NONE for an offset by itself.
 
-    def _offset_of(self, value: int, offset: int) -> int:
-        """Return the place of a value whose offset differs between instances and is this one, else NONE."""
-        its = self._tape.values[value]
-        if its[2]:
-            return NONE  # the signature names the offsets of arrays
-        if its[1] != offset:
+        The offsets of parts of arrays follow from the signature, unless the part is a cell: then its sum is
+        as far from the beginning of the sums as the cell from the beginning of its array.
+        """
+        part = self._parts.get(value)
+        if part is None or not part.cell:
+            return NONE
+        address = part.storage, part.offset, SCALAR_LAYOUT
+        its = [v for v in self._touched if self._tape.values[v] == address]
+        if part.start or not its:  # the kernel adds no offsets: they may be symbolic sizes
             raise Unrepeatable
-        return self._place(value)
+        return self._place(its[0])
+
+    def _beside(self, value: int) -> NewValue:
+        """Return where a view of the storage of an argument is."""
+        values = self._tape.values
+        storage, offset, layout = values[value]
+        its = [v for v in self._arguments if values[v][0] == storage]
+        if not its:
+            raise Unrepeatable
+        cell = self._cell_of(value)
+        if cell == NONE and value not in self._parts:
+            cells = [v for v in its if values[v][2] == SCALAR_LAYOUT]
+            same = [v for v in cells if values[v][1] == offset]
+            if cells and (len(cells) < len(its) or not same):
+                raise Unrepeatable  # of an array and one of its cells: the offset may be that of either
+            if cells:  # a view of a cell has the offset of the cell
+                cell = self._place(same[0])
+        return NewValue(THEIRS, self._place(its[0]), cell, offset, layout)
 
     def _added_cells(self) -> list[tuple[int, int]]:
         """Return which operands in cells of pools have cotangents now, and the places of these."""

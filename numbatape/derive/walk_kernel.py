@@ -122,10 +122,11 @@ def repeat(w, i, start):
                 viewed_t[2 * w[VIEWED_COUNT]] = storage
                 viewed_t[2 * w[VIEWED_COUNT] + 1] = offset
                 w[VIEWED_COUNT] += 1
-        elif where == OWN:
-            storage = w[STORAGE_COUNT] + what
         else:
-            storage = value_t[VALUE_WORDS * at_t[what]]
+            if where == OWN:
+                storage = w[STORAGE_COUNT] + what
+            else:
+                storage = value_t[VALUE_WORDS * at_t[what]]
             if which != NONE:
                 offset = value_t[VALUE_WORDS * at_t[which] + 1]
             if storage < POOL_COUNT:

@@ -14,11 +14,13 @@ from .walk_words import (
     FLAGS,
     FORWARD,
     HEAD,
+    IS_LAST,
     KINDS,
     LAST,
     LENGTH,
     LITERAL,
     MASK,
+    MOST_ARGUMENTS,
     MOST_ENTRIES,
     NEEDED,
     NONE,
@@ -32,6 +34,9 @@ from .walk_words import (
     REFUSED,
     ROW_WORDS,
     ROWS,
+    SAME_ADDRESS,
+    SAME_STORAGE,
+    SAME_VALUE,
     SIGNATURE,
     SIGNATURES,
     SKIP,
@@ -52,6 +57,33 @@ def same_address(left, right, value_t):
     first = VALUE_WORDS * left
     second = VALUE_WORDS * right
     return value_t[first + 1] == value_t[second + 1] and value_t[first + 2] == value_t[second + 2]
+
+
+def in_common(k, at_t, value_t):
+    """Return a code for what argument k has in common with earlier arguments, 0 for nothing.
+
+    A template may have taken an address from any argument that had it, so instances of one signature must
+    agree on which arguments share a value, an address, or the storage of an array.
+    """
+    value = at_t[k]
+    storage = value_t[VALUE_WORDS * value]
+    offset = value_t[VALUE_WORDS * value + 1]
+    code = 0
+    beside = 0
+    for q in range(k):
+        other = at_t[q]
+        pair = k * MOST_ARGUMENTS + q
+        if other == value:
+            return SAME_VALUE - pair
+        if value_t[VALUE_WORDS * other] == storage:
+            if value_t[VALUE_WORDS * other + 1] == offset:
+                if code == 0:
+                    code = SAME_ADDRESS - pair
+            elif beside == 0 and storage >= POOL_COUNT:
+                beside = SAME_STORAGE - pair
+    if code == 0:
+        return beside
+    return code
 
 
 def describe(w, i):
@@ -158,36 +190,16 @@ def describe(w, i):
             if row_t[row + FLAGS] & (LITERAL << j) != 0:
                 sig_t[n] = -3000000 - row_t[row + OUT + 1 + j]
                 n += 1
-    # Which arguments are the same value, and which is the result of the last instruction.
+    # Which argument is the result of the last instruction, and what others have in common with earlier ones.
     last = w[LAST]
     for k in range(m):
-        value = at_t[k]
-        if value == last:
-            sig_t[n] = -1000 - k
+        if at_t[k] == last:
+            sig_t[n] = IS_LAST - k
             n += 1
-        for q in range(k):
-            if at_t[q] == value:
-                sig_t[n] = -2000 - 64 * k - q
-                n += 1
-                break
-    # Which of the values share a place, and which cells of arrays have equal offsets.
-    for j in range(4):
-        place = row_t[row + PLACE + j]
-        if place == NONE:
-            continue
-        own = row_t[row + OUT + j]
-        for q in range(j):
-            if row_t[row + PLACE + q] == NONE:
-                continue
-            other = row_t[row + OUT + q]
-            if row_t[row + PLACE + q] == place:
-                sig_t[n] = -10000 - 4 * j - q
-                n += 1
-            elif value_t[VALUE_WORDS * own] < POOL_COUNT or value_t[VALUE_WORDS * other] < POOL_COUNT:
-                continue
-            elif same_address(own, other, value_t):
-                sig_t[n] = -20000 - 4 * j - q
-                n += 1
+        code = in_common(k, at_t, value_t)
+        if code != 0:
+            sig_t[n] = code
+            n += 1
     w[ARGUMENTS] = m
     return n
 

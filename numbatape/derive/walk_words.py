@@ -72,7 +72,7 @@ FIRST_NUMBER = -1000000
 # A template: its signature (start, length), its words, whether it can be repeated.
 TEMPLATE_WORDS = 4
 # The words of a template: how many there are of each part, and then the parts.
-NEW_VALUES = 0  # where, what, which, offset, layout, kind
+NEW_VALUES = 0  # where, what, which, offset, layout, kind (see `template.NewValue`)
 POOL_PART = 1  # pool, number of new cells
 STORAGE_PART = 2  # size, family, level
 OTHERS = 3  # numbers
@@ -96,3 +96,9 @@ FULL = 3  # there is no room for what a template appends
 SKIP = 0
 REFUSED = -1
 MOST_ENTRIES = 8
+MOST_ARGUMENTS = 256  # more than a signature can have: four operands, with so many cotangents of four parts
+# What arguments have in common, as words of a signature: minus a pair of arguments, or the last one's number.
+IS_LAST = -1000
+SAME_VALUE = -10000
+SAME_ADDRESS = SAME_VALUE - MOST_ARGUMENTS * MOST_ARGUMENTS
+SAME_STORAGE = SAME_ADDRESS - MOST_ARGUMENTS * MOST_ARGUMENTS

@@ -83,7 +83,35 @@ def parts(x, y):
     return total
 
 
-FUNCTIONS = [scalars, literals, signs, cells, arrays, broadcasts, narrow, parts]
+def rebuilt(x, y):
+    """Another cell in each turn of an array that is made anew, so that sums of parts begin anew."""
+    h, total = x, y[0]
+    for k in range(COUNT):
+        h = np.array([h[0] * 0.7, np.sin(h[1]), h[2] * y[1]])
+        total = total + h[k % 3] * 0.5 + h[2 - k % 3] * total
+    return total
+
+
+def zeros(x, y):
+    """The first of the turns that are alike multiplies by zero, the number that sums of parts begin with."""
+    h, total = x, y[0]
+    for k in range(COUNT):
+        h = np.array([h[0] * 0.7, h[1], h[2] * y[1]])
+        total = total + np.exp(h[1] * (0.1 * abs(k - 2))) + h[1] * h[0]
+    return total
+
+
+def numbers(x, y):
+    """Cotangents that are numbers, some of which are also in formulas."""
+    total = np.max(x)
+    for k in range(COUNT):
+        z = np.exp(x * (0.1 * k))
+        turned = [np.max(np.tanh(z)), np.max(np.sqrt(z)), np.prod(np.arctan(z)), np.std(1.0 / (1.0 + z * z))]
+        total = total + np.dot([1.0, 0.5, 2.0, -1.0], turned) if k % 2 else total + 0.3 * turned[k // 2 % 4]
+    return total
+
+
+FUNCTIONS = [scalars, literals, signs, cells, arrays, broadcasts, narrow, parts, rebuilt, zeros, numbers]
 POINT = np.array([0.3, -0.2, 0.7]), np.array([0.9, 0.4])
 
 
