@@ -181,7 +181,8 @@ def kernel_info() -> dict:
     -------
     dict
         ``cache_dir`` (str), ``kernels`` (names in the cache), ``bytes`` (of all files there), ``compiled``
-        (names compiled by this process), ``origins`` (name of each kernel that this process has loaded →
+        (names compiled by this process), ``stored`` (for each kernel in the cache its name, bytes, and days
+        since its last use), ``origins`` (name of each kernel that this process has loaded →
         "wheel", "cache", "compiled" or "interpreted"), ``cpu`` (str), ``level`` (of processors, whose
         kernels came with the package; "" for none), ``shipped`` (how many those are).
 
@@ -189,17 +190,19 @@ def kernel_info() -> dict:
     --------
     >>> import numbatape as nt
     >>> sorted(nt.kernel_info())
-    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'level', 'origins', 'shipped']
+    ['bytes', 'cache_dir', 'compiled', 'cpu', 'kernels', 'level', 'origins', 'shipped', 'stored']
     """
     import llvmlite.binding as llvm
 
     from . import shipped
 
     level = shipped.level()
+    kernels = store.stored()
     cpu = f"{llvm.get_host_cpu_name()} ({platform.machine()})"
     return {
         "cache_dir": str(store.cache_directory()),
-        "kernels": store.stored(),
+        "kernels": [kernel.name for kernel in kernels],
+        "stored": kernels,
         "compiled": [name for name, origin in _origins.items() if origin == "compiled"],
         "bytes": store.size(),
         "origins": dict(_origins),

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 
@@ -193,10 +194,15 @@ def _prune_once(directory: Path) -> None:
     prune(directory)
 
 
-def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> None:
+def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> tuple[int, int]:
     """Delete kernels that were not used for some days and, beyond a total size, those used longest ago.
 
     Leftovers of a process that was killed (``.tmp-*``, a lock) are deleted after a day.
+
+    Returns
+    -------
+    tuple of int
+        How many kernels were deleted, and their bytes.
     """
     now, found = time.time(), []
     for path in directory.glob("*"):
@@ -209,18 +215,38 @@ def prune(directory: Path, days: float = UNUSED_DAYS, size: int = LARGEST) -> No
                 source = path.with_suffix(".py")
                 more = source.lstat().st_size if source.exists() else 0
                 found.append((status.st_mtime, status.st_size + more, path))
-    total = 0
+    total = count = freed = 0
     for time_of_use, bytes_, path in sorted(found, reverse=True):
         total += bytes_
         if now - time_of_use > days * DAY or total > size:
+            count, freed = count + 1, freed + bytes_
             for each in (path, path.with_suffix(".py")):
                 with contextlib.suppress(OSError):
                     each.unlink()
+    return count, freed
 
 
-def stored() -> list[str]:
-    """Return the names of the kernels in the cache directory."""
-    return sorted(path.stem.rsplit("-", 1)[0] for path in cache_directory().glob("*.nto"))
+class Stored(NamedTuple):
+    """A kernel in the cache directory: its name, bytes (of object and source), and days since its last use.
+
+    Uses are noted once a day.
+    """
+
+    name: str
+    bytes: int
+    days: float
+
+
+def stored() -> list[Stored]:
+    """Return the kernels in the cache directory, by name."""
+    now, found = time.time(), []
+    for path in cache_directory().glob("*.nto"):
+        with contextlib.suppress(FileNotFoundError):  # another process has deleted it
+            status, source = path.lstat(), path.with_suffix(".py")
+            more = source.lstat().st_size if source.exists() else 0
+            name = path.stem.rsplit("-", 1)[0]
+            found.append(Stored(name, status.st_size + more, max(0.0, now - status.st_mtime) / DAY))
+    return sorted(found)
 
 
 def size() -> int:

@@ -1,69 +1,93 @@
-"""``numbatape info`` and ``numbatape warmup``."""
+"""``numbatape info``: versions, and the kernels in the cache with their sizes and ages."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import platform
-import time
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numbatape as nt
+from numbatape.jit import store
 
-from .progress import Progress
-
-LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "optree", "rich")
+LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "optree")
+OPTIONAL = ("rich", "nutpie", "arviz", "xarray", "h5netcdf", "zarr", "matplotlib", "dask")
 
 
 def info(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
-    """Print versions, CPU, cache directory and compiled kernels."""
+    """Print versions, CPU, cache directory and a table of compiled kernels; with --prune, delete old ones."""
     versions = {"numbatape": nt.__version__, "python": platform.python_version()}
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *OPTIONAL):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "not installed"
+    pruned = None
+    if options.prune is not None:
+        count, freed = store.prune(Path(nt.kernel_info()["cache_dir"]), days=options.prune)
+        pruned = {"days": options.prune, "kernels": count, "bytes": freed}
     kernels = nt.kernel_info()
-    compiled = [str(kernel) for kernel in kernels["kernels"]]
+    rows = _rows(kernels["stored"])
     summary = {
         "command": "info",
         "versions": versions,
         "platform": platform.platform(),
         "cpu": str(kernels["cpu"]),
         "cache_dir": str(kernels["cache_dir"]),
-        "kernels": compiled,
+        "kernels": [str(kernel) for kernel in kernels["kernels"]],
         "kernel_bytes": int(kernels["bytes"]),
+        "table": rows,
         "level": str(kernels["level"]),
         "shipped": int(kernels["shipped"]),
+        "pruned": pruned,
     }
-    lines = [f"{name:<12}{version}" for name, version in versions.items()]
+    return summary, _text(summary), 0
+
+
+def _rows(kernels: list[store.Stored]) -> list[dict[str, Any]]:
+    """Return one row for each name: how many files of it there are, their bytes, and when they were used."""
+    by_name: dict[str, list[store.Stored]] = {}
+    for kernel in kernels:
+        by_name.setdefault(kernel.name, []).append(kernel)
+    return [
+        {
+            "name": name,
+            "versions": len(files),
+            "bytes": sum(file.bytes for file in files),
+            "last_used": min(file.days for file in files),
+            "oldest": max(file.days for file in files),
+        }
+        for name, files in by_name.items()
+    ]
+
+
+def _text(summary: dict[str, Any]) -> str:
+    lines = [f"{name:<12}{version}" for name, version in summary["versions"].items()]
     lines += [f"{key:<12}{summary[key]}" for key in ("platform", "cpu", "cache_dir")]
     shipped = (
         f"{summary['shipped']} kernels for {summary['level']} processors" if summary["shipped"] else "none"
     )
-    size = f"{len(compiled)} kernels, {summary['kernel_bytes'] / 1e6:.1f} MB: "
     lines.append(f"{'in wheel':<12}{shipped}")
-    lines.append(f"{'in cache':<12}{size + ', '.join(compiled) if compiled else 'none compiled yet'}")
-    return summary, "\n".join(lines), 0
+    count, rows = len(summary["kernels"]), summary["table"]
+    size = f"{count} kernels, {summary['kernel_bytes'] / 1e6:.1f} MB"
+    lines.append(f"{'in cache':<12}{size if count else 'none compiled yet'}")
+    if summary["pruned"]:
+        pruned = summary["pruned"]
+        lines.append(
+            f"{'pruned':<12}{pruned['kernels']} kernels not used for {pruned['days']:g} days, "
+            f"{pruned['bytes'] / 1e6:.1f} MB"
+        )
+    if rows:
+        width = max(len(row["name"]) for row in rows)
+        lines += ["", f"{'kernel':<{width}}  {'versions':>8} {'kB':>9} {'last used':>10} {'oldest':>10}"]
+        lines += [
+            f"{row['name']:<{width}}  {row['versions']:>8} {row['bytes'] / 1e3:>9.1f} "
+            f"{_age(row['last_used']):>10} {_age(row['oldest']):>10}"
+            for row in rows
+        ]
+    return "\n".join(lines)
 
 
-def warmup(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
-    """Compile all kernels now, with a progress bar that says how long it will take."""
-    started = time.perf_counter()
-    dtypes, values = (("f64", "f32"), ("fast", "numpy")) if options.all else (("f64",), ("fast",))
-    with contextlib.ExitStack() as bars:
-        shown: list[Progress] = []
-
-        def tell(done: int, total: int) -> None:
-            if not shown:
-                shown.append(bars.enter_context(Progress(total, "kernels")))
-            shown[0].advance(1)
-
-        kernels = nt.warmup(dtypes, values, tell)
-    seconds = time.perf_counter() - started
-    origins = nt.kernel_info()["origins"]
-    counts = {origin: sum(o == origin for o in origins.values()) for origin in ("compiled", "cache", "wheel")}
-    summary = {"command": "warmup", "kernels": kernels, "seconds": seconds, **counts}
-    came = "{compiled} compiled now, {cache} from the cache, {wheel} from the wheel".format(**counts)
-    return summary, f"{len(kernels)} kernels ready in {seconds:.1f} s ({came}): {', '.join(kernels)}", 0
+def _age(days: float) -> str:
+    return "today" if days < 1 else f"{int(days)} d ago"

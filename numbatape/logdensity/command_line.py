@@ -115,11 +115,19 @@ def _check(command: Commands) -> None:
 
 
 def _info(command: Commands) -> None:
-    command("info", "about", "Print versions, CPU, cache directory and compiled kernels.")
+    sub = command("info", "about", "Print versions, CPU, cache directory, and a table of compiled kernels.")
+    sub.add_argument(
+        "--prune",
+        type=_days,
+        nargs="?",
+        const=60.0,
+        metavar="DAYS",
+        help="delete kernels not used for so long (60)",
+    )
 
 
 def _warmup(command: Commands) -> None:
-    sub = command("warmup", "about", "Compile all kernels now, so that later runs start fast.")
+    sub = command("warmup", "warm_kernels", "Compile all kernels now, so that later runs start fast.")
     sub.add_argument(
         "--all", action="store_true", help='those of float32 and of Config(values="numpy") as well'
     )
@@ -150,6 +158,16 @@ def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer, 0 or more")
     return int(text)
+
+
+def _days(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return number
 
 
 def _share(text: str) -> float:

@@ -37,17 +37,30 @@ def check(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     }
     lines = [f"{model.label}: {points.shape[1]} parameters, {len(points)} points"]
     for k, report in enumerate(reports):
-        worst = report["worst"]
-        lines.append(
-            f"point {k}: {'ok' if report['passed'] else 'FAILED'}, logp {report['logp']!r} "
-            f"(NumPy {report['numpy']!r})\n"
-            f"  worst coordinate {worst['name']}: gradient {worst['gradient']!r}, "
-            f"finite differences {worst['differences']!r}"
-        )
+        state = "ok" if report["passed"] else "FAILED"
+        lines.append(f"point {k}: {state}, logp {report['logp']!r} (NumPy {report['numpy']!r})")
+    lines += _table(reports)
     for why, count in worker.alone.items():
         lines.append(f"one draw at a time: {count} draws, because nt.batch raised {why}")
     lines.append("value and gradient agree" if passed else "value or gradient disagrees")
     return summary, "\n".join(lines), 0 if passed else 1
+
+
+def _table(reports: list[dict[str, Any]]) -> list[str]:
+    """Return all coordinates as the lines of a table, each at the point where it is worst, worst first."""
+    worst: dict[str, tuple[float, int, dict[str, Any]]] = {}
+    for point, report in enumerate(reports):
+        for row in report["coordinates"]:
+            error = np.inf if row["error"] is None else row["error"]
+            if row["name"] not in worst or error > worst[row["name"]][0]:
+                worst[row["name"]] = error, point, row
+    rows = sorted(worst.values(), key=lambda found: -found[0])
+    width = max(len("coordinate"), *map(len, worst))
+    lines = [f"{'coordinate':<{width}}  {'error':>9} {'gradient':>24} {'finite differences':>24}  point"]
+    for error, point, row in rows:
+        gradient, differences = (repr(row[key]) for key in ("gradient", "differences"))
+        lines.append(f"{row['name']:<{width}}  {error:>9.2g} {gradient:>24} {differences:>24}  {point}")
+    return lines
 
 
 def _points(options: argparse.Namespace, model: Model, draws: Draws | None) -> tuple[Matrix, list[str]]:
@@ -58,10 +71,14 @@ def _points(options: argparse.Namespace, model: Model, draws: Draws | None) -> t
         if len(thetas) == 0:
             raise InputError(f"{draws.source}: no draw is finite")
     else:
-        size = options.size or (len(model.names) if model.names is not None else 0)
+        start = model.parameters.start
+        known = len(model.names or ()) if start is None else start.size
+        size = options.size or known
         if not size:
             raise InputError(f"{model.path}: has no `names`; give --size or --draws")
         thetas = np.random.default_rng(options.seed).normal(scale=0.3, size=(options.points, size))
+        if start is not None and start.size == size:
+            thetas += start
     names = list(model.names or ())
     if len(names) != thetas.shape[1]:
         names = [f"theta[{k}]" for k in range(thetas.shape[1])]
@@ -77,18 +94,23 @@ def _compare(model: Model, worker: Worker, theta: Matrix, names: list[str], rtol
 
     scale = max(1.0, float(np.max(np.abs(gradient), initial=0.0, where=np.isfinite(gradient))))
     error = np.abs(gradient - differences) / scale
-    worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
+    order = np.argsort(-np.where(np.isnan(error), np.inf, error), kind="stable")
+    rows = [
+        {
+            "name": names[k],
+            "gradient": _json_number(gradient[k]),
+            "differences": _json_number(differences[k]),
+            "error": _json_number(error[k]),
+        }
+        for k in order
+    ]
     value_ok = abs(logp - plain) <= VALUE_RTOL * max(1.0, abs(plain)) or _same(logp, plain)
     return {
-        "passed": bool(value_ok and error[worst] <= rtol),
+        "passed": bool(value_ok and error[order[0]] <= rtol),
         "logp": _json_number(logp),
         "numpy": _json_number(plain),
-        "worst": {
-            "name": names[worst],
-            "gradient": _json_number(gradient[worst]),
-            "differences": _json_number(differences[worst]),
-            "error": _json_number(error[worst]),
-        },
+        "worst": rows[0],
+        "coordinates": rows,
         "theta": theta.tolist(),
     }
 

@@ -99,7 +99,7 @@ def test_compiled_then_loaded(directory):
     name = f"test-{store.key_of(source)}"
     assert sorted(p.name for p in directory.iterdir()) == [f"{name}.nto", f"{name}.py"]
     assert (directory / f"{name}.py").read_text() == source
-    assert store.stored() == ["test"]
+    assert [kernel.name for kernel in store.stored()] == ["test"]
     compiled = store.read("test", store.key_of(source))
     assert compiled.entries == ("total", "nothing")
     assert jit.load("test", source) is jit.load("test", source)
@@ -171,7 +171,7 @@ def test_leftover_of_a_killed_process(directory):
     directory.mkdir()
     (directory / ".tmp-abc").write_bytes(b"half a file")
     assert run_total(load_again(source_of(5.0))) == 30.0
-    assert store.stored() == ["test"]
+    assert [kernel.name for kernel in store.stored()] == ["test"]
 
 
 # ---- damaged files

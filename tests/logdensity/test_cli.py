@@ -297,6 +297,22 @@ def test_check_finds_what_is_wrong(tmp_path, capsys):
     assert summary["points"][0]["worst"]["name"] == "b"
 
 
+def test_check_lists_all_coordinates_by_error(tmp_path, capsys):
+    text = "import numpy as np\nimport numbatape as nt\nnames = ['a', 'b', 'c']\nstart = [0.0, 1.0, 2.0]\n"
+    text += "def logp(t): return t[0] + nt.stop_gradient(t[1] * 3.0 + t[2] * 1e-3) + t[1] * 1e-9\n"
+    (tmp_path / "wrong.py").write_text(text)
+    code, summary, _ = run_json(capsys, "check", tmp_path / "wrong.py", "--points", 2)
+    assert code == 1
+    for point in summary["points"]:
+        errors = [row["error"] for row in point["coordinates"]]
+        assert [row["name"] for row in point["coordinates"]] == ["b", "c", "a"]
+        assert errors == sorted(errors, reverse=True) and point["worst"] == point["coordinates"][0]
+    assert main(["check", str(tmp_path / "wrong.py"), "--points", "2"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    head = next(k for k, line in enumerate(lines) if line.startswith("coordinate"))
+    assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["b", "c", "a"]
+
+
 def test_info(capsys):
     code, summary, _ = run_json(capsys, "info")
     assert code == 0
@@ -305,6 +321,28 @@ def test_info(capsys):
     assert summary["kernel_bytes"] > 0
     assert main(["info"]) == 0
     assert "cache_dir" in capsys.readouterr().out
+
+
+def test_info_shows_sizes_and_ages_and_deletes_the_oldest(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NUMBATAPE_CACHE_DIR", str(tmp_path))
+    for name, size, days in (("sin-f64-a", 10, 0), ("sin-f64-b", 30, 40), ("dot-f64-c", 500, 100)):
+        (tmp_path / f"{name}.nto").write_bytes(b"x" * size)
+        (tmp_path / f"{name}.py").write_bytes(b"y" * size)
+        used = time.time() - 86400 * days
+        os.utime(tmp_path / f"{name}.nto", (used, used))
+    code, summary, _ = run_json(capsys, "info")
+    assert code == 0 and summary["pruned"] is None
+    rows = {row["name"]: (row["versions"], row["bytes"]) for row in summary["table"]}
+    assert rows == {"dot-f64": (1, 1000), "sin-f64": (2, 80)}
+    assert [int(row["last_used"]) for row in summary["table"]] == [100, 0]
+    assert main(["info"]) == 0
+    shown = capsys.readouterr().out
+    assert "100 d ago" in shown and "today" in shown
+    _, summary, _ = run_json(capsys, "info", "--prune")
+    assert summary["pruned"] == {"days": 60.0, "kernels": 1, "bytes": 1000}
+    _, summary, _ = run_json(capsys, "info", "--prune", 30)
+    assert summary["pruned"]["kernels"] == 1 and summary["kernels"] == ["sin-f64"]
+    assert main(["info", "--prune", "-1"]) == 2
 
 
 def test_warmup_says_where_kernels_came_from(capsys, monkeypatch):
