@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
     from .verbs.structures import flatten
     from .verbs.vjp import vjp
+    from .verbs.vmap import vmap
 
 _NAMES = {
     "caches.arguments": (
@@ -187,6 +188,7 @@ _NAMES = {
     ),
     "verbs.structures": ("flatten",),
     "verbs.vjp": ("vjp",),
+    "verbs.vmap": ("vmap",),
 }
 _MODULES = ("testing", "transforms")
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
@@ -289,6 +291,7 @@ __all__ = [
     "value_gradient_and_hessian",
     "value_gradient_and_sparse_hessian",
     "vjp",
+    "vmap",
     "warmup",
     "while_loop",
     "zero_derivative",

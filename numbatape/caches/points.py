@@ -69,8 +69,10 @@ class Rows:
         self._count = count
         self.array: np.ndarray | None = None
 
-    def put(self, chosen, part, shape: tuple[int, ...], dtype) -> None:
+    def put(self, chosen, part, shape: tuple[int, ...], dtype, verb: str = "nt.batch") -> None:
         """Write the results of some points: an array of them, or one that they share.
+
+        ``verb`` is what an error names.
 
         Raises
         ------
@@ -82,7 +84,7 @@ class Rows:
         elif self.array.shape[1:] != shape:
             raise OutputError(
                 f"the function returns shape {self.array.shape[1:]} at some points and {shape} at others: "
-                "nt.batch stacks the results"
+                f"{verb} stacks the results"
             )
         common = np.result_type(self.array.dtype, dtype)
         if common != self.array.dtype:  # other points return other kinds of numbers

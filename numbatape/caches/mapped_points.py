@@ -1,0 +1,239 @@
+"""A function over an axis of its arguments, outside of any trace: one lane per row, swept by `Batch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..control.mapped_axes import Mapped, OutAxes, wholes_of
+from ..errors import ForeignTraceError, OutputError, SpecError, StructureError, UnsupportedOperationError
+from ..recording.record import Output
+from ..trace.complex_pairs import Pair, is_complex, join, split
+from .arguments import STATIC, Constant, Flattened, LeafSpec
+from .batch import Batch, Lookup
+from .points import Rows
+from .registry import Shelf
+
+
+def values(function):
+    """Record what a function returns, on a tape that is swept forward only."""
+    return function
+
+
+class MappedPoints:
+    """One call of a function over an axis.
+
+    Parameters
+    ----------
+    function, names, shelf
+        The function, the names of its parameters, and what is kept of it.
+    mapped
+        The arguments.
+    out_axes
+        Where the results get the axis.
+    """
+
+    def __init__(self, function, names, shelf: Shelf, mapped: Mapped, out_axes: OutAxes):
+        self.function, self.names, self.shelf = function, names, shelf
+        self.mapped, self.out_axes = mapped, out_axes
+        self.shared = [
+            Constant(leaf) if axis is None and _is_data(leaf) else leaf
+            for leaf, axis in zip(mapped.leaves, mapped.axes, strict=True)
+        ]
+        self._kept: tuple[int, Flattened] | None = None
+
+    def result(self):
+        """Return the tree of results."""
+        if not self.mapped.count:
+            return self._nothing()
+        flat = self.at(0)
+        slots = frozenset(_slots(flat.specs, self.mapped.axes))
+        key = ("vmap", flat.signature, slots)
+        with self.shelf.lent(key, lambda: self._batch(flat, slots)) as batch:
+            first = None
+            try:
+                first = batch.first(flat)
+                return self._swept(batch, first)
+            except ForeignTraceError:
+                raise  # the function uses values of a trace that is under way
+            except UnsupportedOperationError:
+                # Another run would repeat the changes that the function has made to what it captures.
+                if (first is not None and first.changed) or batch.program.refresh():
+                    raise
+        return self._one_by_one()
+
+    def _batch(self, flat: Flattened, slots) -> Batch:
+        return Batch(self.shelf.program(self.function, flat, values), slots, reverse=False)
+
+    # ---- arguments
+
+    def at(self, k: int) -> Flattened:
+        """Return the arguments of one lane."""
+        if self._kept is None or self._kept[0] != k:
+            self._kept = k, self._flattened(lambda leaf, axis: np.asarray(leaf).take(k, axis))
+        return self._kept[1]
+
+    def _flattened(self, row) -> Flattened:
+        """Return arguments in which ``row(leaf, axis)`` stands for each mapped leaf."""
+        leaves = [
+            leaf if axis is None else row(leaf, axis)
+            for leaf, axis in zip(self.shared, self.mapped.axes, strict=True)
+        ]
+        return Flattened(*self.mapped.rebuilt(leaves), self.names)
+
+    def _points(self) -> list[np.ndarray]:
+        """Return one array per slot, whose first axis numbers the lanes."""
+        found = []
+        for leaf, axis in zip(self.mapped.leaves, self.mapped.axes, strict=True):
+            if axis is not None:
+                for part in split(leaf) if is_complex(leaf) else (np.asarray(leaf),):
+                    found.append(np.moveaxis(part, axis, 0) if axis else part)
+        return found
+
+    # ---- results
+
+    def _swept(self, batch: Batch, first: Lookup):
+        """Return the results of sweeps over lanes."""
+        results = _Results(self.mapped.count)
+
+        def visit(space, chosen, count):
+            leaves, structure = wholes_of(space.variant.recording.result)
+            results.put(chosen, structure, [_stack(space, leaf, count) for leaf in leaves])
+
+        batch.run(self.at, self._points(), visit, usual=first)
+        return results.placed(self.out_axes)
+
+    def _one_by_one(self):
+        """Return the results of calls of the function itself, for what cannot be traced."""
+        results = _Results(self.mapped.count)
+        for k in range(self.mapped.count):
+            args, kwargs = self.mapped.rebuilt(
+                [
+                    leaf if axis is None else np.asarray(leaf).take(k, axis)
+                    for leaf, axis in zip(self.mapped.leaves, self.mapped.axes, strict=True)
+                ]
+            )
+            leaves, structure = wholes_of(self.function(*args, **kwargs))
+            rows = [None if leaf is None else np.asarray(leaf)[None] for leaf in leaves]
+            results.put(slice(k, k + 1), structure, [(row, True) for row in rows])
+        return results.placed(self.out_axes)
+
+    def _nothing(self):
+        """Return results without lanes, in the shapes that the function returns for made-up rows."""
+        for flat in self._samples():
+            slots = frozenset(_slots(flat.specs, self.mapped.axes))
+            try:
+                with self.shelf.lent(("vmap", flat.signature, slots), lambda: self._batch(flat, slots)) as batch:
+                    recording = batch.first(flat).variant.recording
+            except (ArithmeticError, LookupError, ValueError) as error:
+                why = error
+                continue
+            results = _Results(0)
+            leaves, structure = wholes_of(recording.result)
+            samples = [_joined(leaf, recording.values) for leaf in leaves]
+            empty = [None if x is None else np.asarray(x)[None][:0] for x in samples]
+            results.put(slice(0, 0), structure, [(x, True) for x in empty])
+            return results.placed(self.out_axes)
+        raise SpecError(
+            "nt.vmap: there are no lanes, because the mapped axis has length 0, and the shape of the function's "
+            "result is not known, because it raises for rows of ones, of identity matrices and of zeros"
+        ) from why
+
+    def _samples(self) -> Iterator[Flattened]:
+        """Yield arguments with made-up rows."""
+
+        def diagonal(shape):
+            return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
+
+        for fill in (np.ones, diagonal, np.zeros):
+
+            def row(leaf, axis, fill=fill):
+                leaf = np.asarray(leaf)
+                return fill(leaf.shape[:axis] + leaf.shape[axis + 1 :]).astype(leaf.dtype)[()]
+
+            yield self._flattened(row)
+
+
+def _is_data(leaf) -> bool:
+    """Whether a leaf is a number or an array, which reaches a tape."""
+    return isinstance(leaf, (np.ndarray, np.generic, int, float, complex)) and not isinstance(leaf, (str, bytes))
+
+
+def _slots(specs: list[LeafSpec], axes) -> Iterator[int]:
+    """Yield the numbers of a tape's inputs that are mapped; a complex leaf is two inputs."""
+    given, number = iter(specs), 0
+    for axis in axes:
+        spec = next(given)
+        parts = [spec, next(given)] if spec.part else [spec]
+        for part in parts:
+            if part.level != STATIC:
+                if axis is not None:
+                    yield number
+                number += 1
+
+
+def _joined(leaf, values):
+    """Return a part of a recorded result with the values of outputs in their places."""
+    if leaf.__class__ is Pair:
+        return join(_joined(leaf.re, values), _joined(leaf.im, values))
+    return values[leaf.number] if leaf.__class__ is Output else leaf
+
+
+def _stack(space, leaf, count: int) -> tuple:
+    """Return a part of the result in some lanes, and whether it has a first axis of lanes."""
+    if leaf.__class__ is Pair:
+        (re, laned), (im, too) = (_stack(space, part, count) for part in (leaf.re, leaf.im))
+        return join(re, im), laned or too
+    if leaf.__class__ is not Output:
+        return leaf, False
+    sample, view = np.asarray(space.variant.recording.values[leaf.number]), space.outputs[leaf.number]
+    laned = view.ndim > sample.ndim
+    return (view[:count] if laned else view).astype(sample.dtype, copy=False), laned
+
+
+class _Results:
+    """The results of all lanes, as they become known.
+
+    Parameters
+    ----------
+    count
+        The number of lanes.
+    """
+
+    def __init__(self, count: int):
+        self._count = count
+        self._structure = None
+        self._rows: list[Rows | None] = []
+        self._shared: list = []
+
+    def put(self, chosen, structure, stacks: list[tuple]) -> None:
+        """Note the results of some lanes: for each leaf an array, and whether it has an axis of lanes."""
+        absent = [stack is None for stack, _ in stacks]
+        if self._structure is None:
+            self._structure = structure
+            self._rows = [None if missing else Rows(self._count) for missing in absent]
+            self._shared = [None if laned else stack for stack, laned in stacks]
+        elif structure != self._structure or absent != [rows is None for rows in self._rows]:
+            raise StructureError("nt.vmap: the function returns different structures for different rows")
+        for k, (rows, (stack, laned)) in enumerate(zip(self._rows, stacks, strict=True)):
+            if rows is None:
+                continue
+            array = np.asarray(stack)
+            if array.dtype.kind not in "biufc":
+                raise OutputError(
+                    f"nt.vmap stacks numbers and arrays, and the function returns a {type(stack).__name__}"
+                )
+            rows.put(chosen, array, array.shape[1:] if laned else array.shape, array.dtype, "nt.vmap")
+            if laned or not _same(self._shared[k], stack):
+                self._shared[k] = None
+
+    def placed(self, out_axes: OutAxes):
+        """Return the tree of results."""
+        stacks = [None if rows is None else rows.array for rows in self._rows]
+        return out_axes.placed(self._structure, stacks, self._shared)
+
+
+def _same(x, y) -> bool:
+    x, y = np.asarray(x), np.asarray(y)
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
