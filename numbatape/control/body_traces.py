@@ -135,11 +135,15 @@ class BodyTrace:
     def __init__(self, trace: Trace, name: str):
         self.trace, self.name, self.tape = trace, name, trace.tape
 
-    def run(self, function: Callable, leaves: list[Leaf]):
-        """Call a function with a list of traced arrays, one for each leaf; return what it returns."""
+    def run(self, function: Callable, leaves: list[Leaf], levels: list[int] | None = None):
+        """Call a function with a list of traced arrays, one for each leaf; return what it returns.
+
+        ``levels`` are those of the traced arrays, where they are known before the function has run.
+        """
         tape = self.tape
         self.leaves = leaves
-        self.inputs = [self._stand_in(leaf) for leaf in leaves]
+        known = [None] * len(leaves) if levels is None else levels
+        self.inputs = [self._stand_in(leaf, level) for leaf, level in zip(leaves, known, strict=True)]
         self.start, self.first = len(tape.code), len(tape.values)
         given = [self._as_array(number, leaf) for number, leaf in zip(self.inputs, leaves, strict=True)]
         run, around = rebind(function), (tape.floor, self.trace.fixed)
@@ -161,10 +165,11 @@ class BodyTrace:
         alive = [x for refs in self.trace.sharing.values() for ref in refs if (x := ref()) is not None]
         return [x for x in alive if id(root_of(x._value)) not in own]
 
-    def _stand_in(self, leaf: Leaf) -> int:
+    def _stand_in(self, leaf: Leaf, level: int | None) -> int:
         """Return a new value, of which nothing is known, in the dimensions of a step."""
         tape = self.tape
-        level = ACTIVE if leaf.dtype.kind == "f" else VARYING
+        if level is None:
+            level = ACTIVE if leaf.dtype.kind == "f" else VARYING
         strides, size = tape.contiguous_strides(leaf.dims)
         tape.storages.append((size if leaf.dims else 1, F64, level))
         number = tape.view(len(tape.storages) - 1, 0, leaf.dims, strides)
@@ -266,9 +271,18 @@ class BodyTrace:
                 keys.update(keys_of([self.tape.values[number]]))
         return self._closed(Stretch(self.tape, self.start, [], outputs, False, keys), 0, [])
 
+    def close_lane(self, outputs: list[int], levels: list[int]) -> Traced:
+        """Cut out a body that computes one lane of many; it may have guards, and no pass has rewritten it."""
+        stretch = Stretch(self.tape, self.start, self.inputs, outputs, True)
+        self._refuse_inner(stretch)
+        return self._taped(stretch, 0, levels, ())
+
     def _closed(self, stretch: Stretch, carries: int, levels: list[int]) -> Traced:
-        trace = self.trace
         self._refuse(stretch)
+        return self._taped(stretch, carries, levels, tuple(PASSES))
+
+    def _taped(self, stretch: Stretch, carries: int, levels: list[int], passes: tuple[str, ...]) -> Traced:
+        trace = self.trace
         self._cut(stretch)
         captured = [self.tape.storages[address_of(key)[0]][2] for key in stretch.captured]
         stretch.levels(
@@ -277,7 +291,7 @@ class BodyTrace:
             [(k, k) for k in range(carries)],
         )
         dimensions = input_codes(self.tape.sizes)  # of the sizes that the body gets
-        tape = stretch.tape(not trace.swept, tuple(PASSES), trace.derives)
+        tape = stretch.tape(not trace.swept, passes, trace.derives)
         return Traced(tape, dimensions, stretch.captured)
 
     def _refuse(self, stretch: Stretch) -> None:
@@ -298,6 +312,11 @@ class BodyTrace:
                 f"{self.name}: its body needs the integer of a value that differs from step to step (at "
                 f"{where}); only traced arrays, and NumPy's functions, take such an integer"
             )
+        self._refuse_inner(stretch)
+
+    def _refuse_inner(self, stretch: Stretch) -> None:
+        """Raise for a body that reads what belongs to another one."""
+        tape = self.tape
         for key in stretch.captured:
             if key in tape.inner:
                 self._cut(stretch)

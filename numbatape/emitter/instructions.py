@@ -213,6 +213,13 @@ def copied(tape: TapeBuilder, number: int, level: int, line: int) -> int:
     return _converted(tape, number, COPY, tape.family_of(number), level, line)
 
 
+def copied_into(tape: TapeBuilder, out: int, number: int, line: int) -> None:
+    """Copy a value to an address whose cells are of the same family."""
+    level = tape.level_of(number)
+    stage = PROLOGUE if level == CONSTANT else MAIN
+    tape.emit(opcode(COPY, tape.family_of(number)), level == ACTIVE, stage, out, number, line=line)
+
+
 def _converted(tape: TapeBuilder, number: int, op: int, family: int, level: int, line: int) -> int:
     out = tape.array(addresses.layout_of(tape, number).dims, family, level)
     active = 1 if tape.level_of(number) == ACTIVE and level == ACTIVE else 0
@@ -249,10 +256,7 @@ def pieces(tape: TapeBuilder, dims, family: int, parts, line: int) -> int:
         place = tuple(size for _, size in spans)
         broadcast_dims(tape, [place, addresses.layout_of(tape, number).dims])
         part = addresses.view(tape, whole, place, strides, offset)
-        its_level = tape.level_of(number)
-        active = 1 if its_level == ACTIVE else 0
-        stage = PROLOGUE if its_level == CONSTANT else MAIN
-        tape.emit(opcode(COPY, family), active, stage, part, number, line=line)
+        copied_into(tape, part, number, line)
     return whole
 
 

@@ -72,7 +72,7 @@ class Stretch:
 
     @property
     def guards(self) -> list[Instruction]:
-        """Guards on what differs from step to step, which no tape can keep."""
+        """Guards on what differs from step to step."""
         return [row for row in self.body if row.is_guard]
 
     def levels(self, inputs: list[int], captured: list[int], carries: list[tuple[int, int]]) -> list[int]:
@@ -182,7 +182,11 @@ class _Copy:
 
     def _row(self, row: Instruction) -> Instruction:
         keys = self.stretch.keys
-        assert not row.is_guard
+        if row.is_guard:
+            self.new.guards.append(self.old.guards[row.aux])
+            return row.replace(
+                stage=MAIN, a=self._value(row.a), b=self._value(row.b), aux=len(self.new.guards) - 1
+            )
         levels = [self._level(keys[value]) for value in row.operands]
         active = sum(1 << k for k, level in enumerate(levels) if row.takes(k) and level == ACTIVE)
         early = not any(levels) and (row.stage == PROLOGUE or self._level(keys[row.out]) == CONSTANT)

@@ -8,6 +8,7 @@ from ..caches.base import parameter_names, python_function
 from ..caches.mapped_points import MappedPoints
 from ..caches.registry import shelf_of
 from ..control.mapped_axes import Mapped, OutAxes, check_in_axes, check_out_axes
+from . import inner_vmap
 from .made import made_by
 from .verb_calls import bare_arguments, dispatch
 
@@ -83,7 +84,7 @@ def _vmap(f, in_axes, out_axes):
             return MappedPoints(target, names, shelf, Mapped(in_axes, args, kwargs), placing).result()
 
         def inside():
-            raise NotImplementedError
+            return inner_vmap.vmap(target, Mapped(in_axes, args, kwargs), placing)
 
         return dispatch((args, kwargs), outside, inside)
 

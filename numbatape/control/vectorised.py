@@ -1,0 +1,243 @@
+"""A function over an axis of traced arrays: its body is traced for one row, gets lanes, and is inlined.
+
+The body is recorded like that of a loop (`numbatape.control.body_traces`) and cut out of the trace. Its tape
+then gets lanes, as the engine's tapes do (`numbatape.engine.lanes`), and the instructions with lanes are
+appended to the trace. So what a trace records does not depend on the number of rows, derivatives of any
+order are those of ordinary instructions, and nothing runs but array operations.
+
+A branch on a value that differs from row to row *parts* the lanes. The trace notes whether all rows agree (a
+guard). If they do not, the rows that take the path of the first one are computed as one group, and the others
+as another one, each with a trace of its own. Which rows are in a group is data, and how many there are is a
+guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..emitter import addresses, instructions
+from ..engine.lanes import Lanes, with_lanes
+from ..errors import OutputError, StructureError
+from ..tape.bodies import address_of
+from ..tape.inlining import Inlining
+from ..tape.tape import F64, VARYING
+from ..trace.array import TracedArray, deferred, is_deferred, new_traced
+from ..trace.primitives import sample_of
+from ..trace.trace import Trace
+from .body_traces import BodyTrace, Traced, stacked_leaf
+from .packing import result_of
+from .trees import abandoned, leaves_of
+
+NAME = "nt.vmap"
+
+
+class Stacks:
+    """The results of a function in some lanes.
+
+    Attributes
+    ----------
+    structure
+        Of the function's result.
+    stacks
+        One array for each real leaf, whose first axis numbers the lanes; None for a leaf that is None.
+    shared
+        For each leaf its value, if it does not depend on the lane, else None.
+    """
+
+    def __init__(self, structure, stacks: list, shared: list):
+        self.structure, self.stacks, self.shared = structure, stacks, shared
+
+
+class Apart(Exception):
+    """The lanes cannot be computed together."""
+
+
+def in_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
+    """Return the results of a function for each row of some arrays.
+
+    Parameters
+    ----------
+    function
+        Takes a list of real leaves, one row of each array.
+    rows
+        Real arrays, traced or not, whose first axis numbers the lanes; there is one lane at least.
+    """
+    try:
+        return _Body(trace, function, rows).stacks()
+    except Apart:
+        return _one_by_one(function, rows)
+
+
+def without_lanes(trace: Trace, function: Callable, rows: list) -> Stacks:
+    """Return the results of a function for no rows, in the shapes that it returns for a row of zeros."""
+    given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(rows)]
+    for _, code in given:
+        trace.tape.sizes.pin(code)
+    body = BodyTrace(trace, NAME)
+    found, structure = leaves_of(body.run(function, [leaf for leaf, _ in given]))
+    samples = [None if x is None else np.asarray(sample_of(x)) for x in found]
+    body.abandon()
+    stacks = [None if x is None else np.zeros((0, *x.shape), x.dtype) for x in samples]
+    return Stacks(structure, stacks, [None] * len(stacks))
+
+
+class _Body:
+    """The function, while it is recorded for one row."""
+
+    def __init__(self, trace: Trace, function: Callable, rows: list):
+        self.trace, self.function, self.rows = trace, function, rows
+
+    def stacks(self) -> Stacks:
+        trace, tape = self.trace, self.trace.tape
+        given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(self.rows)]
+        self.leaves = [leaf for leaf, _ in given]
+        self.lanes, *others = [code for _, code in given]
+        for other in others:
+            self.lanes = tape.sizes.same(self.lanes, other)
+        tape.sizes.guard(self.lanes, ">=", 1)
+        levels = [max(VARYING, tape.level_of(leaf.number)) for leaf in self.leaves]
+        before = self._single_use()
+        body = BodyTrace(trace, NAME)
+        result = body.run(self.function, self.leaves, levels)
+        with abandoned(body):
+            found, structure = leaves_of(result)
+            outputs = [leaf for leaf in found if leaf is not None]
+            kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
+            if any(kind.kind not in "biufc" for kind in kinds):
+                raise OutputError(f"{NAME} stacks numbers and arrays, and the function returns something else")
+            numbers = [body.output(leaf) for leaf in outputs]
+            if self._single_use() != before:  # what the function did holds for the numbers of this row only
+                raise Apart
+        traced = body.close_lane(numbers, levels)
+        values = self._inlined(traced)
+        if values is None:
+            return self._parted()
+        stacks, shared = [], []
+        pairs = iter(zip(values, kinds, strict=True))
+        for leaf in found:
+            if leaf is None:
+                stacks.append(None)
+                shared.append(None)
+                continue
+            number, kind = next(pairs)
+            laned = len(addresses.layout_of(tape, number).dims) > np.ndim(sample_of(leaf))
+            its = result_of(trace, number, kind)
+            if kind == np.float16:
+                its = np.astype(its, kind)
+            stacks.append(its if laned else self._repeated(its))
+            shared.append(None if laned else its)
+        return Stacks(structure, stacks, shared)
+
+    def _single_use(self) -> tuple:
+        return self.trace.failed, self.trace.pinned, len(self.trace.outside)
+
+    def _repeated(self, x: TracedArray) -> TracedArray:
+        """Return what is the same in all lanes with an axis of lanes."""
+        trace, tape = self.trace, self.trace.tape
+        number = addresses.broadcast(tape, x._id, (self.lanes, *addresses.layout_of(tape, x._id).dims))
+        if is_deferred(x):
+            return deferred(trace, number)
+        value = np.broadcast_to(x._value, (tape.sizes.value(self.lanes), *np.shape(x._value)))
+        return new_traced(trace, value, number, x._level, x._family)
+
+    # ---- the instructions with lanes
+
+    def _inlined(self, traced: Traced) -> list[int] | None:
+        """Append the body with lanes; return its outputs, or None if lanes part."""
+        tape = self.trace.tape
+        slots = frozenset(range(len(self.leaves)))
+        dimensions = tuple(map(tape.sizes.value, traced.dimensions))
+        laned = with_lanes(traced.tape, Lanes(slots, hoist=False, behind=True), dimensions)
+        inlining = Inlining(tape, laned, (*traced.dimensions, self.lanes))
+        slot = iter(laned.inputs)
+        for leaf in self.leaves:
+            self._place(inlining, next(slot).value, leaf.number)
+        for key in traced.captured:
+            storage, offset = address_of(key)
+            size = tape.storages[storage][0] if key >= 0 else 1
+            number = tape.view(storage, offset, (size,), (1,))
+            self._place(inlining, next(slot).value, instructions.in_family(tape, number, F64, self.trace.line()))
+        return inlining.run(self._guard)
+
+    def _place(self, inlining: Inlining, value: int, number: int) -> None:
+        """Let cells of the trace be an input of the body; copy them if they are in another order."""
+        tape = self.trace.tape
+        dims, strides = inlining.layout(value)
+        storage = int(inlining.tape.values[value]["storage"])
+        own = addresses.layout_of(tape, number)
+        wide = [k for k, dim in enumerate(own.dims) if dim != 1]
+        if any(own.strides[k] != strides[k] for k in wide):
+            size, family, _ = inlining.tape.storages[storage].item()
+            level = tape.level_of(number)
+            tape.storages.append((inlining.size(size), family, level))
+            copy = tape.view(len(tape.storages) - 1, 0, dims, strides)
+            instructions.copied_into(tape, copy, number, self.trace.line())
+            number = copy
+        inlining.places[storage] = tape.values[number][:2]
+
+    # ---- branches
+
+    def _guard(self, value: int, guard) -> bool:
+        """Record that all lanes agree on what steered Python; return False if they do not."""
+        trace = self.trace
+        around, trace.differentiating = trace.differentiating, guard.position
+        try:
+            seen = deferred(trace, value)
+            if seen.ndim == 0:
+                trace.guard(seen, guard.kind, guard.outcome)
+                return True
+            if guard.kind == "bool":
+                seen = np.not_equal(seen, 0.0)
+            if not np.all(np.equal(seen, seen[0])):
+                self.parting = np.equal(seen, guard.outcome)
+                return False
+            trace.guard(seen[0], guard.kind, guard.outcome)
+            return True
+        finally:
+            trace.differentiating = around
+
+    def _parted(self) -> Stacks:
+        """Return the results of two groups of lanes: those that take the path of the first lane, and others."""
+        same = np.nonzero(self.parting)[0]
+        rest = np.nonzero(np.logical_not(self.parting))[0]
+        if not len(same) or not len(rest):
+            raise Apart  # NaN steered Python
+        groups = [
+            in_lanes(self.trace, self.function, [np.take(x, places, axis=0) for x in self.rows])
+            for places in (same, rest)
+        ]
+        order = np.argsort(np.concatenate([same, rest]))
+        return _joined(groups, lambda stacks: np.take(np.concatenate(stacks), order, axis=0))
+
+
+def _joined(groups: list[Stacks], join: Callable) -> Stacks:
+    """Return the results of groups of lanes as those of all."""
+    first = groups[0]
+    for group in groups[1:]:
+        if group.structure != first.structure or [x is None for x in group.stacks] != [
+            x is None for x in first.stacks
+        ]:
+            raise StructureError(f"{NAME}: the function returns different structures for different rows")
+    columns = list(zip(*[group.stacks for group in groups], strict=True))
+    for column in columns:
+        shapes = {np.shape(sample_of(x))[1:] for x in column if x is not None}
+        if len(shapes) > 1:
+            raise OutputError(f"{NAME}: the function returns shapes {sorted(shapes)} for different rows")
+    stacks = [None if column[0] is None else join(column) for column in columns]
+    return Stacks(first.structure, stacks, [None] * len(stacks))
+
+
+def _one_by_one(function: Callable, rows: list) -> Stacks:
+    """Return the results of one call of the function for each row, which are recorded one after another."""
+    groups = []
+    for k in range(int(rows[0].shape[0])):
+        leaves, structure = leaves_of(function([_copied(x[k]) for x in rows]))
+        groups.append(Stacks(structure, [None if x is None else np.expand_dims(x, 0) for x in leaves], []))
+    return _joined(groups, np.concatenate)
+
+
+def _copied(x):
+    """Return a row that the function may write to."""
+    return np.copy(x) if np.ndim(sample_of(x)) else x
