@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.failures import failure
-from ..engine.lanes import Lanes
+from ..derive.lanes import Lanes
 from ..errors import UnsupportedOperationError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD

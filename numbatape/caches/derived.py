@@ -28,7 +28,7 @@ WIDEST = 256
 
 def _lanes(slots, fixed: bool):
     """Return lanes for some inputs; the file is imported with the first Jacobian or Hessian."""
-    return imported("..engine.lanes", __package__).Lanes(frozenset(slots), fixed=fixed)
+    return imported("..derive.lanes", __package__).Lanes(frozenset(slots), fixed=fixed)
 
 
 class Derived:

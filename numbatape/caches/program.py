@@ -29,7 +29,7 @@ from .trace_log import Reason, TraceLog, reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 
 if TYPE_CHECKING:
-    from ..engine.lanes import Lanes
+    from ..derive.lanes import Lanes
 
 MOST_WORKSPACES = 1024  # that an evaluator keeps: one for each path and each set of sizes
 MOST_BYTES = 1 << 28  # and their bytes, unless ``Config(max_bytes=...)`` says otherwise

@@ -19,7 +19,7 @@ from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 
 if TYPE_CHECKING:
-    from ..engine.lanes import Lanes
+    from ..derive.lanes import Lanes
     from ..engine.replan import Replanner
 
 MOST_PLANS = 512  # that a variant keeps, for sizes that come again
@@ -76,7 +76,7 @@ class Variant:
                 wide += [width] if number in level.slots else []
                 wide += [next(rest) for _ in slot.dims]
             if levels[:k] not in self._laned:
-                self._laned[levels[:k]] = imported("..engine.lanes", __package__).with_lanes(
+                self._laned[levels[:k]] = imported("..derive.lanes", __package__).with_lanes(
                     tape, level, sizes
                 )
             tape, sizes = self._laned[levels[:k]], tuple(wide)

@@ -22,7 +22,7 @@ from ..tape.passes import PASSES
 from ..tape.tape import ACTIVE, F32, F64, NARROW, VARYING
 from ..tape.uses import keys_of
 from ..trace.aliasing import root_of
-from ..trace.array import TracedArray, new_traced
+from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.boxes import sort_in
 from ..trace.operands import lift
 from ..trace.primitives import operand, sample_of
@@ -50,6 +50,8 @@ class Leaf:
         Size codes of one step.
     weak
         Whether it is a Python number, which takes the dtype of what the body returns.
+    lane
+        The value of the first step, if nobody has computed its numbers yet: the sample is zeros then.
     """
 
     where: str
@@ -58,6 +60,7 @@ class Leaf:
     sample: object
     dims: tuple[int, ...]
     weak: bool = False
+    lane: int | None = None
 
 
 def of_trace(trace: Trace, x) -> TracedArray:
@@ -88,7 +91,11 @@ def stacked_leaf(trace: Trace, x, where: str) -> tuple[Leaf, int]:
     number = operand(trace, array, F64)
     length, *dims = addresses.layout_of(trace.tape, number).dims
     first = whole[0] if len(whole) else np.zeros(whole.shape[1:], whole.dtype)[()]
-    return Leaf(where, number, _dtype(whole, where), _copied(first), tuple(dims)), length
+    lane = None
+    if is_deferred(array) and len(whole):
+        strides = addresses.layout_of(trace.tape, number).strides[1:]
+        lane = addresses.view(trace.tape, number, dims, strides)
+    return Leaf(where, number, _dtype(whole, where), _copied(first), tuple(dims), lane=lane), length
 
 
 def _dtype(sample, where: str) -> np.dtype:
@@ -146,17 +153,18 @@ class BodyTrace:
         self.inputs = [self._stand_in(leaf, level) for leaf, level in zip(leaves, known, strict=True)]
         self.start, self.first = len(tape.code), len(tape.values)
         given = [self._as_array(number, leaf) for number, leaf in zip(self.inputs, leaves, strict=True)]
-        run, around = rebind(function), (tape.floor, self.trace.fixed)
-        self._outside = self._others(given)
+        run, around = rebind(function), (tape.floor, self.trace.fixed, self.trace.in_loop)
+        self._outside = self._others([x for x in given if not is_deferred(x)])
         memory = {id(root): root for root in (root_of(x._value) for x in self._outside)}
         tape.floor, self.trace.fixed = self.first, self.trace.fixed | memory
+        self.trace.in_loop |= levels is None
         try:
             return run(given)
         except BaseException:
             self.abandon()
             raise
         finally:
-            tape.floor, self.trace.fixed = around
+            tape.floor, self.trace.fixed, self.trace.in_loop = around
 
     def _others(self, given) -> list:
         """Return all arrays of the trace that are alive, but those in the memory of the given ones."""
@@ -173,13 +181,18 @@ class BodyTrace:
         strides, size = tape.contiguous_strides(leaf.dims)
         tape.storages.append((size if leaf.dims else 1, F64, level))
         number = tape.view(len(tape.storages) - 1, 0, leaf.dims, strides)
-        self.trace.know(number, leaf.sample)
+        if leaf.lane is None:
+            self.trace.know(number, leaf.sample)
+        else:
+            self.trace.evaluation.stands_for(number, leaf.lane)
         return number
 
     def _as_array(self, number: int, leaf: Leaf) -> TracedArray:
         trace, level, family = self.trace, self.tape.level_of(number), F64
         if leaf.dtype in NARROW:
             number, family = instructions.cast(self.tape, number, F32, trace.line()), F32
+        if leaf.lane is not None:
+            return deferred(trace, number)
         return new_traced(trace, _copied(leaf.sample), number, level, family)
 
     def abandon(self) -> None:
@@ -188,12 +201,7 @@ class BodyTrace:
 
     def _cut(self, stretch: Stretch) -> None:
         """Take the body's instructions off the tape."""
-        tape = self.tape
-        tape.code.cut(self.start)
-        for each in stretch.others:
-            tape.code.append(each)
-        for key in (*stretch.made, *(stretch.keys[value] for value in stretch.inputs)):
-            tape.inner[key] = self.name
+        stretch.cut(self.name)
         if self.trace._evaluation is not None:
             self.trace._evaluation.forget(self.start)
 

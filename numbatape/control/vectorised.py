@@ -1,7 +1,7 @@
 """A function over an axis of traced arrays: its body is traced for one row, gets lanes, and is inlined.
 
 The body is recorded like that of a loop (`numbatape.control.body_traces`) and cut out of the trace. Its tape
-then gets lanes, as the engine's tapes do (`numbatape.engine.lanes`), and the instructions with lanes are
+then gets lanes, as the engine's tapes do (`numbatape.derive.lanes`), and the instructions with lanes are
 appended to the trace. So what a trace records does not depend on the number of rows, derivatives of any
 order are those of ordinary instructions, and nothing runs but array operations.
 
@@ -17,16 +17,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..emitter import addresses, instructions
-from ..engine.lanes import Lanes, with_lanes
+from ..derive.inlined_lanes import append_lanes
+from ..emitter import addresses
 from ..errors import OutputError, StructureError
-from ..tape.bodies import address_of
-from ..tape.inlining import Inlining
-from ..tape.tape import F64, VARYING
+from ..tape.tape import VARYING
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.primitives import sample_of
 from ..trace.trace import Trace
-from .body_traces import BodyTrace, Traced, stacked_leaf
+from .body_traces import BodyTrace, stacked_leaf
 from .packing import result_of
 from .trees import abandoned, leaves_of
 
@@ -111,7 +109,10 @@ class _Body:
             if self._single_use() != before:  # what the function did holds for the numbers of this row only
                 raise Apart
         traced = body.close_lane(numbers, levels)
-        values = self._inlined(traced)
+        numbers = [leaf.number for leaf in self.leaves]
+        values = append_lanes(
+            tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
+        )
         if values is None:
             return self._parted()
         stacks, shared = [], []
@@ -141,41 +142,6 @@ class _Body:
             return deferred(trace, number)
         value = np.broadcast_to(x._value, (tape.sizes.value(self.lanes), *np.shape(x._value)))
         return new_traced(trace, value, number, x._level, x._family)
-
-    # ---- the instructions with lanes
-
-    def _inlined(self, traced: Traced) -> list[int] | None:
-        """Append the body with lanes; return its outputs, or None if lanes part."""
-        tape = self.trace.tape
-        slots = frozenset(range(len(self.leaves)))
-        dimensions = tuple(map(tape.sizes.value, traced.dimensions))
-        laned = with_lanes(traced.tape, Lanes(slots, hoist=False, behind=True), dimensions)
-        inlining = Inlining(tape, laned, (*traced.dimensions, self.lanes))
-        slot = iter(laned.inputs)
-        for leaf in self.leaves:
-            self._place(inlining, next(slot).value, leaf.number)
-        for key in traced.captured:
-            storage, offset = address_of(key)
-            size = tape.storages[storage][0] if key >= 0 else 1
-            number = tape.view(storage, offset, (size,), (1,))
-            self._place(inlining, next(slot).value, instructions.in_family(tape, number, F64, self.trace.line()))
-        return inlining.run(self._guard)
-
-    def _place(self, inlining: Inlining, value: int, number: int) -> None:
-        """Let cells of the trace be an input of the body; copy them if they are in another order."""
-        tape = self.trace.tape
-        dims, strides = inlining.layout(value)
-        storage = int(inlining.tape.values[value]["storage"])
-        own = addresses.layout_of(tape, number)
-        wide = [k for k, dim in enumerate(own.dims) if dim != 1]
-        if any(own.strides[k] != strides[k] for k in wide):
-            size, family, _ = inlining.tape.storages[storage].item()
-            level = tape.level_of(number)
-            tape.storages.append((inlining.size(size), family, level))
-            copy = tape.view(len(tape.storages) - 1, 0, dims, strides)
-            instructions.copied_into(tape, copy, number, self.trace.line())
-            number = copy
-        inlining.places[storage] = tape.values[number][:2]
 
     # ---- branches
 

@@ -104,8 +104,7 @@ def _truth(value):
 
 def _recorded(trace, cond_fun, body_fun, init, max_steps):
     name, tape, sizes = "nt.while_loop", trace.tape, trace.tape.sizes
-    inside = tape.floor > 0
-    if inside and max_steps is None:
+    if trace.in_loop and max_steps is None:
         raise SpecError(f"{name}: inside of the body of another loop it needs max_steps=")
     first, structure = leaves_of(init)
     dtypes: list = [None] * len(first)

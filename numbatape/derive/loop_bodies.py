@@ -55,7 +55,7 @@ class Call:
     def __init__(self, emitter: Emitter, loop: Loop, out: int | None, numbers):
         self.emitter, self.loop, self.out, self.numbers = emitter, loop, out, numbers
         self.sizes = emitter.tape.sizes
-        self.read_before = _reads_history(emitter.tape, loop, out)
+        self.read_before = reads_history(emitter.tape, loop, out)
         self._past: int | None = out if loop.history is not None else None
         self._with_past = loop
 
@@ -102,7 +102,7 @@ class Call:
         return emitter.broadcast(zero, (count,))
 
 
-def _reads_history(tape, loop: Loop, out: int | None) -> bool:
+def reads_history(tape, loop: Loop, out: int | None) -> bool:
     """Whether anything that was recorded reads the rows of carries in a loop's result."""
     if out is None or loop.history is None:
         return False

@@ -7,15 +7,17 @@ need of the step again. Cotangents of captures, and tangents of sums, are added 
 
 from __future__ import annotations
 
-from ..emitter import instructions
+from collections.abc import Callable
+
+from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
-from ..errors import UnsupportedOperationError
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
 from ..tape.tape import ACTIVE, F64
 from . import branches
 from .adjoint import Adjoint, Rules
-from .loop_bodies import Body, Call, Given
+from .inlined_lanes import in_lanes
+from .loop_bodies import Body, Call, Given, reads_history
 from .pushforward import Pushforward
 
 
@@ -23,12 +25,20 @@ class LoopRules(Rules):
     """The derivatives of calls that need no numbers: those of loops."""
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
+        if ct.ndim == 1:
+            return self.pull_lane(ct, out, numbers, need, transposing)
+
+        def pull(ct: Symbol, out: int, numbers) -> tuple:
+            return self.pull_call(ct, out, numbers, need, transposing)
+
+        return tuple(self._in_lanes("the pullback", pull, ct, out, numbers))
+
+    def pull_lane(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
+        """Do what `pull_call` does, for a call with a single cotangent."""
         emitter = ct.emitter
         loop = called(emitter.tape, numbers)
         if not isinstance(loop, (Loop, Branches)):
             return super().pull_call(ct, out, numbers, need, transposing)
-        if ct.ndim != 1:
-            raise UnsupportedOperationError(f"{loop.name}: it takes one cotangent at a time")
         if isinstance(loop, Branches):
             return branches.pull(emitter, loop, numbers, ct, LoopRules()), None, None
         return pull(emitter, loop, out, numbers, ct), None, None
@@ -38,11 +48,57 @@ class LoopRules(Rules):
         loop = called(emitter.tape, numbers)
         if not isinstance(loop, (Loop, Branches)):
             return super().push_call(out, numbers, tangent, strong)
-        if tangent.ndim != 1:
-            raise UnsupportedOperationError(f"{loop.name}: it takes one tangent at a time")
+        if tangent.ndim > 1:
+
+            def pushed(tangent: Symbol, out: int, numbers) -> tuple:
+                return (self.push_call(out, numbers, tangent, strong),)
+
+            (total,) = self._in_lanes("the pushforward", pushed, tangent, out, numbers)
+            return total
         if isinstance(loop, Branches):
             return branches.push(emitter, loop, numbers, tangent, strong, LoopRules())
         return push(emitter, loop, out, numbers, tangent, strong)
+
+
+    def _in_lanes(self, what: str, derive: Callable, along: Symbol, out: int, numbers) -> list:
+        """Return a derivative of a call in lanes: ``derive(along, out, numbers)`` is recorded for one lane.
+
+        Parameters
+        ----------
+        along
+            The cotangent or the tangent, whose first axis numbers the lanes. The call's operands and its result
+            have this axis, too, where they differ between lanes.
+        """
+        emitter, tape = along.emitter, along.emitter.tape
+        values = [Symbol(emitter, value) for value in (out, *numbers[:2])]
+        whole = {k: x for k, x in enumerate(values) if x.ndim == along.ndim and x.dims[0] != 1}
+        shared = [
+            x if x.ndim < along.ndim else Symbol(emitter, addresses.dropped(tape, x.number, (0,)))
+            for k, x in enumerate(values)
+            if k not in whole
+        ]
+
+        loop = called(tape, numbers)
+        read = isinstance(loop, Loop) and reads_history(tape, loop, out)
+
+        def one_lane(rows: list[Symbol]):
+            along, *own = rows
+            mine, others = iter(own), iter(shared)
+            out, a, b = (next(mine) if k in whole else next(others) for k in range(3))
+            if read:  # also of this lane
+                storage, first, _ = tape.values[out.number]
+                tape.view(storage, tape.sizes.add(first, loop.history[0]), (1,), (1,))
+            numbers_of_lane = a.number, b.number, numbers[2]
+            if along.ndim == 1:
+                numbers_of_lane = self.lane_call(emitter, out, numbers_of_lane)
+            return derive(along, out.number, numbers_of_lane)
+
+        name = f"{what} of {getattr(loop, 'name', 'a rule')}"
+        return in_lanes(emitter, name, one_lane, [along, *whole.values()])
+
+    def lane_call(self, emitter: Emitter, out: Symbol, numbers) -> tuple:
+        """Return the operands of a call as the derivative of one of its lanes takes them."""
+        return numbers
 
 
 def called(tape, numbers):

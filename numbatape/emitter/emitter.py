@@ -72,6 +72,14 @@ class Emitter:
             "derivatives of determinants of singular matrices are taken while a function is traced"
         )
 
+    # ---- numbers, where there are any
+
+    def stands_for(self, row: Symbol, lane: Symbol) -> None:
+        """Note that a new value stands for one lane of another one while instructions are recorded for it."""
+
+    def moved(self, start: int) -> None:
+        """Note that instructions from one place on were taken off the tape, or have moved."""
+
     # ---- operands
 
     def symbol(self, x, family: int = F64) -> Symbol:

@@ -17,7 +17,7 @@ from ..tape.instruction import opcode
 from ..tape.loop import Loop
 from ..tape.uses import dependents, keys_of
 from ..threads import survives_fork
-from .lanes import Lanes, with_lanes
+from ..derive.lanes import Lanes, with_lanes
 from .plan import Plan
 
 MOST_BODIES = 256

@@ -5,7 +5,7 @@ and twice that in reverse; eight multiplications take 2. So the most frequent ki
 of their own, one per op and pattern: the result and an operand ``v`` are contiguous float64 cells, an
 operand ``s`` is one cell, word 4 is the number of cells. There is no record, except for the third operand
 of a fused product and sum. Fused ops have no reverse arm: vectors of them only arise from lanes, which are
-swept forward only, or else are split into two instructions again (`numbatape.engine.lanes`).
+swept forward only, or else are split into two instructions again (`numbatape.derive.lanes`).
 """
 
 from __future__ import annotations

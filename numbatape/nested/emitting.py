@@ -29,6 +29,12 @@ class TraceEmitter(Emitter):
         self.guard(condition, outcome)
         return outcome
 
+    def stands_for(self, row: Symbol, lane: Symbol) -> None:
+        self.trace.evaluation.stands_for(row.number, lane.number)
+
+    def moved(self, start: int) -> None:
+        self.trace.evaluation.forget(start)
+
     def cofactors(self, a: Symbol) -> Symbol:
         from ..matrix.determinants import cofactors
 

@@ -15,9 +15,9 @@ from ..emitter.symbol import Symbol
 from ..rules.emit import flattened
 from ..rules.untraced_derivatives import Linear, Pulled, emit_linear
 from ..tape.loop import Branches, Loop
-from ..tape.tape import ACTIVE, FAMILY_DTYPE
+from ..tape.tape import ACTIVE, F64, FAMILY_DTYPE
 from ..trace import operations
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, new_traced
 from ..trace.primitives import FLOAT32, value_of
 from ..trace.trace import Trace
 from .emitting import symbol, traced
@@ -34,11 +34,11 @@ class CallRules(LoopRules):
         if need[1] and not isinstance(rule, (Loop, Branches)):
             _require_formula(rule.rule)
 
-    def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
+    def pull_lane(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
         """Run or record the user's pullback on traced arrays; return symbols."""
         trace = self.trace
         if isinstance(called(trace.tape, numbers), (Loop, Branches)):
-            return super().pull_call(ct, out, numbers, need, transposing)
+            return super().pull_lane(ct, out, numbers, need, transposing)
         around, trace.differentiating = trace.differentiating, ct.emitter.line
         try:
             number = int(trace.tape.numbers[numbers[2]])
@@ -46,6 +46,21 @@ class CallRules(LoopRules):
             return tuple(None if part is None else symbol(trace, part) for part in parts)
         finally:
             trace.differentiating = around
+
+
+    def lane_call(self, emitter, out: Symbol, numbers) -> tuple:
+        """Register a call of one lane: its arguments and its results are those of the lane."""
+        trace = self.trace
+        site = called(trace.tape, numbers)
+        if isinstance(site, (Loop, Branches)):
+            return numbers
+        a, b = (Symbol(emitter, number) for number in numbers[:2])
+        pairs = [(a, port) for port in site.first] + [(b, port) for port in site.rest]
+        args = [_argument(trace, flat, port) for flat, port in pairs]
+        number = len(trace.tape.calls)
+        trace.tape.calls.append(site)
+        trace.sites[number] = args, [_argument(trace, out, port) for port in site.results]
+        return (*numbers[:2], trace.tape.literal(float(number), F64))
 
 
 def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:
@@ -94,6 +109,15 @@ def _part(ct, port):
     part = ct[port.start] if port.shape == () else ct[port.start : port.stop].reshape(port.shape)
     narrow = port.dtype == FLOAT32 and value_of(part).dtype != FLOAT32
     return np.astype(part, np.float32) if narrow else part
+
+
+def _argument(trace: Trace, flat: Symbol, port) -> TracedArray:
+    """Return an argument or a result of a call, taken out of its cells."""
+    part = _part(traced(trace, flat), port)
+    if port.dtype.kind == "f":
+        return part
+    value = np.asarray(part._value).astype(port.dtype)[()]
+    return new_traced(trace, value, part._id, part._level, F64)
 
 
 # ---- formulas

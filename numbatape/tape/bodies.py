@@ -75,6 +75,15 @@ class Stretch:
         """Guards on what differs from step to step."""
         return [row for row in self.body if row.is_guard]
 
+    def cut(self, name: str) -> None:
+        """Take the body off the builder's tape; ``name`` is what errors call it that read from inside."""
+        builder = self.builder
+        builder.code.cut(self.start)
+        for each in self.others:
+            builder.code.append(each)
+        for key in (*self.made, *(self.keys[value] for value in self.inputs)):
+            builder.inner[key] = name
+
     def levels(self, inputs: list[int], captured: list[int], carries: list[tuple[int, int]]) -> list[int]:
         """Set the levels of all cells; return those of the inputs.
 

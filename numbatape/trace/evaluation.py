@@ -34,6 +34,7 @@ class Evaluation:
         self._cells: dict[int, np.ndarray] = {}  # by key: a storage, or (negative) a cell of a pool
         self._writers: dict[int, list[int]] = {}  # instructions that write to a key, in order
         self._written: dict[int, int] = {}  # how many of them have been evaluated
+        self._lanes: dict[int, int] = {}  # by key: the value that it is a copy of
         self._indexed = self._literals = 0
 
     def note(self, number: int, value) -> None:
@@ -41,6 +42,10 @@ class Evaluation:
         key = self._key(number)
         self._cells[key] = np.array(value, FAMILY_DTYPE[self.tape.family_of(number)], order="C").reshape(-1)
         self._written[key] = 1
+
+    def stands_for(self, number: int, lane: int) -> None:
+        """Let a value that covers its storage have the numbers of another one, when they are needed."""
+        self._lanes[self._key(number)] = lane
 
     def value(self, number: int):
         """Return the numbers of a value: a new array, or a scalar."""
@@ -81,6 +86,10 @@ class Evaluation:
         stack = [(self._key(number), len(code))]
         while stack:
             key, stop = stack[-1]  # instructions from ``stop`` on write too late for this reader
+            if key in self._lanes:
+                lane = self._lanes.pop(key)
+                self._settle(lane)
+                self._cells[key], written[key] = self._view(lane).reshape(-1).copy(), 1
             its, done = writers.get(key, ()), written.get(key, 0)
             if done >= len(its) or its[done] >= stop:
                 stack.pop()

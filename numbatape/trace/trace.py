@@ -152,6 +152,7 @@ class Trace:
         self.grids: dict[tuple, np.ndarray] = {}  # arrays of consecutive numbers by shape, each one literal
         self.fixed: dict[int, np.ndarray] = {}  # by id: memory that the body under way may not write to
         self.labels: dict[int, Any] = {}  # of arguments with labels, by value number: see `trace/labels.py`
+        self.in_loop = False  # whether the body of a loop is being recorded, where there can be no guards
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
         self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
         # The index of a source line by id of the code + offset of the instruction, which is an address inside
@@ -180,10 +181,27 @@ class Trace:
 
     def _results_of(self, call: int, operands):
         """Return the results of the call of a rule, or of a loop, one after the other."""
-        called = self.tape.calls[call]
+        called, (first, rest) = self.tape.calls[call], operands[:2]
+        lanes = np.broadcast_shapes(first.shape[:-1], rest.shape[:-1])
+        if lanes:
+            pairs = [np.broadcast_to(x, (*lanes, x.shape[-1])) for x in (first, rest)]
+            rows = [self._result_of(called, *(x[k] for x in pairs)) for k in np.ndindex(lanes)]
+            return np.reshape(rows, (*lanes, -1))
         if isinstance(called, (Loop, Branches)):
-            return operations.loop_values(called, self.tape.sizes.value, self.values, *operands[:2])
+            return self._result_of(called, first, rest)
         return np.concatenate([np.ravel(part._value) for part in self.sites[call][1]])
+
+    def _result_of(self, called, first, rest) -> np.ndarray:
+        """Return the result of one lane of a call."""
+        if isinstance(called, (Loop, Branches)):
+            return operations.loop_values(called, self.tape.sizes.value, self.values, first, rest)
+        result = np.empty(called.cells(self.tape.sizes.value)[0], first.dtype)
+        token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
+        try:
+            called.place(result, first, rest, None, None).forward()
+        finally:
+            CURRENT.reset(token)
+        return result
 
     # ---- source positions
 

@@ -16,7 +16,7 @@ from ..caches.points import Rows, at_point, batched_leaves, common_length, sampl
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative
 from ..config import Config
-from ..engine.lanes import Lanes
+from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
 from ..nested.recorded_derivatives import gradients, pullback, pushforward
 from ..recording.record import Output, Recording

@@ -34,9 +34,10 @@ def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
             farthest[storage] = max(farthest.get(storage, 0), size(int(offsets[value])))
     for k, loop in loops.items():
         out = int(code["out"][k])
-        storage, first, _ = draft.address(out)
+        storage, first, layout = draft.address(out)
         extent = min(loop.history, key=size)
-        if out not in read and not first and farthest.get(storage, 0) < size(extent):
+        alone = len(draft.layouts[layout].dims) == 1  # with lanes, a shorter result would move the others
+        if alone and out not in read and not first and farthest.get(storage, 0) < size(extent):
             draft.calls[numbers[k]] = replace(loop, history=None, extents=(extent, *loop.extents[1:]))
             draft.shorten(out, extent)
     return code
