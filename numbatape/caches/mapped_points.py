@@ -124,14 +124,18 @@ class MappedPoints:
         for flat in self._samples():
             slots = frozenset(_slots(flat.specs, self.mapped.axes))
             try:
-                with self.shelf.lent(("vmap", flat.signature, slots), lambda: self._batch(flat, slots)) as batch:
-                    recording = batch.first(flat).variant.recording
+                with self.shelf.lent(
+                    ("vmap", flat.signature, slots), lambda: self._batch(flat, slots)
+                ) as batch:
+                    variant = batch.first(flat).variant
             except (ArithmeticError, LookupError, ValueError) as error:
                 why = error
                 continue
             results = _Results(0)
-            leaves, structure = wholes_of(recording.result)
-            samples = [_joined(leaf, recording.values) for leaf in leaves]
+            leaves, structure = wholes_of(variant.recording.result)
+            samples = [
+                _joined(leaf, lambda x: variant.output_like(x.number, flat.dimensions)) for leaf in leaves
+            ]
             empty = [None if x is None else np.asarray(x)[None][:0] for x in samples]
             results.put(slice(0, 0), structure, [(x, True) for x in empty])
             return results.placed(self.out_axes)
@@ -157,7 +161,9 @@ class MappedPoints:
 
 def _is_data(leaf) -> bool:
     """Whether a leaf is a number or an array, which reaches a tape."""
-    return isinstance(leaf, (np.ndarray, np.generic, int, float, complex)) and not isinstance(leaf, (str, bytes))
+    return isinstance(leaf, (np.ndarray, np.generic, int, float, complex)) and not isinstance(
+        leaf, (str, bytes)
+    )
 
 
 def _slots(specs: list[LeafSpec], axes) -> Iterator[int]:
@@ -173,11 +179,11 @@ def _slots(specs: list[LeafSpec], axes) -> Iterator[int]:
                 number += 1
 
 
-def _joined(leaf, values):
-    """Return a part of a recorded result with the values of outputs in their places."""
+def _joined(leaf, value):
+    """Return a part of a recorded result with ``value(output)`` in the place of outputs."""
     if leaf.__class__ is Pair:
-        return join(_joined(leaf.re, values), _joined(leaf.im, values))
-    return values[leaf.number] if leaf.__class__ is Output else leaf
+        return join(_joined(leaf.re, value), _joined(leaf.im, value))
+    return value(leaf) if leaf.__class__ is Output else leaf
 
 
 def _stack(space, leaf, count: int) -> tuple:

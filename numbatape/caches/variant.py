@@ -82,6 +82,17 @@ class Variant:
             tape, sizes = self._laned[levels[:k]], tuple(wide)
         return tape, sizes
 
+    def output_like(self, number: int, dimensions: tuple) -> np.ndarray:
+        """Return zeros in the shape that an output has for some input dimensions, and in its dtype.
+
+        The recorded value has the shape for the dimensions of the trace.
+        """
+        tape = self.tape
+        rows = tape.sizes.evaluate(dimensions)
+        codes = tape.layouts[tape.values["layout"][tape.outputs[number]]].dims
+        shape = tuple(code if code >= 0 else rows[-code - 1] for code in codes)
+        return np.broadcast_to(np.zeros((), np.asarray(self.recording.values[number]).dtype), shape)
+
     def lane_plan(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> Plan:
         """Return the plan for some sizes in which inputs have lanes."""
         key = (dimensions, levels, widths)

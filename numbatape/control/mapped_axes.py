@@ -126,9 +126,7 @@ def _spread(prefix, tree, what: str) -> list:
         raise StructureError(
             f"{what} is {prefix!r}, which is no prefix of the structure that it is for: {error}"
         ) from None
-    return [
-        entry for entry, part in zip(entries, parts, strict=True) for _ in range(len(wholes_of(part)[0]))
-    ]
+    return [entry for entry, part in zip(entries, parts, strict=True) for _ in range(len(wholes_of(part)[0]))]
 
 
 def _axis_of(leaf, axis, name: str) -> int | None:
@@ -136,7 +134,9 @@ def _axis_of(leaf, axis, name: str) -> int | None:
     if leaf is None:
         return None
     sample = _sample(leaf)
-    if isinstance(sample, (str, bytes)) or not isinstance(sample, (np.ndarray, np.generic, int, float, complex)):
+    if isinstance(sample, (str, bytes)) or not isinstance(
+        sample, (np.ndarray, np.generic, int, float, complex)
+    ):
         raise SpecError(
             f"nt.vmap: {name} is a {type(sample).__name__}, which has no axis to map over: in_axes must be "
             "None for it"

@@ -104,7 +104,9 @@ class _Body:
             outputs = [leaf for leaf in found if leaf is not None]
             kinds = [np.asarray(sample_of(leaf)).dtype for leaf in outputs]
             if any(kind.kind not in "biufc" for kind in kinds):
-                raise OutputError(f"{NAME} stacks numbers and arrays, and the function returns something else")
+                raise OutputError(
+                    f"{NAME} stacks numbers and arrays, and the function returns something else"
+                )
             numbers = [body.output(leaf) for leaf in outputs]
             if self._single_use() != before:  # what the function did holds for the numbers of this row only
                 raise Apart
@@ -154,8 +156,6 @@ class _Body:
             if seen.ndim == 0:
                 trace.guard(seen, guard.kind, guard.outcome)
                 return True
-            if guard.kind == "bool":
-                seen = np.not_equal(seen, 0.0)
             if not np.all(np.equal(seen, seen[0])):
                 self.parting = np.equal(seen, guard.outcome)
                 return False

@@ -115,11 +115,15 @@ def in_lanes(
     body = stretch.tape(True, (), True)
 
     def on_guard(value: int, guard) -> bool:
-        if len(addresses.layout_of(tape, value).dims):
-            raise UnsupportedOperationError(
-                f"{name} branches on a value that differs from lane to lane (at {tape.where(guard.position)})"
-            )
-        tape.guard(value, guard.kind, guard.outcome, tape.level_of(value), guard.position)
+        seen = Symbol(emitter, value)
+        if seen.ndim:
+            if not emitter.agrees(seen, guard.outcome):
+                raise UnsupportedOperationError(
+                    f"{name} branches on a value that differs from lane to lane (at "
+                    f"{tape.where(guard.position)}); use np.where"
+                )
+            seen = emitter.op("agree", seen, float(guard.outcome))
+        tape.guard(seen.number, guard.kind, guard.outcome, seen.level, guard.position)
         return True
 
     inputs = [x.number for x in wide]
@@ -127,7 +131,8 @@ def in_lanes(
     assert numbers is not None
     results = iter(numbers)
     return [
-        None if family is None else emitter.in_family(Symbol(emitter, next(results)), family) for family in found
+        None if family is None else emitter.in_family(Symbol(emitter, next(results)), family)
+        for family in found
     ]
 
 

@@ -59,7 +59,6 @@ class LoopRules(Rules):
             return branches.push(emitter, loop, numbers, tangent, strong, LoopRules())
         return push(emitter, loop, out, numbers, tangent, strong)
 
-
     def _in_lanes(self, what: str, derive: Callable, along: Symbol, out: int, numbers) -> list:
         """Return a derivative of a call in lanes: ``derive(along, out, numbers)`` is recorded for one lane.
 

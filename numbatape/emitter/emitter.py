@@ -77,6 +77,10 @@ class Emitter:
     def stands_for(self, row: Symbol, lane: Symbol) -> None:
         """Note that a new value stands for one lane of another one while instructions are recorded for it."""
 
+    def agrees(self, x: Symbol, outcome: float) -> bool:
+        """Whether all entries are what a guard says, as far as that is known."""
+        return True
+
     def moved(self, start: int) -> None:
         """Note that instructions from one place on were taken off the tape, or have moved."""
 

@@ -32,6 +32,9 @@ class TraceEmitter(Emitter):
     def stands_for(self, row: Symbol, lane: Symbol) -> None:
         self.trace.evaluation.stands_for(row.number, lane.number)
 
+    def agrees(self, x: Symbol, outcome: float) -> bool:
+        return bool(np.all(self.trace.evaluation.value(x.number) == outcome))
+
     def moved(self, start: int) -> None:
         self.trace.evaluation.forget(start)
 

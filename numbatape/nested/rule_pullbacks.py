@@ -47,7 +47,6 @@ class CallRules(LoopRules):
         finally:
             trace.differentiating = around
 
-
     def lane_call(self, emitter, out: Symbol, numbers) -> tuple:
         """Register a call of one lane: its arguments and its results are those of the lane."""
         trace = self.trace

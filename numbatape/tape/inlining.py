@@ -109,7 +109,9 @@ class Inlining:
         if key not in self._cells:
             level, family = POOLS[pool]
             literal = self._literals.get(key)
-            number = builder.scalar(family, level) if literal is None else builder.literal(literal.data[0], family)
+            number = (
+                builder.scalar(family, level) if literal is None else builder.literal(literal.data[0], family)
+            )
             self._cells[key] = builder.values[number][:2]
         return self._cells[key]
 

@@ -17,7 +17,8 @@ from ..usercode.frames import LOGS, asked_by, is_stored, unreachable
 from . import operations
 from .trace import failing
 
-TRUTHS = (np.bool_, np.float64, bool, float)  # numbers whose truth value is no error
+FLOATS = (np.float64, float)
+TRUTHS = (np.bool_, bool, *FLOATS)  # numbers whose truth value is no error
 
 
 class Reads:
@@ -50,9 +51,13 @@ class Reads:
     def __bool__(self):
         if self._value.__class__ in TRUTHS:
             outcome, number = bool(self._value), self
+            if self._value.__class__ in FLOATS:
+                number = np.not_equal(self, 0.0)  # the guard is on whether it is zero, not on the number
         else:
             outcome = self._python(bool)  # raises NumPy's own error where the truth value is ambiguous
             number = self._number()
+            if np.asarray(self._value).dtype != np.bool_:
+                number = np.not_equal(number, 0)
         self._trace.check_open()
         return self._trace.guard(number, "bool", outcome)
 

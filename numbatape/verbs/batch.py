@@ -15,6 +15,7 @@ from ..caches.derived import Derived, UnitSeeds, active_leaves, outputs_of
 from ..caches.points import Rows, at_point, batched_leaves, common_length, sample_points
 from ..caches.registry import shelf_of
 from ..caches.results import per_argument, require_derivative
+from ..caches.variant import Variant
 from ..config import Config
 from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
@@ -25,10 +26,11 @@ from ..trace import pytrees
 from ..trace.complex_pairs import Pair, is_complex, join, split
 from . import inner_batch
 from .made import made_by
+from .mapping import mapped_call
 from .verb_calls import bare_arguments, dispatch, with_statics
 
 
-def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
+def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argnames=None):
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different
@@ -45,6 +47,9 @@ def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
         Which axis of each argument numbers the points; None for an argument shared by all. An int stands
         for the first argument alone: the others are shared. Data of each point that takes no gradient comes
         as a batched `Constant`.
+    value_only : bool
+        Whether to return the values alone, and to compute no derivative. `vmap` does the same for any axes,
+        and for functions that return containers.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -53,7 +58,7 @@ def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
     callable
         ``b(X, *others)`` → ``(values, derivatives)``: values with a leading axis of points; of a scalar
         function the gradients, of an array-valued one the Jacobians, each with a leading axis of points.
-        With several batched float arguments the derivatives are a tuple.
+        With several batched float arguments the derivatives are a tuple. With ``value_only`` the values alone.
 
     Raises
     ------
@@ -74,10 +79,10 @@ def batch(f, in_axes=0, *, static_argnums=None, static_argnames=None):
            [1., 0.]])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(batch, f, _batch, in_axes=in_axes, **statics)
+    return made_by(batch, f, _batch, in_axes=in_axes, value_only=bool(value_only), **statics)
 
 
-def _batch(f, in_axes, static_argnums, static_argnames):
+def _batch(f, in_axes, value_only, static_argnums, static_argnames):
     """Return what serves ``batch(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
@@ -85,6 +90,8 @@ def _batch(f, in_axes, static_argnums, static_argnames):
     def call(*args):
         args = with_statics(f, args, static_argnums, static_argnames)
         axes, trees = _axes(in_axes, args), bare_arguments(args)
+        if value_only:
+            return mapped_call(target, names, shelf, axes, 0, trees, {})
         return dispatch(
             trees,
             lambda: _Call(target, names, shelf, args, trees, axes).result(),
@@ -183,7 +190,7 @@ class _Call:
     def _result(self, batch: Batch, flat: Flattened):
         first = batch.first(flat)
         recording = first.variant.recording
-        value = _value(recording, batch)
+        value = _value(first.variant, flat, batch)
         if value.dtype.kind != "c" and not value.ndim:
             return self._gradients(batch, flat, first)
         if first.changed:
@@ -201,12 +208,12 @@ class _Call:
         """Return (values, derivatives) of no points, in the shapes that they have at made-up points."""
         for flat in self._samples():
             try:
-                recording = batch.first(flat).variant.recording
+                variant = batch.first(flat).variant
             except (ArithmeticError, LookupError, ValueError) as error:
                 why = error
                 continue
-            value = _value(recording, batch)
-            require_derivative(flat, _primal(recording, batch))
+            value = _value(variant, flat, batch)
+            require_derivative(flat, _primal(variant.recording, batch))
             part = np.result_type(value.dtype, np.float32) if value.dtype.kind == "c" else np.dtype(bool)
             grads = [
                 np.empty((0, *value.shape, *np.shape(leaf)), np.result_type(spec.dtype, part))
@@ -226,7 +233,7 @@ class _Call:
 
         def visit(space, chosen, n):
             recording = space.variant.recording
-            value = _real(_value(recording, batch))
+            value = _real(_value(space.variant, flat, batch))
             (view,) = outputs_of(space, _primal(recording, batch))
             values.put(chosen, view[:n] if view.ndim > value.ndim else view, value.shape, value.dtype)
             if batch.reverse:
@@ -279,9 +286,8 @@ class _Call:
                 )
 
             def visit(space, chosen, n):
-                recording = space.variant.recording
-                result, parts = recording.result
-                found = _real(_value(recording, batch))
+                result, parts = space.variant.recording.result
+                found = _real(_value(space.variant, extended(0), batch))
                 (view,) = outputs_of(space, result)
                 values.put(chosen, view[:n] if view.ndim > found.ndim else view, found.shape, found.dtype)
                 views = outputs_of(space, parts)
@@ -312,13 +318,16 @@ def _primal(recording: Recording, batch: Batch):
     return recording.result if batch.reverse else recording.result[0]
 
 
-def _value(recording: Recording, batch: Batch) -> np.ndarray:
-    """Return the function's own result where it was traced."""
-    result = _primal(recording, batch)
+def _value(variant: Variant, flat: Flattened, batch: Batch) -> np.ndarray:
+    """Return an array of the shape and the dtype of the function's own result, for arguments of some sizes."""
+
+    def like(x):
+        return variant.output_like(x.number, flat.dimensions) if x.__class__ is Output else x
+
+    result = _primal(variant.recording, batch)
     if result.__class__ is Pair:
-        re, im = (recording.values[x.number] if x.__class__ is Output else x for x in (result.re, result.im))
-        return np.asarray(re + 1j * im)
-    value = np.asarray(recording.values[result.number] if result.__class__ is Output else result)
+        return np.asarray(like(result.re) + 1j * like(result.im))
+    value = np.asarray(like(result))
     if value.dtype.kind not in "biufc":
         raise OutputError(
             f"nt.batch needs a function that returns one number or array, got {type(result).__name__}"

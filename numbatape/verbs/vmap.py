@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..caches.base import parameter_names, python_function
-from ..caches.mapped_points import MappedPoints
 from ..caches.registry import shelf_of
-from ..control.mapped_axes import Mapped, OutAxes, check_in_axes, check_out_axes
-from . import inner_vmap
+from ..control.mapped_axes import check_in_axes, check_out_axes
 from .made import made_by
-from .verb_calls import bare_arguments, dispatch
+from .mapping import mapped_call
+from .verb_calls import bare_arguments
 
 
 def vmap(f: Callable, in_axes=0, out_axes=0):
@@ -74,18 +73,10 @@ def vmap(f: Callable, in_axes=0, out_axes=0):
 def _vmap(f, in_axes, out_axes):
     """Return what serves ``vmap(f, in_axes, out_axes)``."""
     target, names = python_function(f), parameter_names(f)
-    shelf, placing = shelf_of(target), OutAxes(out_axes)
+    shelf = shelf_of(target)
 
     def call(*args, **kwargs):
-        args = bare_arguments(args)
         kwargs = dict(zip(kwargs, bare_arguments(kwargs.values()), strict=True))
-
-        def outside():
-            return MappedPoints(target, names, shelf, Mapped(in_axes, args, kwargs), placing).result()
-
-        def inside():
-            return inner_vmap.vmap(target, Mapped(in_axes, args, kwargs), placing)
-
-        return dispatch((args, kwargs), outside, inside)
+        return mapped_call(target, names, shelf, in_axes, out_axes, bare_arguments(args), kwargs)
 
     return call

@@ -1,0 +1,59 @@
+"""A function over an axis of its arguments: outside of traces, and on the tape of one that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..caches.mapped_points import MappedPoints
+from ..caches.registry import Shelf
+from ..capture import rebinding
+from ..control.mapped_axes import Mapped, OutAxes, wholes_of
+from ..control.trees import leaves_of
+from ..control.vectorised import in_lanes, without_lanes
+from ..trace import pytrees
+from ..trace.trace import current
+from .verb_calls import dispatch
+
+
+def mapped_call(
+    function: Callable, names: Sequence[str], shelf: Shelf, in_axes, out_axes, args: Sequence, kwargs: dict
+):
+    """Return the results of a function over an axis of its arguments, which come without marks of roles.
+
+    Parameters
+    ----------
+    function, names, shelf
+        The function, the names of its parameters, and what is kept of it.
+    in_axes, out_axes
+        As `vmap` takes them.
+    """
+    placing = OutAxes(out_axes)
+
+    def outside():
+        return MappedPoints(function, names, shelf, Mapped(in_axes, args, kwargs), placing).result()
+
+    return dispatch(
+        (args, kwargs), outside, lambda: recorded(function, Mapped(in_axes, args, kwargs), placing)
+    )
+
+
+def recorded(function: Callable, mapped: Mapped, out_axes: OutAxes):
+    """Return the tree of results, recorded by the trace that is under way."""
+    trace = current()
+    assert trace is not None
+    run = rebinding.rebind(function)
+    pairs = list(zip(mapped.leaves, mapped.axes, strict=True))
+    moved = [np.moveaxis(leaf, axis, 0) if axis else leaf for leaf, axis in pairs if axis is not None]
+    rows, structure = leaves_of(moved)
+
+    def of_row(parts):
+        row = iter(pytrees.unflatten(structure, parts))
+        args, kwargs = mapped.rebuilt([leaf if axis is None else next(row) for leaf, axis in pairs])
+        return run(*args, **kwargs)
+
+    found = (in_lanes if mapped.count else without_lanes)(trace, of_row, rows)
+    stacks, whole = wholes_of(pytrees.unflatten(found.structure, found.stacks))
+    shared, _ = wholes_of(pytrees.unflatten(found.structure, found.shared))
+    return out_axes.placed(whole, stacks, shared)
