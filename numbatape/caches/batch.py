@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.failures import failure
 from ..derive.lanes import Lanes
+from ..engine.failures import failure
 from ..errors import UnsupportedOperationError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD

@@ -122,27 +122,34 @@ class MappedPoints:
     def _nothing(self):
         """Return results without lanes, in the shapes that the function returns for made-up rows."""
         for flat in self._samples():
-            slots = frozenset(_slots(flat.specs, self.mapped.axes))
             try:
-                with self.shelf.lent(
-                    ("vmap", flat.signature, slots), lambda: self._batch(flat, slots)
-                ) as batch:
-                    variant = batch.first(flat).variant
+                structure, samples = self._like(flat)
             except (ArithmeticError, LookupError, ValueError) as error:
                 why = error
                 continue
             results = _Results(0)
-            leaves, structure = wholes_of(variant.recording.result)
-            samples = [
-                _joined(leaf, lambda x: variant.output_like(x.number, flat.dimensions)) for leaf in leaves
-            ]
             empty = [None if x is None else np.asarray(x)[None][:0] for x in samples]
             results.put(slice(0, 0), structure, [(x, True) for x in empty])
             return results.placed(self.out_axes)
         raise SpecError(
-            "nt.vmap: there are no lanes, because the mapped axis has length 0, and the shape of the function's "
-            "result is not known, because it raises for rows of ones, of identity matrices and of zeros"
+            "nt.vmap: there are no lanes, because the mapped axis has length 0, and the shape of the "
+            "function's result is not known, because it raises for rows of ones, of identity matrices and of "
+            "zeros"
         ) from why
+
+    def _like(self, flat: Flattened) -> tuple:
+        """Return the structure of what the function returns for a row, and arrays like its leaves."""
+        slots = frozenset(_slots(flat.specs, self.mapped.axes))
+        with self.shelf.lent(("vmap", flat.signature, slots), lambda: self._batch(flat, slots)) as batch:
+            variant = batch.first(flat).variant
+
+        def like(leaf):
+            if leaf.__class__ is Pair:
+                return join(like(leaf.re), like(leaf.im))
+            return variant.output_like(leaf.number, flat.dimensions) if leaf.__class__ is Output else leaf
+
+        leaves, structure = wholes_of(variant.recording.result)
+        return structure, [like(leaf) for leaf in leaves]
 
     def _samples(self) -> Iterator[Flattened]:
         """Yield arguments with made-up rows."""
@@ -177,13 +184,6 @@ def _slots(specs: list[LeafSpec], axes) -> Iterator[int]:
                 if axis is not None:
                     yield number
                 number += 1
-
-
-def _joined(leaf, value):
-    """Return a part of a recorded result with ``value(output)`` in the place of outputs."""
-    if leaf.__class__ is Pair:
-        return join(_joined(leaf.re, value), _joined(leaf.im, value))
-    return value(leaf) if leaf.__class__ is Output else leaf
 
 
 def _stack(space, leaf, count: int) -> tuple:

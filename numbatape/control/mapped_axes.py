@@ -76,8 +76,8 @@ def check_in_axes(in_axes) -> None:
         return
     if not isinstance(in_axes, (tuple, list)):
         raise SpecError(
-            f"nt.vmap: in_axes={in_axes!r} must be an int, None, or a tuple with an entry for each positional "
-            "argument"
+            f"nt.vmap: in_axes={in_axes!r} must be an int, None, or a tuple with an entry for each "
+            "positional argument"
         )
     _check_leaves("in_axes", in_axes)
 
@@ -98,7 +98,7 @@ def _is_integer(axis) -> bool:
 
 
 def _axes_of_arguments(in_axes, whole) -> list:
-    """Return one entry of ``in_axes`` for each leaf of ``(args, kwargs)``; keywords are mapped over axis 0."""
+    """Return one entry of ``in_axes`` for each leaf of ``(args, kwargs)``; keywords have axis 0 mapped."""
     args, kwargs = whole
     if isinstance(in_axes, (tuple, list)):
         if len(in_axes) != len(args):

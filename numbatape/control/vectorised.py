@@ -165,7 +165,7 @@ class _Body:
             trace.differentiating = around
 
     def _parted(self) -> Stacks:
-        """Return the results of two groups of lanes: those that take the path of the first lane, and others."""
+        """Return the results of two groups of lanes: those that go the way of the first one, and others."""
         same = np.nonzero(self.parting)[0]
         rest = np.nonzero(np.logical_not(self.parting))[0]
         if not len(same) or not len(rest):

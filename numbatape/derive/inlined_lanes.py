@@ -15,7 +15,7 @@ from ..errors import UnsupportedOperationError
 from ..tape import Tape, TapeBuilder
 from ..tape.bodies import Stretch, address_of, input_codes
 from ..tape.inlining import Inlining
-from ..tape.tape import ACTIVE, F64, VARYING
+from ..tape.tape import F64, VARYING
 from .lanes import Lanes, with_lanes
 
 

@@ -65,8 +65,8 @@ class LoopRules(Rules):
         Parameters
         ----------
         along
-            The cotangent or the tangent, whose first axis numbers the lanes. The call's operands and its result
-            have this axis, too, where they differ between lanes.
+            The cotangent or the tangent, whose first axis numbers the lanes. The call's operands and its
+            result have this axis, too, where they differ between lanes.
         """
         emitter, tape = along.emitter, along.emitter.tape
         values = [Symbol(emitter, value) for value in (out, *numbers[:2])]

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from ..derive.lanes import Lanes, with_lanes
 from ..ops import OPCODE
 from ..tape import Tape
 from ..tape.families import F64
@@ -17,7 +18,6 @@ from ..tape.instruction import opcode
 from ..tape.loop import Loop
 from ..tape.uses import dependents, keys_of
 from ..threads import survives_fork
-from ..derive.lanes import Lanes, with_lanes
 from .plan import Plan
 
 MOST_BODIES = 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .builder import TapeBuilder
-from .instruction import MAIN, NONE, Instruction
+from .instruction import NONE, Instruction
 from .sizes import ADD, INPUT, MUL, SUB
 from .tape import POOLS, Literal, Tape
 
@@ -59,8 +59,8 @@ class Inlining:
         Parameters
         ----------
         on_guard
-            Called as ``on_guard(value, guard)`` in the place of each guard instruction, with the value that is
-            compared. Of a guard on what lanes agree on this is the value with lanes. If it returns False,
+            Called as ``on_guard(value, guard)`` in the place of each guard instruction, with the value that
+            is compared. Of a guard on what lanes agree on this is the value with lanes. If it returns False,
             nothing else is appended, and the outputs are None.
         """
         agrees = self.tape.ops.with_trait("agrees")
@@ -81,7 +81,6 @@ class Inlining:
         a, b, c, aux = (NONE if x == NONE else self.value(x) for x in (row.a, row.b, row.c, row.aux))
         if calls:
             c = self._call(row.c)
-        # Its literals may be constants of the builder, but what it computes belongs to this run of it.
         builder.emit(row.op, row.active, row.stage, self.value(row.out), a, b, c, aux, row.line)
 
     def _call(self, value: int) -> int:

@@ -58,7 +58,8 @@ def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argname
     callable
         ``b(X, *others)`` → ``(values, derivatives)``: values with a leading axis of points; of a scalar
         function the gradients, of an array-valued one the Jacobians, each with a leading axis of points.
-        With several batched float arguments the derivatives are a tuple. With ``value_only`` the values alone.
+        With several batched float arguments the derivatives are a tuple. With ``value_only`` it returns the
+        values alone.
 
     Raises
     ------
@@ -319,7 +320,7 @@ def _primal(recording: Recording, batch: Batch):
 
 
 def _value(variant: Variant, flat: Flattened, batch: Batch) -> np.ndarray:
-    """Return an array of the shape and the dtype of the function's own result, for arguments of some sizes."""
+    """Return an array like the function's own result, for arguments of some sizes."""
 
     def like(x):
         return variant.output_like(x.number, flat.dimensions) if x.__class__ is Output else x
