@@ -1,0 +1,84 @@
+"""`nt.vmap` is a Python loop over an axis, alone and in every verb."""
+
+import numpy as np
+import optree
+import pytest
+
+import numbatape as nt
+from tests.vmap.row_programs import PROGRAMS
+
+ROWS = np.array([[0.7, -0.4, 1.3], [-0.9, 0.2, 0.5], [1.1, 0.8, -0.6], [0.3, 1.7, 0.9]])
+OTHERS = np.array([[-0.2, 1.4, 0.6], [0.5, 0.9, -1.2], [0.4, -0.7, 2.1]])  # other branches, another length
+each = pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+
+
+def looped(function, rows):
+    """Return the results for all rows, stacked."""
+    return optree.tree_map(lambda *parts: np.stack(parts), *[function(np.copy(row)) for row in rows])
+
+
+def total(tree):
+    return sum(np.sum(np.sin(leaf)) for leaf in optree.tree_leaves(tree))
+
+
+def assert_equal(program, found, wanted, rtol=1e-12):
+    rtol = 1e-6 if program is PROGRAMS["float32"] else rtol
+    found, wanted = optree.tree_flatten(found), optree.tree_flatten(wanted)
+    assert found[1] == wanted[1]
+    for own, other in zip(found[0], wanted[0], strict=True):
+        assert np.asarray(own).dtype == np.asarray(other).dtype
+        np.testing.assert_allclose(own, other, rtol, rtol)
+
+
+@each
+def test_values(program):
+    for rows in (ROWS, OTHERS, ROWS[:1]):
+        assert_equal(program, nt.vmap(program)(rows), looped(program, rows), 1e-14)
+
+
+@each
+@pytest.mark.parametrize("verb", [nt.grad, nt.hessian], ids=["grad", "hessian"])
+def test_derivatives_of_a_sum_over_rows(program, verb):
+    mapped = verb(lambda rows: total(nt.vmap(program)(rows)))
+    loop = verb(lambda rows: total(looped(program, rows)))
+    for rows in (ROWS, OTHERS):
+        assert_equal(program, mapped(rows), loop(rows), 1e-11)
+
+
+@each
+def test_directions(program):
+    def mapped(rows):
+        return total(nt.vmap(program)(rows))
+
+    def loop(rows):
+        return total(looped(program, rows))
+
+    assert_equal(program, nt.jvp(mapped, (ROWS,), (ROWS,)), nt.jvp(loop, (ROWS,), (ROWS,)))
+    assert_equal(program, nt.hvp(mapped)(ROWS, ROWS), nt.hvp(loop)(ROWS, ROWS), 1e-11)
+
+
+@each
+def test_reverse_sweeps(program):
+    """A prepared cache sweeps back over the function's own tape, for one length and for another."""
+    cache = nt.prepare_gradient_cache(lambda rows: total(nt.vmap(program)(rows)), ROWS)
+    for rows in (ROWS, OTHERS, ROWS):
+        wanted = nt.grad(lambda rows: total(looped(program, rows)))(rows)
+        assert_equal(program, nt.value_and_gradient(cache, rows)[1][0], wanted)
+
+
+@each
+@pytest.mark.parametrize("verb", [nt.grad, nt.value_and_grad], ids=["grad", "value_and_grad"])
+def test_a_map_of_derivatives(program, verb):
+    derivative = verb(lambda row: total(program(row)))
+    assert_equal(program, nt.vmap(derivative)(ROWS), looped(derivative, ROWS))
+
+
+@each
+def test_the_jacobian_of_a_map(program):
+    def mapped(rows):
+        return nt.vmap(lambda row: total(program(row)))(rows)
+
+    def loop(rows):
+        return np.stack([total(program(np.copy(row))) for row in rows])
+
+    assert_equal(program, nt.jacobian(mapped)(ROWS), nt.jacobian(loop)(ROWS))
