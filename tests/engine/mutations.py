@@ -17,9 +17,9 @@ import sys
 import numpy as np
 
 import numbatape as nt
+from numbatape.derive.lanes import Lanes, with_lanes
 from numbatape.engine import Workspace, kernels, make_plan, workspace
 from numbatape.engine.checked import Cells, CheckedWorkspace
-from numbatape.derive.lanes import Lanes, with_lanes
 from numbatape.errors import VerificationError
 from numbatape.ops import OPS, ArrayOp, status
 from numbatape.ops.table import UNKNOWN
