@@ -182,6 +182,7 @@ def report(results: dict) -> str:
         ("One more scalar operation of a loop", grid(results.get("scalar_cost", {}), "loop")),
         ("Jacobians, Hessians, batches", grid(results.get("second_order", {}), "task")),
         ("Dense linear algebra, least times", linalg_table(results)),
+        ("Maps over 1 024 rows, least times", grid(results.get("vmap", {}), "each row")),
         ("What a call costs, least times", grid(results.get("calls", {}), "call")),
         ("Lengths and paths that change, processor time of a call", grid(results.get("sizes", {}), "calls")),
     ]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OWN = "numbatape"
 PARTS = (
     *("workloads", "warm", "tracing", "process", "first_run"),
-    *("scalar_cost", "second_order", "linalg", "calls", "sizes"),
+    *("scalar_cost", "second_order", "linalg", "vmap", "calls", "sizes"),
 )
 
 
@@ -107,7 +107,17 @@ def time_workload(workload, engines: dict, rounds: int, seconds: float) -> dict:
 
 def main(argv: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when numbatape failed anywhere."""
-    from benchmarks import calls, first_gradient, linalg, report, scalar_cost, second_order, sizes, tracing
+    from benchmarks import (
+        calls,
+        first_gradient,
+        linalg,
+        report,
+        scalar_cost,
+        second_order,
+        sizes,
+        tracing,
+        vmap,
+    )
     from benchmarks.peers import engines, installed
     from benchmarks.workloads import catalogue
 
@@ -172,6 +182,8 @@ def main(argv: list[str] | None = None) -> int:
         results["second_order"] = second_order.measure(libraries, rounds, seconds, progress)
     if wanted("linalg") and not options.filter:
         results["linalg"] = linalg.measure(rounds, seconds, progress)
+    if wanted("vmap") and not options.filter:
+        results["vmap"] = vmap.measure(rounds, seconds, progress)
     if wanted("calls") and not options.filter:
         results["calls"] = calls.measure(rounds, seconds, progress)
     if wanted("sizes") and not options.filter:

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `benchmarks` is not installed
 
-from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, tracing, workloads
+from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, tracing, vmap, workloads
 from benchmarks.check import WrongGradient, check, directional_derivative
 from benchmarks.peers import engines, rebound
 
@@ -232,6 +232,11 @@ def test_report_is_aligned_markdown():
 def test_gradients_of_linear_algebra(name):
     function, active, data = linalg.tasks(6)[name]
     linalg.check(name, function, active, data, linalg.gradient_call(function, active, data))
+
+
+def test_maps_over_rows():
+    for name, calls in vmap.tasks(5).items():
+        vmap.check(name, calls)
 
 
 def test_table_of_linear_algebra():
