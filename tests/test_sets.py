@@ -63,3 +63,34 @@ def test_counts_follow_the_entries():
 def test_edges_that_move():
     with pytest.raises(nt.UnsupportedOperationError, match="pass range"):
         nt.grad(lambda x: np.sum(np.histogram(x, 3)[0] * x[0]))(A)
+
+
+HISTOGRAMS = {
+    "numbers": {"bins": [3, 4], "range": [[-2, 2], [-2, 2]]},
+    "edges": {"bins": [np.linspace(-1, 1, 4), np.linspace(-1, 1, 3)], "density": True},
+    "the same edges": {"bins": np.linspace(-1, 1, 4)},
+}
+
+
+@pytest.mark.parametrize("name", HISTOGRAMS)
+def test_histograms_of_two_variables(name):
+    """Weights are differentiated; in which bin a point is, is data."""
+    options = HISTOGRAMS[name]
+    x = np.random.default_rng(0).normal(size=30)
+    p = np.stack([x, x**2 - 1.0, np.cos(x)])
+    p[:2, 0] = 1.0  # at the end of the last bin
+    of_rows = options | {"bins": [options["bins"]] * 2 if name == "the same edges" else options["bins"]}
+    for f in (
+        lambda p: np.histogram2d(p[0], p[1], weights=p[2], **options)[0],
+        lambda p: np.histogramdd(p[:2].T, weights=p[2], **of_rows)[0],
+    ):
+        cache = nt.prepare_pullback_cache(f, p)
+        for point in (p, p[:, ::-1] * 1.1):
+            value, _ = nt.value_and_pullback(cache, np.ones_like(f(p)), point)
+            np.testing.assert_allclose(value, f(point), rtol=1e-14)
+        assert cache.traces == 1
+        nt.check(f, 0.97 * p)  # no point on an edge
+    shares = nt.jacobian(lambda w: np.histogram2d(p[0], p[1], weights=w, bins=3)[0])(p[2])
+    np.testing.assert_array_equal(shares.sum((0, 1)), np.ones(30))  # each point is in one bin
+    with pytest.raises(nt.UnsupportedOperationError, match="pass range"):
+        nt.grad(lambda x: np.histogram2d(x, x)[0].sum())(x)

@@ -26,6 +26,18 @@ CASES = {
     "nrdtrisd": (lambda x: sc.nrdtrisd(x, 0.6 + x / 3, 3.0 * x), X),
     "smirnov": (lambda x: sc.smirnov(7, x), X),
     "airy": (lambda x: sum(sc.airy(x)), X),
+    "airye": (lambda x: sum(sc.airye(x)), X),
+    "airye-left": (lambda x: sum(sc.airye(x - 2.0)[2:]), X),
+    "elliprf": (lambda x: sc.elliprf(x, x[::-1] + 0.1, 30.0 * x[0]), X),
+    "elliprf-equal": (lambda x: sc.elliprf(x, x[0], x[0]), X),
+    "elliprd": (lambda x: sc.elliprd(x, x[::-1] + 0.1, 30.0 * x[0]), X),
+    "elliprg": (lambda x: sc.elliprg(x, x[::-1], 30.0 * x[0]) + sc.elliprg(1.0, x, x), X),
+    "elliprg-equal": (lambda x: sc.elliprg(x, x[0], x[0]) + sc.elliprg(x, x, x[::-1]), X),
+    "elliprc": (lambda x: sc.elliprc(x, x[::-1]) + sc.elliprc(1.0, x) + sc.elliprc(x, -x[0]), X),
+    "elliprj": (lambda x: sc.elliprj(x, x[::-1] + 0.1, 30.0 * x[0], 2.0 * x), X),
+    "elliprj-far": (lambda x: sc.elliprj(x, x[0], 2.0, 1e7 * x) + sc.elliprj(x, x[0], 2.0, 1e-7 * x), X),
+    "elliprj-equal": (lambda x: sc.elliprj(x, x[0], x[0], x), X),
+    "hyp2f1": (lambda x: sc.hyp2f1(0.5, 1.2, 2.3, x) * sc.hyp2f1([[1.0], [2.0]], 0.5, 1.5, -x), X),
     "sici": (lambda x: sc.sici(x)[0] * sc.sici(x)[1], X),
     "shichi": (lambda x: sc.shichi(x)[0] * sc.shichi(x)[1], X),
     "fresnel": (lambda x: sc.fresnel(x)[0] * sc.fresnel(x)[1], X),
@@ -96,3 +108,11 @@ def test_which_of_lambert_s_branches_is_decided_anew():
 def test_degrees_that_are_not_whole_raise(n):
     with pytest.raises(nt.UnsupportedOperationError, match="one whole number is"):
         nt.grad(lambda x: sc.eval_legendre(n, x))(0.3)
+
+
+def test_what_elliptic_and_hypergeometric_functions_refuse():
+    with pytest.raises(nt.UnsupportedOperationError, match="positive p are"):
+        nt.grad(lambda x: sc.elliprj(x, 1.0, 2.0, -1.0))(0.3)
+    with pytest.raises(nt.UnsupportedOperationError, match="a, b, or c with a derivative"):
+        nt.grad(lambda a: sc.hyp2f1(a, 1.0, 2.0, 0.3))(0.3)
+    assert nt.grad(lambda x, a: sc.hyp2f1(a, 1.0, 1.0, x))(0.5, nt.Constant(1.0)) == pytest.approx(4.0)

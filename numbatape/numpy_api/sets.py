@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 
 from ..trace.axes import along_axis, merge
@@ -122,3 +125,40 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     if density:
         sums = sums / np.diff(edges) / np.sum(sums)
     return sums, edges
+
+
+@composes(np.histogramdd)
+def histogramdd(sample, bins=10, range=None, density=None, weights=None):
+    """Sum weights bin by bin; the bin of each row is data."""
+    if find_trace(bins, range) is not None:
+        raise unsupported_argument(np.histogramdd, "bins or range")
+    if isinstance(sample, (list, tuple)):  # columns
+        sample = np.stack([np.ravel(column) for column in sample], -1)
+    given = bins if isinstance(bins, (list, tuple)) else (bins,)
+    if find_trace(sample) is not None and range is None and not all(map(np.ndim, given)):
+        hint = "edges that move: pass range"
+        raise unsupported_argument(np.histogramdd, "bins=number without range", hint)
+    x = lift_first(sample, weights)
+    x = np.reshape(x, (-1, 1)) if x.ndim == 1 else x
+    edges = np.histogramdd(values_of(x), bins, range)[1]
+    place, inside = 0, True
+    for k, ends in enumerate(edges):
+        column, last = x[:, k], len(ends) - 2
+        inside = inside & np.greater_equal(column, ends[0]) & np.less_equal(column, ends[-1])
+        bin_of = np.clip(np.searchsorted(ends, column, "right") - 1, 0, last)  # the last one has both ends
+        place = place * (last + 1) + bin_of
+    ones = np.ones_like(x[:, 0]) if weights is None else _flat(lift_first(weights, sample))
+    shape = tuple(len(ends) - 1 for ends in edges)
+    sums = np.reshape(np.bincount(place, np.where(inside, ones, 0.0), math.prod(shape)), shape)
+    if density:
+        sums = sums / functools.reduce(np.multiply.outer, [np.diff(ends) for ends in edges]) / np.sum(sums)
+    return sums, edges
+
+
+@composes(np.histogram2d)
+def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
+    """Sum weights bin by bin; the bin of each point is data."""
+    if hasattr(bins, "__len__") and len(bins) not in (1, 2):
+        bins = [bins, bins]  # edges of both axes
+    sums, (first, second) = histogramdd([x, y], bins, range, density, weights)
+    return sums, first, second

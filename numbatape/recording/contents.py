@@ -86,8 +86,8 @@ NUMPY = {
         select take take_along_axis unravel_index where
     """,
     "numpy_api.sets": """
-        argpartition histogram intersect1d isin lexsort partition poly setdiff1d setxor1d union1d
-        unique_values
+        argpartition histogram histogram2d histogramdd intersect1d isin lexsort partition poly setdiff1d
+        setxor1d union1d unique_values
     """,
     "numpy_api.shape": """
         array_split atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to copy diagonal dsplit
@@ -175,6 +175,9 @@ STAND_INS = {
     },
     "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
+        "scipy_api.fitpack": """
+            InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
+        """,
         "scipy_api.interpolation": """
             Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator
             RegularGridInterpolator interp1d make_interp_spline

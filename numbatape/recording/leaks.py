@@ -26,6 +26,9 @@ from ..usercode.frames import user_frame, where_in_user_code
 from ..usercode.ownership import PACKAGE, is_core_file, is_users_file
 from ..usercode.solvers import RULES, SOLVERS, implicit, public_name, solver_above
 
+INTERPOLATORS = tuple(
+    f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
+)
 CONVERSIONS = (float, int, complex, bool, hash)
 
 
@@ -193,7 +196,9 @@ def _way_to(frame) -> str:
 
 
 def _close_to(name: str) -> str:
-    """Return the supported functions whose names are like another one's."""
+    """Return what is supported and does the like: functions with names like another one's."""
+    if name.startswith("scipy.interpolate."):  # a name says little about what an interpolator can do
+        return "; supported and close, for traced points and traced values: " + ", ".join(INTERPOLATORS)
     known = {f"{module}.{each}" for module, names in STAND_INS.items() for each in names}
     known |= {f"numpy.{each}" for each in REAL.files}
     near = [each for each in difflib.get_close_matches(name, sorted(known), 3, 0.75) if each != name]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import sample_of
@@ -28,7 +29,8 @@ def _package():
     return sys.modules["scipy.interpolate"]
 
 
-def _refuse(what: str, instead: str):
+def refuse(what: str, instead: str) -> UnsupportedOperationError:
+    """Return the error for what interpolators do not do with traced values."""
     return UnsupportedOperationError(
         f"scipy.interpolate.{what} at {where_in_user_code()} is not supported; {instead}"
     )
@@ -57,7 +59,7 @@ class Piecewise:
     def __getattr__(self, name: str):
         original = self.__dict__.get("_original")
         if original is None:
-            raise _refuse(f"PPoly.{name} of a spline of traced values", "call it, with nu= for derivatives")
+            raise refuse(f"PPoly.{name} of a spline of traced values", "call it, with nu= for derivatives")
         return getattr(original, name)
 
     def __call__(self, x, nu: int = 0, extrapolate=None):
@@ -81,7 +83,7 @@ class Piecewise:
     def _differentiated(self, nu: int):
         """Return the coefficients of a derivative."""
         if nu < 0:
-            raise _refuse("PPoly(x, nu < 0) of traced points", "antiderivative() of the interpolator")
+            raise refuse("PPoly(x, nu < 0) of traced points", "antiderivative() of the interpolator")
         c = self.c
         for _ in range(nu):
             powers = np.arange(np.shape(sample_of(c))[0] - 1.0, 0.0, -1.0)
@@ -99,7 +101,7 @@ class Piecewise:
     def antiderivative(self, nu: int = 1):
         """Return the interpolator's antiderivative, as a stand-in."""
         if self._original is None:
-            raise _refuse("antiderivative of a spline of traced values", "np.trapezoid, or quad")
+            raise refuse("antiderivative of a spline of traced values", "np.trapezoid, or quad")
         return stand_in_of(self._original.antiderivative(nu))
 
 
@@ -129,9 +131,7 @@ class Grid:
         if find_trace(xi, self.values) is None:
             return self._original(xi, method, nu=nu)
         if method != "linear" or nu is not None:
-            raise _refuse(
-                f"RegularGridInterpolator(method={method!r}) of traced values", "method='linear' is"
-            )
+            raise refuse(f"RegularGridInterpolator(method={method!r}) of traced values", "method='linear' is")
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*xi), -1)
         elif isinstance(xi, list) and find_trace(xi) is not None:
@@ -174,6 +174,8 @@ def stand_in_of(value):
         t, k = np.asarray(value.t), value.k
         c, x = _polynomials(t, np.asarray(value.c), k)
         return Piecewise(value, c, x, value.extrapolate, value.axis)
+    if isinstance(value, package.UnivariateSpline):
+        return imported(".fitpack", __package__).fitted(value)
     if type(value) is package.interp1d:
         return _thawed_interp1d(value)
     if type(value) is package.RegularGridInterpolator:
@@ -233,13 +235,13 @@ class Refused:
     def __init__(self, original, what: str, instead: str):
         self._original, self._what, self._instead = original, what, instead
 
-    def refuse(self):
-        return _refuse(f"{self._what} of traced numbers", self._instead)
+    def error(self):
+        return refuse(f"{self._what} of traced numbers", self._instead)
 
     def __call__(self, x):
         if find_trace(x) is None:
             return self._original(x)
-        raise self.refuse()
+        raise self.error()
 
     def __getattr__(self, name: str):
         return getattr(self.__dict__["_original"], name)
@@ -272,11 +274,11 @@ def _of_traced(name: str, original, *args, **kwargs):
     if name == "PPoly":
         return _ppoly(*args, **kwargs)
     if name == "BSpline":
-        return _bspline(*args, **kwargs)
+        return bspline(*args, **kwargs)
     if name == "RegularGridInterpolator":
         return _grid(original, *args, **kwargs)
     if name in ("PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline"):
-        raise _refuse(
+        raise refuse(
             f"{name} of traced values", "CubicSpline and make_interp_spline, which are linear in them, are"
         )
     return _linear(name, original, *args, **kwargs)
@@ -292,14 +294,14 @@ PARAMETERS = {  # behind x and y
 def _linear(name: str, original, x, y, *args, **kwargs):
     """Return an interpolator that is linear in its values, by those of unit vectors."""
     if find_trace(x) is not None:
-        raise _refuse(
+        raise refuse(
             f"{name} of traced breakpoints", "breakpoints are data: nt.stop_gradient(x), or np.interp"
         )
     options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
     axis = options.pop("axis", -1 if name == "interp1d" else 0)
     bc = options.get("bc_type")
     if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or not _is_zero(bc)):
-        raise _refuse(f"{name}(bc_type={bc!r}) of traced values", "names and values of zero are")
+        raise refuse(f"{name}(bc_type={bc!r}) of traced values", "names and values of zero are")
     y = np.moveaxis(y, axis, 0)
     axis = axis % y.ndim
     units, values = np.eye(len(x)), y
@@ -313,11 +315,11 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if name == "interp1d":
         base = _thawed_interp1d(made)
         if isinstance(base, Refused):
-            raise base.refuse()
+            raise base.error()
         inner = base._inside
-        return Interp1d(made, Piecewise(None, _combined(inner.c, values), inner.x, True, axis))
+        return Interp1d(made, Piecewise(None, combined(inner.c, values), inner.x, True, axis))
     base = stand_in_of(made)
-    return Piecewise(None, _combined(base.c, values), base.x, base.extrapolate, axis)
+    return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
 
 
 def _is_zero(bc) -> bool:
@@ -325,31 +327,32 @@ def _is_zero(bc) -> bool:
     return all(isinstance(end, str) or (len(end) == 2 and np.all(np.asarray(end[1]) == 0.0)) for end in bc)
 
 
-def _combined(c: np.ndarray, values):
+def combined(c: np.ndarray, values):
     """Return coefficients of values, given those of unit vectors along the last axis."""
     return np.tensordot(c, values, (2, 0))
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):
     if find_trace(x) is not None:
-        raise _refuse("PPoly of traced breakpoints", "breakpoints are data: nt.stop_gradient(x)")
+        raise refuse("PPoly of traced breakpoints", "breakpoints are data: nt.stop_gradient(x)")
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
 
 
-def _bspline(t, c, k, extrapolate=True, axis=0):
+def bspline(t, c, k, extrapolate=True, axis=0) -> Piecewise:
+    """Return a spline of plain knots and traced or plain coefficients, at traced points."""
     if find_trace(t) is not None:
-        raise _refuse("BSpline of traced knots", "knots are data: nt.stop_gradient(t)")
+        raise refuse("BSpline of traced knots", "knots are data: nt.stop_gradient(t)")
     t = np.asarray(t, float)
     n = len(t) - k - 1
     units, x = _polynomials(t, np.eye(n), k)
     values = np.moveaxis(c, axis, 0)[:n]
-    return Piecewise(None, _combined(units, values), x, extrapolate, axis)
+    return Piecewise(None, combined(units, values), x, extrapolate, axis)
 
 
 def _grid(original, points, values, method="linear", bounds_error=True, fill_value=np.nan, **options):
     if find_trace(points) is not None:
-        raise _refuse("RegularGridInterpolator of traced grid points", "grid points are data")
+        raise refuse("RegularGridInterpolator of traced grid points", "grid points are data")
     return Grid(None, points, values, bounds_error, fill_value, method)
 
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..rules.primitive import Primitive, Rule
+from ..tape.tape import ACTIVE
 from ..trace.array import TracedArray
 from ..trace.operands import adopt, lift_first, values_of
 from ..trace.primitives import by_row
-from . import orthogonal_polynomials  # noqa: F401  (its ufuncs register themselves)
+from . import elliptic_integrals, orthogonal_polynomials  # noqa: F401  (their ufuncs register themselves)
 from .laws import pick, sc
 from .special_ufuncs import UFUNCS, ufunc, whole
 
@@ -122,6 +124,40 @@ def smirnov(n, d):
     return np.where(flat <= 0, np.where(flat < 0, np.nan, 1.0), np.where(flat > 1, np.nan, total))
 
 
+# ---- Gauss' hypergeometric function, of four arguments, which no row has
+
+
+def _hyp2f1(a, b, c, x):
+    import scipy.special
+
+    return scipy.special.hyp2f1(a, b, c, x)
+
+
+def _hyp2f1_slope(a, b, c, x):
+    """15.5.1."""
+    return a * b / c * _HYP2F1(a + 1.0, b + 1.0, c + 1.0, x)
+
+
+_HYP2F1 = Primitive(
+    Rule(
+        _hyp2f1,
+        lambda zbar, z, a, b, c, x: (None, None, None, zbar * _hyp2f1_slope(a, b, c, x)),
+        lambda tangents, z, a, b, c, x: tangents[3] * _hyp2f1_slope(a, b, c, x),
+        None,
+    )
+)
+
+
+@ufunc("hyp2f1")
+def hyp2f1(a, b, c, x):
+    if any(type(part) is TracedArray and part._level == ACTIVE for part in (a, b, c)):
+        raise unsupported_argument(
+            "scipy.special.hyp2f1", "a, b, or c with a derivative", "x is; nt.stop_gradient(a) has none"
+        )
+    shape = np.broadcast_shapes(*(np.shape(values_of(part)) for part in (a, b, c, x)))
+    return _HYP2F1(*(np.broadcast_to(part, shape) + 0.0 for part in (a, b, c, x)))
+
+
 # ---- several results
 
 
@@ -133,6 +169,7 @@ def results(*rows):
 
 
 UFUNCS["airy"] = results("airy_ai", "airy_aip", "airy_bi", "airy_bip")
+UFUNCS["airye"] = results("airye_ai", "airye_aip", "airye_bi", "airye_bip")
 UFUNCS["sici"] = results("sine_integral", "cosine_integral")
 UFUNCS["shichi"] = results("sinh_integral", "cosh_integral")
 UFUNCS["fresnel"] = results("fresnel_sine", "fresnel_cosine")

@@ -7,11 +7,18 @@ from scipy.interpolate import (
     BSpline,
     CubicHermiteSpline,
     CubicSpline,
+    InterpolatedUnivariateSpline,
+    KroghInterpolator,
     PchipInterpolator,
     PPoly,
+    RBFInterpolator,
     RegularGridInterpolator,
+    UnivariateSpline,
     interp1d,
     make_interp_spline,
+    splev,
+    splint,
+    splrep,
 )
 
 import numbatape as nt
@@ -21,6 +28,9 @@ Y = np.sin(2 * X) + X
 TABLE = np.stack([Y, Y**2], 1)
 INSIDE = np.array([0.3, 1.05, 2.0, 2.9])
 KNOTS = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0, 2.0])
+
+TCK = splrep(X, Y)
+CONSTANT_OUTSIDE = UnivariateSpline(X, Y, s=0.1, ext="const")
 
 OF_POINTS = {
     "CubicSpline": CubicSpline(X, Y),
@@ -40,6 +50,14 @@ OF_POINTS = {
     "derivative": CubicSpline(X, Y).derivative(),
     "antiderivative": CubicSpline(X, Y).antiderivative(),
     "RegularGridInterpolator": RegularGridInterpolator((X,), Y),
+    "splev": lambda x: splev(x, TCK),
+    "splev, derivative": lambda x: splev(x, TCK, der=1),
+    **{f"splev, ext={k}": (lambda x, k=k: splev(2.0 * x - 0.5, TCK, ext=k)) for k in (0, 1, 3)},
+    "splev, curve": lambda x: np.stack(splev(x, (TCK[0], [TCK[1], TCK[1] ** 2], 3))),
+    "splint": lambda x: np.stack([splint(x[0], x[1], TCK), splint(x[2], 5.0, TCK), splint(-1.0, x[3], TCK)]),
+    "UnivariateSpline": UnivariateSpline(X, Y, s=0.1),
+    "UnivariateSpline, ext=1": lambda x: CONSTANT_OUTSIDE(2.0 * x - 0.5),
+    "InterpolatedUnivariateSpline": InterpolatedUnivariateSpline(X, Y, k=2),
 }
 POINTS = {"BSpline": np.array([0.3, 1.1, 1.7])}
 
@@ -72,6 +90,12 @@ def test_derivatives_of_the_polynomials(name):
 
 
 OF_VALUES = {
+    "splrep": lambda y: splev(INSIDE, splrep(X, y)),
+    "splrep, k=1": lambda y: splev(INSIDE, splrep(X, y, k=1, s=0), der=1),
+    "splrep, knots": lambda y: splev(INSIDE, splrep(X, y, k=2, t=[1.5], task=-1)),
+    "splint": lambda y: np.reshape(splint(0.3, 2.9, splrep(X, y)), (1,)),
+    "UnivariateSpline": lambda y: UnivariateSpline(X, y, s=0)(INSIDE, nu=1),
+    "InterpolatedUnivariateSpline": lambda y: InterpolatedUnivariateSpline(X, y)(INSIDE),
     "CubicSpline": lambda y: CubicSpline(X, y)(INSIDE),
     "CubicSpline, clamped": lambda y: CubicSpline(X, y, 0, "clamped")(INSIDE),
     "CubicSpline, periodic": lambda y: CubicSpline(X, np.append(y[:-1], y[0]), bc_type="periodic")(
@@ -144,6 +168,11 @@ def test_plain_points_and_attributes_are_scipys():
             r"PchipInterpolator of traced values at .*:\d+",
         ),
         (lambda y: Akima1DInterpolator(X, y)(1.0), "CubicSpline and make_interp_spline"),
+        (lambda y: splev(1.0, splrep(X, y, s=0.5)), r"splrep of traced values with s > 0 .* \(s=0\) are"),
+        (lambda y: UnivariateSpline(X, y)(1.0), "make_interp_spline"),
+        (lambda y: UnivariateSpline(X, y, s=0).integral(0.0, 1.0), r"UnivariateSpline\.integral of traced"),
+        (lambda y: KroghInterpolator(X, y)(1.0), r"traced values: scipy\.interpolate\.CubicSpline"),
+        (lambda y: RBFInterpolator(X[:, None], Y)(y[:1, None])[0], r"scipy\.interpolate\.CubicSpline"),
         (lambda y: CubicSpline(y, Y)(1.0), "CubicSpline of traced breakpoints"),
         (lambda y: CubicSpline(X, y, bc_type=((1, 2.0), (1, 0.0)))(1.0), "names and values of zero"),
         (lambda y: interp1d(X, Y, kind="nearest")(y[0]), r"interp1d\(kind='nearest'\)"),
