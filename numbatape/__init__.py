@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .jit.loader import kernel_info
     from .rules.primitive import primitive, zero_derivative
     from .rules.site import ArgumentSpec
+    from .subtapes.functions import checkpoint, function, guarded
     from .testing.check import check
     from .verbs.batch import batch
     from .verbs.composed import directional_derivative, elementwise_grad, laplacian, make_hvp
@@ -155,6 +156,11 @@ _NAMES = {
         "zero_derivative",
     ),
     "rules.site": ("ArgumentSpec",),
+    "subtapes.functions": (
+        "checkpoint",
+        "function",
+        "guarded",
+    ),
     "testing.check": ("check",),
     "verbs.batch": ("batch",),
     "verbs.composed": (
@@ -244,6 +250,7 @@ __all__ = [
     "VerificationError",
     "batch",
     "check",
+    "checkpoint",
     "clear_caches",
     "cond",
     "derivative",
@@ -252,7 +259,9 @@ __all__ = [
     "fixed_point",
     "flatten",
     "fori_loop",
+    "function",
     "grad",
+    "guarded",
     "hessian",
     "hessian_diagonal",
     "hvp",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 MOST_LINES, MOST_CHARACTERS = 20, 2000
 
 
@@ -160,6 +163,23 @@ class BusyError(NumbatapeError, RuntimeError):
     ...
     numbatape.errors.BusyError: this cache (...) is in the middle of another call: ...
     """
+
+
+class MissingBodyError(NumbatapeError, RuntimeError):
+    """No known trace of a sub-tape holds for the numbers that it was called with.
+
+    Who runs sweeps catches this error, lets the sub-tape be traced, and traces again what calls it.
+
+    Attributes
+    ----------
+    record
+        Traces the sub-tape for the numbers of the call, given what its caller captures; returns False if that
+        gives no trace that is new.
+    """
+
+    def __init__(self, message: str, record: Callable[[Any], bool]):
+        super().__init__(message)
+        self.record = record
 
 
 class StepsError(NumbatapeError, RuntimeError):

@@ -29,6 +29,7 @@ LAYERS = (
     {"capture"},
     {"control"},
     {"recording"},
+    {"subtapes"},
     {"sparse"},
     {"caches"},
     {"verbs", "numpy"},
@@ -38,7 +39,18 @@ LAYERS = (
     {"__main__"},
 )
 LAYER = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-TRACING = {"usercode", "trace", "rules", "nested", "matrix", "numpy_api", "scipy_api", "capture", "recording"}
+TRACING = {
+    "usercode",
+    "trace",
+    "rules",
+    "nested",
+    "matrix",
+    "numpy_api",
+    "scipy_api",
+    "capture",
+    "recording",
+    "subtapes",
+}
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 

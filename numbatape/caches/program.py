@@ -19,6 +19,7 @@ from ..engine import Plan
 from ..engine.failures import failure
 from ..engine.frame import WORD
 from ..engine.workspace import Adjoints
+from ..errors import MissingBodyError, UnsupportedOperationError
 from ..late import imported
 from ..ops import status
 from ..recording.record import record
@@ -125,6 +126,11 @@ class Program:
                 self.variants.popitem(last=False)
         self.log.over_budget(self.name, self.config.max_variants)
 
+    def drop(self, variant: Variant) -> None:
+        """Forget a trace."""
+        with self._lock:
+            self.variants.pop(id(variant), None)
+
     @property
     def single_use(self) -> bool:
         """Whether the last trace served one call only."""
@@ -202,6 +208,13 @@ class Program:
         """Return the variants there are."""
         with self._lock:
             return list(self.variants.values())
+
+
+def _of_one_trace(missing: MissingBodyError) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{missing}, and a function that is made while its caller is traced has the traces of that run only; "
+        "define it outside of the function that is differentiated, or use nt.cond"
+    )
 
 
 class Evaluator:
@@ -298,6 +311,13 @@ class Evaluator:
                 outcome = space.forward()
                 while outcome == status.GUARD and fresh:
                     outcome = space.accept_guard()
+            except MissingBodyError as missing:
+                if missing.record(program.environment):
+                    program.drop(variant)  # the trace that follows knows all bodies that this one does
+                elif fresh:
+                    raise _of_one_trace(missing) from None
+                variant = None
+                continue
             except Exception as error:  # raised by a rule that the user has written
                 variant, fresh = self._after_failure(space, flat, error, fresh), True
                 continue

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..config import Config
+from ..late import imported
 from ..threads import Turn, survives_fork
 from .arguments import Flattened
 from .derived import Derived
@@ -174,7 +175,7 @@ def _owns(shelf: Shelf, function) -> bool:
 
 
 def clear_caches() -> None:
-    """Free the tapes and workspaces that the one-shot verbs keep; the next call of each traces again.
+    """Free the tapes and workspaces that one-shot verbs and sub-tapes keep; the next calls trace again.
 
     Prepared caches are left alone.
 
@@ -187,3 +188,4 @@ def clear_caches() -> None:
         _recent.clear()
     for shelf in list(_shelves):
         shelf.clear()
+    imported("..subtapes.functions", __package__).clear()

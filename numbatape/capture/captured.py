@@ -143,6 +143,17 @@ class Captured:
                 kept.append((container, entries))
         self._sequences = kept
 
+    def note_again(self, places) -> None:
+        """Take the present contents of some containers for what was there before (`Effects.places`)."""
+        ids = {id(container) for container, _ in places}
+        found: list[tuple] = []
+        for container, entries in self._sequences:
+            of_dictionary = bool(found) and type(found[-1][0]) is dict and id(found[-1][0]) in ids
+            if id(container) in ids or (of_dictionary and type(container) is type({}.values())):
+                entries = tuple(container)
+            found.append((container, entries))
+        self._sequences = found
+
     def undo(self) -> None:
         """Restore what code has changed, so that a trace which starts again starts from the same state."""
         for array, copy in self.arrays:

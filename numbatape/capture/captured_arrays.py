@@ -48,6 +48,15 @@ class CapturedArrays:
         """Return the array that a stand-in is for; None for anything else."""
         return next((array for array, made in self._made.values() if made is stand_in), None)
 
+    def written(self) -> set[int]:
+        """Return the ids of captured arrays whose stand-ins were written to."""
+        changed = {
+            id(root)
+            for root, copy in self._roots.values()
+            if id(root_of(copy)) in self._trace.boxes or root.tobytes() != copy.tobytes()
+        }
+        return {key for key, (array, _) in self._made.items() if id(root_of(array)) in changed}
+
     def give_back(self) -> None:
         """Copy to the captured arrays what was written without traced values."""
         for root, copy in self._roots.values():

@@ -192,6 +192,10 @@ class Environment(LibraryObjects, Walk):
     def _unchanging(self, value):
         return references(value)
 
+    def _sub_tape(self, value):
+        """Return the function of a sub-tape, and what decides among its traces."""
+        return [Reference(part) for part in value.functions]
+
     def _random_generator(self, value):
         self._generators.append(value)
         return []
@@ -314,6 +318,8 @@ def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
     module = cls.__module__ if isinstance(cls.__module__, str) else ""
     if issubclass(cls, _NEVER_CHANGE) or module.startswith("numbatape.trace"):  # of an enclosing trace
         return Environment._nothing
+    if module.startswith("numbatape.subtapes"):
+        return Environment._sub_tape
     if module.startswith("scipy.sparse"):
         return Environment._instance
     if issubclass(cls, generators()) or module == "scipy.stats._qmc":

@@ -2,7 +2,7 @@
 
 The walk over what a function refers to (`numbatape.capture.references`) takes holders apart; the copies that
 run while tracing (`numbatape.capture.copies`) and those of closures that hold traced values
-(`numbatape.integrations.closures`) put them together again.
+(`numbatape.capture.opened`) put them together again.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import numpy as np
 from ..engine.loop_instance import LoopInstance
 from ..engine.loop_runs import make_run
 from ..engine.workspace import Workspace
+from ..errors import MissingBodyError
 from ..tape.loop import Branches, Loop
 from ..trace.trace import CURRENT
 
@@ -23,11 +24,16 @@ def loop_values(loop: Loop | Branches, size, values: str, first, rest) -> np.nda
     first, rest
         The operands.
     """
+    trace = CURRENT.get()
     token = CURRENT.set(None)  # a rule that the body calls does not belong to the trace
     try:
         result = np.empty(loop.cells(size)[0])
         run = make_run(loop, size, values, Workspace, reverse=False, again=False)
         LoopInstance(run, result, first, rest, None, None).forward()
         return result
+    except MissingBodyError as missing:
+        if trace is not None:
+            trace.missing = missing  # the function may catch the error
+        raise
     finally:
         CURRENT.reset(token)

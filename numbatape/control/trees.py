@@ -18,13 +18,19 @@ from .body_traces import BodyTrace, Leaf, carry_leaf
 WEAK = (int, float, bool, type(None))  # Python numbers take the dtype of what they meet
 
 
-def leaves_of(tree) -> tuple[list, Any]:
-    """Return the real leaves of a tree, traced or not, and its structure; a complex one has two."""
+def parts_of(tree) -> tuple[list, Any]:
+    """Return the leaves of a tree, traced or not, and its structure; a complex leaf has two real parts."""
     leaves, structure = pytrees.flatten(tree)
     if any(map(is_complex, leaves)):
         trace = current()
         parts = [operations.constant(trace, np.asarray(x)) if is_complex(x) else x for x in leaves]
         leaves, structure = pytrees.flatten(pytrees.unflatten(structure, parts))
+    return leaves, structure
+
+
+def leaves_of(tree) -> tuple[list, Any]:
+    """Return the real leaves of a tree as arrays and numbers, traced or not, and its structure."""
+    leaves, structure = parts_of(tree)
     return [as_index(as_ndarrays(leaf)) for leaf in leaves], structure
 
 

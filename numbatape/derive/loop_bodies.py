@@ -15,7 +15,7 @@ from ..ops import ROWS
 from ..tape import Tape
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
-from ..tape.resume import resumed
+from ..tape.resume import resumed, without_guards
 from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SUB, Sizes
 from ..tape.tape import ACTIVE, F64, InputSlot
 
@@ -136,7 +136,8 @@ class Body:
         loop, sizes = call.loop, call.sizes
         self.call = call
         self.dimensions = tuple(map(sizes.value, loop.dimensions))
-        self.tape = resumed(loop.body, self.dimensions, ROWS)
+        # The call that a derivative belongs to has checked the guards of its body.
+        self.tape = resumed(without_guards(loop.body), self.dimensions, ROWS)
         around = call.emitter
         self.emitter = Emitter(self.tape, around.strong, around.cubes)
         self.stop = len(self.tape.code)
@@ -178,8 +179,8 @@ class Body:
         """Whether a value takes an adjoint."""
         return self.tape.level_of(value) == ACTIVE
 
-    def frozen(self) -> tuple[Tape, list[int], SizeCodes]:
-        """Return the body, the numbers of the inputs that it reads, and its sizes on the outer tape."""
+    def frozen(self) -> tuple[Tape, list[int]]:
+        """Return the body, and the numbers of the inputs that it reads."""
         tape, call = self.tape, self.call
         tape.inputs = [
             InputSlot(value, tape.layouts[tape.values[value][2]].dims, tape.level_of(value), F64)
@@ -191,19 +192,22 @@ class Body:
             derivatives=True,
             forward=call.loop.body.forward,
         )
-        code = SizeCodes(body.sizes.rows, call.loop.dimensions, call.sizes)
-        for left, relation, right in tape.sizes.guards:
-            if (left, relation, right) not in self._known:
-                call.sizes.guard(code.of(left), relation, code.of(right))
         used = _read(body)
         kept = [k for k, given in enumerate(self.given) if given.out or body.inputs[k].value in used]
-        return replace(body, inputs=tuple(body.inputs[k] for k in kept)), kept, code
+        return replace(body, inputs=tuple(body.inputs[k] for k in kept)), kept
+
+    @property
+    def relied_on(self) -> list[tuple[int, str, int]]:
+        """The relations between sizes that the derivative relies on, and the loop does not."""
+        return [key for key in self.tape.sizes.guards if key not in self._known]
 
     def finish(self, name: str, reverse: bool) -> tuple[Loop, Symbol, list[int]]:
         """Emit the loop; return it, its result, and the numbers of the given inputs that the body reads."""
         tape, call = self.tape, self.call
         outer, sizes = call.emitter, call.sizes
-        body, kept, code = self.frozen()
+        body, kept = self.frozen()
+        code = SizeCodes(body.sizes.rows, call.loop.dimensions, sizes)
+        code.guard(self.relied_on)
         pack = Packing(outer, sizes)
         count = {k: code.of(tape.contiguous_strides(body.inputs[j].dims)[1]) for j, k in enumerate(kept)}
         ports = [pack.port(self.given[k], count[k], call) for k in kept]
@@ -293,6 +297,11 @@ class SizeCodes:
                 found = getattr(self._sizes, _COMBINE[operation])(self.of(left), self.of(right))
             self._known[code] = found
         return found
+
+    def guard(self, relations) -> None:
+        """Let the outer tape rely on relations between sizes of the body."""
+        for left, relation, right in relations:
+            self._sizes.guard(self.of(left), relation, self.of(right))
 
 
 def _read(body: Tape) -> set[int]:

@@ -39,8 +39,8 @@ class LoopRules(Rules):
         loop = called(emitter.tape, numbers)
         if not isinstance(loop, (Loop, Branches)):
             return super().pull_call(ct, out, numbers, need, transposing)
-        if isinstance(loop, Branches):
-            return branches.pull(emitter, loop, numbers, ct, LoopRules()), None, None
+        if isinstance(loop, Branches) or loop.runs_once:
+            return branches.pull(emitter, loop, out, numbers, ct, LoopRules()), None, None
         return pull(emitter, loop, out, numbers, ct), None, None
 
     def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:
@@ -55,8 +55,8 @@ class LoopRules(Rules):
 
             (total,) = self._in_lanes("the pushforward", pushed, tangent, out, numbers)
             return total
-        if isinstance(loop, Branches):
-            return branches.push(emitter, loop, numbers, tangent, strong, LoopRules())
+        if isinstance(loop, Branches) or loop.runs_once:
+            return branches.push(emitter, loop, out, numbers, tangent, strong, LoopRules())
         return push(emitter, loop, out, numbers, tangent, strong)
 
     def _in_lanes(self, what: str, derive: Callable, along: Symbol, out: int, numbers) -> list:

@@ -81,7 +81,8 @@ class Calls:
     """
 
     def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
-        self._plan, self._workspace = plan, workspace
+        self._plan, self._make = plan, workspace
+        self._shared: dict[int, tuple] = {}  # by the id of a plan: its workspace, for bodies that run once
         self._calls = plan.tape.calls
         self._loops: dict[int, LoopRun | BranchRun] = {}
         self._cells = v, g
@@ -162,7 +163,16 @@ class Calls:
     def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
         plan, call = self._plan, self._calls[number]
         options = {} if lanes is None else {"lanes": lanes}
-        return make_run(call, plan.size, plan.values, self._workspace, reverse, again, **options)
+        once = isinstance(call, Branches) or call.runs_once
+        workspace = self._shared_workspace if once else self._make
+        return make_run(call, plan.size, plan.values, workspace, reverse, again, **options)
+
+    def _shared_workspace(self, plan):
+        """Return the workspace of a body that runs once: all calls of it take turns in the same cells."""
+        found = self._shared.get(id(plan))
+        if found is None:
+            found = self._shared[id(plan)] = plan, self._make(plan)
+        return found[1]
 
     def _memory(self, size: int) -> int:
         """Return the address of zeros that live as long as this object, on a cache line."""
@@ -201,7 +211,8 @@ class Calls:
         self.words[: NUMBER + 1] = self.words[COPY : COPY + NUMBER + 1]
         number = int(self.words[NUMBER])
         if number in self._loops:
-            return self._loops[number].error()
+            _, _, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
+            return self._loops[number].error((self._view(F64, a, n, step_a), self._view(F64, b, p, step_b)))
         try:
             instance = self._place(number, int(self.words[0]))
             instance.forward()  # the pullback reads what the value leaves in the rule's memory

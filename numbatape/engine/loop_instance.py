@@ -32,7 +32,7 @@ class LoopInstance:
         self._run.place(v.ctypes.data, g.ctypes.data)
         kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)
         if kernel(self._words.ctypes.data, self._run.state.ctypes.data):
-            raise self._run.error()
+            raise self._run.error(self._parts[1:])
 
     def _cells(self) -> np.ndarray:
         return np.concatenate(self._parts, dtype=np.float64)

@@ -4,6 +4,9 @@ The body has a workspace of its own, whose sweeps the kernels (`numbatape.engine
 step. A reverse sweep needs the cells of each step: they are saved on a stack, all but those of captures. If
 the body calls rules or other loops, whose memory is that of their last call, only the carries are saved, and
 each step is computed again before it is swept back.
+
+A body that runs once shares its workspace with all other calls of the same plan: each call keeps the cells
+that its reverse sweep needs, or computes them again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
-from .loop_kernels import BRANCH_STATE, BRANCH_WORD, TOO_MANY, WORD, WORDS, loop_source
+from .loop_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY, TOO_MANY, WORD, WORDS, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .plan import Plan, make_plan
 
@@ -105,19 +108,24 @@ class LoopRun:
         self._alive: list[np.ndarray] = []
         sweeps = jit.load("sweeps", sweep_source()).address
         kernels = jit.load("loops", loop_source()).address
-        self.forward, self.back = kernels["forward"], kernels["reverse"]
+        entries = ("once", "once_back") if loop.runs_once else ("forward", "reverse")
+        self.forward, self.back = (kernels[name] for name in entries)
+        # What rules and inner loops keep is that of their last call, which another call of this body may
+        # make.
+        again = again or (loop.runs_once and (loop.recompute or bool(loop.body.calls)))
         words = {
             "VALUE": sweeps["value"],
             "PULLBACK": sweeps["pullback"],
             "FRAME": space.address,
             "LENGTH": size(loop.length),
             "BACKWARDS": int(loop.reverse),
-            "SAVING": int(reverse),
+            "SAVING": int(reverse and not (again and loop.runs_once)),
             "AGAIN": int(again),
             "RECOMPUTE": int(bool(loop.body.calls)),
             "LANES": self._lanes.count,
             "FIRST": self._lanes.first,
             **dict(zip(("LANE_A", "LANE_B", "LANE_OUT"), self._lanes.steps, strict=True)),
+            "RESULT": self._unwritten(),
             "STEPS": -1 if loop.steps is None else size(loop.steps),
         }
         for name, word in words.items():
@@ -155,6 +163,11 @@ class LoopRun:
     def _is_active(self, value: int) -> bool:
         tape = self.loop.body
         return int(tape.storages["level"][tape.values["storage"][value]]) == ACTIVE
+
+    def _unwritten(self) -> int:
+        """Return the cells of the result, or 0 if the outputs of one step are all of them."""
+        size, cells = self._size, self._size(self.loop.extents[0])
+        return 0 if sum(size(out.count) for out in self.loop.outs) == cells else cells
 
     def _inputs(self, *roles: str) -> Iterator[tuple]:
         """Yield (port, value, first cell in the operand, cells) of the body's inputs that play a role."""
@@ -255,11 +268,15 @@ class LoopRun:
 
     def _reverse_tables(self) -> None:
         loop, back = self.loop, lambda value: self._address(value, adjoint=True)
-        saved = self._ranges(adjoints=False)
-        if loop.body.calls:
+        # The inputs of a body that runs once are those of this call alone, like its other cells.
+        outside = set() if loop.runs_once else self._outside()
+        saved = self._ranges(False, outside)
+        if loop.runs_once and not self.state[WORD["SAVING"]]:
+            saved = []
+        elif loop.body.calls:
             saved = [(self._address(x), 8 * n) for _, x, _, n in self._inputs(CARRY)]
         self._table("SAVED", saved)
-        self._table("CLEARED", self._ranges(adjoints=True))
+        self._table("CLEARED", self._ranges(True, outside))
         places, total = {}, 0
         for k in loop.carries:
             places[k] = total
@@ -296,13 +313,19 @@ class LoopRun:
         )
         self._table("BACK_KEPT", [(back(x), p.operand, first, n) for p, x, first, n in kept])
 
-    def _ranges(self, adjoints: bool) -> list[tuple[int, int]]:
+    def _outside(self) -> set[int]:
+        """Return the storages of captures and sums, whose cells are the same in all steps.
+
+        Sums are never read, and their adjoints are those of the result.
+        """
+        return {int(self.loop.body.values["storage"][x]) for _, x, _, _ in self._inputs(CAPTURE, SUM)}
+
+    def _ranges(self, adjoints: bool, kept: set[int]) -> list[tuple[int, int]]:
         """Return (address, bytes) of the cells that differ from step to step, or of their adjoints.
 
-        Those of captures and sums do not: sums are never read, and their adjoints are those of the result.
+        ``kept`` are storages that do not.
         """
         plan, tape = self._plan, self.loop.body
-        kept = {int(tape.values["storage"][x]) for _, x, _, _ in self._inputs(CAPTURE, SUM)}
         cells = (self._space.v, self._space.g)[adjoints]
         sizes = [plan.size(code) for code in tape.storages["size"].tolist()]
         found: list[tuple[int, int]] = []
@@ -324,8 +347,18 @@ class LoopRun:
 
     # ---- running it
 
-    def error(self) -> BaseException:
-        """Return what stopped the last step."""
+    def filled(self, operands) -> list[np.ndarray]:
+        """Return what fills the inputs, given the cells of both operands."""
+        shapes = [self._plan.shape(slot.value) for slot in self.loop.body.inputs]
+        rows = zip(self.loop.ports, shapes, strict=True)
+        size = self._size
+        return [
+            operands[port.operand][size(port.start) :][: size(port.count)].reshape(shape).copy()
+            for port, shape in rows
+        ]
+
+    def error(self, operands) -> BaseException:
+        """Return what stopped the last step; ``operands`` are the cells of both."""
         stopped, space = int(self.state[WORD["STOPPED"]]), self._space
         if stopped == TOO_MANY:
             most = self._size(self.loop.length)
@@ -346,16 +379,17 @@ class BranchRun:
     """The branches of one instruction of one workspace; the parameters are those of `LoopRun`."""
 
     def __init__(self, branches: Branches, size, values, workspace, reverse: bool, again: bool):
+        self._branches = branches
         self._runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
         kernels = jit.load("loops", loop_source()).address
         self.forward, self.back = kernels["branch"], kernels["branch_back"]
         self._states = np.array([run.state.ctypes.data for run in self._runs], np.int64)
         self.state = np.zeros(len(BRANCH_STATE), np.int64)
         words = {
-            "BRANCH_INDEX": size(branches.index),
+            "BRANCH_INDEX": -1 if branches.index is None else size(branches.index),
+            "BRANCH_PLACE": -1 if branches.chosen is None else size(branches.chosen),
             "BRANCH_BODIES": len(self._runs),
             "BRANCH_STATES": self._states.ctypes.data,
-            "BRANCH_CELLS": size(branches.extents[0]),
         }
         for name, word in words.items():
             self.state[BRANCH_WORD[name]] = word
@@ -366,9 +400,12 @@ class BranchRun:
         for run in self._runs:
             run.place(v, g)
 
-    def error(self) -> BaseException:
-        """Return what stopped the body that ran."""
-        return self._runs[int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])].error()
+    def error(self, operands) -> BaseException:
+        """Return what stopped the body that ran, or what says that there is no body for some operands."""
+        number = int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])
+        if number != NO_BODY:
+            return self._runs[number].error(operands)
+        return self._branches.source.missing(self._runs[0].filled(operands))
 
 
 def make_run(called: Loop | Branches, *args, **options) -> LoopRun | BranchRun:

@@ -69,7 +69,7 @@ class Reference:
             operands = [self.view(value) for value in row.operands]
             if row.is_guard:
                 if operands[0][()] != operands[1][()]:
-                    raise DebugError(f"instruction {k}: the guard does not hold ({self.tape.line_of(k)})")
+                    raise _GuardFails(f"instruction {k}: the guard does not hold ({self.tape.line_of(k)})")
                 continue
             op = OPS[row.row]
             target = self.view(row.out)
@@ -111,12 +111,31 @@ def loop_result(loop: Loop | Branches, size, first, rest, shape) -> np.ndarray:
     firsts, rests = (np.broadcast_to(x, (*shape[:-1], x.shape[-1])) for x in (first, rest))
     for k in np.ndindex(*shape[:-1]):
         one = loop
+        result[k] = 0.0
         if isinstance(one, Branches):
-            result[k] = 0.0
+            if one.index is None:
+                _run_first_that_holds(one, size, (firsts[k], rests[k]), result[k])
+                continue
             index = rests[k][size(one.index)]
             one = one.loops[int(min(max(index, 0.0), len(one.loops) - 1.0))]
         _run_loop(one, size, (firsts[k], rests[k]), result[k])
     return result
+
+
+class _GuardFails(DebugError):
+    """A guard does not hold."""
+
+
+def _run_first_that_holds(branches: Branches, size, operands, result) -> None:
+    for number, loop in enumerate(branches.loops):
+        try:
+            _run_loop(loop, size, operands, result)
+        except _GuardFails:
+            if number + 1 == len(branches.loops):
+                raise
+        else:
+            result[size(branches.chosen)] = number
+            return
 
 
 def _run_loop(loop: Loop, size, operands, result) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..capture.opened import Opened
 from ..errors import SpecError
 from ..late import imported
 from ..rules.primitive import Primitive, Rule
@@ -21,7 +22,6 @@ from ..verbs.first_order import grad
 from ..verbs.jacobians import jacobian
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
-from .closures import Opened
 
 
 class Solution:

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.operands import find_trace, lift
@@ -13,7 +14,6 @@ from ..trace.primitives import stop_gradient
 from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
-from .closures import Opened
 from .flow import Flow, vector
 
 

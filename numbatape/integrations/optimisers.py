@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..trace.primitives import sample_of
@@ -19,7 +20,6 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.first_order import grad
 from ..verbs.jacobians import value_and_jacobian
-from .closures import Opened
 from .constraints import stationarity
 from .implicit import Solution, at_bounds
 from .ode import guarded

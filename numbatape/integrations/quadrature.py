@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from ..capture.opened import Opened
 from ..errors import UnsupportedOperationError
 from ..numpy_api.function_tables import MAKERS
 from ..rules.primitive import Primitive, Rule
@@ -19,7 +20,6 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
-from .closures import Opened
 from .ode import guarded
 
 OPTIONS = ("epsabs", "epsrel", "limit", "points")

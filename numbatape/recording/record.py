@@ -15,9 +15,12 @@ from ..capture.effects import Effects, effects_of
 from ..capture.environment import Environment
 from ..capture.kept_values import Kept
 from ..config import PASSES
-from ..errors import ForeignTraceError, LeakError
+from ..emitter import instructions
+from ..errors import ForeignTraceError, LeakError, MissingBodyError
 from ..late import imported
 from ..tape import Tape
+from ..tape.instruction import NONE
+from ..tape.tape import F64
 from ..trace import pytrees
 from ..trace.array import TracedArray, is_deferred, new_traced
 from ..trace.integers import TracedInteger, lifted, settled
@@ -31,10 +34,21 @@ from . import contents  # noqa: F401  (it announces which file has what)
 
 @dataclass(frozen=True)
 class InputLeaf:
-    """An argument leaf to trace: its value and whether it takes a gradient."""
+    """An argument leaf to trace.
 
-    value: Any  # ndarray, NumPy scalar, Python float or int (weakly typed)
+    Attributes
+    ----------
+    value
+        An array, a NumPy scalar, or a Python float or int (weakly typed).
+    level
+        Whether it takes a gradient.
+    wide
+        Whether its cells are float64, whatever its dtype is: those of a body are.
+    """
+
+    value: Any
     level: int
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +147,19 @@ def record(
         Whether captured arrays are known to need tracing; otherwise this is found out.
     """
     given = function, leaves, rebuild, transform, passes, strong, values, environment, captures
+    while True:
+        try:
+            return _with_integers(given, data_integers)
+        except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
+            if environment is not None:
+                environment.undo()
+            if not missing.record(environment):
+                raise
+
+
+def _with_integers(given: tuple, data_integers: bool) -> Recording:
+    """Record with Python ints as data if that is asked for; with plain ints, if it does not work."""
+    leaves, environment = given[1], given[7]
     traces: list[Trace] = []
     if data_integers:
         try:
@@ -140,6 +167,8 @@ def record(
             # The exception that it caught may be due to a traced int.
             if not recording.failed or not _has_integers(traces, leaves):
                 return recording
+        except MissingBodyError:
+            raise
         except Exception:  # if the int is not the cause, the second run raises it again
             if not _has_integers(traces, leaves):
                 raise
@@ -178,7 +207,7 @@ def _record(
     trace = Trace()
     traces.append(trace)
     trace.captures = CapturedArrays(trace) if captures else None
-    trace.strong, trace.values = strong, values
+    trace.strong, trace.values, trace.environment = strong, values, environment
     trace.swept = transform is None
     traced = []
     for leaf in leaves:
@@ -190,8 +219,10 @@ def _record(
             writeable = value.flags.writeable
             value = value.copy()
             value.flags.writeable = writeable  # the function may write to it if it may write to the caller's
-        number = trace.tape.input(np.shape(value), family, leaf.level)
+        number = trace.tape.input(np.shape(value), F64 if leaf.wide else family, leaf.level)
         trace.know(number, leaf.value)
+        if leaf.wide and family != F64:
+            number = instructions.cast(trace.tape, number, family, NONE)
         x = new_traced(trace, value, number, leaf.level, family)
         traced.append(TracedInteger(x) if type(value) is int else x)
     trace.symbolic = data_integers
@@ -209,6 +240,8 @@ def _record(
             restore(trace)
             if trace.leak is not None:
                 raise trace.leak  # code caught it and took a path that the function does not take
+            if trace.missing is not None:
+                raise trace.missing
             repeats = environment if environment is not None and environment.repeats else None
             recording = _finish(trace, result, passes, repeats)
     except Exception as error:

@@ -1,4 +1,7 @@
-"""`Loop`: an instruction with a body. A tape that is run once a step, and where its cells come from.
+"""`Loop` and `Branches`: instructions with bodies, which are tapes of their own.
+
+The body of a loop runs once a step; that of a sub-tape (`numbatape.function`) is a loop of one step. Branches
+have several bodies, of which one runs.
 
 A loop stands among a tape's ``calls``, and a ``call`` instruction runs it. The instruction's first operand
 has everything that may take an adjoint, one after the other, and its second operand has the rest. The result
@@ -12,6 +15,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ..errors import NumbatapeError
 from .families import F64
@@ -97,6 +101,8 @@ class Loop:
         them than the length, else 0.0.
     strict
         With a test, whether it is an error if there would be more.
+    recompute
+        Whether a reverse sweep computes the body of a single step again, so that its cells need not be kept.
     """
 
     name: str
@@ -113,11 +119,18 @@ class Loop:
     test_ports: tuple[Port, ...] = ()
     counted: int = -1
     strict: bool = False
+    recompute: bool = False
 
     family = F64  # all operands are in cells of this family
 
     def __repr__(self) -> str:
         return f"<{self.name}: a body of {len(self.body)} instructions>"
+
+    @cached_property
+    def runs_once(self) -> bool:
+        """Whether it is one run of its body, with nothing carried from step to step."""
+        roles = {port.role for port in self.ports} | {out.role for out in self.outs}
+        return self.length == 1 and roles <= {CAPTURE, STACK} and self.test is None and self.steps is None
 
     @property
     def carries(self) -> list[int]:
@@ -136,7 +149,7 @@ class Loop:
     def _fingerprint(self) -> str:
         places = self.dimensions, self.length, self.reverse, self.ports, self.outs, self.extents
         test = None if self.test is None else (self.test.digest, self.test_ports, self.counted, self.strict)
-        text = f"{self.name} {self.body.digest} {places} {self.history} {self.steps} {test}"
+        text = f"{self.name} {self.body.digest} {places} {self.history} {self.steps} {test} {self.recompute}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def with_history(self, sizes) -> Loop:
@@ -158,6 +171,9 @@ class Loop:
 class Branches:
     """Several bodies, of which one runs: loops of one step that share their operands and their result.
 
+    Either a number chooses the body, or the guards of the bodies do: then the first one runs whose guards
+    hold.
+
     Attributes
     ----------
     name
@@ -166,15 +182,22 @@ class Branches:
         The bodies. What one of them does not write of the result is zero.
     index
         Where the second operand has the number of the body that runs. A number that is too small, or too
-        large, means the first body, or the last.
+        large, means the first body, or the last. None if guards choose.
     extents
         As in `Loop`.
+    chosen
+        If guards choose: where the result has the number of the body that ran, for derivatives.
+    source
+        If guards choose: what records a further body when no guards hold. ``source.missing(arrays)`` returns
+        the error to raise, given what fills the inputs of the bodies.
     """
 
     name: str
     loops: tuple[Loop, ...]
-    index: int
+    index: int | None
     extents: tuple[int, int, int]
+    chosen: int | None = None
+    source: Any = None
 
     family = F64
 
@@ -192,7 +215,8 @@ class Branches:
     @cached_property
     def _fingerprint(self) -> str:
         parts = [loop.fingerprint() for loop in self.loops]
-        return hashlib.sha256(f"{self.name} {parts} {self.index} {self.extents}".encode()).hexdigest()
+        text = f"{self.name} {parts} {self.index} {self.extents} {self.chosen}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def explain(self, error: BaseException) -> None:
         """Add the name to an error, once."""

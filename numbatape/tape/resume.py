@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from .builder import TapeBuilder
 from .code import Code
 from .draft import SCALAR_LAYOUT
+from .instruction import GUARD
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
@@ -41,6 +43,15 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
     builder.past = tape.lines
     _index(builder)
     return builder
+
+
+def without_guards(tape: Tape) -> Tape:
+    """Return a tape without its guards, for who knows that they hold."""
+    if not tape.guards:
+        return tape
+    kept = tape.code["op"] != GUARD
+    early = int(np.count_nonzero(kept[: tape.prologue]))
+    return replace(tape, code=tape.code[kept], positions=tape.positions[kept], prologue=early, guards=())
 
 
 def _index(builder: TapeBuilder) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..emitter import instructions
-from ..errors import LeakError, UnsupportedOperationError
+from ..errors import LeakError, MissingBodyError, UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import TapeBuilder
 from ..tape.code import Code
@@ -134,6 +134,10 @@ class Trace:
         self.captured: set[int] = set()  # ids of arrays whose memory became literals
         self.stand_ins: list = []  # (object, its own class) of objects whose class has a stand-in
         self.leak: LeakError | None = None  # the first one, even if it was caught
+        self.missing: MissingBodyError | None = None  # of a sub-tape whose numbers were needed
+        self.environment: Any = None  # what the function captures (`numbatape.capture.environment`)
+        self.sub_tapes: list[tuple] = []  # those that were called, and how many traces each had then
+        self.vouched = False  # whether a user's key stands for the guards (`numbatape.guarded`)
         self.containers: list = []  # (container, its copy, entries of both, how to change the container)
         self.lent: list = []  # (class, name) of members that are behind a switch
         self.library_copies = (
@@ -297,6 +301,8 @@ class Trace:
 
     def guard(self, array, kind: str, outcome):
         """Record that Python saw ``outcome`` in a one-element array; return it."""
+        if self.vouched:
+            return outcome
         number = array._id
         # A truth value is often the same for many sizes, a number is not.
         if self.of_sizes is not None and kind != "bool" and sizes.rely_on(self, (array,)):

@@ -10,6 +10,7 @@ from typing import Any
 from ..caches.base import python_function
 from ..caches.registry import shelf_of
 from ..caches.shipping import Shipped
+from ..capture.opened import Wrapper
 
 
 class MadeFunction:
@@ -86,6 +87,9 @@ def made_by(
     given = tuple(options.values())
     shelf = shelf_of(python_function(f))
     return shelf.verb((verb.__name__, *given), lambda: kind(verb, f, options, make(f, *given)))
+
+
+Wrapper.register(MadeFunction)
 
 
 def _made_again(verb: Callable, shipped: Shipped, options: dict):

@@ -1,17 +1,27 @@
 """Traced values that a function captures, turned into its arguments.
 
-A rule computes with plain numbers when a tape is swept. A function that the rule calls (an integrand, say)
-and its extra arguments may refer to traced values: in closures, defaults, partials, containers and
-attributes of the user's objects. `Opened` finds these values, and puts plain ones in their places.
+A rule computes with plain numbers when a tape is swept, and a sub-tape has a trace of its own. A function
+that they call (an integrand, say) and its extra arguments may refer to traced values: in closures, defaults,
+partials, containers and attributes of the user's objects. `Opened` finds these values, and puts others in
+their places.
 """
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-from ..capture.holders import holder_of
-from ..capture.references import (
+from ..errors import UnsupportedOperationError
+from ..trace.array import TracedArray
+from ..trace.complex_array import TracedComplex
+from ..trace.integers import TracedInteger
+from ..trace.plain_arrays import PlainArray
+from ..usercode.frames import where_in_user_code
+from .holders import holder_of
+from .references import (
     CLASS,
     FIELDS,
     GLOBAL,
@@ -23,17 +33,21 @@ from ..capture.references import (
     of_object,
     references,
 )
-from ..errors import UnsupportedOperationError
-from ..trace.array import TracedArray
-from ..trace.complex_array import TracedComplex
-from ..trace.plain_arrays import PlainArray
-from ..usercode.frames import where_in_user_code
-from ..verbs.made import MadeFunction
 
 # What a copy of the function shares with the function itself: the walk does not look there.
 _SHARED = frozenset((GLOBAL, CLASS, MEMBER))
 
 _CONSTRAINTS = ("Bounds", "LinearConstraint", "NonlinearConstraint")
+
+
+class Wrapper(ABC):
+    """What numbatape makes of a function, which is its ``__wrapped__``. Classes register themselves."""
+
+    __wrapped__: Callable
+
+    @abstractmethod
+    def of(self, f: Callable):
+        """Return the same of another function."""
 
 
 class Opened(Walk):
@@ -52,6 +66,7 @@ class Opened(Walk):
         self._places: dict[int, int] = {}
         self._owners: dict[int, list[int]] = {}  # by id: the ids of what refers to a value
         self._leaves: list[int] = []  # the ids of traced and plain arrays
+        self._made: list[tuple] = []  # copies of containers and objects, and what they held at first
         self.walk(Reference(value))
         self._opened = self._above(self._leaves)
 
@@ -63,13 +78,13 @@ class Opened(Walk):
                 f"{self._name} with complex traced parameters at {where_in_user_code()} is not supported; "
                 "pass real and imaginary parts"
             )
-        if kind is TracedArray or kind is PlainArray:
+        if kind is TracedArray or kind is PlainArray or kind is TracedInteger:
             self._leaves.append(id(value))
             if kind is TracedArray:
                 self._places[id(value)] = len(self.found)
                 self.found.append(value)
             return []
-        if isinstance(value, MadeFunction):  # ``nt.value_and_grad(f)``
+        if isinstance(value, Wrapper):  # ``nt.value_and_grad(f)``
             found = [Reference(value.__wrapped__)]
         else:
             held = of_object(value) if _is_constraint(value) else references(value)
@@ -91,7 +106,20 @@ class Opened(Walk):
 
     def filled(self, values):
         """Return a copy with other values in the places of the traced ones."""
-        return self._copy(self._value, values, {})
+        done: dict = {}
+        copied = self._copy(self._value, values, done)
+        self._made = [(its, _entries(its)) for its in done.values()]
+        return copied
+
+    @property
+    def written(self) -> bool:
+        """Whether the last copy has changed what it refers to, which the function itself would have
+        changed."""
+        return any(
+            len(entries) != len(_entries(its))
+            or any(a is not b for a, b in zip(entries, _entries(its), strict=True))
+            for its, entries in self._made
+        )
 
     def _copy(self, value, values, done):
         kind = type(value)
@@ -99,6 +127,8 @@ class Opened(Walk):
             return values[self._places[id(value)]]
         if kind is PlainArray:
             return value._value
+        if kind is TracedInteger:
+            return value.settled()
         if id(value) not in self._opened:
             return value
         if id(value) in done:
@@ -115,7 +145,7 @@ class Opened(Walk):
             result = holder.made(value, [again(part) for part in holder.parts(value)])
         elif kind is types.FunctionType:
             return _function(value, again, done)
-        elif isinstance(value, MadeFunction):
+        elif isinstance(value, Wrapper):
             result = value.of(again(value.__wrapped__))
         elif isinstance(value, (list, tuple)):
             parts = [again(part) for part in value]
@@ -131,6 +161,17 @@ def _is_constraint(value) -> bool:
     """Whether a value is a constraint of scipy.optimize, which holds what the user gave it."""
     kind = type(value)
     return kind.__module__.startswith("scipy.optimize") and kind.__name__ in _CONSTRAINTS
+
+
+def _entries(value) -> list:
+    """Return what a container or an object holds."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, (list, tuple, collections.deque)):
+        return list(value)
+    if type(value) is types.FunctionType:
+        return [content for _, _, content in contents(value)]
+    return _entries(getattr(value, "__dict__", ()))
 
 
 def _put_attributes(result, value, again) -> None:

@@ -1,0 +1,1 @@
+"""Sub-tapes: functions that are traced once for each signature, and called by one instruction."""

@@ -1,0 +1,312 @@
+"""The traces of a sub-tape for one signature of its arguments.
+
+The function is traced on its own, as a function that a verb is given is, so that its tape has no part of the
+tape that calls it: it is the same for all callers and for all sizes. A trace that cannot stand for the
+function in other calls (it writes to its arguments, its result is one of them, it reads a clock, it keeps
+numbers) is dropped. The function is then recorded in place by whoever calls it, as any other function is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..capture.effects import Same, union
+from ..capture.environment import Environment
+from ..capture.opened import Opened
+from ..config import PASSES
+from ..control.trees import parts_of
+from ..errors import MissingBodyError, UnsupportedOperationError
+from ..ops import ROWS
+from ..recording.record import InputLeaf, Recording, record
+from ..tape import Tape
+from ..tape.loop import Branches, Loop
+from ..tape.tape import ACTIVE, F64, NARROW, VARYING
+from ..trace import pytrees
+from ..trace.aliasing import root_of
+from ..trace.array import TracedArray, is_deferred, new_traced
+from ..trace.integers import TracedInteger
+from ..trace.plain_arrays import as_ndarrays
+from ..trace.primitives import operand
+from ..trace.trace import Trace, current
+from .call_arguments import Arguments, Kind, kind_of
+
+MOST_BODIES = 64  # traces for one signature: the oldest go
+
+
+@pytrees.opaque
+class Result:
+    """What a trace of the function returned.
+
+    Attributes
+    ----------
+    given
+        The traced inputs.
+    structure
+        Of the result.
+    leaves
+        For each leaf its `Kind`, or (in a tuple) the value that is the same in all calls.
+    shares
+        Whether a part of it is an argument, or part of another one: writing to it would change that.
+    """
+
+    def __init__(self):
+        self.given: list = []
+        self.structure: Any = None
+        self.leaves: list = []
+        self.shares = False
+
+    def take(self, result) -> tuple:
+        """Note a result; return its traced leaves, in float64 cells."""
+        given = self.given
+        trace = current()
+        assert trace is not None
+        parts, self.structure = parts_of(result)
+        self.leaves, found = [], []
+        owned = {
+            id(root_of(x._value))
+            for x in given
+            if type(x) is TracedArray and isinstance(x._value, np.ndarray)
+        }
+        for part in map(as_ndarrays, parts):
+            array = part.lifted() if type(part) is TracedInteger else part
+            if type(array) is not TracedArray:
+                self.leaves.append((part.copy() if isinstance(part, np.ndarray) else part,))
+                continue
+            kind = kind_of(part)
+            if kind is None:
+                raise UnsupportedOperationError("a sub-tape returns real and complex numbers")
+            self.leaves.append(kind._replace(active=True))
+            if not is_deferred(array) and isinstance(array._value, np.ndarray):
+                owner = id(root_of(array._value))
+                self.shares = self.shares or owner in owned
+                owned.add(owner)
+            found.append(_wide(trace, array) if kind.dtype in NARROW else array)
+        return tuple(found)
+
+
+def _wide(trace: Trace, x: TracedArray) -> TracedArray:
+    number = operand(trace, x, F64)
+    return new_traced(trace, np.astype(x._value, np.float64), number, x._level, F64)
+
+
+class Body:
+    """One trace.
+
+    Attributes
+    ----------
+    tape
+        What it has recorded.
+    result
+        What the function returned.
+    callees
+        The sub-tapes that it calls, with their versions then.
+    """
+
+    def __init__(self, tape: Tape, result: Result, callees):
+        self.tape, self.result = tape, result
+        self.callees = tuple(callees)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no sub-tape in it has got another trace since."""
+        return all(callee.version == version for callee, version in self.callees)
+
+    @cached_property
+    def forward_tape(self) -> Tape:
+        """The same tape where nothing is swept back, so that cells are used again."""
+        return replace(self.tape, forward=True)
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether it may raise an error for some numbers, which the calling function may catch."""
+        return _may_fail(self.tape)
+
+    def allows(self, dimensions: tuple[int, ...]) -> bool:
+        """Whether its guards on sizes hold."""
+        sizes = self.tape.sizes
+        try:
+            return sizes.broken_guard(sizes.evaluate(dimensions)) is None
+        except ZeroDivisionError:
+            return False
+
+
+class KnownBodies:
+    """All traces for one signature.
+
+    Parameters
+    ----------
+    name
+        What error messages call the function.
+    function
+        ``function(captured, *args, **kwargs)``.
+    opened
+        The traced values that it captures.
+    watched
+        Everything that it refers to is reached from these.
+    arguments
+        Of a call with this signature.
+    captured
+        The kinds of traced values that the function captures, which are inputs behind the arguments.
+    options
+        ``(strong_zero, values)``, as in `Config`.
+    is_local
+        Whether the function exists in one trace of its caller only.
+
+    Attributes
+    ----------
+    bodies
+        Traces, the oldest first.
+    version
+        Counts them.
+    in_place
+        Whether callers record the function in place.
+    written
+        Containers that the function only writes to (`Effects.places`): it does so when it is traced.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable,
+        opened: Opened,
+        watched,
+        arguments: Arguments,
+        captured,
+        options,
+        is_local: bool,
+    ):
+        self.name, self._function, self._opened, self._watched = name, function, opened, watched
+        self._arguments, self._captured = arguments, list(captured)
+        self._options, self.is_local = options, is_local
+        self.bodies: list[Body] = []
+        self.version = 0
+        self.in_place = False
+        self.is_recording = False
+        self.written: list[tuple] = []
+        self._environment = self._made_environment()
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of all inputs."""
+        return [*self._arguments.kinds, *self._captured]
+
+    def _made_environment(self) -> Environment:
+        environment = Environment(self._watched[0], self.written)
+        for value in (*self._watched[1:], *self._arguments.statics.values()):
+            environment.add(value)
+        return environment
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something that the function captures has changed."""
+        return self._environment.rebound() or self._environment.rewritten()
+
+    def refers_to(self, ids: set[int]) -> bool:
+        """Whether the function refers to an object, directly or indirectly."""
+        return any(id(value) in ids for value in self._environment.reached())
+
+    def record(self, given: list, caller: Environment | None = None) -> bool:
+        """Trace the function for the inputs of a call; return whether a trace was added.
+
+        Parameters
+        ----------
+        given
+            The inputs.
+        caller
+            What the calling function captures. What this function writes to while it is traced is no side
+            effect of the caller.
+        """
+        environment = self._made_environment()
+        environment.repeats = True
+        result, callees = Result(), []
+        inputs = [
+            InputLeaf(value, ACTIVE if kind.active else VARYING, wide=True)
+            for value, kind in zip(given, self.kinds, strict=True)
+        ]
+        count, function = len(self._arguments.kinds), self._function
+
+        def rebuild(traced: list) -> tuple[tuple, dict]:
+            args, kwargs = self._arguments.rebuilt(traced[:count])
+            result.given = traced
+            return (tuple(traced[count:]), *args), kwargs
+
+        def run(captured, *args, **kwargs):
+            found = function(captured, *args, **kwargs)
+            trace = current()
+            callees[:] = [] if trace is None else trace.sub_tapes
+            return result.take(found)
+
+        strong, values = self._options
+        self.is_recording = True
+        try:
+            recording = record(run, inputs, rebuild, None, PASSES, strong, True, environment, values)
+        finally:
+            self.is_recording = False
+        places = [] if recording.effects is None else recording.effects.places
+        if self._opened.written or not _stands_for_other_calls(recording, environment):
+            environment.undo()
+            self.in_place = True
+            return True
+        places = [*places, *(place for callee, _ in callees for place in callee.written)]
+        environment.forget(places)
+        if environment.rebound() or environment.rewritten():
+            environment.undo()
+            self.in_place = True
+            return True
+        self.written = union(self.written + places)
+        if caller is not None:
+            caller.note_again(self.written)
+        self._environment = self._made_environment()
+        known = {body.tape.digest for body in self.bodies if body.is_current}
+        if recording.tape.digest in known:
+            return False
+        self.bodies = [body for body in self.bodies if body.is_current][-MOST_BODIES + 1 :]
+        self.bodies.append(Body(recording.tape, result, callees))
+        self.version += 1
+        return True
+
+    def missing(self, cells: list[np.ndarray]) -> MissingBodyError:
+        """Return the error that says that no trace holds for some inputs, given in float64."""
+        given = [kind.made(each) for kind, each in zip(self.kinds, cells, strict=True)]
+        return MissingBodyError(
+            f"{self.name}: a branch in it takes a path that was not traced",
+            lambda caller: self.record(given, caller),
+        )
+
+
+def _stands_for_other_calls(recording: Recording, environment: Environment) -> bool:
+    """Whether a trace is what the function does in other calls, too."""
+    effects = recording.effects
+    if effects is not None and not all(map(_is_same, _parts(effects))):
+        return False
+    if recording.kept or recording.failed or recording.pinned or recording.writes_inputs:
+        return False
+    return not (environment.opaque or recording.outside)
+
+
+def _may_fail(tape: Tape) -> bool:
+    """Whether an instruction of a tape, or of a body in it, may fail."""
+    used = ROWS.is_any(ROWS.fallible - ROWS.with_trait("calls"), tape.code["op"])
+    if used.any():
+        return True
+    for each in tape.calls:
+        loops = each.loops if isinstance(each, Branches) else (each,) if isinstance(each, Loop) else None
+        if loops is None or any(_may_fail(loop.body) for loop in loops):
+            return True  # a rule of the user's, or a body
+    return False
+
+
+def _parts(effects):
+    for _, parts in effects.appended:
+        yield from parts
+    for _, _, part in effects.put:
+        yield part
+
+
+def _is_same(part) -> bool:
+    return type(part) is Same
