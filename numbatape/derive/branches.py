@@ -101,8 +101,8 @@ def push(emitter: Emitter, called: Loop | Branches, out: int, numbers, tangent: 
 def _noted(body: Body, parts: dict[int, tuple]) -> list[int]:
     """Let derivatives be the outputs of a body; return the numbers of what they are derivatives of.
 
-    ``parts`` has ``(derivative or None for zeros, the value that it belongs to)`` by these numbers. What a body
-    does not write of the result is zero.
+    ``parts`` has ``(derivative or None for zeros, the value that it belongs to)`` by these numbers. What a
+    body does not write of the result is zero.
     """
     found = {k: pair for k, pair in parts.items() if pair[0] is not None}
     for part, like in found.values():

@@ -82,6 +82,7 @@ class Calls:
 
     def __init__(self, plan, v, g, workspace: Callable, native: bool = True):
         self._plan, self._make = plan, workspace
+        self._runs: dict[tuple, LoopRun | BranchRun] = {}  # the first calls of bodies that run once
         self._shared: dict[int, tuple] = {}  # by the id of a plan: its workspace, for bodies that run once
         self._calls = plan.tape.calls
         self._loops: dict[int, LoopRun | BranchRun] = {}
@@ -163,9 +164,15 @@ class Calls:
     def _run(self, number: int, reverse: bool, again: bool, lanes=None) -> LoopRun | BranchRun:
         plan, call = self._plan, self._calls[number]
         options = {} if lanes is None else {"lanes": lanes}
-        once = isinstance(call, Branches) or call.runs_once
-        workspace = self._shared_workspace if once else self._make
-        return make_run(call, plan.size, plan.values, workspace, reverse, again, **options)
+        if not isinstance(call, Branches) and not call.runs_once:
+            return make_run(call, plan.size, plan.values, self._make, reverse, again, **options)
+        key = id(call), reverse, again, lanes and (lanes.count, lanes.steps, lanes.ports)
+        first = self._runs.get(key)
+        if first is not None:  # a call like this one has its tables already
+            return first.again(lanes)
+        made = make_run(call, plan.size, plan.values, self._shared_workspace, reverse, again, **options)
+        self._runs[key] = made
+        return made
 
     def _shared_workspace(self, plan):
         """Return the workspace of a body that runs once: all calls of it take turns in the same cells."""
@@ -191,9 +198,21 @@ class Calls:
     def begin(self) -> None:
         """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
         error, self.error = self.error, None
+        if error is None:
+            error = self.interrupt()
         self.raised[0], self.words[FAILED] = status.DONE, 0
         if error is not None and not isinstance(error, Exception):
             raise error
+
+    def interrupt(self) -> BaseException | None:
+        """Return what a signal's handler raised in a loop of the last sweep; and forget it."""
+        number = int(self.words[COPY + NUMBER])
+        return self._loops[number].interrupt() if self.words[FAILED] and number in self._loops else None
+
+    @property
+    def work(self) -> float:
+        """About how much work the loops are, in the unit of `numbatape.engine.segments`."""
+        return sum(run.work for run in self._loops.values())
 
     def end(self) -> None:
         """Raise what a rule raised in the sweep that has ended."""

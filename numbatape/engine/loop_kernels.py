@@ -7,6 +7,8 @@ addresses are in the state.
 
 from __future__ import annotations
 
+import functools
+
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS
 from ..ops import status
 
@@ -36,6 +38,8 @@ STATE = (
     "TEST_RESULT",  # address of what it gives
     "STRICT",  # with a test: whether it is an error if there would be more steps than LENGTH
     "RESULT",  # cells of the result, if a body that runs once does not write all of them; else 0
+    "LOOK",  # address of what looks for Ctrl-C
+    "EVERY",  # after how many steps it is called; 0 for never
     "COUNTED",  # with a test: where the result has the number of steps, and whether there would be more
 )
 # Tables: their addresses, then (as words of their own) how many rows each has. Cells of the body are given by
@@ -166,8 +170,14 @@ def steps(w, s_q):
     length = length_of(w, s_q)
     step = -1
     more = 0
+    left = s_q[EVERY]
     while True:
         step += 1
+        left -= 1
+        if left == 0:
+            left = s_q[EVERY]
+            if invoke(s_q, LOOK, 0, 0) != 0:
+                return stopped_at(w, s_q, INTERRUPTED)
         if s_q[TEST] != 0:
             status = tested(s_q)
             if status > 0:
@@ -296,8 +306,14 @@ def back(w, s_q):
         d = s_q[V]
         length = int(d[w[0] + s_q[COUNTED]])
     step = length
+    left = s_q[EVERY]
     while step > 0:
         step -= 1
+        left -= 1
+        if left == 0:
+            left = s_q[EVERY]
+            if invoke(s_q, LOOK, 0, 0) != 0:
+                return stopped_at(w, s_q, INTERRUPTED)
         status = step_back(w, s_q, step, length)
         if status != 0:
             return status
@@ -433,13 +449,15 @@ def branch_back(w, pc):
 
 
 TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may take
+INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
 NO_BODY = 1 << 30  # no number of a body: the guards of none of them hold
 
 
+@functools.cache
 def loop_source() -> str:
     """Return the module of the loops' kernels."""
     numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD | BRANCH_WORD
-    numbers |= {"TOO_MANY": TOO_MANY, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
+    numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
     return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + _BRANCH_TEXT
 
 

@@ -11,9 +11,11 @@ that its reverse sweep needs, or computes them again.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -27,7 +29,8 @@ from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
-from .loop_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY, TOO_MANY, WORD, WORDS, loop_source
+from .interrupts import Lookout, steps_between_looks, work_of_plan
+from .loop_kernels import BRANCH_STATE, BRANCH_WORD, INTERRUPTED, NO_BODY, TOO_MANY, WORD, WORDS, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .plan import Plan, make_plan
 
@@ -105,6 +108,8 @@ class LoopRun:
         for name in ("SEED_COUNT", "CELLS64", "CELLS32"):  # the loop's kernels clear and seed adjoints
             frame[FRAME_WORD[name]] = 0
         self.state = np.zeros(len(WORDS), np.int64)
+        self._stack_bytes = 0
+        self._lookout: Lookout | None = None
         self._alive: list[np.ndarray] = []
         sweeps = jit.load("sweeps", sweep_source()).address
         kernels = jit.load("loops", loop_source()).address
@@ -130,15 +135,59 @@ class LoopRun:
         }
         for name, word in words.items():
             self.state[WORD[name]] = word
+        if not loop.runs_once:
+            self._look_for_signals()
         self._forward_tables()
         if self._test is not None:
             self._test_tables(self._test)
         if reverse:
             self._reverse_tables()
 
+    def again(self, lanes: LoopLanes | None) -> LoopRun:
+        """Return the same for another instruction with the same operands: it has what it keeps to itself."""
+        found = copy.copy(self)
+        found.state, found._alive = self.state.copy(), [*self._alive]
+        found.state[WORD["FIRST"]] = 0 if lanes is None else lanes.first
+        found._memory("STACK", self._stack_bytes)
+        return found
+
     def place(self, v: int, g: int) -> None:
         """Set the base addresses of the cells and adjoints that the instruction's words count from."""
         self.state[WORD["V"]], self.state[WORD["G"]] = v, g
+
+    @cached_property
+    def work_of_step(self) -> float:
+        """About how much work a step is, in the unit of `numbatape.engine.segments`."""
+        spaces = [self._space] if self._test is None else [self._space, self._test]
+        return sum(
+            work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work) for space in spaces
+        )
+
+    @property
+    def work(self) -> float:
+        """About how much work all steps are."""
+        return self._size(self.loop.length) * self.work_of_step
+
+    def _look_for_signals(self) -> None:
+        """Let the kernels look for Ctrl-C from time to time, if there are many steps."""
+        self.state[WORD["EVERY"]] = every = steps_between_looks(
+            self.work_of_step, self._size(self.loop.length)
+        )
+        if every:
+            self._lookout = Lookout()
+            self.state[WORD["LOOK"]] = self._lookout.address
+
+    def interrupt(self) -> BaseException | None:
+        """Return the exception of a signal's handler that stopped the last step, if one did; and forget
+        it."""
+        stopped = int(self.state[WORD["STOPPED"]])
+        if stopped == INTERRUPTED and self._lookout is not None:
+            return self._lookout.taken()
+        return (
+            self._space.calls.interrupt()
+            if stopped == status.CALL and self._space.calls is not None
+            else None
+        )
 
     # ---- what the kernels read
 
@@ -284,7 +333,8 @@ class LoopRun:
         self._memory("COTANGENTS", 8 * total)
         stack = sum(size for _, size in saved)
         self.state[WORD["STACK_BYTES"]] = stack
-        self._memory("STACK", stack * self._size(loop.length))
+        self._stack_bytes = stack * self._size(loop.length)
+        self._memory("STACK", self._stack_bytes)
         active = self._is_active
         number = {slot.value: k for k, slot in enumerate(loop.body.inputs)}
         history = {x: first for x, first, _ in self._history()}
@@ -360,6 +410,8 @@ class LoopRun:
     def error(self, operands) -> BaseException:
         """Return what stopped the last step; ``operands`` are the cells of both."""
         stopped, space = int(self.state[WORD["STOPPED"]]), self._space
+        if stopped == INTERRUPTED:
+            return self.interrupt() or KeyboardInterrupt()
         if stopped == TOO_MANY:
             most = self._size(self.loop.length)
             return StepsError(f"{self.loop.name}: the condition still holds after max_steps={most} steps")
@@ -380,25 +432,46 @@ class BranchRun:
 
     def __init__(self, branches: Branches, size, values, workspace, reverse: bool, again: bool):
         self._branches = branches
-        self._runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
+        runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
         kernels = jit.load("loops", loop_source()).address
         self.forward, self.back = kernels["branch"], kernels["branch_back"]
-        self._states = np.array([run.state.ctypes.data for run in self._runs], np.int64)
         self.state = np.zeros(len(BRANCH_STATE), np.int64)
+        self._let_run(runs)
         words = {
             "BRANCH_INDEX": -1 if branches.index is None else size(branches.index),
             "BRANCH_PLACE": -1 if branches.chosen is None else size(branches.chosen),
             "BRANCH_BODIES": len(self._runs),
-            "BRANCH_STATES": self._states.ctypes.data,
         }
         for name, word in words.items():
             self.state[BRANCH_WORD[name]] = word
+
+    def _let_run(self, runs: list[LoopRun]) -> None:
+        self._runs = runs
+        self._states = np.array([run.state.ctypes.data for run in runs], np.int64)
+        self.state[BRANCH_WORD["BRANCH_STATES"]] = self._states.ctypes.data
+
+    def again(self, lanes: None) -> BranchRun:
+        """Do what `LoopRun.again` does."""
+        found = copy.copy(self)
+        found.state = self.state.copy()
+        found._let_run([run.again(lanes) for run in self._runs])
+        return found
 
     def place(self, v: int, g: int) -> None:
         """Do what `LoopRun.place` does, for all bodies."""
         self.state[BRANCH_WORD["BRANCH_V"]] = v
         for run in self._runs:
             run.place(v, g)
+
+    @property
+    def work(self) -> float:
+        """About how much work the longest body is."""
+        return max(run.work for run in self._runs)
+
+    def interrupt(self) -> BaseException | None:
+        """Do what `LoopRun.interrupt` does."""
+        number = int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])
+        return None if number == NO_BODY else self._runs[number].interrupt()
 
     def error(self, operands) -> BaseException:
         """Return what stopped the body that ran, or what says that there is no body for some operands."""

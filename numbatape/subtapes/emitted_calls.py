@@ -123,23 +123,13 @@ def _instruction(trace: Trace, known: KnownBodies, bodies: list[Body], given: Em
             outs.append(Out(STACK, -1, end, sizes.product(dims)))
             end = sizes.add(end, outs[-1].count)
         extents = (end, *given.ends)
-        loops.append(
-            Loop(
-                known.name,
-                tape,
-                given.dimensions,
-                1,
-                False,
-                given.ports,
-                tuple(outs),
-                extents,
-                recompute=recompute,
-            )
-        )
+        places_of = given.dimensions, 1, False, given.ports, tuple(outs), extents
+        loops.append(known.only(Loop(known.name, tape, *places_of, recompute=recompute)))
     if len(loops) == 1 and not bodies[0].tape.guards:
         return loops[0], places
     extents = (sizes.add(end, 1), *given.ends)
-    return Branches(known.name, tuple(loops), None, extents, chosen=end, source=known), places
+    made = Branches(known.name, tuple(loops), None, extents, chosen=end, source=known)
+    return known.only(made), places
 
 
 def _holds(trace: Trace, made: Loop | Branches, given: Emitted) -> bool:

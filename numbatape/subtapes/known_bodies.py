@@ -35,6 +35,7 @@ from ..trace.primitives import operand
 from ..trace.trace import Trace, current
 from .call_arguments import Arguments, Kind, kind_of
 
+MOST_CALLS = 256  # ways of calling it that are kept: places of arguments and results
 MOST_BODIES = 64  # traces for one signature: the oldest go
 
 
@@ -185,6 +186,7 @@ class KnownBodies:
         self._options, self.is_local = options, is_local
         self.bodies: list[Body] = []
         self.version = 0
+        self._calls: dict[str, Loop | Branches] = {}
         self.in_place = False
         self.is_recording = False
         self.written: list[tuple] = []
@@ -209,6 +211,12 @@ class KnownBodies:
     def refers_to(self, ids: set[int]) -> bool:
         """Whether the function refers to an object, directly or indirectly."""
         return any(id(value) in ids for value in self._environment.reached())
+
+    def only(self, made: Loop | Branches):
+        """Return the one object that stands for calls like this one: what is derived from it is made once."""
+        if len(self._calls) > MOST_CALLS:
+            self._calls.clear()
+        return self._calls.setdefault(made.fingerprint(), made)
 
     def record(self, given: list, caller: Environment | None = None) -> bool:
         """Trace the function for the inputs of a call; return whether a trace was added.
