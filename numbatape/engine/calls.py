@@ -198,16 +198,17 @@ class Calls:
     def begin(self) -> None:
         """Forget what an earlier sweep raised; but raise an interrupt, which a steady call ignores."""
         error, self.error = self.error, None
-        if error is None:
-            error = self.interrupt()
-        self.raised[0], self.words[FAILED] = status.DONE, 0
+        signal = self.interrupt()
         if error is not None and not isinstance(error, Exception):
             raise error
+        if signal is not None:
+            raise signal
 
     def interrupt(self) -> BaseException | None:
-        """Return what a signal's handler raised in a loop of the last sweep; and forget it."""
-        number = int(self.words[COPY + NUMBER])
-        return self._loops[number].interrupt() if self.words[FAILED] and number in self._loops else None
+        """Forget that a call has failed, in loops too; return what a signal's handler raised there."""
+        failed, number = self.words[FAILED], int(self.words[COPY + NUMBER])
+        self.raised[0], self.words[FAILED] = status.DONE, 0
+        return self._loops[number].interrupt() if failed and number in self._loops else None
 
     @property
     def work(self) -> float:

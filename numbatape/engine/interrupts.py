@@ -11,8 +11,8 @@ import ctypes
 
 import numpy as np
 
+from . import segments
 from .plan import Plan
-from .segments import MOST, work_of
 
 LOOK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
@@ -57,10 +57,10 @@ def _signals(lookout: Lookout):
 
 def steps_between_looks(work_of_step: float, length: int) -> int:
     """Return after how many steps a loop looks for Ctrl-C; 0 for a loop that is short."""
-    most = max(1, int(MOST / work_of_step))
+    most = max(1, int(segments.MOST / work_of_step))
     return most if most < length else 0
 
 
 def work_of_plan(plan: Plan) -> float:
     """Return about how much work the instructions of a plan are, besides the loops that they call."""
-    return float(work_of(plan.tape, np.vectorize(plan.size, otypes=[np.int64])).sum())
+    return float(segments.work_of(plan.tape, np.vectorize(plan.size, otypes=[np.int64])).sum())
