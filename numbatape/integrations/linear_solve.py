@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..capture.opened import Opened
 from ..errors import ConfigError, SpecError
 from ..late import imported
 from ..trace import pytrees
@@ -18,7 +19,6 @@ from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
-from .closures import Opened
 from .implicit import Solution
 
 METHODS = ("cg", "gmres", "bicgstab", "minres")
