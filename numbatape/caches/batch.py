@@ -16,7 +16,7 @@ import numpy as np
 
 from ..derive.lanes import Lanes
 from ..engine.failures import failure
-from ..errors import UnsupportedOperationError
+from ..errors import MissingBodyError, UnsupportedOperationError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
@@ -233,6 +233,11 @@ class _Run:
                 space.inputs[slot][...] = array[lanes]
             try:
                 outcome = space.forward()
+            except MissingBodyError as missing:
+                alone = len(chosen) == 1
+                if batch.evaluator.program.complete(missing, variant, fresh and alone) or alone:
+                    return [Group(chosen, None, None, tried), *left]
+                return self._failed(Lookup(variant, fresh), chosen, missing) + left
             except Exception as error:  # raised by a rule that the user has written
                 return self._failed(Lookup(variant, fresh), chosen, error) + left
             if outcome == status.DONE:

@@ -126,10 +126,22 @@ class Program:
                 self.variants.popitem(last=False)
         self.log.over_budget(self.name, self.config.max_variants)
 
-    def drop(self, variant: Variant) -> None:
-        """Forget a trace."""
-        with self._lock:
-            self.variants.pop(id(variant), None)
+    def complete(self, missing: MissingBodyError, variant: Variant, fresh: bool) -> bool:
+        """Let a sub-tape be traced for numbers for which a variant has no trace of it.
+
+        Returns whether that gave a new trace. The variant is then dropped: the next one knows all traces of
+        the sub-tape that this one does. A fresh variant knows all traces that there are.
+        """
+        if missing.record(self.environment):
+            with self._lock:
+                self.variants.pop(id(variant), None)
+            return True
+        if fresh:
+            raise UnsupportedOperationError(
+                f"{missing}. A function that is made while its caller is traced has the traces of that run "
+                "only: define it outside of the function that is differentiated, or use nt.cond"
+            ) from None
+        return False
 
     @property
     def single_use(self) -> bool:
@@ -208,13 +220,6 @@ class Program:
         """Return the variants there are."""
         with self._lock:
             return list(self.variants.values())
-
-
-def _of_one_trace(missing: MissingBodyError) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"{missing}, and a function that is made while its caller is traced has the traces of that run only; "
-        "define it outside of the function that is differentiated, or use nt.cond"
-    )
 
 
 class Evaluator:
@@ -312,10 +317,7 @@ class Evaluator:
                 while outcome == status.GUARD and fresh:
                     outcome = space.accept_guard()
             except MissingBodyError as missing:
-                if missing.record(program.environment):
-                    program.drop(variant)  # the trace that follows knows all bodies that this one does
-                elif fresh:
-                    raise _of_one_trace(missing) from None
+                program.complete(missing, variant, fresh)
                 variant = None
                 continue
             except Exception as error:  # raised by a rule that the user has written

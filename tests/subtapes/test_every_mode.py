@@ -21,6 +21,8 @@ MODES = {
     "gradient of a gradient": lambda f, x: nt.grad(lambda y: nt.grad(f)(y) @ V)(x),
     "batch": lambda f, x: nt.batch(f)(np.stack([x, 1.1 * x, x + 0.2])),
     "jacobian": lambda f, x: nt.jacobian(lambda y: np.stack([f(y), y[0] * f(2.0 * y)]))(x),
+    "map": lambda f, x: nt.vmap(nt.value_and_grad(f))(np.stack([x, 1.1 * x, x + 0.2])),
+    "gradient of a map": lambda f, x: nt.grad(lambda y: np.sum(nt.vmap(f)(np.stack([y, 1.1 * y])) ** 2))(x),
     "sparse": lambda f, x: nt.sparse_hessian(f)(x).toarray(),
 }
 LONG = {"derivatives_inside", "inner_derivatives", "with_a_scan", "factors", "in_a_while_loop"}
