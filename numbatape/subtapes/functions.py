@@ -324,6 +324,11 @@ def checkpoint(f: Callable) -> Function:
     callable
         The function.
 
+    Raises
+    ------
+    ForeignTraceError, LeakError, UnsupportedOperationError
+        From a call, while it is traced: what `function` raises.
+
     Examples
     --------
     >>> import numpy as np
