@@ -38,6 +38,7 @@ CALLS = {
     "trapezoid, stack": lambda x: np.trapezoid(STACK * x, STACK * x[::-1], axis=1),
     "trapezoid, vector over a stack": lambda x: np.trapezoid(x, STACK * x),
     "trapezoid, vector of places": lambda x: np.trapezoid(STACK * x, x=np.cumsum(x), axis=1),
+    "gradient, edges": lambda x: np.gradient(x**2, edge_order=0) + np.gradient(x**2, edge_order=2),
     "hypot.reduceat": lambda x: np.hypot.reduceat(x, [0, 2]),
     "hypot.reduceat, single entries": lambda x: np.hypot.reduceat(-x, [0, 1, 1, 0, 2]),
     "hypot.reduceat, axis": lambda x: np.hypot.reduceat(A * x, [0, 1], axis=1),
@@ -149,3 +150,14 @@ def test_what_numpy_raises_for_such_options():
         nt.grad(lambda x: np.quantile(CONSTANT_DATA, 2.0 * x[0]))(np.ones(1))
     with pytest.raises(ValueError, match="too short"):
         nt.grad(lambda x: np.sum(np.fromiter((v for v in x), float, count=3)))(np.ones(2))
+
+
+@pytest.mark.parametrize("call", [sl.solve_toeplitz, sl.matmul_toeplitz])
+def test_several_toeplitz_matrices_are_refused(call):
+    with pytest.raises(nt.UnsupportedOperationError, match="several matrices of Toeplitz"):
+        nt.grad(lambda x: np.sum(call(A * x, X)))(X)
+
+
+def test_several_centres_of_moments_are_refused():
+    with pytest.raises(nt.UnsupportedOperationError, match="several centers"):
+        nt.grad(lambda x: np.sum(st.moment(A * x, 2, center=X)))(X)

@@ -27,7 +27,9 @@ CASES = {
     "trim_mean": lambda x: stats.trim_mean(x, 0.25),
     "iqr": lambda x: stats.iqr(x, axis=0) + stats.iqr(x, scale="normal"),
     "median_abs_deviation": lambda x: stats.median_abs_deviation(x[:, 1], scale="normal"),
-    "entropy": lambda x: stats.entropy(x) + stats.entropy(x, WEIGHTS[:, None], base=2.0),
+    "entropy": lambda x: (
+        stats.entropy(x) + stats.entropy(x, WEIGHTS[:, None], base=2.0) + stats.entropy(x[0], 2.0)
+    ),
     "boxcox_llf": lambda x: stats.boxcox_llf(x[0, 0] - 0.5, x[:, 1]),
 }
 

@@ -76,7 +76,7 @@ def _gradient(x, spacing, axis, edge_order):
     before, behind = at(steps, None, -1), at(steps, 1, None)
     inner = (at(slopes, None, -1) * behind + at(slopes, 1, None) * before) / (before + behind)
     first, last = at(slopes, 0, 1), at(slopes, -1, None)
-    if edge_order == 2:
+    if edge_order != 1:  # NumPy takes 0 for 2, and refuses more
         first = first - at(steps, 0, 1) * _bend(slopes, steps, at, 0)
         last = last + at(steps, -1, None) * _bend(slopes, steps, at, n - 3)
     return np.concatenate([first, inner, last], axis)

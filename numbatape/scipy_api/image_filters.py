@@ -163,27 +163,36 @@ def laplace(input, output=None, mode="reflect", cval=0.0, *, axes=None):
     return _added(correlated(x, second, axis, border, cval) for axis, border in zip(axes, modes, strict=True))
 
 
-def _gaussian_derivatives(name, input, sigma, degree, mode, cval, axes, options):
-    """Return the derivative of a smoothed image along each axis."""
-    x = lift_first(input)
-    axes = axes_of(x, axes)
-    unit = np.eye(len(axes), dtype=int) * degree
+def _gaussian_derivatives(name, x, sigma, degree, mode, cval, axes, options):
+    """Return the derivatives, along some axes, of an image that is smoothed along all axes."""
+    orders = degree * np.eye(x.ndim, dtype=int)
+    modes = one_each(mode, len(axes))
     return [
-        gaussian_filter(x, sigma, list(orders), None, mode, cval, axes=axes, name=name, **options)
-        for orders in unit
+        gaussian_filter(x, sigma, list(orders[axis]), None, border, cval, name=name, **options)
+        for axis, border in zip(axes, modes, strict=True)
     ]
 
 
 @stands_for("scipy.ndimage", "gaussian_laplace")
 def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
     refuse("gaussian_laplace", output=output)
-    return _added(_gaussian_derivatives("gaussian_laplace", input, sigma, 2, mode, cval, axes, options))
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    widths = one_each(sigma, len(axes))
+    if (
+        len(axes) < x.ndim
+    ):  # the other axes are not smoothed; with all axes given, SciPy takes widths in their order
+        among = dict(zip(axes, widths, strict=True))
+        widths = [among.get(axis, 0.0) for axis in range(x.ndim)]
+    return _added(_gaussian_derivatives("gaussian_laplace", x, widths, 2, mode, cval, axes, options))
 
 
 @stands_for("scipy.ndimage", "gaussian_gradient_magnitude")
 def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
     refuse("gaussian_gradient_magnitude", output=output)
-    slopes = _gaussian_derivatives("gaussian_gradient_magnitude", input, sigma, 1, mode, cval, axes, options)
+    x = lift_first(input)
+    axes = axes_of(x, axes)
+    slopes = _gaussian_derivatives("gaussian_gradient_magnitude", x, sigma, 1, mode, cval, axes, options)
     return np.sqrt(_added(slope * slope for slope in slopes))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.operands import lift_first
+from ..trace.operands import lift_all, lift_first
 from .laws import sc
 
 
@@ -86,6 +86,8 @@ def gstd(a, axis=0, ddof=1, *, keepdims=False):
 def moment(a, order=1, axis=0, *, center=None, keepdims=False):
     if np.ndim(order):
         raise unsupported_argument("scipy.stats.moment", f"order={order!r}", "one whole number is")
+    if np.ndim(center):
+        raise unsupported_argument("scipy.stats.moment", "several centers", "one number is")
     x = lift_first(a, center)
     gap = _central(x, axis) if center is None else x - center
     if order == 1 and center is None:
@@ -164,13 +166,12 @@ def _scale(name: str, scale, normal: float):
 
 @statistic("entropy")
 def entropy(pk, qk=None, base=None, axis=0, *, keepdims=False):
-    pk = lift_first(pk, qk)
-    pk = pk / np.sum(pk, axis, keepdims=True)
     if qk is None:
-        terms = sc.entr(pk)
+        pk = lift_first(pk)
+        terms = sc.entr(pk / np.sum(pk, axis, keepdims=True))
     else:
-        qk = lift_first(qk, pk)
-        terms = sc.rel_entr(pk, qk / np.sum(qk, axis, keepdims=True))
+        pk, qk = np.broadcast_arrays(*lift_all(pk, qk))
+        terms = sc.rel_entr(pk / np.sum(pk, axis, keepdims=True), qk / np.sum(qk, axis, keepdims=True))
     total = np.sum(terms, axis, keepdims=keepdims)
     return total if base is None else total / np.log(base)
 

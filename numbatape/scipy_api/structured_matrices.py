@@ -114,7 +114,11 @@ def _toeplitz(c_or_cr, *others):
     traced = lift_all(*pair, *others)
     c = traced[0]
     r = traced[1] if len(pair) == 2 else conjugate(c)
-    m, n = c.shape[-1], r.shape[-1]
+    if c.ndim != 1 or r.ndim != 1:
+        raise unsupported_argument(
+            "scipy.linalg", "several matrices of Toeplitz", "one column and one row are"
+        )
+    m, n = c.shape[0], r.shape[0]
     values = np.concatenate([np.flip(r[1:], 0), c])
     return values[n - 1 + np.arange(m)[:, None] - np.arange(n)], traced[-1]
 

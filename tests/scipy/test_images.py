@@ -41,6 +41,7 @@ def joined(*functions):
     return lambda *arguments: np.concatenate([np.ravel(function(*arguments)) for function in functions])
 
 
+GAUSSIANS = ("gaussian_laplace", "gaussian_gradient_magnitude")
 CASES = {
     **{
         f"map_coordinates {mode} {order}": (lambda x, c, m=mode, o=order: I.map_coordinates(x, c, order=o, mode=m, cval=0.3), A, NEAR if mode == "grid-constant" else BEYOND)
@@ -79,6 +80,9 @@ CASES = {
     "gaussian_filter": (joined(*[lambda x, o=order: I.gaussian_filter(x, (1.0, 0.7), o, mode=["reflect", "wrap"]) for order in (1, [0, 2])]), A),
     "gaussian_filter axes": (joined(lambda x: I.gaussian_filter(x, 1.0, axes=(1,), radius=2), lambda x: I.gaussian_filter1d(x, 0.8, 0, 1)), A),
     "gaussian derivatives": (joined(lambda x: I.gaussian_laplace(x, 1.0), lambda x: I.gaussian_gradient_magnitude(x, (1.0, 2.0))), A),
+    "gaussian derivatives axes": (joined(*[lambda x, n=name: getattr(I, n)(x, 1.0, axes=(1,), mode=["wrap"]) for name in GAUSSIANS]), A),
+    "gaussian derivatives modes": (joined(*[lambda x, n=name: getattr(I, n)(x, (1.0, 2.0), mode=["constant", "nearest"]) for name in GAUSSIANS]), A),
+    "gaussian derivatives order": (lambda x: I.gaussian_laplace(x, (1.0, 2.0), axes=(1, 0), mode=["wrap", "constant"]), A),
     "uniform_filter origin": (joined(lambda x: I.uniform_filter(x, (2, 3), origin=(0, -1)), lambda x: I.uniform_filter1d(x, 4, 0, origin=1)), A),
     "correlate origin": (lambda x, w: I.correlate(x, w, origin=(0, -1)), A, HEIGHTS),
     "convolve origin": (lambda x, w: I.convolve(x, w, origin=(0, 1)), A, HEIGHTS),
