@@ -70,7 +70,7 @@ FUNCTIONS = {
     "pad reflect odd": (lambda x: np.pad(x, (2, 1), "reflect", reflect_type="odd"), X),
     "pad symmetric odd": (lambda x: np.pad(x, (2, 1), "symmetric", reflect_type="odd"), X),
     "pad function": (lambda x: np.pad(x, (2, 1), doubled), X),
-    "histogramdd": (lambda x: np.histogramdd(x.reshape(3, 2), 2, weights=x[:3])[0], X),
+    "histogramdd": (lambda x: np.histogramdd(x.reshape(3, 2), 2, [(-1, 1)] * 2, weights=x[:3])[0], X),
     "vecdot axis": (lambda x: np.vecdot(x.reshape(2, 3), x.reshape(2, 3)[::-1] + 1.0, axis=0), X),
     "clip low": (lambda x: x.clip(0.1), X),
     "clip high": (lambda x: x.clip(max=0.4), X),
