@@ -16,12 +16,13 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
-from ..tape.instruction import MAIN, opcode
+from ..tape.instruction import MAIN, NONE, Instruction, opcode
 from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS
 from ..tape.uses import key_of
 
 ADD = OPCODE["add"]
 POOL_COUNT = len(POOLS)
+MANY = 32  # parts of an array that wait, from which on they are added up as columns
 
 
 class Buffer:
@@ -220,8 +221,11 @@ class Cells:
                     base, start, _ = tape.values[total.number]
                     return self._view(base, storage, offset, its.dims, its.strides, start)
             self._allocate(buffer, storage)
-        for part in buffer.pending:
-            self._accumulate(buffer, storage, *part)
+        if len(buffer.pending) < MANY:
+            for part in buffer.pending:
+                self._accumulate(buffer, storage, *part)
+        else:
+            self._accumulate_many(buffer, storage)
         buffer.pending = []
         assert buffer.base is not None
         return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
@@ -232,12 +236,16 @@ class Cells:
         They are in a storage of their own, from an offset ``start`` on, lane after lane.
         """
         tape = self.tape
-        step = () if self.lanes is None else (tape.storages[storage][0],)
         place = tape.sizes.add(start, offset)
-        number = tape.view(base, place, (*self.lead, *dims), (*step, *strides))
+        number = tape.view(base, place, *self._with_lanes(storage, dims, strides))
         if self.parts is not None:
             self.parts[number] = Part(storage, offset, not dims, start)
         return Symbol(self.emitter, number)
+
+    def _with_lanes(self, storage: int, dims, strides) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the dimensions and strides that a part of a storage has in the sums of cotangents."""
+        step = () if self.lanes is None else (self.tape.storages[storage][0],)
+        return (*self.lead, *dims), (*step, *strides)
 
     def _is_whole(self, storage: int, offset, dims, strides) -> bool:
         """Whether a view is all of a storage, in order."""
@@ -256,8 +264,36 @@ class Cells:
         base = tape.values[buffer.base][0]
         family = tape.storages[base][1]
         target = self._view(base, storage, offset, dims, strides).number
-        if ct.__class__ is Symbol:
-            number, active = ct.number, 2 if ct.level == ACTIVE else 0
-        else:
-            number, active = tape.literal(np.asarray(ct, FAMILY_DTYPE[family]), family), 0
+        number, active = self._summand(ct, family), 0
+        if ct.__class__ is Symbol and ct.level == ACTIVE:
+            active = 2
         tape.emit(opcode(ADD, family), active, MAIN, target, target, number, line=self.emitter.line)
+
+    def _accumulate_many(self, buffer: Buffer, storage: int) -> None:
+        """Append what `_accumulate` would for each part that waits, as columns."""
+        tape = self.tape
+        assert buffer.base is not None
+        base = tape.values[buffer.base][0]
+        family = tape.storages[base][1]
+        numbers = np.array([self._summand(part[3], family) for part in buffer.pending])
+        layouts = {
+            layout: tape.layout_number(*self._with_lanes(storage, *layout))
+            for layout in dict.fromkeys(part[1:3] for part in buffer.pending)
+        }
+        first, count = len(tape.values), len(numbers)
+        tape.values.extend(np.array([(base, part[0], layouts[part[1:3]]) for part in buffer.pending]))
+        levels = np.array([level for _, _, level in tape.storages])
+        rows = np.full((count, len(Instruction._fields)), NONE, np.int32)
+        active = np.where(levels[tape.values.columns()["storage"][numbers]] == ACTIVE, 2, 0)
+        target = first + np.arange(count)
+        fields = opcode(ADD, family), active, MAIN, target, target, numbers
+        for k, field in enumerate(fields):
+            rows[:, k] = field
+        rows[:, -1] = self.emitter.line
+        tape.code.extend(rows)
+
+    def _summand(self, ct, family: int) -> int:
+        """Return the value of a cotangent."""
+        if ct.__class__ is Symbol:
+            return ct.number
+        return self.tape.literal(np.asarray(ct, FAMILY_DTYPE[family]), family)

@@ -14,8 +14,8 @@ from ..errors import UnsupportedOperationError
 from ..garbage import uncollected
 from ..ops import OPS, Elementwise
 from ..tape.instruction import Instruction
-from ..tape.uses import keys_of
 from .accumulators import Cells
+from .activity import Places, varied_in
 from .partials import product
 from .repeats import Walk
 
@@ -92,14 +92,13 @@ class Adjoint:
         seeds
             ``(value number, cotangent)`` pairs of outputs.
         """
-        found = relevant(self.tape, start, stop, targets)
+        found = varied_in(self.tape, Places(self.tape), start, stop, targets)
         seeds = list(seeds)
         for output, cotangent in seeds:
             self.cotangents.add(output, cotangent)
         around = self.emitter.line
         try:
-            found.reverse()
-            walk = Walk(self.emitter, self.cotangents, False, self._pull, found)
+            walk = Walk(self.emitter, self.cotangents, False, self._pull, found.take(slice(None, None, -1)))
             walk.run([output for output, _ in seeds], targets)
             return [self.cotangents.whole(target) for target in targets]
         finally:
@@ -142,34 +141,3 @@ class Adjoint:
                 if values[number][2] != layout:  # a sum over the broadcast axes follows
                     part = cotangents.spread(part, out)
                 cotangents.add(number, part)
-
-
-class Keys(dict):
-    """What holds a value (`numbatape.tape.uses.keys_of`), for those that a stretch names: it may be short."""
-
-    def __init__(self, values):
-        self._values = values
-
-    def __missing__(self, value: int) -> int:
-        (self[value],) = keys_of([self._values[value]])
-        return self[value]
-
-
-def relevant(tape, start: int, stop: int, targets) -> list[tuple[Instruction, int]]:
-    """Return (instruction, operands that depend on a target) of all instructions that do."""
-    short = stop - start < len(tape.values) // 8
-    keys = Keys(tape.values) if short else keys_of(tape.values)
-    depends = {keys[target] for target in targets}
-    found = []
-    for row in tape.instructions(start, stop):
-        _, active, _, out, a, b, c, _, _ = row
-        if active:
-            needed = 1 if active & 1 and keys[a] in depends else 0
-            if active & 2 and keys[b] in depends:
-                needed |= 2
-            if active & 4 and keys[c] in depends:
-                needed |= 4
-            if needed:
-                depends.add(keys[out])
-                found.append((row, needed))
-    return found

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections import Counter
+
+import numpy as np
 
 from ..emitter.emitter import Emitter
 from ..emitter.instructions import CORES
@@ -20,11 +21,21 @@ from ..errors import UnsupportedOperationError
 from ..garbage import uncollected
 from ..ops import OPS, ArrayOp, Elementwise
 from ..tape.instruction import Instruction
-from ..tape.uses import keys_of
 from .accumulators import Cells
-from .adjoint import Adjoint, Rules, relevant
+from .activity import OPERANDS, Active, Places, useful_for, varied_in
+from .adjoint import Adjoint, Rules
 from .partials import product
-from .repeats import Walk
+from .repeats import CALLS, Walk
+
+
+@functools.cache
+def _adds() -> np.ndarray:
+    """Return for each op and operand whether the op adds the operand to the others."""
+    found = np.zeros((len(OPS), OPERANDS), bool)
+    for k, op in enumerate(OPS):
+        if op.signs:
+            found[k, : len(op.signs)] = [sign > 0 for sign in op.signs]
+    return found
 
 
 class Pushforward:
@@ -57,8 +68,8 @@ class Pushforward:
         self.rules = rules or Rules()
         self.lanes = lanes
         self.tangents = Cells(emitter, lanes)
-        self._keys: list[int] = []
-        self._readers: Counter[int] = Counter()  # by key: how many instructions read the tangent
+        self._places = Places(self.tape)
+        self._reads = np.zeros(0, np.int64)  # by place: how many operands' tangents are read there
         self._sums: dict[int, list] = {}  # one-cell tangents that are sums of products
 
     @uncollected
@@ -73,41 +84,38 @@ class Pushforward:
             ``(value number, tangent)`` pairs of the values that the derivative is taken along.
         """
         seeds = list(seeds)
-        found = relevant(self.tape, start, stop, [value for value, _ in seeds])
-        found = leading_to(self.tape, found, outputs)
+        places = self._places = Places(self.tape)
+        found = varied_in(self.tape, places, start, stop, [value for value, _ in seeds])
+        found = useful_for(found, places, outputs)
         self._check_calls(found)
-        self._keys = keys_of(self.tape.values)
-        for row, needed in found:
-            self._readers.update(self._keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)
+        self._reads = found.reads(places)
         for value, tangent in seeds:
             self.tangents.add(value, tangent)
         around = self.emitter.line
         try:
-            sole = [self._sole_operands(row, needed) for row, needed in found]
+            sole = self._sole_operands(found)
             walk = Walk(self.emitter, self.tangents, True, self._push, found, self._sums, sole)
             walk.run([value for value, _ in seeds], outputs)
             return [self.tangents.whole(output) for output in outputs]
         finally:
             self.emitter.line = around
 
-    def _sole_operands(self, row: Instruction, needed: int) -> int:
+    def _sole_operands(self, found: Active) -> np.ndarray:
         """Return the operands, as bits, whose tangents `_taken_apart` may take apart."""
-        signs = OPS[row.row].signs
-        if not signs or not needed & needed - 1:
-            return 0
-        operands = enumerate(row.operands)
-        return sum(1 << k for k, n in operands if signs[k] > 0 and self._readers[self._keys[n]] == 1)
+        several = found.needed & found.needed - 1 != 0
+        sole = (self._reads[found.places[:, 1:]] == 1) & _adds()[found.rows["op"] >> 1]
+        return np.where(several, sole @ (1 << np.arange(OPERANDS)), 0)
 
-    def _check_calls(self, found) -> None:
+    def _check_calls(self, found: Active) -> None:
         """Raise if a call needs a formula that does not exist.
 
         Calls are checked from the last to the first. The call that a pullback makes comes after the call that
         the pullback belongs to, and an error about it tells the user more than that the rule has no
         pushforward.
         """
-        for row, needed in reversed(found):
-            if OPS[row.row].calls:
-                self.rules.check_call(row.operands, [bool(needed >> j & 1) for j in range(3)])
+        for k in np.flatnonzero(CALLS[found.rows["op"] >> 1])[::-1].tolist():
+            row, needed = found.one(k)
+            self.rules.check_call(row.operands, [bool(needed >> j & 1) for j in range(OPERANDS)])
 
     def _push(self, row: Instruction, needed: int) -> None:
         op = OPS[row.row]
@@ -150,9 +158,9 @@ class Pushforward:
         That tangent is None in the first result. Its products are added to the other tangent one by one,
         because a product and an addition become one instruction.
         """
+        sole = self._reads[self._places.of(row.operands)] == 1
         for k, tangent in enumerate(tangents):
-            sole = self._readers[self._keys[row.operands[k]]] == 1
-            if sole and op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
+            if sole[k] and op.signs[k] > 0 and tangent.__class__ is Symbol and tangent.number in self._sums:
                 others = [None if j == k else other for j, other in enumerate(tangents)]
                 return others, self._sums[tangent.number]
         return tangents, []
@@ -216,16 +224,3 @@ class Pushforward:
         transposed = Adjoint(emitter, self.strong, self.strong, self.rules, self.lanes)
         (tangent,) = transposed.run(start, stop, [ghost.number], seeds)
         return tangent
-
-
-def leading_to(tape, found, outputs) -> list[tuple[Instruction, int]]:
-    """Return those of some (instruction, operands) pairs whose results lead to the outputs."""
-    keys = keys_of(tape.values)
-    wanted = {keys[output] for output in outputs}
-    kept = []
-    for row, needed in reversed(found):
-        if keys[row.out] in wanted:
-            kept.append((row, needed))
-            wanted.update(keys[n] for j, n in enumerate(row.operands) if needed >> j & 1)
-    kept.reverse()
-    return kept

@@ -17,7 +17,6 @@ import functools
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +24,10 @@ import numpy as np
 from .. import jit
 from ..emitter.emitter import Emitter
 from ..ops import OPS
-from ..tape.instruction import Instruction, columns
+from ..tape.instruction import Instruction
 from . import walk_words as names
 from .accumulators import Cells
+from .activity import Active
 from .row_classes import Kinds, classes_of
 from .template import Before, Unrepeatable
 from .walk_memory import Memory
@@ -69,7 +69,7 @@ class Walk:
     derive
         ``derive(row, needed)`` appends the derivative of an instruction.
     found
-        The instructions in the order of the walk, each with its needed operands as bits.
+        The instructions in the order of the walk.
     sums
         Tangents that are sums of products, by value.
     sole
@@ -82,9 +82,9 @@ class Walk:
         cells: Cells,
         forward: bool,
         derive: Callable[[Instruction, int], None],
-        found: list[tuple[Instruction, int]],
+        found: Active,
         sums: dict | None = None,
-        sole: list[int] | None = None,
+        sole: np.ndarray | None = None,
     ):
         self._emitter = emitter
         self._tape = emitter.tape
@@ -106,17 +106,17 @@ class Walk:
             Values whose cotangents (or tangents) are wanted: they are in the cells then.
         """
         done = 0
-        if len(self._found) >= FEW and self._count_alike() >= FEW:
+        if self._found.count >= FEW and self._count_alike() >= FEW:
             self._memory = self._remember(sources)
             done = self._by_kernel()
             self._memory.take()
-            whole = done == len(self._found)
+            whole = done == self._found.count
             self._memory.give_back([self._memory.place_of(value) for value in results] if whole else None)
         self._by_python(done)
 
     def _by_python(self, first: int) -> None:
         emitter, known = self._emitter, self._cells.known
-        for row, needed in islice(self._found, first, None):
+        for row, needed in self._found.pairs(first):
             if self._forward or known(row.out):
                 emitter.line = row.line
                 self._derive(row, needed)
@@ -125,17 +125,16 @@ class Walk:
 
     def _count_alike(self) -> int:
         """Number the classes of the instructions; return how many are like others."""
-        self._rows = columns([row for row, _ in self._found])
-        self._needed = np.array([needed for _, needed in self._found], np.int64)
+        rows, needed, _ = self._found
         self._kinds = Kinds(self._tape)
-        self._classes = classes_of(self._kinds, self._rows, self._needed)
+        self._classes = classes_of(self._kinds, rows, needed)
         self._alike = np.bincount(self._classes)[self._classes] >= ALIKE
-        self._alike &= ~CALLS[self._rows["op"] >> 1]
+        self._alike &= ~CALLS[rows["op"] >> 1]
         return int(np.count_nonzero(self._alike))
 
     def _remember(self, sources) -> Memory:
         memory = Memory(self._emitter, self._cells, self._sums, self._kinds)
-        memory.set_rows(self._rows, self._needed, self._classes, self._sole, self._forward)
+        memory.set_rows(self._found, self._classes, self._sole, self._forward)
         memory.hand_over([(value, memory.place_of(value)) for value in sources])
         return memory
 
@@ -160,7 +159,7 @@ class Walk:
 
     def _in_python(self, at: int, noted: bool) -> None:
         """Take the derivative of an instruction by its pullback, and perhaps note a template of it."""
-        memory, (row, needed) = self._memory, self._found[at]
+        memory, (row, needed) = self._memory, self._found.one(at)
         signature, arguments = memory.signature, memory.arguments
         memory.take()
         touched = memory.touched(at)

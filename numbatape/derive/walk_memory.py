@@ -7,10 +7,11 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..tape.code import LAST_OUT
-from ..tape.instruction import NONE
+from ..tape.instruction import NONE, value_numbers
 from ..tape.uses import key_of
 from . import walk_words as names
 from .accumulators import POOL_COUNT, Buffer, Cells
+from .activity import Active, Places
 from .row_classes import Kinds, reading
 from .template import MOST_NUMBERS, newest
 
@@ -45,10 +46,9 @@ class Memory:
         self._kinds = kinds
         self.w = np.zeros(64, np.int64)
         self._arrays: dict[int, np.ndarray] = {}  # by the word that is their address
-        self._pool_starts = np.concatenate([[0], np.cumsum(tape.pool_cells)])
-        of_place = np.full(
-            (int(self._pool_starts[-1]) + len(tape.storages), names.PLACE_WORDS), NONE, np.int32
-        )
+        places = Places(tape)
+        self._pool_starts = places.starts
+        of_place = np.full((places.count, names.PLACE_WORDS), NONE, np.int32)
         of_place[:, names.PYTHONS] = 0
         for key in (*cells.cells, *cells.buffers):
             of_place[self.place_of_key(key), names.PYTHONS] = 1
@@ -65,39 +65,28 @@ class Memory:
         self._words: list[int] = []
         self._index()
 
-    def set_rows(
-        self, rows: np.ndarray, needed: np.ndarray, classes: np.ndarray, sole, forward: bool
-    ) -> None:
-        """Give the kernel the instructions, as columns in the order of the walk.
+    def set_rows(self, found: Active, classes: np.ndarray, sole: np.ndarray | None, forward: bool) -> None:
+        """Give the kernel the instructions in the order of the walk.
 
         Parameters
         ----------
-        needed, sole
-            Of each instruction the operands that are needed, and those whose tangents are taken apart.
+        sole
+            Of each instruction the operands whose tangents are taken apart, as bits.
         """
-        tape = self._tape
+        tape, (rows, needed, places) = self._tape, found
         table = np.full((len(rows), names.ROW_WORDS), NONE, np.int32)
         table[:, 0], table[:, names.NEEDED], table[:, names.LINE] = classes, needed, rows["line"]
-        storage, offset, _ = self._kinds.values.T
-        pooled = storage < POOL_COUNT
-        places = np.where(
-            pooled,
-            self._pool_starts[np.where(pooled, storage, 0)] + offset,
-            self._pool_starts[-1] + storage,
-        )
-        for j, name in enumerate(("out", "a", "b", "c")):
-            given = rows[name] != NONE
-            if j:
-                given = given & (needed >> (j - 1) & 1 != 0)
-            table[:, names.OUT + j] = rows[name]
-            table[:, names.PLACE + j] = np.where(given, places[rows[name]], NONE)
+        table[:, names.OUT : names.OUT + 4] = value_numbers(rows)[:, :4]
+        given = np.ones((len(rows), 4), bool)
+        given[:, 1:] = needed[:, None] >> np.arange(3) & 1
+        table[:, names.PLACE : names.PLACE + 4] = np.where(given, places, NONE)
         flags = np.where(reading()[rows["op"] >> 1], names.SLOPED, 0)
         is_literal = np.zeros(len(tape.values) + 1, bool)
         is_literal[list(tape.numbers)] = True
         for j, name in enumerate("abc"):
             flags += (names.LITERAL << j) * is_literal[rows[name]]
         if sole is not None:
-            flags += names.SOLE * 2 * np.array(sole, np.int64)
+            flags += names.SOLE * 2 * sole
         table[:, names.FLAGS] = flags
         self._rows = self._keep(names.ROWS, table)
         self.w[names.COUNT], self.w[names.FORWARD] = len(rows), forward
@@ -267,14 +256,14 @@ class Memory:
             known = (self._of_place[:, names.HEAD] != NONE) | (self._of_place[:, names.BASE] != NONE)
             places = np.flatnonzero(known).tolist()
         tape, cells, buffers = self._tape, self._cells.cells, self._cells.buffers
-        entries = self._arrays[names.ENTRIES]
+        entries = self._arrays[names.ENTRIES].data  # whose items are Python's integers
         for place in places:
             key = self._key_of_place(place)
             entry, _, base, pythons = self._of_place[place].tolist()
             pending = []
             while entry != NONE:
-                value, ct, entry = entries[entry : entry + 3].tolist()
-                pending.append((value, self._part(ct)))
+                pending.append((entries[entry], self._part(entries[entry + 1])))
+                entry = entries[entry + 2]
             self._of_place[place] = NONE, NONE, NONE, 1
             if key < 0:
                 if pending:

@@ -93,6 +93,17 @@ class Code:
         found.flags.writeable = False
         return found
 
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return a stretch of the instructions as an array, see `columns`."""
+        parts = [np.zeros(0, COLUMNS)]
+        for first, rows in zip(self._firsts, self._packed, strict=True):
+            if first < stop and start < first + len(rows):
+                parts.append(rows[max(start - first, 0) : stop - first])
+        first = self._count
+        fields = self.recent[max(start - first, 0) * WIDTH : max(stop - first, 0) * WIDTH]
+        parts.append(np.array(fields, np.int32).view(COLUMNS))
+        return np.concatenate(parts)
+
     def __getitem__(self, k):
         if isinstance(k, slice):
             start, stop, step = k.indices(len(self))

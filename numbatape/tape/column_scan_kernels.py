@@ -5,12 +5,13 @@ This file is read as text and compiled like every other kernel (`numbatape.tape.
 Names that end in ``_t`` are arrays of 32-bit integers.
 
 Groups of cells are numbered from 1 on (`numbatape.tape.draft.Draft`); 0 stands for an operand that is not
-there. In ``operand_t`` each instruction has four entries: its operands and its scratch.
+there. In ``operand_t`` each instruction has four entries: its operands and its scratch. In ``place_t`` it has
+four, too: its result and its operands, see `numbatape.derive.activity.Places`.
 """
 
 from __future__ import annotations
 
-OPERANDS = 4  # entries of an instruction in operand_t
+OPERANDS = 4  # entries of an instruction in operand_t and place_t
 FIELDS = 9  # of an instruction in code_t, in the order of numbatape.tape.instruction.Instruction
 ACTIVE = 1
 STAGE = 2
@@ -66,6 +67,42 @@ def reach(w, pc):
                         if scratch > 0:
                             found_t[scratch] = 1
                         grown = True
+    return 0
+
+
+def varied(w, pc):
+    """Note which operands of each instruction depend on marked places, and mark the places of the results."""
+    count = w[0]
+    code_t = w[1]
+    place_t = w[2]  # of each instruction's result and operands
+    marked_t = w[3]
+    needed_t = w[4]  # out: operands as bits
+    for k in range(count):
+        active = code_t[FIELDS * k + ACTIVE]
+        needed = 0
+        for j in range(3):
+            if (active >> j) & 1 != 0 and marked_t[place_t[OPERANDS * k + 1 + j]] != 0:
+                needed += 1 << j
+        if needed != 0:
+            needed_t[k] = needed
+            marked_t[place_t[OPERANDS * k]] = 1
+    return 0
+
+
+def useful(w, pc):
+    """Mark the instructions that lead to wanted places, from the last one on."""
+    count = w[0]
+    needed_t = w[1]
+    place_t = w[2]
+    wanted_t = w[3]
+    found_t = w[4]  # out
+    for i in range(count):
+        k = count - 1 - i
+        if wanted_t[place_t[OPERANDS * k]] != 0:
+            found_t[k] = 1
+            for j in range(3):
+                if (needed_t[k] >> j) & 1 != 0:
+                    wanted_t[place_t[OPERANDS * k + 1 + j]] = 1
     return 0
 
 

@@ -59,6 +59,34 @@ def reach(out: np.ndarray, operands: np.ndarray, sources: np.ndarray) -> np.ndar
     return found.astype(bool)
 
 
+def varied(code: np.ndarray, places: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Return which operands of each instruction take part in a derivative, as bits.
+
+    Parameters
+    ----------
+    places
+        The places of each instruction's result and operands.
+    marked
+        Whether a place depends on what the derivative is taken with respect to, at first. Is changed.
+    """
+    needed = np.zeros(len(code), np.int32)
+    _run("varied", len(code), code, places, marked, needed)
+    return needed
+
+
+def useful(needed: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return which instructions lead to results that are wanted, by the operands that `varied` returned.
+
+    Parameters
+    ----------
+    wanted
+        Whether a place is wanted, at first. Is changed.
+    """
+    found = np.zeros(len(needed), np.int32)
+    _run("useful", len(needed), needed, places, wanted, found)
+    return found.astype(bool)
+
+
 def repeated(code, group, offset, layout, several, home, storages) -> tuple[np.ndarray, np.ndarray]:
     """Return which instructions repeat an earlier one, and the group that replaces each group.
 

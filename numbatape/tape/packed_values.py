@@ -83,6 +83,18 @@ class Values(dict):
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return iter(self.columns().tolist())
 
+    def at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return storages and offsets of some values; what it returns for negative numbers has no meaning."""
+        words = np.frombuffer(self.words, np.int64)[
+            numbers
+        ]  # not a view, which would keep the array from growing
+        storage, offset = ~words & STORAGE, ~words >> SHIFT
+        others = words >= 0
+        if others.any():
+            rows = np.array([self._places[word][:2] for word in words[others].tolist()], np.int64)
+            storage[others], offset[others] = rows.T
+        return storage, offset
+
     def columns(self) -> np.ndarray:
         """Return all addresses as one array."""
         words = np.array(self.words, np.int64)  # a copy: a view would keep the array from growing
