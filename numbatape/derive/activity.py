@@ -8,6 +8,7 @@ derivative of thousands of instructions would spend more time on this question i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -37,16 +38,17 @@ class Places:
 
     def __init__(self, tape):
         self._values = tape.values
-        self.starts = np.concatenate([[0], np.cumsum(tape.pool_cells)])
+        self.starts = np.array([*accumulate(tape.pool_cells, initial=0)])
         self.count = int(self.starts[-1]) + len(tape.storages)
 
     def of(self, values) -> np.ndarray:
         """Return the places of values; NONE has the place NONE."""
         numbers = np.asarray(values, np.int64)
         storage, offset = self._values.at(numbers)
-        starts = self.starts[np.minimum(storage, len(POOLS))]
-        places = starts + np.where(storage < len(POOLS), offset, storage)
-        return np.where(numbers == NONE, NONE, places).astype(np.int32)
+        places = np.where(storage < len(POOLS), offset, storage)
+        places += self.starts[np.minimum(storage, len(POOLS))]
+        places[numbers == NONE] = NONE
+        return places.astype(np.int32)
 
 
 class Active(NamedTuple):
@@ -92,9 +94,11 @@ class Active(NamedTuple):
 def varied_in(tape, places: Places, start: int, stop: int, sources) -> Active:
     """Return the instructions in a stretch of the tape that depend on some values."""
     rows = tape.code.part(start, stop)
-    at = places.of(value_numbers(rows)[:, : 1 + OPERANDS])
+    numbers = value_numbers(rows)[:, : 1 + OPERANDS]
+    found = places.of(np.append(numbers, sources))  # both at once: each call takes some time in any case
+    at = found[: numbers.size].reshape(numbers.shape)
     marked = np.zeros(places.count, np.int32)
-    marked[places.of(sources)] = 1
+    marked[found[numbers.size :]] = 1
     needed = varied(rows, at, marked)
     return Active(rows, needed, at).take(np.flatnonzero(needed))
 

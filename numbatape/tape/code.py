@@ -95,14 +95,16 @@ class Code:
 
     def part(self, start: int, stop: int) -> np.ndarray:
         """Return a stretch of the instructions as an array, see `columns`."""
-        parts = [np.zeros(0, COLUMNS)]
-        for first, rows in zip(self._firsts, self._packed, strict=True):
-            if first < stop and start < first + len(rows):
-                parts.append(rows[max(start - first, 0) : stop - first])
         first = self._count
         fields = self.recent[max(start - first, 0) * WIDTH : max(stop - first, 0) * WIDTH]
-        parts.append(np.array(fields, np.int32).view(COLUMNS))
-        return np.concatenate(parts)
+        parts = [np.array(fields, np.int32).view(COLUMNS)]
+        for place in range(len(self._packed) - 1, -1, -1):
+            if start >= first:
+                break
+            first, rows = self._firsts[place], self._packed[place]
+            if first < stop:
+                parts.append(rows[max(start - first, 0) : stop - first])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts[::-1])
 
     def __getitem__(self, k):
         if isinstance(k, slice):
