@@ -282,9 +282,12 @@ class Cells:
         }
         first, count = len(tape.values), len(numbers)
         tape.values.extend(np.array([(base, part[0], layouts[part[1:3]]) for part in buffer.pending]))
+        if self.parts is not None:
+            for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
+                self.parts[number] = Part(storage, offset, not dims, 0)
         levels = np.array([level for _, _, level in tape.storages])
         rows = np.full((count, len(Instruction._fields)), NONE, np.int32)
-        active = np.where(levels[tape.values.columns()["storage"][numbers]] == ACTIVE, 2, 0)
+        active = np.where(levels[tape.values.at(numbers)[0]] == ACTIVE, 2, 0)
         target = first + np.arange(count)
         fields = opcode(ADD, family), active, MAIN, target, target, numbers
         for k, field in enumerate(fields):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.derive import accumulators, tapes, walk_memory
 from numbatape.derive import repeats as walk
-from numbatape.derive import tapes, walk_memory
 from numbatape.derive.tapes import adjoint, pushforward
 from tests.derive.test_tapes import sizes
 
@@ -178,6 +178,18 @@ def test_templates_serve_finished_tapes(function, derive, lanes, monkeypatch, ke
         digests.append(derive(tape, sizes(*POINT), lanes=lanes).digest)
     assert digests[0] == digests[1]
     assert kernels_work["walked"] > COUNT
+
+
+@pytest.mark.parametrize("function", [literals, cells, narrow])
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_parts_of_an_array_are_added_up_as_columns(function, lanes, monkeypatch):
+    tape = nt.prepare_gradient_cache(function, *POINT).tape
+    found = []
+    for many in (10**9, 2):
+        monkeypatch.setattr(accumulators, "MANY", many)
+        monkeypatch.setattr(tapes, "_kept", OrderedDict())
+        found.append(adjoint(tape, sizes(*POINT), lanes=lanes).digest)
+    assert found[0] == found[1]
 
 
 def test_most_instructions_need_no_python(monkeypatch, kernels_work):

@@ -29,8 +29,21 @@ def test_code_is_what_was_appended(count, again):
     for k in (*range(0, count, 1 + count // 5), *([-1, count - 1] if count else [])):
         assert code[k] == rows[k]
         assert code[k : k + 3] == rows[k : k + 3] if k >= 0 else True
+        assert code.part(count // 3, k + 1).tolist() == rows[count // 3 : k + 1]
     with pytest.raises(IndexError):
         code[count]
+
+
+def test_a_part_of_the_code_leaves_what_is_not_packed():
+    """Who appends an instruction looks there for the last result."""
+    rows, code = rows_of(STRETCH + 40), Code()
+    for row in rows:
+        code.append(row)
+    code.pack()
+    recent = list(code.recent)
+    for first, stop in ((0, len(rows)), (STRETCH - 3, STRETCH + 3), (STRETCH + 1, STRETCH + 9), (4, 4)):
+        assert code.part(first, stop).tolist() == rows[first:stop]
+    assert code.recent == recent
 
 
 def test_code_goes_on_from_columns():

@@ -21,8 +21,15 @@ def test_values_are_what_was_appended(addresses):
     assert values.columns().tolist() == addresses
     assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
     assert keys_of(values) == keys_of(addresses) == keys_of(values.columns())
+    if addresses:
+        numbers = np.arange(len(addresses))[::-1]
+        assert list(zip(*map(np.ndarray.tolist, values.at(numbers)), strict=True)) == [
+            values[k][:2] for k in numbers
+        ]
+        values.append((1, 1, 1))  # which a view of the words would not allow
+        assert values[len(addresses)] == (1, 1, 1)
     with pytest.raises(IndexError):
-        values[len(addresses)]
+        values[len(values)]
 
 
 @pytest.mark.parametrize("old", SINGLE + OTHERS)
