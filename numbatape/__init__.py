@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .late import LOCK, imported
 
 if TYPE_CHECKING:
-    from . import testing, transforms
+    from . import distributed, testing, transforms
     from .caches.arguments import Constant, Static
     from .caches.derivative import DerivativeCache, prepare_derivative_cache, value_and_derivative
     from .caches.gradient import GradientCache, prepare_gradient_cache, value_and_gradient
@@ -196,7 +196,7 @@ _NAMES = {
     "verbs.vjp": ("vjp",),
     "verbs.vmap": ("vmap",),
 }
-_MODULES = ("testing", "transforms")
+_MODULES = ("distributed", "testing", "transforms")
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
@@ -255,6 +255,7 @@ __all__ = [
     "cond",
     "derivative",
     "directional_derivative",
+    "distributed",
     "elementwise_grad",
     "fixed_point",
     "flatten",

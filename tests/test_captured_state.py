@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import pathlib
+import random
 import sqlite3
 import subprocess
 import sys
@@ -474,3 +475,30 @@ def test_a_series_that_meets_a_traced_value_says_what_to_do():
     series = pd.Series(X)
     with pytest.raises(nt.UnsupportedOperationError, match=r"pandas\.Series .*\.to_numpy\(\)"):
         nt.grad(lambda x: np.sum(x * series))(X)
+
+
+@pytest.mark.parametrize("generator", [random, np.random], ids=["random", "numpy"])
+def test_draws_of_other_threads_are_not_the_functions(generator):
+    """A thread that draws while a function is traced changes nothing; a function that draws is refused."""
+    asked, drawn, done = (threading.Event() for _ in range(3))
+
+    def draw():
+        asked.wait(60)
+        generator.random()
+        drawn.set()
+        done.wait(60)  # lives on while the function is traced again
+
+    def f(x):
+        asked.set()
+        drawn.wait(60)
+        return np.sum(x**2)
+
+    drawer = threading.Thread(target=draw)
+    drawer.start()
+    try:
+        np.testing.assert_array_equal(nt.grad(f)(X), 2 * X)
+        with pytest.raises(nt.UnsupportedOperationError, match="draws random numbers"):
+            nt.grad(lambda x: np.sum(x) * generator.random())(X)
+    finally:
+        done.set()
+        drawer.join()

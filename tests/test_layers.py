@@ -35,6 +35,7 @@ LAYERS = (
     {"verbs", "numpy"},
     {"testing", "transforms"},
     {"integrations"},
+    {"distributed"},
     {"logdensity"},
     {"__main__"},
 )

@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
+from collections.abc import Callable
 
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+
+RUNS = 4  # in which a generator has to move before a function is said to draw, where there are threads
 
 
 def error(source: str) -> UnsupportedOperationError:
@@ -52,9 +56,40 @@ def _is_new(state: tuple) -> bool:
     return (state[0], state[1][:4], state[2:]) == (new[0], new[1][:4], new[2:])
 
 
+class MovedError(Exception):
+    """A global generator moved: the function, or another thread meanwhile, has drawn from it."""
+
+
+def repeated(run: Callable, undo: Callable):
+    """Return what ``run()`` returns, in a run during which no global generator moved.
+
+    Other threads may draw at any time: those of Dask do so once in a while. A function that draws itself
+    does so in every run.
+
+    Parameters
+    ----------
+    run
+        Raises `MovedError` if a generator moved.
+    undo
+        Called before another run.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If a generator moved in every run.
+    """
+    for attempt in range(RUNS):
+        try:
+            return run()
+        except MovedError:
+            if threading.active_count() == 1 or attempt == RUNS - 1:
+                raise error("np.random or random") from None
+        undo()
+
+
 @contextlib.contextmanager
 def forbidden():
-    """Raise `UnsupportedOperationError` if the global generators moved inside the block."""
+    """Raise `MovedError` if the global generators moved inside the block."""
     pythons, numpys = _global_states()
     yield
     pythons_after, numpys_after = _global_states()
@@ -62,4 +97,4 @@ def forbidden():
     if moved and numpys is None:  # NumPy's generator was imported inside of the block
         moved = not _is_new(numpys_after)
     if moved or pythons != pythons_after:
-        raise error("np.random or random")
+        raise MovedError

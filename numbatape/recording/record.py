@@ -188,17 +188,24 @@ def _reaching(*given, data_integers: bool) -> Recording:
     environment = rest[-1]
     if not captures:
         try:
-            return _record(*rest, False, traces, data_integers)
+            return _undrawn(*rest, False, traces, data_integers)
         except LeakError as error:
             leak = error
             if environment is not None:
                 environment.undo()
     try:
-        return _record(*rest, True, traces, data_integers)
+        return _undrawn(*rest, True, traces, data_integers)
     except LeakError:
         if captures:
             raise
     raise leak
+
+
+def _undrawn(*given) -> Recording:
+    """Record, and raise if the function draws random numbers."""
+    environment = given[7]
+    undo = (lambda: None) if environment is None else environment.undo
+    return randomness.repeated(lambda: _record(*given), undo)
 
 
 def _record(

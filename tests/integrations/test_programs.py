@@ -12,6 +12,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 NEEDS = {
+    "dask_cluster": ("distributed",),
     "emcee_sampler": ("emcee",),
     "ipopt_problem": ("cyipopt",),
     "jax_functions": ("jax",),

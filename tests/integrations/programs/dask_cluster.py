@@ -1,0 +1,75 @@
+"""Blocks of draws on a cluster of Dask: the bits of one machine, also when workers are killed."""
+
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import numbatape as nt
+from numbatape.distributed import map_batches
+
+cloudpickle.register_pickle_by_value(sys.modules["__main__"])
+y = np.linspace(-1.0, 1.0, 20)
+
+
+def logp(p):
+    r = (y - p["mu"]) / np.exp(p["log_s"])
+    return -0.5 * np.sum(r**2) - r.size * p["log_s"]
+
+
+class Deadly:
+    """Evaluates blocks; the first call anywhere kills its worker."""
+
+    def __init__(self, marker):
+        self.marker, self.batched = marker, nt.batch(logp)
+
+    def __call__(self, block):
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return self.batched(block)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raising(block):
+    if block["mu"][0] > 2.0:
+        raise ValueError("no such place")
+    return block["mu"]
+
+
+def main():
+    rng = np.random.default_rng(0)
+    draws = {"mu": rng.normal(size=1000), "log_s": rng.normal(size=1000)}
+    alone = map_batches(nt.batch(logp), draws, block=64, threads=2)
+    values, gradients = alone
+    whole, slopes = nt.batch(logp)(draws)
+    assert np.array_equal(values, whole) and np.array_equal(gradients["mu"], slopes["mu"])
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=folder
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        found, slopes = map_batches(nt.batch(logp), draws, client, block=64)
+        assert np.array_equal(found, values) and np.array_equal(slopes["log_s"], gradients["log_s"])
+
+        marker = Path(folder) / "killed"
+        found, slopes = map_batches(Deadly(marker), draws, cluster.scheduler_address, block=64)
+        assert marker.exists()
+        assert np.array_equal(found, values) and np.array_equal(slopes["mu"], gradients["mu"])
+
+        far = {"mu": np.where(np.arange(1000) == 640, 3.0, draws["mu"]), "log_s": draws["log_s"]}
+        with pytest.raises(ValueError, match="no such place"):
+            map_batches(raising, far, client, block=64, retries=1)
+
+
+if __name__ == "__main__":  # Dask's workers import this file
+    main()
