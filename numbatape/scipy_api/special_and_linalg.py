@@ -10,6 +10,7 @@ import numpy as np
 from ..numpy_api.linalg import cholesky_factor, solve_system
 from ..numpy_api.registration import run_record, unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.array import TracedArray
 from ..trace.axes import axes_of, drop_axes, over_axes
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import array_instruction, elementwise, expand, layout_of, stop_gradient
@@ -175,10 +176,12 @@ def cholesky(value, a, lower=False, overwrite_a=False, check_finite=True):
 
 @stands_for("scipy.linalg", "cho_factor")
 def cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+    factor = np.linalg.cholesky(a, upper=not lower)
     # In the triangle that SciPy does not use, it leaves the entries of the matrix.
-    if lower:
-        return np.linalg.cholesky(a) + np.triu(a, 1), lower
-    return np.linalg.cholesky(a, upper=True) + np.tril(a, -1), lower
+    result = factor + (np.triu(a, 1) if lower else np.tril(a, -1))
+    if type(result) is TracedArray:
+        result._trace.factors[result._id] = factor
+    return result, lower
 
 
 @stands_for("scipy.linalg", "cho_solve", run=run_record)
@@ -192,6 +195,7 @@ def cho_solve(value, c_and_lower, b, overwrite_b=False, check_finite=True):
 
 def _cholesky_solve(c, lower: bool, b, value):
     column = b if b.ndim > 1 else expand(b, (1,))
+    c = c._trace.factors.get(c._id, c)  # only one triangle is read; the sum need not be computed for it
     factor = c if lower else np.matrix_transpose(c)
     half = np.linalg.solve(np.tril(values_of(factor)), values_of(column))
     half = array_instruction("solve_lower", (factor, column), half)

@@ -126,6 +126,7 @@ class Trace:
         self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.symbolic_sizes.rely_on`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero
+        self.factors: dict[int, Any] = {}  # Cholesky factors by the number of what `cho_factor` returned
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`
         self.boxes: dict = {}  # of arrays that were written to, by the id of the memory's owner
