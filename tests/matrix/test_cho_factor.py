@@ -1,4 +1,4 @@
-"""``scipy.linalg.cho_factor`` leaves entries of the matrix beside the factor, which `cho_solve` does not read."""
+"""`cho_factor` leaves entries of the matrix beside the factor, which `cho_solve` does not read."""
 
 import numpy as np
 import pytest
