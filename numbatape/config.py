@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from .errors import ConfigError
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
-PASSES = ("buffers", "broadcasts", "sums", "linear", "histories", "merge", "fuse")
+PASSES = ("buffers", "broadcasts", "sums", "linear", "histories", "merge", "places", "stencils", "fuse")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +51,9 @@ class Config:
         The rewrites of what was recorded that are done: all, none, or those named, of "buffers" (buffers of
         cotangents start with the first one), "broadcasts" (derivatives stay narrow), "sums" (sums are taken
         before factors), "linear" (coefficients are multiplied first), "histories" (loops keep no
-        carries that nobody reads), "merge" (what repeats is computed once) and "fuse" (sums of products
-        become one instruction). Results stay what they are, to rounding.
+        carries that nobody reads), "merge" (what repeats is computed once), "places" (results are written
+        where they would be copied to), "stencils" (linear expressions of shifted slices become one
+        instruction) and "fuse" (sums of products do). Results stay what they are, to rounding.
 
     Raises
     ------

@@ -17,10 +17,10 @@ SUMS = {
     "outer of columns": lambda x, y: np.sum(np.outer(x[:, 2], y[:, 1])),
     "broadcast": lambda x, y: np.sum(x[:, None] * y[0, :, None]),
     "one factor active": lambda x, y: np.sum(np.kron(x, np.cos(Y))),
-    "one entry": lambda x, y: np.sum(np.kron(x[:1, :1], y)),
     "of itself": lambda x, y: np.sum(np.outer(x, x)) + np.sum(y),
 }
 NOT_OUTER = {
+    "one entry": lambda x, y: np.sum(np.kron(x[:1, :1], y)),
     "one axis": lambda x, y: np.sum(np.sum(np.outer(x[0], y[0]), 1) ** 2),
     "shared axis": lambda x, y: np.sum(x[:3, None, :5] * y[:, :, None]),
     "read twice": lambda x, y: (lambda k: np.sum(k) + k[0, 0])(np.kron(x, y)),

@@ -17,7 +17,7 @@ import numpy as np
 from .combinations import by_combination
 from .families import POOLS
 from .instruction import NONE
-from .tape import VALUE, Layout
+from .tape import CONSTANT, F64, VALUE, Layout, Literal
 from .uses import NO_GROUP, Uses
 from .views import covers
 
@@ -50,6 +50,8 @@ class Draft:
         The builder's layouts, to which passes add.
     calls
         The rules and loops by number, which passes may replace.
+    literals
+        The builder's literals, to which passes add.
     count
         How many groups there are, with NO_GROUP.
     """
@@ -59,6 +61,8 @@ class Draft:
         self.ops, self.sizes, self.layouts = builder.ops, builder.sizes, builder.layouts
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
+        self.literals = list(builder.literals)
+        self._new_literals: list[int] = []  # the groups of those that passes have added
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
@@ -162,7 +166,8 @@ class Draft:
     def literal_groups(self) -> np.ndarray:
         """Return the group of each literal."""
         places = [(item.storage, item.offset) for item in self.builder.literals]
-        return self._group_at(*rows_as_columns(places, 2))
+        recorded = self._group_at(*rows_as_columns(places, 2))
+        return np.append(recorded, np.array(self._new_literals, np.int32))
 
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
@@ -211,6 +216,13 @@ class Draft:
         self._new_groups.append((storage, offset))
         self.count += 1
         return self._appended(storage, offset, dims, strides, self.count - 1)
+
+    def literal(self, data: np.ndarray) -> int:
+        """Return a new constant vector of float64 numbers."""
+        value = self.array((len(data),), F64, CONSTANT)
+        self.literals.append(Literal(self.address(value)[0], 0, data))
+        self._new_literals.append(self.count - 1)
+        return value
 
     def view(self, base: int, offset: int, dims, strides) -> int:
         """Return a new view of a value's storage."""

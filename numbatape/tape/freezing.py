@@ -121,7 +121,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
 
 def _literals(draft: Draft, live: np.ndarray, cell: np.ndarray) -> tuple[Literal, ...]:
     """Return the literals that are needed, where their cells are now."""
-    groups, literals = draft.literal_groups(), draft.builder.literals
+    groups, literals = draft.literal_groups(), draft.literals
     return tuple(
         Literal(literals[k].storage, int(cell[groups[k]]), literals[k].data)
         if literals[k].storage < len(POOLS)

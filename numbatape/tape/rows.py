@@ -26,6 +26,8 @@ class Traits:
         ``z`` is the sum of the operands with these signs: ``(1, -1)`` of a subtraction.
     factors
         ``z`` is the product of these operands: "xy", or "xx" of a square.
+    quotient
+        ``z`` is the first operand divided by the second.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
     added, summed, summed_apart
@@ -58,6 +60,7 @@ class Traits:
 
     signs: tuple[int, ...] = ()
     factors: str = ""
+    quotient: bool = False
     zero_wins: str = ""
     added: str = ""
     summed: str = ""

@@ -62,7 +62,15 @@ def looped(x):
     return np.sum(last * np.exp(x)) + np.sum(sums)
 
 
-FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped]
+def stepped(x):
+    """An equation of diffusion, in place."""
+    u = np.concatenate([np.sin(x), x, x**2])
+    for _ in range(3):
+        u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return np.sum(u**3)
+
+
+FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped]
 
 
 def lanes_of(cache) -> tuple:
@@ -92,7 +100,7 @@ def test_passes_change_no_derivative(function, mode):
             np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("function", [normal, columns, chained, transposed, masked])
+@pytest.mark.parametrize("function", [normal, columns, chained, transposed, masked, stepped])
 def test_a_value_keeps_its_bits(function):
     """A dot adds up as a sum of products does, and a fused addition rounds its product."""
     values = []

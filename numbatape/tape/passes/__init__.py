@@ -59,5 +59,7 @@ PASSES = {
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
     "merge": Pass(_later("merge", "merge_common"), derivatives=True, leaves_dead=True),
+    "places": Pass(_later("places", "write_in_place"), "moves"),
+    "stencils": Pass(_later("stencils", "make_stencils"), "signs"),
     "fuse": Pass(_later("fuse", "fuse")),
 }

@@ -68,7 +68,7 @@ def _fills(draft: Draft, code: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         return fills
     storage, source = draft.storage, code["a"][fills]
     zeros = np.zeros(draft.count, bool)
-    zero = [item.data.size > 0 and item.data[0] == 0.0 for item in draft.builder.literals]
+    zero = [item.data.size > 0 and item.data[0] == 0.0 for item in draft.literals]
     zeros[draft.literal_groups()[np.array(zero, bool)]] = True
     first = (storage[source] < len(POOLS)) | (draft.offset[source] == 0)
     adding = code["out"][kinds != OTHER]

@@ -10,6 +10,8 @@ def factors_apart(draft: Draft, product: int, a: int, b: int) -> tuple[int, int]
     value = draft.sizes.value
     rank = len(draft.layout_of(product).dims)
     axes = [_varying(draft, x, rank) for x in (a, b)]
+    if not all(axes):  # one number times an array, whose sum keeps its bits
+        return None
     for axis, dim in enumerate(draft.layout_of(product).dims):
         if value(dim) != 1 and (axis in axes[0]) == (axis in axes[1]):
             return None

@@ -1,0 +1,253 @@
+"""Linear expressions of shifted views of one array become one instruction each, which goes row by row.
+
+A time step of a heat or wave equation consists of such expressions: ``u[1:-1] + 0.1 * (u[2:] - 2*u[1:-1] +
+u[:-2])``. Each of its operations alone reads and writes whole arrays; a row of them stays in the processor's
+first cache. Every entry keeps its bits, because the instruction does the same operations in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..draft import Draft
+from ..families import POOLS
+from ..instruction import NONE, Instruction, opcode, rewritten
+from ..tape import CONSTANT, F64, VARYING
+
+FEWEST_STEPS, MOST_STEPS, FEWEST_TAPS = 3, 32, 2
+MOST_AXES = 3
+SCRATCH = 1024  # cells; MOST_STEPS and this are those of `numbatape.ops.stencils`
+# Kinds of steps, in the order of `numbatape.ops.stencils`.
+ADD, SUBTRACT, NEGATE, MULTIPLY, DIVIDE = range(5)
+
+
+class Step(NamedTuple):
+    """A row of the code that may be a step: its kind, what it reads, and the factor of a product."""
+
+    kind: int
+    operands: tuple[int, ...]
+    factor: float = 1.0
+
+
+class Tree(NamedTuple):
+    """The steps that lead to a value: numbers of rows, and of values that are read from outside."""
+
+    rows: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+
+def make_stencils(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Replace trees of steps whose leaves are shifted views of one storage."""
+    steps = _steps(draft, code) if _has_shifted_views(draft, code) else {}
+    if len(steps) < FEWEST_STEPS:
+        return code
+    changes: dict[int, list[tuple]] = {}
+    for root, tree in _trees(draft, code, steps).items():
+        taps = {draft.address(value)[1] for value in tree.leaves}
+        if FEWEST_STEPS <= len(tree.rows) <= MOST_STEPS and len(taps) >= FEWEST_TAPS:
+            row = _stencil(draft, code, steps, root, tree)
+            if row is not None:
+                changes |= {k: [] for k in tree.rows}
+                changes[root] = [row]
+    return rewritten(code, changes)
+
+
+def _has_shifted_views(draft: Draft, code: np.ndarray) -> bool:
+    """Whether instructions read views of one storage that differ in where they begin alone."""
+    read = np.concatenate([code["a"], code["b"]])
+    read = read[read >= 0]
+    storage, offset, layout = (column[read] for column in (draft.storage, draft.offset, draft.layout))
+    arrays = (storage >= len(POOLS)) & draft.is_array(read)
+    storage, offset, layout = storage[arrays], offset[arrays], layout[arrays]
+    order = np.lexsort((offset, layout, storage))
+    same = [(np.diff(column[order]) == 0) for column in (storage, layout, offset)]
+    return bool((same[0] & same[1] & ~same[2]).any())
+
+
+def _steps(draft: Draft, code: np.ndarray) -> dict[int, Step]:
+    """Return the rows that may be steps, by number."""
+    ops = draft.ops
+    kinds = {ADD: ops.with_signs((1, 1)), SUBTRACT: ops.with_signs((1, -1)), NEGATE: ops.with_signs((-1,))}
+    products = {
+        row for row in ops.with_trait("factors") - ops.with_trait("zero_wins") if ops[row].factors == "xy"
+    }
+    quotients = ops.with_trait("quotient")
+    rows = draft.array_rows(code, frozenset().union(*kinds.values(), products, quotients))
+    rows = rows[code["op"][rows] & 1 == F64]
+    found = {}
+    for k in rows.tolist():
+        row, a, b = (int(code[name][k]) for name in ("op", "a", "b"))
+        row >>= 1
+        kind = next((kind for kind, its in kinds.items() if row in its), None)
+        if kind is not None:
+            found[k] = Step(kind, (a,) if b == NONE else (a, b))
+        elif (factor := _number(draft, b)) is not None:
+            found[k] = Step(MULTIPLY if row in products else DIVIDE, (a,), factor)
+        elif row in products and (factor := _number(draft, a)) is not None:
+            found[k] = Step(MULTIPLY, (b,), factor)
+    return found
+
+
+def _number(draft: Draft, value: int) -> float | None:
+    """Return a literal number that is finite and not zero."""
+    number = draft.builder.numbers.get(value) if draft.address(value)[0] < len(POOLS) else None
+    return float(number) if number is not None and np.isfinite(number) and number != 0 else None
+
+
+def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, Tree]:
+    """Return by its last row each tree that no other one contains."""
+    uses = draft.uses(code)
+    fixed = draft.fixed(uses)
+    trees: dict[int, Tree] = {}
+    for k, step in steps.items():
+        dims = _numbers(draft, draft.layout_of(int(code["out"][k])).dims)
+        if dims is None or len(dims) > MOST_AXES:
+            continue
+        rows, leaves, taken = [k], [], []
+        for value in step.operands:
+            group = draft.group[value]
+            maker = int(uses.last_write[group])
+            inside = (
+                maker in trees
+                and int(code["out"][maker]) == value
+                and code["stage"][maker] == code["stage"][k]
+            )
+            inside = inside and uses.reads[group] == uses.writes[group] == 1 and not fixed[group]
+            if inside:
+                rows += trees[maker].rows
+                leaves += trees[maker].leaves
+                taken.append(maker)
+            elif maker < k:
+                leaves.append(value)
+            else:
+                break
+        else:
+            if _alike(draft, dims, leaves):
+                trees[k] = Tree(tuple(rows), tuple(leaves))
+                for maker in taken:
+                    del trees[maker]
+    return trees
+
+
+def _numbers(draft: Draft, codes) -> tuple[int, ...] | None:
+    """Return sizes as numbers; None where guards allow several."""
+    numbers = tuple(map(draft.sizes.settled, codes))
+    return numbers if all(n >= 0 for n in numbers) else None
+
+
+def _alike(draft: Draft, dims: tuple[int, ...], leaves: list[int]) -> bool:
+    """Whether values are views of one storage that differ in where they begin alone."""
+    storage, _, layout = draft.address(leaves[0])
+    strides = _numbers(draft, draft.layouts[layout].strides)
+    if storage < len(POOLS) or strides is None or 0 in strides or not all(dims):
+        return False
+    for value in leaves:
+        its, offset, layout = draft.address(value)
+        same = its == storage and draft.sizes.settled(offset) >= 0
+        if not same or _numbers(draft, draft.layouts[layout].dims) != dims:
+            return False
+        if _numbers(draft, draft.layouts[layout].strides) != strides:
+            return False
+    return True
+
+
+def _stencil(draft: Draft, code: np.ndarray, steps: dict[int, Step], root: int, tree: Tree):
+    """Return the instruction that does the steps of a tree; None where no array contains all taps."""
+    last = Instruction._make(code[root].item())
+    found = _taps(draft, last.out, tree.leaves)
+    table = None if found is None else _table(code, steps, tree, found.places)
+    if table is None:
+        return None
+    takes = any(
+        int(code["active"][k]) >> place & 1
+        for k in tree.rows
+        for place, name in enumerate("ab")
+        if int(code[name][k]) in found.places
+    )
+    return last.replace(
+        op=opcode(draft.ops.number["stencil"], F64),
+        active=int(takes),
+        out=found.out,
+        a=found.whole,
+        b=draft.literal(table),
+        c=NONE,
+        aux=draft.array((SCRATCH,), F64, VARYING if last.stage else CONSTANT),
+    )
+
+
+class Taps(NamedTuple):
+    """The leaves of a tree as views of three axes.
+
+    Attributes
+    ----------
+    places
+        Where each leaf begins in ``whole``, by value.
+    whole, out
+        A view that contains all leaves, and the result as a view.
+    """
+
+    places: dict[int, tuple[int, ...]]
+    whole: int
+    out: int
+
+
+def _taps(draft: Draft, out: int, leaves) -> Taps | None:
+    """Return the leaves as views of an array that contains them; None where it would reach too far."""
+    layout = draft.layout_of(leaves[0])
+    size = draft.sizes.settled(draft.storages[draft.address(leaves[0])[0]][0])
+    dims, strides = _numbers(draft, layout.dims), _numbers(draft, layout.strides)
+    assert dims is not None and strides is not None  # see `_alike`
+    own = draft.layout_of(out).strides
+    order = sorted(range(len(dims)), key=lambda axis: -strides[axis])
+    lead = [1] * (MOST_AXES - len(dims))
+    shape = (*lead, *(dims[axis] for axis in order))
+    apart = (*lead, *(strides[axis] for axis in order))
+    offsets = {value: draft.sizes.settled(draft.address(value)[1]) for value in leaves}
+    places, first = {}, 0
+    for value, rest in offsets.items():
+        place = [0] * len(lead)
+        for stride in apart[len(lead) :]:
+            place.append(rest // stride)
+            rest %= stride
+        places[value] = place
+        first = rest
+    corner = [min(column) for column in zip(*places.values(), strict=True)]
+    first += sum(map(int.__mul__, corner, apart))
+    places = {value: tuple(map(int.__sub__, place, corner)) for value, place in places.items()}
+    whole = [n + max(column) for n, column in zip(shape, zip(*places.values(), strict=True), strict=True)]
+    exact = all(
+        offsets[value] == first + sum(map(int.__mul__, place, apart)) for value, place in places.items()
+    )
+    if not exact or first + sum((n - 1) * step for n, step in zip(whole, apart, strict=True)) >= size:
+        return None
+    base = leaves[0]
+    return Taps(
+        places,
+        draft.view(base, first, whole, apart),
+        draft.view(out, draft.address(out)[1], shape, (*lead, *(own[axis] for axis in order))),
+    )
+
+
+def _table(code: np.ndarray, steps: dict[int, Step], tree: Tree, places) -> np.ndarray | None:
+    """Return the table of a stencil (see `numbatape.ops.stencils`); None if a weight is out of range."""
+    rows, taps = sorted(tree.rows), list(places)
+    number = {int(code["out"][k]): n for n, k in enumerate(rows)}
+    number |= {value: -1 - n for n, value in enumerate(taps)}
+    weights = dict.fromkeys(number, 0.0) | {int(code["out"][rows[-1]]): 1.0}
+    for k in reversed(rows):
+        kind, operands, factor = steps[k]
+        weight = weights[int(code["out"][k])]
+        partials = {SUBTRACT: (1.0, -1.0), NEGATE: (-1.0,), MULTIPLY: (factor,), DIVIDE: (1 / factor,)}
+        for value, partial in zip(operands, partials.get(kind, (1.0, 1.0)), strict=True):
+            weights[value] += weight * partial
+    if not np.isfinite(list(weights.values())).all():
+        return None
+    entries = [[len(rows), len(taps)]]
+    for k in rows:
+        kind, operands, factor = steps[k]
+        x, y = (number[value] for value in (*operands, operands[0])[:2])
+        entries.append([kind, x, y, factor])
+    entries += [[*places[value], weights[value]] for value in taps]
+    return np.array([x for entry in entries for x in entry], float)
