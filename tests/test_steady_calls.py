@@ -175,6 +175,38 @@ def test_data_that_is_changed_in_place():
             np.testing.assert_array_equal(nt.value_and_gradient(prepared, X, data + 5)[1][0], data + 5)
 
 
+@pytest.mark.parametrize("form", ["given", "bare", "omitted", "frozen", "a part of another array", "single"])
+def test_complex_data(form, monkeypatch):
+    """Complex constants are compared as a whole, also where a call leaves them out."""
+
+    def f(x, z):
+        return np.sum(np.abs(x * z - 1j) ** 2)
+
+    whole = np.outer(X + 1j * Y, [1.0, 2.0]).astype(np.complex64 if form == "single" else complex)
+    data = whole[:, 1] if form == "a part of another array" else whole[:, 1].copy()
+    mark = nt.Constant(data, frozen=form == "frozen")
+    cache = nt.prepare_gradient_cache(f, X, mark)
+    given = {"bare": (data,), "omitted": (), "a part of another array": ()}.get(form, (mark,))
+
+    def check():
+        value, (gradient, nothing) = nt.value_and_gradient(cache, X, *given)
+        np.testing.assert_allclose(value, f(X, data), rtol=1e-6)
+        np.testing.assert_allclose(gradient, 2 * (X * np.abs(data) ** 2 - data.imag), rtol=1e-6)
+        assert nothing is None
+
+    check()
+    check()
+    if form != "a part of another array":
+        monkeypatch.setattr(program.Evaluator, "forward", None)  # what general calls go through
+    check()
+    if form != "frozen":
+        data[1] *= 1j
+        check()
+        data *= 0.5
+        check()
+        check()
+
+
 def test_the_same_verb_of_the_same_function():
     def f(x):
         return np.sum(x**2)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import jit
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
+from ..trace.complex_pairs import join
 from ..trace.integers import LARGEST
 from ..trace.trace import EXACT_INTEGER
 from .arguments import STATIC, Flattened
@@ -189,6 +190,18 @@ class DataRow:
         }
 
 
+class ComplexDataRow(DataRow):
+    """A constant complex array, whose parts stand apart in cells and together in the argument."""
+
+    def __init__(self, real: ndarray, imag: ndarray, known: ndarray):
+        super().__init__(real, known)
+        self.imag = imag
+
+    def take(self, leaf) -> None:
+        self.known[...] = leaf
+        self.cells[...], self.imag[...] = leaf.real, leaf.imag
+
+
 def _largest(integers: ndarray) -> int:
     return max(abs(int(integers.max())), abs(int(integers.min())))
 
@@ -205,6 +218,7 @@ def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = 
         The arguments that calls leave out: constants that the cache was given at its preparation.
     """
     rows: list[Row] = []
+    before: Any = None  # the leaf before; that of an imaginary part is the real part
     cells = iter(space.inputs)
     columns = zip(flat.leaves, flat.specs, flat.by_identity, strict=True)
     for leaf, spec, by_identity in columns:
@@ -219,10 +233,13 @@ def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = 
             kind = {"array": ndarray, "float": complex}.get(spec.kind, whole.type)
             real = rows[-1]
             assert isinstance(real, (ArrayRow, NumberRow))
-            rows[-1] = ComplexRow(real.cells, own, kind, whole, np.shape(leaf))
+            if spec.level == CONSTANT:
+                rows[-1] = ComplexDataRow(real.cells, own, join(before, leaf).astype(whole))
+            else:
+                rows[-1] = ComplexRow(real.cells, own, kind, whole, np.shape(leaf))
         elif spec.argument in omitted:
             continue
-        elif spec.level == CONSTANT:
+        elif spec.level == CONSTANT and not spec.part:
             if spec.kind != "array":
                 rows.append(KnownNumberRow(own, leaf))
             else:
@@ -231,7 +248,29 @@ def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = 
             rows.append(ArrayRow(own, dtype, np.shape(leaf)))
         else:
             rows.append(NumberRow(own, float if spec.kind == "float" else dtype.type))
+        before = leaf
     return rows
+
+
+def watched_memory(flat: Flattened, omitted: frozenset[int]) -> list[ndarray | None]:
+    """Return the constant arrays that calls leave out, unless they are known by identity.
+
+    The parts of a complex array stand for the array; None where that is not known.
+    """
+    found: list[ndarray | None] = []
+    for leaf, spec, by_identity in zip(flat.leaves, flat.specs, flat.by_identity, strict=True):
+        if spec.argument in omitted and spec.level == CONSTANT and spec.kind == "array" and not by_identity:
+            if not spec.part:
+                found.append(leaf)
+            elif spec.part == "real":
+                whole = leaf.base
+                same = (
+                    whole.__class__ is ndarray
+                    and whole.shape == leaf.shape
+                    and whole.dtype == spec.whole_dtype
+                )
+                found.append(whole if same else None)
+    return found
 
 
 def direction_rows(space: VariantWorkspace, slots: Iterable[int], trees) -> list[Row]:

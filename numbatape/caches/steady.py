@@ -20,7 +20,7 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
-from .leaf_rows import KnownNumberRow, Row, rows_of
+from .leaf_rows import KnownNumberRow, Row, rows_of, watched_memory
 from .outs import Out
 from .program import Evaluator
 from .variant import VariantWorkspace
@@ -351,15 +351,11 @@ def entry_for(
     config = evaluator.program.config
     if config.debug_mode or space.variant.single_use or space.variant.sharing is not None:
         return None
-    if any(spec.part and spec.level == CONSTANT for spec in flat.specs):
-        return None  # the parts of a complex constant are not compared one by one
+    if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
+        return None  # the parts of a complex constant number are not compared one by one
     rows = rows_of(flat, space, omitted)
-    watched = [
-        leaf
-        for leaf, spec, by_identity in zip(flat.leaves, flat.specs, flat.by_identity, strict=True)
-        if spec.argument in omitted and spec.level == CONSTANT and spec.kind == "array" and not by_identity
-    ]
-    if not evaluator.watch(space, watched):
+    watched = watched_memory(flat, omitted)
+    if any(array is None for array in watched) or not evaluator.watch(space, watched):
         return None
     environment = evaluator.program.environment
     rebound = None if environment.empty else environment.rebound
