@@ -60,6 +60,6 @@ PASSES = {
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
     "merge": Pass(_later("merge", "merge_common"), derivatives=True, leaves_dead=True),
     "places": Pass(_later("places", "write_in_place"), "moves"),
-    "stencils": Pass(_later("stencils", "make_stencils"), "signs"),
+    "stencils": Pass(_later("slices", "make_stencils"), "signs"),
     "fuse": Pass(_later("fuse", "fuse")),
 }
