@@ -259,7 +259,7 @@ class Check:
         """Run the program in another way, and compare with the verb of a fresh copy."""
         ways = (
             self.batch,
-            self.batch,
+            self.mapped,
             self.forward,
             self.prepared,
             self.no_passes,
@@ -300,6 +300,20 @@ class Check:
         self.near(found[0], plain, "batch")
         for point, gradient in zip(points, found[1], strict=True):
             self.near(gradient, self.expected_gradient(point, p, k, scale)[1], "gradient in a batch", 10.0)
+
+    def mapped(self, x, p, k, scale):
+        points = np.stack([x, *[arguments(self.rng, self.form, len(x), self.dtype)[0] for _ in range(3)]])
+        plain = [self.value_of(self.plain, point, p, k, scale) for point in points]
+        if any(isinstance(value, Exception) for value in plain) or not np.all(np.abs(plain) < 1e5):
+            raise Unclear("raises, or large numbers")
+        if "calls +=" in self.script[0]:
+            raise Unclear("the calls differ")
+        f = self.prepare_aside(p, k, scale)
+        self.near(nt.vmap(f)(points), plain, "vmap")
+        f = self.prepare_aside(p, k, scale)
+        found = nt.grad(lambda points: np.sum(nt.vmap(f)(points)))(points)
+        for point, gradient in zip(points, found, strict=True):
+            self.near(gradient, self.expected_gradient(point, p, k, scale)[1], "gradient of a vmap", 10.0)
 
     def forward(self, x, p, k, scale):
         value, gradient = self.expected_gradient(x, p, k, scale)

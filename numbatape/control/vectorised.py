@@ -19,7 +19,7 @@ import numpy as np
 
 from ..derive.inlined_lanes import append_lanes
 from ..emitter import addresses
-from ..errors import OutputError, StructureError
+from ..errors import OutputError, StructureError, UnsupportedOperationError
 from ..tape.tape import VARYING
 from ..trace.array import TracedArray, deferred, is_deferred, new_traced
 from ..trace.primitives import sample_of
@@ -98,7 +98,11 @@ class _Body:
         levels = [max(VARYING, tape.level_of(leaf.number)) for leaf in self.leaves]
         before = self._single_use()
         body = BodyTrace(trace, NAME)
-        result = body.run(self.function, self.leaves, levels)
+        try:
+            result = body.run(self.function, self.leaves, levels)
+        except UnsupportedOperationError:
+            trace.failed = before[0]
+            raise Apart from None  # it may work row by row: writing to an array from outside, for example
         with abandoned(body):
             found, structure = leaves_of(result)
             outputs = [leaf for leaf in found if leaf is not None]
@@ -112,11 +116,16 @@ class _Body:
                 raise Apart
         traced = body.close_lane(numbers, levels)
         numbers = [leaf.number for leaf in self.leaves]
+        start = len(tape.code)
         values = append_lanes(
             tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
         )
         if values is None:
             return self._parted()
+        if self._fails(start):
+            tape.code.cut(start)
+            trace.evaluation.forget(start)
+            raise Apart
         stacks, shared = [], []
         pairs = iter(zip(values, kinds, strict=True))
         for leaf in found:
@@ -132,6 +141,18 @@ class _Body:
             stacks.append(its if laned else self._repeated(its))
             shared.append(None if laned else its)
         return Stacks(structure, stacks, shared)
+
+    def _fails(self, start: int) -> bool:
+        """Whether a lane fails in what was appended: its call of the function may catch what NumPy raises."""
+        tape, evaluation = self.trace.tape, self.trace.evaluation
+        fallible = tape.ops.fallible
+        try:
+            for row in tape.instructions(start):
+                if not row.is_guard and row.row in fallible:
+                    evaluation.value(row.out)
+        except (ArithmeticError, LookupError, ValueError):
+            return True
+        return False
 
     def _single_use(self) -> tuple:
         return self.trace.failed, self.trace.pinned, len(self.trace.outside)

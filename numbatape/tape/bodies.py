@@ -40,6 +40,8 @@ class Stretch:
         Instructions.
     captured
         Keys (`numbatape.tape.uses.keys_of`) of what the body reads, and neither writes nor has as a literal.
+    known
+        What the guards of the stretch say, by the numbers that they have in its instructions.
     """
 
     def __init__(self, builder: TapeBuilder, start: int, inputs, outputs, runs: bool, kept=None):
@@ -59,6 +61,7 @@ class Stretch:
         for row in rows:
             mine = keys[row.a if row.is_guard else row.out] in inside
             (self.body if mine else self.others).append(row)
+        self.known = list(builder.guards) if any(row.is_guard for row in rows) else []
         self.made = {keys[row.out] for row in self.body if not row.is_guard}
         self.made |= {keys[row.aux] for row in self.body if not row.is_guard and row.aux != NONE}
         self.literals = _literals(builder)
@@ -79,7 +82,14 @@ class Stretch:
         """Take the body off the builder's tape; ``name`` is what errors call it that read from inside."""
         builder = self.builder
         builder.code.cut(self.start)
+        # The guards of the stretch are the last ones; those of the body leave the builder with it.
+        numbers = [row.aux for row in (*self.body, *self.others) if row.is_guard]
+        first = min(numbers, default=len(builder.guards))
+        del builder.guards[first:]
         for each in self.others:
+            if each.is_guard:
+                builder.guards.append(self.known[each.aux])
+                each = each.replace(aux=len(builder.guards) - 1)
             builder.code.append(each)
         for key in (*self.made, *(self.keys[value] for value in self.inputs)):
             builder.inner[key] = name
@@ -192,7 +202,7 @@ class _Copy:
     def _row(self, row: Instruction) -> Instruction:
         keys = self.stretch.keys
         if row.is_guard:
-            self.new.guards.append(self.old.guards[row.aux])
+            self.new.guards.append(self.stretch.known[row.aux])
             return row.replace(
                 stage=MAIN, a=self._value(row.a), b=self._value(row.b), aux=len(self.new.guards) - 1
             )
