@@ -24,8 +24,10 @@ announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve
 _HOME = {
     "as_jax_function": "jax_functions",
     "as_pytensor_op": "pytensor_op",
+    "as_torch_function": "torch_functions",
     "scipy_problem": "scipy_problems",
     "to_blackjax": "jax_functions",
+    "to_bridgestan_like": "stan_model",
     "to_cyipopt": "ipopt_problem",
     "to_emcee": "emcee_sampler",
     "to_numpyro": "jax_functions",

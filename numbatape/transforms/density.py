@@ -168,6 +168,27 @@ class Unconstrained:
         """
         return dict(zip(self.shapes, self._unflatten.leaves_of(parameters, "the parameters"), strict=True))
 
+    def of_leaves(self, leaves):
+        """Return parameters of which `by_path` would return some arrays, in the order of ``shapes``.
+
+        Parameters
+        ----------
+        leaves : sequence of arrays
+
+        Returns
+        -------
+        pytree
+            Of the structure of the starting point.
+
+        Examples
+        --------
+        >>> from numbatape import transforms
+        >>> density = transforms.unconstrained(lambda p: -p["a"][0], {"a": [2.0]}, transforms.positive)
+        >>> density.of_leaves([3.0])
+        {'a': [3.0]}
+        """
+        return self._unflatten.filled(leaves)
+
     def log_jacobian(self, vector):
         """Return what the constraints add to the log-density.
 

@@ -18,6 +18,7 @@ NEEDS = {
     "jax_functions": ("jax",),
     "nutpie_model": ("nutpie",),
     "pytensor_op": ("pytensor",),
+    "torch_functions": ("torch",),
     "sample_command": ("nutpie", "arviz", "h5netcdf", "zarr"),
 }
 
@@ -47,6 +48,7 @@ def test_program(name):
         ("as_jax_function", "jax"),
         ("as_pytensor_op", "pytensor"),
         ("to_cyipopt", "cyipopt"),
+        ("as_torch_function", "torch"),
     ],
 )
 def test_a_missing_package_is_named(name, package, monkeypatch):
@@ -58,11 +60,11 @@ def test_a_missing_package_is_named(name, package, monkeypatch):
     with pytest.raises(
         ModuleNotFoundError, match=rf"{name} needs the package {package}.*: pip install {package}"
     ):
-        getattr(integrations, name)(lambda x: -(x**2), 0.5)
+        getattr(integrations, name)(lambda x: -(x**2), *([] if package == "torch" else [0.5]))
 
 
 def test_names_are_made_when_they_are_used():
     code = "import numbatape.integrations, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert not loaded & {"scipy", "jax", "nutpie", "emcee", "pytensor", "cyipopt"}
+    assert not loaded & {"scipy", "jax", "nutpie", "emcee", "pytensor", "cyipopt", "torch"}
