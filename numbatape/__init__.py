@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .verbs.first_order import grad, stop_gradient, value_and_grad
     from .verbs.hessians import hessian, hessian_diagonal
     from .verbs.jacobians import jacobian, value_and_jacobian
+    from .verbs.show import show
     from .verbs.sparse import sparse_hessian, sparse_jacobian, sparsity
     from .verbs.structures import flatten
     from .verbs.vjp import vjp
@@ -187,6 +188,7 @@ _NAMES = {
         "jacobian",
         "value_and_jacobian",
     ),
+    "verbs.show": ("show",),
     "verbs.sparse": (
         "sparse_hessian",
         "sparse_jacobian",
@@ -284,6 +286,7 @@ __all__ = [
     "primitive",
     "root",
     "scan",
+    "show",
     "sparse_hessian",
     "sparse_jacobian",
     "sparsity",

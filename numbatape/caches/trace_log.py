@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RetracingWarning
+from ..tape.html_tables import table
 from ..tape.tape import Line
 from .arguments import STATIC, Flattened
 from .variant import Variant
@@ -202,6 +203,12 @@ class GuardReport(list):
     def __str__(self):
         lines = [f"{guard['line']}  {guard['condition']}  {guard['outcomes']}" for guard in self]
         return "\n".join([*lines, *map(str, self._notes)])
+
+    def _repr_html_(self) -> str:
+        rows = [(g["line"], g["kind"], g["condition"], g["outcomes"], g["variants"]) for g in self]
+        guards = table("Guards", ("line", "kind", "condition", "outcomes", "variants"), rows)
+        notes = [(note["number"], note["why"], note["shapes"]) for note in self.traces]
+        return guards + table("Traces", ("", "why", "shapes"), notes)
 
 
 def report(programs) -> GuardReport:

@@ -19,7 +19,8 @@ def as_torch_function(f):
 
     It is a ``torch.autograd.Function``: tensors become NumPy arrays (without a copy on the CPU), and
     ``backward`` is the pullback of ``f``, which can be differentiated again, to any order. It works with
-    ``torch.func.grad`` and ``torch.func.jvp``, too. dtypes stay: float32 in PyTorch is float32 in NumPy.
+    ``torch.func``, too: grad, jvp, hessian, and vmap (point by point). dtypes stay: float32 in PyTorch is
+    float32 in NumPy.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def as_torch_function(f):
     def function(*args):
         leaves, structure = pytrees.flatten(args)
         if structure not in operations:
-            operations[structure] = _of_leaves(f, structure)
+            operations[structure] = _OfLeaves(f, structure)
         found = _node(torch).apply(operations[structure], *leaves)
         return pytrees.unflatten(operations[structure].output, list(found))
 
@@ -69,16 +70,13 @@ class _Operation:
     Parameters
     ----------
     value : callable
-
-    Attributes
-    ----------
-    output
-        The structure of the last result.
+    run : callable, optional
+        Does the same for plain numbers, and notes what a traced function may not note: it would then run in
+        each call.
     """
 
-    def __init__(self, value: Callable):
-        self.value = value
-        self.output: Any = None
+    def __init__(self, value: Callable, run: Callable | None = None):
+        self.value, self.run = value, run or value
         self._derived: dict = {}
 
     def pullback(self, chosen: tuple[int, ...], count: int) -> _Operation:
@@ -104,15 +102,26 @@ class _Operation:
         return self._derived[count]
 
 
-def _of_leaves(f: Callable, structure) -> _Operation:
-    """Return a function of trees as one of leaves."""
+class _OfLeaves(_Operation):
+    """A function of trees as one of leaves.
 
-    def flat(*leaves):
-        parts, operation.output = pytrees.flatten(f(*pytrees.unflatten(structure, leaves)))
-        return tuple(parts)
+    Attributes
+    ----------
+    output
+        The structure of the last result.
+    """
 
-    operation = _Operation(flat)
-    return operation
+    def __init__(self, f: Callable, structure):
+        self.output: Any = None
+
+        def value(*leaves):
+            return tuple(pytrees.leaves(f(*pytrees.unflatten(structure, leaves))))
+
+        def run(*leaves):
+            parts, self.output = pytrees.flatten(f(*pytrees.unflatten(structure, leaves)))
+            return tuple(parts)
+
+        super().__init__(value, run)
 
 
 @cache
@@ -124,7 +133,7 @@ def _node(torch):
         def forward(operation, *leaves):
             given = [leaf.detach().cpu().numpy() if torch.is_tensor(leaf) else leaf for leaf in leaves]
             device = next((leaf.device for leaf in leaves if torch.is_tensor(leaf)), None)
-            return tuple([torch.tensor(np.asarray(part), device=device) for part in operation.value(*given)])
+            return tuple([torch.tensor(np.asarray(part), device=device) for part in operation.run(*given)])
 
         @staticmethod
         def setup_context(ctx, inputs, output):
@@ -152,6 +161,16 @@ def _node(torch):
                 for leaf, tangent in zip(leaves, tangents, strict=True)
             ]
             return tuple(Node.apply(ctx.operation.pushforward(len(leaves)), *leaves, *filled))
+
+        @staticmethod
+        def vmap(info, places, operation, *leaves):
+            rows = []
+            for k in range(info.batch_size):
+                pairs = zip(leaves, places[1:], strict=True)
+                point = [leaf if at is None else leaf.select(at, k) for leaf, at in pairs]
+                rows.append(Node.apply(operation, *point))
+            stacked = tuple(map(torch.stack, zip(*rows, strict=True)))
+            return stacked, (0,) * len(stacked)
 
         @staticmethod
         def leaves_of(ctx) -> list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .families import CONSTANT, FAMILIES, LEVELS, POOLS
+from .html_tables import table
 from .instruction import NONE, Instruction
 
 POOL_LETTER = "kud"  # constant, varying, active scalars
@@ -27,6 +28,28 @@ def listing(tape) -> str:
         for g in tape.sizes.guards
     ]
     return "\n".join(lines)
+
+
+def html(tape, most: int = 60) -> str:
+    """Return the listing as a table in HTML; of a long one the head."""
+    title = (
+        f"Tape {tape.digest[:12]}: {len(tape)} instructions ({tape.prologue} in the prologue), "
+        f"{len(tape.guards)} guards, {tape.nbytes} bytes"
+    )
+    rows = [
+        (f"input {number}", "", operand(tape, slot.value), "", "") for number, slot in enumerate(tape.inputs)
+    ]
+    for number, row in enumerate(tape.instructions()):
+        if number == most:
+            rows.append(("...", f"{len(tape) - most} more", "", "tape.listing()", ""))
+            break
+        line = tape.line_of(number)
+        where = f"{line.file.rsplit('/', 1)[-1]}:{line.number}" if line else ""
+        reads = ", ".join(operand(tape, value) for value in row.operands)
+        result = f"is {tape.guards[row.aux].outcome}" if row.is_guard else operand(tape, row.out)
+        rows.append((number, tape.name_of(number), result, reads, where))
+    rows += [("output", "", operand(tape, value), "", "") for value in tape.outputs]
+    return table(title, ("", "op", "result", "reads", "line"), rows)
 
 
 def _instruction(tape, number: int, row: Instruction) -> str:

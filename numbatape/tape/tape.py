@@ -158,6 +158,9 @@ class Tape:
             lines[MOST_LINES - 5 : -4] = [f"   ...  {left_out} lines more: tape.listing()"]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        return imported(".listing", __package__).html(self)
+
     def __repr__(self) -> str:
         return f"<Tape {self.digest[:12]}: {len(self)} instructions, {len(self.guards)} guards>"
 

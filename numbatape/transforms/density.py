@@ -174,11 +174,17 @@ class Unconstrained:
         Parameters
         ----------
         leaves : sequence of arrays
+            One for each parameter.
 
         Returns
         -------
         pytree
-            Of the structure of the starting point.
+            Of the structure of the starting point. Shapes are not checked.
+
+        Raises
+        ------
+        SpecError
+            If there is another number of arrays than of parameters.
 
         Examples
         --------
@@ -187,6 +193,8 @@ class Unconstrained:
         >>> density.of_leaves([3.0])
         {'a': [3.0]}
         """
+        if len(leaves) != len(self.shapes):
+            raise SpecError(f"{len(leaves)} arrays for {len(self.shapes)} parameters")
         return self._unflatten.filled(leaves)
 
     def log_jacobian(self, vector):

@@ -27,6 +27,9 @@ assert np.allclose(torch.func.grad(f)(x.detach()), nt.grad(square)(plain))
 assert np.allclose(torch.func.jvp(f, (x.detach(),), (torch.ones(2, dtype=torch.float64),))[1],
                    nt.jvp(square, (plain,), (np.ones(2),))[1])  # fmt: skip
 
+assert np.allclose(torch.func.hessian(f)(x.detach()), nt.hessian(square)(plain))
+assert np.allclose(torch.func.vmap(f)(torch.ones(3, 2)), 2 * np.sin(1.0) ** 2)
+
 # float32 stays float32
 single = torch.ones(2, requires_grad=True)
 value = f(single)

@@ -1,0 +1,156 @@
+"""`PreparedCache.profile`: how long each instruction of a cache's tape takes, and how much memory it has.
+
+The sweeps run one instruction at a time, between stops of the clock, as a long sweep runs in segments
+(`numbatape.engine.segments`). What entering a kernel takes by itself is measured, and subtracted.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+import numpy as np
+
+from ..engine.frame import WORD
+from ..engine.segments import Cuts, Segments
+from ..tape.html_tables import bar, table
+from ..tape.tape import FAMILY_DTYPE
+from .trace_log import source_of
+
+MOST_ROWS = 25
+
+
+class Profile(list):
+    """Time and bytes of each instruction of a tape: a list with a dictionary for each.
+
+    It prints as a table of the lines that cost most, and a notebook shows it with bars.
+
+    Attributes
+    ----------
+    seconds : float
+        Of all instructions, in both sweeps.
+    """
+
+    @property
+    def seconds(self) -> float:
+        return sum(row["forward"] + row["reverse"] for row in self)
+
+    def by_line(self) -> list[dict]:
+        """Return one dictionary for each source line, those that cost most first."""
+        found: dict[str, dict] = {}
+        for row in self:
+            empty = {"line": row["line"], "source": row["source"], "instructions": 0, "ops": {}}
+            entry = found.setdefault(row["line"], empty | {"forward": 0.0, "reverse": 0.0, "bytes": 0})
+            entry["instructions"] += 1
+            entry["ops"][row["op"]] = entry["ops"].get(row["op"], 0) + 1
+            for name in ("forward", "reverse", "bytes"):
+                entry[name] += row[name]
+        return sorted(found.values(), key=lambda entry: -entry["forward"] - entry["reverse"])
+
+    def _rows(self) -> list[tuple]:
+        total = self.seconds or 1.0
+        rows = []
+        for entry in self.by_line()[:MOST_ROWS]:
+            seconds = entry["forward"] + entry["reverse"]
+            ops = ", ".join(f"{count} {op}" if count > 1 else op for op, count in entry["ops"].items())
+            times = f"{1e6 * entry['forward']:.2f}", f"{1e6 * entry['reverse']:.2f}"
+            place = entry["line"] or "?"
+            rows.append((seconds / total, *times, entry["bytes"], place, entry["source"], ops[:60]))
+        return rows
+
+    def __str__(self) -> str:
+        lines = [f"{1e6 * self.seconds:.2f} us in {len(self)} instructions; by source line:"]
+        lines.append(f"{'share':>6} {'forward us':>10} {'reverse us':>10} {'bytes':>10}  line")
+        for share, forward, reverse, size, place, source, ops in self._rows():
+            numbers = f"{share:6.1%} {forward:>10} {reverse:>10} {size:10d}"
+            lines.append(f"{numbers}  {place}  {source}  [{ops}]")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = ("", "share", "forward µs", "reverse µs", "bytes", "line", "source", "ops")
+        rows = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._rows()]
+        return table(f"{1e6 * self.seconds:.2f} µs in {len(self)} instructions", head, rows)
+
+
+class _Clock(dict):
+    """The entry points of the sweeps, with the time that each instruction takes.
+
+    Parameters
+    ----------
+    sweeps : dict
+    frame : array
+    count : int
+        Instructions of the plan.
+    """
+
+    def __init__(self, sweeps: dict, frame: np.ndarray, count: int):
+        super().__init__(sweeps)
+        self._frame = frame
+        self.forward, self.reverse = np.zeros(count), np.zeros(count)
+
+    def __getitem__(self, name: str):
+        sweep, frame = super().__getitem__(name), self._frame
+
+        def timed(address, start):
+            begun = perf_counter_ns()
+            outcome = sweep(address, start)
+            taken = perf_counter_ns() - begun
+            if name == "resume":
+                self.forward[start] = taken
+            elif name == "pullback" and frame[WORD["COUNT"]] == frame[WORD["SPLIT"]] + 1:
+                self.reverse[int(frame[WORD["SPLIT"]])] = taken
+            return outcome
+
+        return timed
+
+
+def profile(space, sweeps: dict, repeats: int) -> Profile:
+    """Run the sweeps of a workspace one instruction at a time, and return the least times."""
+    plan, tape = space.plan, space.plan.tape
+    count = len(tape)
+    cuts = Cuts(list(range(1, count + 1)), {})
+    usual, frame = space.segments, space.frame
+    both = not tape.forward and bool(tape.outputs)
+    forward, reverse = np.full(count, np.inf), np.full(count, np.inf)
+    idle = _entering(sweeps, frame)
+    try:
+        for _ in range(max(1, repeats)):
+            clock = _Clock(sweeps, frame, count)
+            space.segments = Segments(frame, cuts, clock)
+            space.prologue_done = False
+            space.forward()
+            if both:
+                space.reverse()
+            forward, reverse = np.minimum(forward, clock.forward), np.minimum(reverse, clock.reverse)
+    finally:
+        space.segments = usual
+    forward, reverse = (1e-9 * np.maximum(times - idle, 0.0) for times in (forward, reverse))
+    rows = []
+    for number, row in enumerate(tape.instructions()):
+        line = tape.line_of(number)
+        size = 0
+        if not row.is_guard:
+            size = int(np.prod(plan.shape(row.out))) * FAMILY_DTYPE[row.op & 1].itemsize
+        rows.append({
+            "instruction": number,
+            "op": tape.name_of(number),
+            "line": "" if line is None else f"{line.file.rsplit('/', 1)[-1]}:{line.number}",
+            "source": source_of(line),
+            "forward": float(forward[number]),
+            "reverse": float(reverse[number]) if both else 0.0,
+            "bytes": size,
+        })  # fmt: skip
+    return Profile(rows)
+
+
+def _entering(sweeps: dict, frame: np.ndarray) -> float:
+    """Return how many nanoseconds it takes to enter a kernel that has nothing to do."""
+    kept, address, sweep, least = frame[WORD["COUNT"]], frame.ctypes.data, sweeps["resume"], np.inf
+    frame[WORD["COUNT"]] = 0
+    for _ in range(50):
+        begun = perf_counter_ns()
+        sweep(address, 0)
+        least = min(least, perf_counter_ns() - begun)
+    frame[WORD["COUNT"]] = kept
+    return float(least)
