@@ -271,17 +271,17 @@ class Before:
         base = NONE if buffer.base is None or stays else self._place(buffer.base)
         words = [self._own.index(value), int(stays), base, len(pending)]
         for *address, ct in pending:
-            words += (self._operand_at(storage, *address), self._place_of(ct))
+            words += (self._added_to(storage, *address), self._place_of(ct))
         return words
 
-    def _operand_at(self, storage: int, offset: int, dims, strides) -> int:
-        """Return which operand is this part of an array."""
+    def _added_to(self, storage: int, offset: int, dims, strides) -> int:
+        """Return the place of the argument that is this part of an array."""
         tape = self._tape
-        for value in self._touched:
+        for value in self._arguments:
             its, its_offset, layout = tape.values[value]
             known = tape.layouts[layout]
             if (its, its_offset, known.dims, known.strides) == (storage, offset, dims, strides):
-                return self._own.index(value)
+                return self._place(value)
         raise Unrepeatable
 
     def _sum(self, value: int, terms: list) -> list[int]:

@@ -189,7 +189,7 @@ def repeat(w, i, start):
         for _ in range(entries):
             entry = ENTRY_WORDS * w[ENTRY_COUNT]
             w[ENTRY_COUNT] += 1
-            entry_t[entry] = row_t[row + OUT + word_t[at]]
+            entry_t[entry] = at_t[word_t[at]]
             entry_t[entry + 1] = at_t[word_t[at + 1]]
             entry_t[entry + 2] = NONE
             if place_t[place + HEAD] == NONE:

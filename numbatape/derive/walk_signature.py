@@ -132,6 +132,8 @@ def describe(w, i):
                 sig_t[n] = -50
                 sig_t[n + 1] = kind_t[through]
                 n += 2
+                at_t[m] = through
+                m += 1
             ct = entry_t[entry + 1]
             if ct > FIRST_NUMBER:
                 sig_t[n] = kind_t[ct]
