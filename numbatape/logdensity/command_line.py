@@ -44,6 +44,10 @@ def _model(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def _dask(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--dask", metavar="ADDRESS", help="of the scheduler of a Dask cluster")
+
+
 def _logp(command: Commands) -> None:
     sub = command("logp", "logp", "Evaluate a log-density and its gradient for every draw of a file.")
     _model(sub)
@@ -60,6 +64,7 @@ def _logp(command: Commands) -> None:
         action="store_true",
         help="keep finished blocks in OUT.parts, and evaluate only what is missing there",
     )
+    _dask(sub)
     sub.set_defaults(unit="blocks")
 
 
@@ -81,6 +86,7 @@ def _sample(command: Commands) -> None:
     )
     sub.add_argument("--target-accept", type=_share, default=0.8, metavar="P", help="mean acceptance (0.8)")
     sub.add_argument("--zarr", action="store_true", help="write draws.zarr instead of draws.nc")
+    _dask(sub)
     sub.set_defaults(resume=True, unit="chains")
 
 

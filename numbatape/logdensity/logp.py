@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def _run(
         "evaluated": evaluated,
         "resumed": rows - evaluated,
         "threads": threads,
+        "dask": options.dask,
         "one_by_one": alone,
         "out": options.out,
         "logp": _statistics(values),
@@ -115,7 +117,7 @@ def _sweep(
     Returns
     -------
     threads
-        How many were used.
+        How many were used; 0 for those of a cluster.
     alone
         How many draws were evaluated one by one, by the reason.
     """
@@ -124,6 +126,14 @@ def _sweep(
     if not todo:
         return 0, {}
     first = thetas[todo[0]]
+
+    def finished(start: int, stop: int) -> None:
+        if parts is not None:
+            parts.save(start, table[start:stop])
+
+    if options.dask is not None:
+        blocks = split(missing, options.chunk or CHUNK)
+        return 0, _sweep_on_cluster(options.dask, model, first, thetas, table, blocks, finished, clock)
     worker = Worker.prepare(model, first)
     threads = options.threads or usable_cpus()
     if options.threads is None and worker.seconds_a_call(first) < WORTH_A_THREAD:
@@ -133,11 +143,6 @@ def _sweep(
     blocks = split(missing, options.chunk or min(CHUNK, -(-len(todo) // threads)))
     threads = min(threads, len(blocks))
     workers = [worker] + [worker.clone(model) for _ in range(threads - 1)]
-
-    def finished(start: int, stop: int) -> None:
-        if parts is not None:
-            parts.save(start, table[start:stop])
-
     with Progress(sum(stop - start for start, stop in missing)) as progress:
         evaluate(workers, blocks, thetas, table, progress.advance, finished)
     clock.lap("sweeps")
@@ -145,6 +150,32 @@ def _sweep(
     for worker in workers:
         alone.update(worker.alone)
     return threads, dict(alone)
+
+
+def _sweep_on_cluster(
+    address: str,
+    model: Model,
+    first: Matrix,
+    thetas: Matrix,
+    table: Matrix,
+    blocks: list[tuple[int, int]],
+    finished: Callable[[int, int], None],
+    clock: Clock,
+) -> dict[str, int]:
+    """Evaluate blocks of rows on a cluster of Dask; return how many draws were evaluated one by one."""
+    from numbatape.logdensity.cluster import evaluate_on_cluster
+
+    alone: Counter[str] = Counter()
+    with Progress(sum(stop - start for start, stop in blocks)) as progress:
+        for start, stop, rows, reasons in evaluate_on_cluster(
+            address, model, first, thetas, table.shape[1], blocks
+        ):
+            table[start:stop] = rows
+            alone.update(reasons)
+            finished(start, stop)
+            progress.advance(stop - start)
+    clock.lap("sweeps")
+    return dict(alone)
 
 
 def _identity(model: Model, draws: Draws, with_grad: bool) -> dict[str, Any]:
@@ -209,5 +240,7 @@ def _text(summary: dict[str, Any], source: str) -> str:
         lines.append(f"resumed: {summary['resumed']} draws were there, {summary['evaluated']} evaluated")
     laps = ", ".join(f"{name} {value:.3f}" for name, value in seconds.items() if name != "total")
     threads = f"{summary['threads']} thread{'s' * (summary['threads'] != 1)}"
+    if summary["dask"]:
+        threads = f"on the cluster at {summary['dask']}"
     lines.append(f"wrote {summary['out']} in {seconds['total']:.2f} s ({laps}; {threads})")
     return "\n".join(lines)

@@ -18,6 +18,8 @@ from numbatape.logdensity.jsonfile import parse_data, to_arrays
 from numbatape.logdensity.model_parameters import Parameters, read_parameters
 from numbatape.logdensity.rawfile import read_bytes, unpacked
 
+MODULE_PREFIX = "numbatape_model_"
+
 
 @dataclass(frozen=True)
 class Model:
@@ -118,7 +120,7 @@ def _execute(path: Path, source: bytes) -> types.ModuleType:
     module.__file__ = str(path.resolve())
     # The module gets a name of its own: dataclasses and pickle look modules up by name, and a model called
     # json.py must not replace the library's.
-    name = f"numbatape_model_{path.stem}"
+    name = MODULE_PREFIX + path.stem
     module.__name__ = name
     sys.modules[name] = module
     with running_model(f"{path}: running the model file"):

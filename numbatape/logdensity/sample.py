@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,13 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
             if missing:
                 for start in starts[: options.chains]:
                     require_finite(model, start)
-                with Progress(len(missing) * (options.draws + options.tune)) as progress:
-                    sampler = Sampler(model, settings, progress.advance)
-                    clock.lap("prepare")
+                clock.lap("prepare")
 
-                    def finished(chain: int, arrays: Arrays) -> None:
-                        files.save(chain, arrays)
-                        found[chain] = arrays
+                def finished(chain: int, arrays: Arrays) -> None:
+                    files.save(chain, arrays)
+                    found[chain] = arrays
 
-                    run_chains(sampler, missing, options.cores or usable_cpus(), finished)
+                _draw(options, model, settings, missing, finished)
             clock.lap("sample")
             chains = {name: np.stack([found[k][name] for k in range(options.chains)]) for name in found[0]}
             out = folder / f"{DRAWS}{suffix}"
@@ -91,6 +90,27 @@ def sample(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
         "seconds": clock.seconds(),
     }
     return summary, _text(summary), 0
+
+
+def _draw(
+    options: argparse.Namespace,
+    model: Model,
+    settings: Settings,
+    chains: list[int],
+    finished: Callable[[int, Arrays], None],
+) -> None:
+    """Draw chains, here or on a cluster; `finished(chain, arrays)` is called for each."""
+    if options.dask is None:
+        with Progress(len(chains) * (options.draws + options.tune)) as progress:
+            sampler = Sampler(model, settings, progress.advance)
+            run_chains(sampler, chains, options.cores or usable_cpus(), finished)
+        return
+    from numbatape.logdensity.cluster import draw_on_cluster
+
+    with Progress(len(chains), "chains") as progress:
+        for chain, arrays in draw_on_cluster(options.dask, model, settings, chains):
+            finished(chain, arrays)
+            progress.advance(1)
 
 
 def _identity(options: argparse.Namespace, model: Model, init: str, before: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ NEEDS = {
     "jax_functions": ("jax",),
     "nutpie_model": ("nutpie",),
     "pytensor_op": ("pytensor",),
+    "sample_command": ("nutpie", "arviz", "h5netcdf", "zarr", "distributed"),
     "torch_functions": ("torch",),
-    "sample_command": ("nutpie", "arviz", "h5netcdf", "zarr"),
 }
 
 

@@ -13,6 +13,8 @@ from distributed import Client, LocalCluster
 
 import numbatape as nt
 from numbatape.distributed import map_batches
+from numbatape.logdensity import cluster
+from numbatape.logdensity.cli import main as main_of_cli
 
 cloudpickle.register_pickle_by_value(sys.modules["__main__"])
 y = np.linspace(-1.0, 1.0, 20)
@@ -55,20 +57,71 @@ def main():
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=folder
-        ) as cluster,
-        Client(cluster) as client,
+        ) as local,
+        Client(local) as client,
     ):
         found, slopes = map_batches(nt.batch(logp), draws, client, block=64)
         assert np.array_equal(found, values) and np.array_equal(slopes["log_s"], gradients["log_s"])
 
         marker = Path(folder) / "killed"
-        found, slopes = map_batches(Deadly(marker), draws, cluster.scheduler_address, block=64)
+        found, slopes = map_batches(Deadly(marker), draws, local.scheduler_address, block=64)
         assert marker.exists()
         assert np.array_equal(found, values) and np.array_equal(slopes["mu"], gradients["mu"])
 
         far = {"mu": np.where(np.arange(1000) == 640, 3.0, draws["mu"]), "log_s": draws["log_s"]}
         with pytest.raises(ValueError, match="no such place"):
             map_batches(raising, far, client, block=64, retries=1)
+
+        commands(Path(folder), local.scheduler_address)
+
+
+MODEL = """
+import os, signal
+import numpy as np
+from helpers import square
+
+names = ["a", "b"]
+start = [0.1, 0.2]
+
+class Bomb:
+    # The first worker that unpickles it dies.
+    def __reduce__(self):
+        return go_off, (MARKER,)
+
+    def __repr__(self):
+        return "Bomb()"
+
+def go_off(marker):
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Bomb()
+
+data = {"y": [1.0, 2.0], "bomb": Bomb()}
+
+def logp(theta, data):
+    return -0.5 * np.sum(square(data["y"] - theta))
+"""
+
+
+def commands(folder, address):
+    """The batch program on the cluster: the bytes of one machine, also when a worker dies."""
+    (folder / "helpers.py").write_text("def square(x):\n    return x * x\n")
+    (folder / "model.py").write_text(MODEL.replace("MARKER", repr(str(folder / "died"))))
+    np.save(folder / "draws.npy", np.random.default_rng(0).normal(size=(500, 2)))
+    outputs = []
+    for name, options in (("here", []), ("there", ["--dask", address])):
+        out = folder / f"{name}.npz"
+        arguments = ["--draws", folder / "draws.npy", "--out", out, "--chunk", 50, "--resume", *options]
+        assert main_of_cli(["logp", str(folder / "model.py"), *map(str, arguments)]) == 0
+        with np.load(out) as file:
+            outputs.append((file["logp"], file["grad"]))
+    assert (folder / "died").exists()
+    (values, gradients), (found, slopes) = outputs
+    assert np.array_equal(values, found) and np.array_equal(gradients, slopes)
+    cluster.WAIT = 0.5  # seconds
+    arguments = ["logp", folder / "model.py", *arguments[:4], "--dask", "tcp://127.0.0.1:9"]
+    assert main_of_cli(list(map(str, arguments))) == 2
 
 
 if __name__ == "__main__":  # Dask's workers import this file

@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
+from distributed import Client
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # ArviZ announces its new version
@@ -129,6 +130,12 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "other" / "file").touch()
     code, summary, _ = run(*three, "--out", folder / "other")
     assert code == 2 and "is not empty, and holds no run" in summary["error"]
+
+    # A cluster of Dask draws the same chains.
+    with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+        address = client.scheduler.address
+        code, summary, _ = run(*three, "--out", folder / "dask", "--dask", address)
+    assert code == 0 and draws_in(folder / "dask").sample_stats.identical(whole.sample_stats)
 
     # A damaged chain is drawn again.
     chain = folder / "again" / "chain-0001.npz"
