@@ -1,4 +1,4 @@
-"""Gradients of dense linear algebra beside NumPy's and SciPy's values of the same functions."""
+"""Gradients of linear algebra, spectra and time steps beside NumPy's and SciPy's values of the functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,31 @@ def tasks(n: int = SIZE) -> dict[str, tuple[Callable, tuple, tuple]]:
         q, r = np.linalg.qr(x)
         return np.sum(u * q) + np.sum(t * r)
 
+    def heat(x, w):
+        u = x.copy()
+        for _ in range(20):
+            u[1:-1, 1:-1] += 0.1 * (
+                u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+            )
+        return np.sum(w * u)
+
+    def convolution(x, y, w):
+        spectrum = np.fft.rfft(x.reshape(-1)) * np.fft.rfft(y.reshape(-1))
+        return np.sum((np.fft.irfft(spectrum, x.size) - w.reshape(-1)) ** 2)
+
     return {
+        "heat equation, 20 steps in place": (heat, (a,), (w,)),
+        "fft2, squared errors of moduli": (
+            lambda x, w: np.sum((np.abs(np.fft.fft2(x)) - w) ** 2),
+            (a,),
+            (np.abs(np.fft.fft2(w)),),
+        ),
+        "convolution by fft, n*n entries": (convolution, (a, b), (w,)),
+        "sum of a Kronecker product": (
+            lambda x, y: np.sum(np.kron(x, y)),
+            (a[: n // 10 + 1, : n // 10 + 1], b[: n // 5 + 1, : n // 5 + 1]),
+            (),
+        ),
         "cholesky": (lambda x, w: np.sum(w * np.linalg.cholesky(x)), (positive,), (w,)),
         "solve, A and n columns": (lambda x, y, w: np.sum(w * np.linalg.solve(x, y)), (regular, b), (w,)),
         "solve, A and a vector": (lambda x, y, c: c @ np.linalg.solve(x, y), (regular, vector), (values,)),
