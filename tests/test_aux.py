@@ -118,3 +118,18 @@ def test_a_constant_value():
     for mode in ("auto", "forward", "reverse"):
         jacobian, aux = nt.jacobian(lambda x: (3.0, x), mode=mode, has_aux=True)(X)
         assert np.array_equal(jacobian, np.zeros(2)) and np.array_equal(aux, X)
+
+
+def test_verbs_that_are_made_of_others():
+    def f(x):
+        return np.sum(np.exp(x)), {"largest": np.max(x)}
+
+    x, v = np.array([1.0, 2.0]), np.array([1.0, -2.0])
+    for order in (1, 2, 3):
+        d = nt.directional_derivative(f, order, has_aux=True)
+        for derivative, aux in (d(x, v), d(x, v=v)):
+            np.testing.assert_allclose(derivative, np.sum(np.exp(x) * v**order), rtol=1e-14)
+            assert aux == {"largest": 2.0}
+    product, gradient, aux = nt.make_hvp(f, has_aux=True)(x)
+    np.testing.assert_allclose([gradient, product(v)], [np.exp(x), np.exp(x) * v], rtol=1e-14)
+    assert aux == {"largest": 2.0}

@@ -145,7 +145,7 @@ def _laplacian(f, argnums, has_aux: bool, static_argnums, static_argnames):
     return call
 
 
-def directional_derivative(f, order=1, *, static_argnums=None, static_argnames=None):
+def directional_derivative(f, order=1, has_aux=False, *, static_argnums=None, static_argnames=None):
     """Return a function that computes derivatives of some order along a direction, by forward mode.
 
     The derivative of order k is that of ``t -> f(x + t v)`` at 0, taken k times.
@@ -157,14 +157,16 @@ def directional_derivative(f, order=1, *, static_argnums=None, static_argnames=N
         others are constants.
     order : int
         How often to differentiate: 1 or more.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``d(x, *constants, v)`` → derivative, with the structure and shapes of ``f``'s result; ``v`` has those
-        of ``x``.
+        ``d(x, *constants, v)``, where ``v`` may be named, → derivative, with the structure and shapes of
+        ``f``'s result; ``v`` has those of ``x``. With ``has_aux``, ``(derivative, aux)``.
 
     Raises
     ------
@@ -182,27 +184,29 @@ def directional_derivative(f, order=1, *, static_argnums=None, static_argnames=N
     """
     if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order < 1:
         raise ValueError(f"order={order!r}: must be a positive integer")
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(directional_derivative, f, _directional_derivative, order=int(order), **statics)
+    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(directional_derivative, f, _directional_derivative, order=int(order), **options)
 
 
-def _directional_derivative(f, order: int, static_argnums, static_argnames):
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    lower: Callable = f if order == 1 else directional_derivative(f, order - 1, **statics)
+def _directional_derivative(f, order: int, has_aux: bool, static_argnums, static_argnames):
+    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    lower: Callable = f if order == 1 else directional_derivative(f, order - 1, **options)
     more = () if order == 1 else (None,)  # the direction, which is an argument of the lower derivative
 
-    def call(*args):
+    def call(*args, v=None):
+        args = args if v is None else (*args, v)
         if len(args) < 2:
             raise SpecError("directional_derivative needs the function's arguments and, last, the direction")
         x, *constants, v = args
         given = [*constants, v] if more else constants
         primals = (x, *map(as_constant, given))
-        return jvp(lower, primals, (v, *(None for _ in given)), **statics)[1]
+        _, derivative, *aux = jvp(lower, primals, (v, *(None for _ in given)), **options)
+        return (derivative, *aux) if has_aux else derivative
 
     return call
 
 
-def make_hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
+def make_hvp(f, argnums=0, has_aux=False, *, static_argnums=None, static_argnames=None):
     """Return a function that computes the gradient at a point, and the Hessian's products with vectors there.
 
     The forward state is kept, so that each product is one reverse sweep. For one product at each point
@@ -214,6 +218,8 @@ def make_hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
         Plain NumPy/SciPy function that returns one real scalar.
     argnums : int
         The argument to differentiate with respect to, by place. The others are constants.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``; aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -221,7 +227,7 @@ def make_hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     -------
     callable
         ``m(*args)`` → ``(product, gradient)``; ``product(v)`` → the Hessian times ``v``, with the structure
-        of the argument.
+        of the argument. With ``has_aux``, ``(product, gradient, aux)``.
 
     Raises
     ------
@@ -238,23 +244,23 @@ def make_hvp(f, argnums=0, *, static_argnums=None, static_argnames=None):
     >>> gradient, product(np.array([1.0, 0.0])), product(np.array([0.0, 1.0]))
     (array([ 3., 12.]), array([6., 0.]), array([ 0., 12.]))
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(make_hvp, f, _make_hvp, argnums=argnums, **statics)
+    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    return made_by(make_hvp, f, _make_hvp, argnums=argnums, **options)
 
 
-def _make_hvp(f, argnums, static_argnums, static_argnames):
+def _make_hvp(f, argnums, has_aux, static_argnums, static_argnames):
     if not isinstance(argnums, (int, np.integer)):
         raise SpecError(
             f"make_hvp: argnums={argnums!r} must be an int; give one container for several arrays"
         )
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    gradient_of = grad(f, argnums, **statics)
+    options = {"has_aux": has_aux, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    gradient_of = grad(f, argnums, **options)
 
     def call(*args):
         (chosen,) = chosen_arguments(argnums, len(args))
         primals = [arg if k == chosen else as_constant(arg) for k, arg in enumerate(args)]
-        gradient, pullback = vjp(gradient_of, *primals, **statics)
+        gradient, pullback, *aux = vjp(gradient_of, *primals, **options)
         # The Hessian is symmetric, so its rows are its columns.
-        return lambda v: pullback(v)[chosen], gradient
+        return lambda v: pullback(v)[chosen], gradient, *aux
 
     return call
