@@ -15,9 +15,11 @@ import numpy as np
 
 from ..ops import OPS, Elementwise, scalars, status
 from ..ops.table import OPERANDS
+from ..ops.text import helpers
 from ..tape.instruction import GUARD, opcode
 from ..tape.tape import F64
-from .codegen import FIRST_KERNEL, helpers, kernel_text, product, uses
+from .codegen import FIRST_KERNEL
+from .formula_text import kernel_text, product, uses
 from .frame import ACTIVE_SHIFT, FROM_LAST, LEVEL, OPERANDS_MASK, STRIDE, TO_NEXT, constants
 from .vectors import forward_vector, reverse_vector, vector_arms
 
@@ -223,12 +225,18 @@ def lanes(w, pc):
     return forward_range(w, w[UNIFORM], w[COUNT])
 
 
+def strip_range(w, pc):
+    return forward_range(w, 0, pc)
+
+
 def clear_adjoints(w):
     clear(w[G64], w[FIRST64], w[CELLS64], 8)
     clear(w[G32], w[FIRST32], w[CELLS32], 4)
 
 
 def pullback(w, pc):
+    if w[ONE_WAY] != 0:
+        return 0
     clear_adjoints(w)
     r = w[SEEDS]
     d = w[SEED_DATA]

@@ -40,6 +40,9 @@ WORDS = (
     "MOVED_A",
     "MOVED_B",
     "MOVED_C",
+    "STRIPS",  # address of the blocks that run strip by strip, see `numbatape.engine.strip_kernels`
+    "RANGE",  # address of the address of the sweeps' function `strip_range`
+    "ONE_WAY",  # not 0 where the forward sweep computes the gradient too
 )
 WORD = {name: k for k, name in enumerate(WORDS)}
 

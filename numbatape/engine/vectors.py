@@ -11,7 +11,8 @@ swept forward only, or else are split into two instructions again (`numbatape.de
 from __future__ import annotations
 
 from ..ops import OPCODE, OPS, Elementwise
-from .codegen import FIRST_KERNEL, product
+from .codegen import FIRST_KERNEL
+from .formula_text import product
 
 # By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
@@ -24,6 +25,10 @@ def vector_arms() -> list[tuple[int, Elementwise, str]]:
     rows.sort(key=lambda op: op.vector_arm)
     arms = [(op, pattern) for op in rows for pattern in PATTERNS[op.arity]]
     return [(FIRST_VECTOR + k, op, pattern) for k, (op, pattern) in enumerate(arms)]
+
+
+# The opcode of the instruction that runs a block of others strip by strip (`numbatape.engine.strip_blocks`).
+STRIP_OPCODE = FIRST_VECTOR + len(vector_arms())
 
 
 def first_opcodes() -> dict[int, int]:

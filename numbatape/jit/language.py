@@ -16,6 +16,8 @@ memory as a transposed matrix here, too, so that both forms pivot alike.
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 
 # ``for i in serial(n)`` is a loop that LLVM does not try to turn into SIMD code, as it does with ``range``.
@@ -27,6 +29,16 @@ serial = range
 # turns the loop into SIMD code without a test for overlap. It has no `break`, and its iterations share no
 # local variable.
 parallel = range
+
+
+def bits_of(x):
+    """Return the 64 bits of a float, as an integer."""
+    return struct.unpack("q", struct.pack("d", x))[0]
+
+
+def float_of(bits):
+    """Return the float that has these 64 bits; bits beyond the 64th are cut off."""
+    return np.float64(struct.unpack("d", struct.pack("Q", int(bits) & 0xFFFFFFFFFFFFFFFF))[0])
 
 
 def lane_sum(v, a, n):

@@ -39,6 +39,18 @@ def invoke(typingctx, table, opcode, w, pc):
 
 
 @intrinsic
+def bits_of(typingctx, x):
+    """Return the 64 bits of a float, as an integer."""
+    return types.int64(types.float64), lambda context, builder, signature, args: builder.bitcast(args[0], I64)
+
+
+@intrinsic
+def float_of(typingctx, bits):
+    """Return the float that has these 64 bits."""
+    return types.float64(types.int64), lambda context, builder, signature, args: builder.bitcast(args[0], F64)
+
+
+@intrinsic
 def clear(typingctx, base, first, count, size):
     """Set ``count`` cells of ``size`` bytes to zero."""
 
@@ -224,6 +236,8 @@ def namespace(kind: str, source: str) -> dict:
         "math": math,
         "serial": range,
         "parallel": range,
+        "bits_of": bits_of,
+        "float_of": float_of,
         "invoke": invoke,
         "clear": clear,
         "copy_bytes": copy_bytes,

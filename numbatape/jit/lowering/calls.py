@@ -65,10 +65,17 @@ def _integers(to, node, given) -> list[str]:
 
 
 def _own(to, node, given) -> Value:
+    """Write a call of a function of the module.
+
+    LLVM makes SIMD code of a loop only if nothing in it is called, so a function of floats is copied into a
+    loop over cells, however large it is.
+    """
     inner = to.module.instance(node.func.id, tuple(value.type for value in given), node)
     listed = ", ".join(f"{LLVM[value.type]} {value.text}" for value in given)
     convention = "" if inner.entry else "fastcc "
     text = f"call {convention}{LLVM[inner.result]} {inner.symbol}({listed})"
+    if to.over_cells and {inner.result, *inner.types} == {"float"}:
+        text += " alwaysinline"
     if inner.result == "none":
         to.line(text)
         return NONE
@@ -134,6 +141,14 @@ def _int(to, node, given) -> Value:
 # ---- functions of the kernel language
 
 
+def _bits_of(to, node, given) -> Value:
+    return Value(to.new(f"bitcast double {to.cast(given[0], 'float', node)} to i64"), "int")
+
+
+def _float_of(to, node, given) -> Value:
+    return Value(to.new(f"bitcast i64 {to.cast(given[0], 'int', node)} to double"), "float")
+
+
 def _invoke(to, node, given) -> Value:
     """Call the kernel at ``table[opcode]``."""
     table, opcode, w, pc = _integers(to, node, given)
@@ -187,6 +202,8 @@ _BUILTINS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "abs": (1, 1, _absolute),
     "float": (1, 1, _float),
     "int": (1, 1, _int),
+    "bits_of": (1, 1, _bits_of),
+    "float_of": (1, 1, _float_of),
     "invoke": (4, 4, _invoke),
     "clear": (4, 4, _clear),
     "copy_bytes": (3, 3, _copy_bytes),

@@ -19,7 +19,11 @@ class Expressions(Writer):
         The `Module` that the function is part of.
     locals
         Type of each variable; every one has a slot on the stack.
+    over_cells
+        Whether what is being written is the body of a loop that LLVM may turn into SIMD code.
     """
+
+    over_cells = False
 
     def __init__(self, module):
         super().__init__()

@@ -190,14 +190,17 @@ class Function(Expressions):
         self.branch(self.new(f"icmp {'slt' if int(step) > 0 else 'sgt'} i64 {i}, {last}"), turn, behind)
         self.begin(turn)
         self._assign(node.target.id, Value(i, "int"), node)
+        vectors = not self.entry and name != "serial"
+        outside, self.over_cells = self.over_cells, vectors
         first_line = len(self.lines)
         self._turn(node, None, onward, behind)
+        self.over_cells = outside
         note = self._parallel(first_line) if name == "parallel" else None
         self.begin(onward)
         i = self.new(f"load i64, ptr {counter}")
         self.line(f"store i64 {self.new(f'add nsw i64 {i}, {step}')}, ptr {counter}")
         if note is None:
-            self._back(head, vectors=not self.entry and name == "range")
+            self._back(head, vectors)
         else:
             self.jump(head, note)
         self.begin(behind)

@@ -1,0 +1,195 @@
+"""Elementary functions in the kernel language, without calls: LLVM makes SIMD code of loops over them.
+
+NumPy has SIMD code for some of these functions on some processors, and SciPy has none. These take one to
+three nanoseconds per cell everywhere. All arithmetic is that of IEEE 754 on float64, without fused
+multiply-adds, so a result has the same bits on every machine, for one cell and in a vector.
+``tests/engine/test_elementary.py`` holds them to 1.5 ulp.
+
+Methods and coefficients are those of fdlibm (Sun Microsystems, 1993) where nothing else is said. Each case of
+a function is computed and one result is chosen, because SIMD lanes can't take different branches.
+"""
+
+import math
+
+from ..jit.language import bits_of, float_of
+
+# Adding this rounds a float below 2**51 to an integer, which is then in the last bits of the sum.
+SHIFT = 6755399441055744.0  # 1.5 * 2**52
+LN2_HIGH = 6.93147180369123816490e-01  # 33 bits, so that products with exponents are exact
+LN2_LOW = 1.90821492927058770002e-10
+FAR = 1e6  # beyond it, `near_sin` and `near_cos` do not reduce their argument exactly
+
+
+def power_of_two(k):
+    """2**k for a whole k from -1022 to 1023."""
+    return float_of(bits_of(k + (SHIFT + 1023.0)) << 52)
+
+
+def exp_rest(r):
+    """(exp(r) - 1 - r)/r**2 for |r| < 0.3467: a Chebyshev fit, error 1e-18."""
+    z = r * r
+    low = (
+        0.16666666666666669
+        + r * 0.041666666666666664
+        + z * (0.008333333333330051 + r * 0.0013888888888886545)
+    )
+    high = (
+        0.00019841269863105968
+        + r * 2.4801587317181886e-05
+        + z * (2.7557268378684192e-06 + r * 2.755728291148268e-07)
+    )
+    return 0.5 + r * (low + z * z * (high + z * z * (2.5100424157005067e-08 + r * 2.0911264239196083e-09)))
+
+
+def fast_exp(x):
+    k = (1.4426950408889634 * x + SHIFT) - SHIFT
+    high = x - k * LN2_HIGH
+    low = k * LN2_LOW
+    r = high - low
+    z = 1.0 + (high + (r * r * exp_rest(r) - low))
+    half = (0.5 * k + SHIFT) - SHIFT  # in two steps, because 2**k alone may be out of range
+    z = z * power_of_two(half) * power_of_two(k - half)
+    z = math.inf if x > 709.782712893384 else z
+    return 0.0 if x < -745.1332191019412 else z
+
+
+def fast_expm1(x):
+    """2**k (1 + p) - 1, where the large parts are added exactly; half of it, for 2**1024 is out of range."""
+    k = (1.4426950408889634 * x + SHIFT) - SHIFT
+    high = x - k * LN2_HIGH
+    low = k * LN2_LOW
+    r = high - low
+    scale = power_of_two(k - 1.0)
+    one = scale - 0.5
+    part = scale * high
+    total = one + part
+    back = total - one
+    lost = (one - (total - back)) + (part - back)
+    z = 2.0 * (total + (lost + scale * (r * r * exp_rest(r) - low)))
+    z = math.inf if x > 709.782712893384 else z
+    z = -1.0 if x < -40.0 else z
+    return x if math.fabs(x) < 1e-17 else z
+
+
+def log_rest(f):
+    """log(1 + f) - f + f**2/2, for 1 + f from 0.7 to 1.42."""
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    odd = z * (
+        6.666666666666735130e-01
+        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+    )
+    return s * (0.5 * f * f + (even + odd))
+
+
+def log_exponent(x):
+    """The exponent of a normal x that leaves a mantissa from 0.7071 to 1.4142, beside 1023."""
+    return (bits_of(x) - 4604544271217802189 + 4607182418800017408) >> 52 & 0xFFF
+
+
+def fast_log(x):
+    small = x < 2.2250738585072014e-308
+    y = 18014398509481984.0 * x if small else x  # 2**54 times a subnormal number
+    e = log_exponent(y)
+    k = float_of(e + 4841369599423283200) - (4503599627370496.0 + 1023.0)
+    f = float_of(bits_of(y) - ((e - 1023) << 52)) - 1.0
+    k = k - 54.0 if small else k
+    z = k * LN2_HIGH - ((0.5 * f * f - (log_rest(f) + k * LN2_LOW)) - f)
+    z = x if x == math.inf else z
+    z = -math.inf if x == 0.0 else z
+    return math.nan if x < 0.0 or x != x else z
+
+
+def fast_log1p(x):
+    """log(u) with u = 1 + x, plus what rounding u has lost; where u is near 1, f is x itself."""
+    u = 1.0 + x
+    back = u - 1.0
+    lost = (1.0 - (u - back)) + (x - back)
+    e = log_exponent(u)
+    k = float_of(e + 4841369599423283200) - (4503599627370496.0 + 1023.0)
+    near = k == 0.0
+    f = x if near else float_of(bits_of(u) - ((e - 1023) << 52)) - 1.0
+    c = 0.0 if near else lost / u
+    z = k * LN2_HIGH - ((0.5 * f * f - (log_rest(f) + (k * LN2_LOW + c))) - f)
+    z = x if math.fabs(x) < 1e-17 or x == math.inf else z
+    z = -math.inf if x == -1.0 else z
+    return math.nan if x < -1.0 or x != x else z
+
+
+def fast_tanh(x):
+    """Cephes: x + x**3 P/Q near zero, 1 - 2/(exp(2x) + 1) beyond."""
+    a = math.fabs(x)
+    z = a * a
+    top = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
+    bottom = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
+    near = a + a * z * (top / bottom)
+    e = fast_exp(2.0 * min(a, 30.0))
+    far = 1.0 - 2.0 / (e + 1.0)
+    z = math.copysign(near if a < 0.625 else far, x)
+    return z if x == x else x
+
+
+# ---- sine and cosine
+
+
+def quarter_turns(x):
+    """The number of quarter turns in x, in the last bits of the sum."""
+    return x * 0.63661977236758134308 + SHIFT
+
+
+def reduced_sine(x, turns, more):
+    """The sine of x and some more quarter turns; ``turns`` are those in x, in the last bits.
+
+    pi/2 is taken in pieces of 33, 33 and 53 bits, of which the first two give exact products. ``y + rest``
+    is the reduced argument. Both functions are a start and a factor times a polynomial of six terms.
+    """
+    k = turns - SHIFT
+    quarter = bits_of(turns + more)
+    t = x - k * 1.57079632673412561417e00
+    w = k * 6.07710050630396597660e-11
+    r = t - w
+    back = r - t
+    lost = (t - (r - back)) - (w + back)
+    w = k * 2.02226624879595063154e-21 - lost
+    y = r - w
+    rest = (r - y) - w
+    z = y * y
+    u = z * z
+    odd = quarter & 1 != 0
+    p = (4.16666666666666019037e-02 if odd else -1.66666666666666324348e-01) + z * (
+        -1.38888888888741095749e-03 if odd else 8.33333333332248946124e-03
+    )
+    q = (2.48015872894767294178e-05 if odd else -1.98412698298579493134e-04) + z * (
+        -2.75573143513906633035e-07 if odd else 2.75573137070700676789e-06
+    )
+    q += u * (
+        (2.08757232129817482790e-09 if odd else -2.50507602534068634195e-08)
+        + z * (-1.13596475577881948265e-11 if odd else 1.58969099521155010221e-10)
+    )
+    half = 0.5 * z
+    one = 1.0 - half
+    start = one if odd else y
+    lost = (1.0 - one) - half - y * rest if odd else rest - half * rest
+    result = start + (lost + z * (z if odd else y) * (p + u * q))
+    return float_of(bits_of(result) ^ (quarter & 2) << 62)
+
+
+def near_sin(x):
+    """sin(x) for |x| up to `FAR`."""
+    z = reduced_sine(x, quarter_turns(x), 0.0)
+    return x if math.fabs(x) < 1e-9 else z
+
+
+def near_cos(x):
+    """cos(x) for |x| up to `FAR`."""
+    return reduced_sine(x, quarter_turns(x), 1.0)
+
+
+def fast_sin(x):
+    return near_sin(x) if math.fabs(x) <= FAR else math.sin(x)
+
+
+def fast_cos(x):
+    return near_cos(x) if math.fabs(x) <= FAR else math.cos(x)
