@@ -28,9 +28,11 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
         _refuse_leaks(draft, code)
     arrays = _array_ops(draft, code)
     for name, each in PASSES.items():
-        wanted = name in passes and (derivatives or not each.derivatives) and len(code)
-        if wanted and (each.trait is None or arrays & draft.ops.with_trait(each.trait)):
-            before, code = code, each.run(draft, code)
+        run = each.run if derivatives or not each.derivatives else each.on_functions
+        if name not in passes or run is None or not len(code):
+            continue
+        if each.trait is None or arrays & draft.ops.with_trait(each.trait):
+            before, code = code, run(draft, code)
             if each.leaves_dead and code is not before:
                 code = without_dead(draft, code)
     return _packed(draft, code, forward)

@@ -34,6 +34,8 @@ class Pass(NamedTuple):
         longest tapes, loops over scalars, have hardly any, and skip it.
     derivatives
         Whether it serves tapes that contain derivatives only.
+    on_functions
+        What is run in its place on tapes that contain none; None for nothing, or for the same.
     leaves_dead
         Whether instructions that it leaves may be dead.
     """
@@ -41,6 +43,7 @@ class Pass(NamedTuple):
     run: Callable[..., np.ndarray]
     trait: str | None = None
     derivatives: bool = False
+    on_functions: Callable[..., np.ndarray] | None = None
     leaves_dead: bool = False
 
 
@@ -58,7 +61,12 @@ PASSES = {
     "sums": Pass(_later("sums", "sum_first"), "narrows", derivatives=True, leaves_dead=True),
     "linear": Pass(_later("linear", "contract"), "narrows", derivatives=True, leaves_dead=True),
     "histories": Pass(_later("histories", "drop_histories"), "calls", derivatives=True),
-    "merge": Pass(_later("merge", "merge_common"), derivatives=True, leaves_dead=True),
+    "merge": Pass(
+        _later("merge", "merge_common"),
+        derivatives=True,
+        on_functions=_later("merge", "merge_arrays"),
+        leaves_dead=True,
+    ),
     "places": Pass(_later("places", "write_in_place"), "moves"),
     "stencils": Pass(_later("slices", "make_stencils"), "signs"),
     "fuse": Pass(_later("fuse", "fuse")),
