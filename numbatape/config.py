@@ -9,6 +9,7 @@ from .errors import ConfigError
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
 PASSES = ("buffers", "broadcasts", "sums", "linear", "histories", "merge", "places", "stencils", "fuse")
+STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,8 @@ class Config:
         before factors), "linear" (coefficients are multiplied first), "histories" (loops keep no
         carries that nobody reads), "merge" (what repeats is computed once), "places" (results are written
         where they would be copied to), "stencils" (linear expressions of shifted slices become one
-        instruction) and "fuse" (sums of products do). Results stay what they are, to rounding.
+        instruction), "fuse" (sums of products do) and "strips" (value and gradient of long vectors are
+        computed together, some hundred entries at a time). Results stay what they are, to rounding.
 
     Raises
     ------
@@ -92,7 +94,7 @@ class Config:
 def chosen_passes(config: Config) -> tuple[str, ...]:
     """Return the names of the passes that run."""
     if isinstance(config.passes, str):
-        return PASSES if config.passes == "all" else ()
+        return (*PASSES, STRIPS) if config.passes == "all" else ()
     return config.passes
 
 
@@ -111,7 +113,7 @@ def _is_count_or_none(value) -> bool:
 def _are_passes(value) -> bool:
     if isinstance(value, str):
         return value in ("all", "none")
-    return type(value) is tuple and all(name in PASSES for name in value)
+    return type(value) is tuple and all(name in (*PASSES, STRIPS) for name in value)
 
 
 def _one_of(one: str, other: str) -> tuple[Callable, str]:
@@ -125,5 +127,5 @@ CHOICES: dict[str, tuple[Callable, str]] = {
     "max_variants": (_is_count, "a positive integer"),
     "second_order_mode": _one_of("reverse_over_forward", "forward_over_reverse"),
     "values": _one_of("fast", "numpy"),
-    "passes": (_are_passes, f"'all', 'none' or a tuple of names out of {', '.join(PASSES)}"),
+    "passes": (_are_passes, f"'all', 'none' or a tuple of names out of {', '.join((*PASSES, STRIPS))}"),
 }

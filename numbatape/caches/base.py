@@ -57,6 +57,7 @@ class PreparedCache:
 
     mode = "reverse"
     repeats = False  # whether a call is one sweep, after which side effects of the function can be repeated
+    seeded_with_one = False  # whether the cotangent of each reverse sweep is one
     choices: tuple[str, ...] = ()  # attributes that further options of the preparation set
     serving: tuple[str, ...] = ()  # methods that return the cache's own arrays under `reuse_buffers`
 
@@ -67,7 +68,7 @@ class PreparedCache:
         self._kwargs = kwargs
         self._names = names
         self._turn = Turn()
-        self._evaluator = Evaluator(program)
+        self._evaluator = Evaluator(program, gradient=self.seeded_with_one)
         self._space = self._evaluator.forward(prepared, checks=False)  # the workspace of the last call
         self._first = self._space.variant, self._space.plan.dimensions
         self._ready()
@@ -151,7 +152,7 @@ class PreparedCache:
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._turn = Turn()
-        other._evaluator = Evaluator(self._program)
+        other._evaluator = Evaluator(self._program, gradient=self.seeded_with_one)
         other._space = other._evaluator.workspace(*self._first)  # self._space may be a derivative's
         other._ready()
         other._keep_results()
@@ -277,7 +278,8 @@ class PreparedCache:
     @property
     def tape(self):
         """The tape of the last call; ``str(cache.tape)`` is a listing."""
-        return self._space.plan.tape
+        space = self._space
+        return space.plan.tape if space.plan.strips is None else space.variant.tape
 
     @property
     def traces(self) -> int:
@@ -378,12 +380,16 @@ class PreparedCache:
         specs = ", ".join(listed[:MOST_SPECS])
         if len(listed) > MOST_SPECS:
             specs += f", and {len(listed) - MOST_SPECS} leaves more"
+        strips = ""
+        if plan.strips is not None:
+            inside = sum(stop - start for start, stop in plan.strips.extents)
+            strips = f" of value and gradient together, {inside} of them strip by strip"
         return (
             f"<{type(self).__name__} of {getattr(program.function, '__name__', program.function)!s}: "
-            f"mode {self.mode}; {specs}; {len(plan.tape)} instructions ({plan.prologue} on constants "
-            f"alone), {len(plan.tape.guards)} guards, {len(program.variants)} variants, "
-            f"passes {program.config.passes}; tape {plan.tape.nbytes} bytes, plan {plan.nbytes} bytes, "
-            f"workspace {self._space.nbytes} bytes>"
+            f"mode {self.mode}; {specs}; {len(plan.tape)} instructions{strips} "
+            f"({plan.prologue} on constants alone), {len(plan.tape.guards)} guards, "
+            f"{len(program.variants)} variants, passes {program.config.passes}; tape {plan.tape.nbytes} bytes"
+            f", plan {plan.nbytes} bytes, workspace {self._space.nbytes} bytes>"
         )
 
 

@@ -23,6 +23,7 @@ from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
 from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
 from .outs import Out as _Out
+from .variant import LONG
 
 ndarray = np.ndarray
 ROW = {name: k for k, name in enumerate(jit.steady.ROW)}
@@ -76,6 +77,7 @@ class ElasticEntry:
         self._entry, self._inputs, self._results = entry, inputs, results
         self._arrays = [at for at in inputs if at.ndim]
         self._planner = planner = Replanner(space.plan)
+        self._one_way = space.one_way
         tape = planner.tape
         self._frame = space.frame.copy()
         self._watched = space.watched  # captured arrays: the frame refers to them by address
@@ -154,6 +156,10 @@ class ElasticEntry:
         planner = self._planner
         if planner.move(dimensions):
             return False
+        if self._one_way is not None:
+            cells = int(planner.ends[2]), int(planner.ends[5])
+            if cells[0] >= LONG and self._one_way().may_serve(cells):
+                return False  # the general call decides which way these sizes go
         if self._loaded is not planner.kernels:
             kernels.ensure(planner.kernels, planner.values)
             self._loaded = planner.kernels

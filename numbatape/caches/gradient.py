@@ -48,6 +48,7 @@ class GradientCache(PreparedCache):
     """
 
     repeats = True
+    seeded_with_one = True
     call: Callable  # serves the next call
 
     def _ready(self) -> None:

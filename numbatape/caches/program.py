@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections import OrderedDict
@@ -25,9 +26,10 @@ from ..ops import status
 from ..recording.record import record
 from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
+from ..tape.tape import F64
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
-from .variant import Variant, VariantWorkspace, constant_contents
+from .variant import LONG, Variant, VariantWorkspace, constant_contents
 
 if TYPE_CHECKING:
     from ..derive.lanes import Lanes
@@ -229,10 +231,13 @@ class Evaluator:
     ----------
     levels
         Which inputs have lanes, as a leading dimension; of several levels, the last is the outermost.
+    gradient
+        Whether each forward sweep is followed by a reverse sweep with the cotangent one.
     """
 
-    def __init__(self, program: Program, levels: tuple[Lanes, ...] = ()):
+    def __init__(self, program: Program, levels: tuple[Lanes, ...] = (), gradient: bool = False):
         self.program = program
+        self.gradient = gradient
         self.levels = levels
         self.lanes = frozenset().union(*(level.slots for level in levels))
         self._workspaces: OrderedDict[tuple, VariantWorkspace] = OrderedDict()
@@ -251,12 +256,26 @@ class Evaluator:
                 else:
                     plan = variant.plan(dimensions)
                 assert plan is not None
-                found = self._workspaces[key] = VariantWorkspace(plan, variant, self._adjoints)
+                found = self._one_way_workspace(variant, plan)
+                if found is None:
+                    found = VariantWorkspace(plan, variant, self._adjoints)
+                if self.gradient:
+                    found.one_way = functools.partial(variant.one_way, self.program.config)
+                self._workspaces[key] = found
             self._bytes += found.nbytes
             self._trim()
         else:
             self._workspaces.move_to_end(key)
         return found
+
+    def _one_way_workspace(self, variant: Variant, plan: Plan) -> VariantWorkspace | None:
+        """Return a workspace whose forward sweep computes the gradient too, None if two sweeps are better."""
+        if not self.gradient or plan.cells[F64] < LONG:
+            return None
+        its = variant.one_way(self.program.config).plan(plan.dimensions)
+        if its is None:
+            return None
+        return imported(".one_way", __package__).OneWayWorkspace(its, variant, self._adjoints)
 
     def has_room(self) -> bool:
         """Whether a workspace for further sizes can be kept without dropping another one."""

@@ -90,10 +90,13 @@ class Shelf:
                 self._programs[key] = Program(function, Config(), transform, repeats)
             return self._programs[key]
 
-    def evaluator(self, caller: Caller, function, flat: Flattened, repeats: bool = False) -> Evaluator:
-        """Return a caller's workspaces for arguments of this signature."""
-        key = (flat.signature, repeats)
-        return caller.kept(key, lambda: Evaluator(self.program(function, flat, repeats=repeats)))
+    def evaluator(
+        self, caller: Caller, function, flat: Flattened, repeats: bool = False, gradient: bool = False
+    ) -> Evaluator:
+        """Return a caller's workspaces for arguments of this signature, see `Evaluator`."""
+        key = (flat.signature, repeats, gradient)
+        program = self.program(function, flat, repeats=repeats)
+        return caller.kept(key, lambda: Evaluator(program, gradient=gradient))
 
     def derived(self, caller: Caller, function, flat: Flattened, transform, lanes: bool) -> Derived:
         """Return a caller's workspaces for a derivative of the function."""

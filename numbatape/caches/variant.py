@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from ..trace.trace import EXACT_INTEGER
 from .arguments import Flattened
 
 if TYPE_CHECKING:
+    from ..config import Config
     from ..derive.lanes import Lanes
     from ..engine.replan import Replanner
+    from .one_way import OneWay
 
+LONG = 1 << 13  # cells of a workspace from which on a gradient may be computed in one sweep (`one_way`)
 MOST_PLANS = 512  # that a variant keeps, for sizes that come again
 
 
@@ -43,6 +47,7 @@ class Variant:
         self._values = values
         self._planned = False
         self._replanner: Replanner | None = None
+        self._one_way: Any = None  # see `one_way`
         self._plans: dict[tuple, Plan | None] = {}
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
@@ -138,6 +143,12 @@ class Variant:
         self._planned = True
         return plan
 
+    def one_way(self, config: Config) -> OneWay:
+        """Return how the gradient is computed in one sweep; ``config`` is always the program's."""
+        if self._one_way is None:
+            self._one_way = imported(".one_way", __package__).OneWay(self, config)
+        return self._one_way
+
     def fits(self, flat: Flattened, contents) -> bool:
         """Whether this trace may hold for some arguments (guards on values aside)."""
         if self.statics != flat.statics or (self.contents is not None and self.contents != contents()):
@@ -155,12 +166,15 @@ class VariantWorkspace(Workspace):
     constants
         ``(leaf, bytes)`` of each constant in the cells; the bytes are None where the leaf's
         identity says enough.
+    one_way
+        Returns how gradients of this variant are computed in one sweep; None where gradients are not meant.
     """
 
     def __init__(self, plan: Plan, variant: Variant, adjoints: Adjoints | None = None):
         super().__init__(plan, adjoints)
         self.variant = variant  # kept alive, so that no other variant gets its id
         self.constants: list[tuple[Any, bytes | None]] | None = None
+        self.one_way: Callable[[], OneWay] | None = None
         self.lanes_stay = False  # whether the lanes hold fixed directions already
         self.entry: Any = None  # the steady call that this workspace serves
         self.watched: tuple = ()  # what the frame refers to by address

@@ -6,7 +6,7 @@ A derived tape computes what its tape computes, and then the derivative. It can 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
@@ -45,6 +45,28 @@ def adjoint(tape: Tape, dimensions: tuple[int, ...], strong: bool = True, lanes:
         those of ``tape`` and one cotangent for each input that is active.
     """
     return _derived(_adjoint, tape, dimensions, strong, lanes)
+
+
+def gradient(tape: Tape, dimensions: tuple[int, ...], passes: Collection[str] = tuple(PASSES)) -> Tape:
+    """Return the tape of a scalar function's value and its gradient.
+
+    Parameters
+    ----------
+    tape, dimensions
+        As in `adjoint`; the tape has one output, which is an active scalar.
+    passes
+        Names of the passes over what is recorded.
+
+    Returns
+    -------
+    Tape
+        Its inputs are those of ``tape``. Its outputs are the value, and one gradient for each active input.
+    """
+    emitter = Emitter(resumed(tape, tuple(dimensions), ROWS))
+    outputs, sources = _active_outputs(emitter, tape), _active_inputs(tape)
+    stop = len(emitter.tape.code)
+    parts = Adjoint(emitter, rules=LoopRules()).run(0, stop, sources, [(outputs[0], 1.0)])
+    return _frozen(emitter, tape, parts, sources, None, passes)
 
 
 def pushforward(
@@ -126,7 +148,9 @@ def _seeds(emitter: Emitter, values, lanes: int | None) -> tuple[list[tuple[int,
     return seeds, code
 
 
-def _frozen(emitter: Emitter, tape: Tape, parts, likes, lanes: int | None) -> Tape:
+def _frozen(
+    emitter: Emitter, tape: Tape, parts, likes, lanes: int | None, passes: Collection[str] = tuple(PASSES)
+) -> Tape:
     """Return the tape with derivatives as additional outputs.
 
     None among ``parts`` stands for zeros in the dimensions of the value in ``likes``.
@@ -140,4 +164,4 @@ def _frozen(emitter: Emitter, tape: Tape, parts, likes, lanes: int | None) -> Ta
             zeros = emitter.zeros(wide, builder.family_of(like))
             part = zeros if part is None else zeros + part
         found.append(emitter.dense(part).number)
-    return builder.freeze((*tape.outputs, *found), tuple(PASSES), derivatives=True, forward=True)
+    return builder.freeze((*tape.outputs, *found), tuple(passes), derivatives=True, forward=True)

@@ -12,11 +12,14 @@ from ..ops import OPS, ArrayOp
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
+from .strip_kernels import strip_source
+from .vectors import STRIP_OPCODE
 
-FORWARD = np.zeros(FIRST_KERNEL, np.int64)
-FORWARD_NUMPY = np.zeros(FIRST_KERNEL, np.int64)  # Config(values="numpy")
+FORWARD = np.zeros(STRIP_OPCODE + 1 - FIRST_KERNEL, np.int64)
+FORWARD_NUMPY = np.zeros_like(FORWARD)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
-POSITION = np.zeros(1, np.int64)  # the sweeps' function `position`, which kernels call
+# The sweeps' functions `position` and `strip_range`, which kernels call.
+POSITION, RANGE = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
 
 def forward_table(values: str) -> np.ndarray:
@@ -41,6 +44,13 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
             REVERSE[number] = _loaded(number, "reverse", values)
 
 
+def ensure_strips(values: str) -> None:
+    """Load the kernel that runs instructions strip by strip."""
+    forward = forward_table(values)
+    if not forward[STRIP_OPCODE - FIRST_KERNEL]:
+        forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", strip_source()).address["forward"]
+
+
 def kernel_name(number: int, direction: str) -> str:
     """Return the name of a kernel's file."""
     op = OPS[number >> 1]
@@ -61,7 +71,7 @@ BACKWARD = ("pullback", "gradient", "bound")  # entry points that sweep back
 def sweeps() -> dict:
     """Return the sweeps' entry points as callables ``(frame address, 0) -> status``."""
     loaded = jit.load("sweeps", sweep_source())
-    POSITION[0] = loaded.address["position"]
+    POSITION[0], RANGE[0] = loaded.address["position"], loaded.address["strip_range"]
     names = ("prologue", "value", "lanes", "resume", "pullback", "watched", "gradient", "bound")
     return {name: loaded.function(name) for name in names}
 
@@ -74,7 +84,7 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
     stay alive as long as the builtin; the second result holds its own words.
     """
     if name in BACKWARD:
-        space.plan.require_reverse()
+        space.require_reverse()
     if space.segments is not None:
         return _in_python(name, space, value, fallback, hits, turn), ()
     numbers = {

@@ -14,6 +14,7 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import loop_source
+from .strip_kernels import strip_source
 from .verify_plan import plan_source
 
 DTYPES = ("f64", "f32")
@@ -40,6 +41,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "plan", plan_source()
     yield "scans", scan_source()
     yield "loops", loop_source()
+    yield "strips", strip_source()
     yield "walk", walk_source()
     seen = set()
     for choice in [VALUES[VALUES.index(choice)] for choice in values]:
@@ -85,7 +87,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['loops', 'plan', 'scans', 'sweeps', 'walk']
+    ['loops', 'plan', 'scans', 'strips', 'sweeps', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

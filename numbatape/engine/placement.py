@@ -13,6 +13,7 @@ import functools
 import numpy as np
 
 from ..ops import OPS, ArrayOp
+from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.column_scans import lend
 from ..tape.combinations import numbered
@@ -42,10 +43,19 @@ def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
     return table
 
 
-def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
+def place_storages(
+    tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=()
+) -> tuple[np.ndarray, tuple, tuple]:
     """Give each storage its first cell: constants first, then varying, then active ones.
 
     Active cells come last, so that adjoints exist only for them, and one offset serves values and adjoints.
+
+    Parameters
+    ----------
+    narrow
+        The storages that get the cells of one strip (`numbatape.engine.strip_blocks`).
+    blocks
+        First and last instruction (exclusively) of each block that runs strip by strip.
 
     Returns
     -------
@@ -53,8 +63,10 @@ def place_storages(tape: Tape, sizes: np.ndarray) -> tuple[np.ndarray, tuple, tu
         First cells by storage; number of cells, and ``(first, number)`` of the active ones, by family.
     """
     room = -(-storage_sizes(tape, sizes).astype(np.int64) // LINE_CELLS) * LINE_CELLS
+    if narrow is not None:
+        room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]
-    lender = _lenders(tape, kind, room) if tape.forward else np.arange(len(room))
+    lender = _lenders(tape, kind, room, narrow, blocks) if tape.forward else np.arange(len(room))
     own = lender == np.arange(len(room))
     room = np.where(own, room, 0)
     order = np.argsort(kind, kind="stable")
@@ -79,9 +91,12 @@ def placed_cells(tape: Tape, dimensions: tuple[int, ...]) -> int:
     return sum(place_storages(tape, np.array(tape.sizes.evaluate(dimensions), np.int64))[1])
 
 
-def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray) -> np.ndarray:
+def _lenders(tape: Tape, kind: np.ndarray, room: np.ndarray, narrow, blocks) -> np.ndarray:
     """Return, for each storage, the storage whose cells it takes: its own, or those of a dead one."""
     first, last = _lifetimes(tape)
+    for start, stop in blocks:  # every strip reads and writes vectors: whole ones live in the whole block
+        begins, ends = ((start <= each) & (each < stop) & ~narrow for each in (first, last))
+        first[begins], last[ends] = start, stop - 1
     alike, _ = numbered(kind * (room.max() + 1) + room)
     return lend(first, last, alike, np.flatnonzero((first >= 0) & (last >= first)))
 

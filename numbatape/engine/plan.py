@@ -8,11 +8,14 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
+from ..tape.tape import F32, F64
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .placement import evaluated, place_storages, storage_table
+from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .segments import Cuts, find_cuts
+from .strip_blocks import find_blocks, grouped, narrow_storages
+from .strip_tables import Strips, cuts_of_blocks, pieces_of, with_strips
 from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info
 from .verify_plan import plan_functions, verify
@@ -45,6 +48,8 @@ class Plan:
         Where long sweeps are cut, so that Python can look for signals; None for short ones.
     values
         "fast" or "numpy": whose bits elementwise results have, as in `Config`.
+    strips
+        The blocks of instructions that run strip by strip; None where there are none.
     """
 
     tape: Tape
@@ -58,6 +63,7 @@ class Plan:
     kernels: tuple[int, ...]
     values: str = "fast"
     cuts: Cuts | None = None
+    strips: Strips | None = None
 
     @property
     def prologue(self) -> int:
@@ -154,6 +160,54 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> 
     verify(plan, storages)
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     return plan if cuts is None else replace(plan, cuts=cuts)
+
+
+def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan | None:
+    """Return a plan that runs long vectors strip by strip; None where it would have no strips.
+
+    It is made from the plan without strips, whose proof holds for it: an instruction of a block goes over the
+    same cells, part by part, and where a storage has fewer cells than the tape says, it starts from the
+    beginning in each strip.
+
+    Parameters
+    ----------
+    tape
+        A tape that is swept forward alone.
+
+    Raises
+    ------
+    VerificationError
+        As `make_plan` does.
+    """
+    whole = make_plan(tape, dimensions, values)
+    tape = grouped(tape, whole.code, whole.aux)
+    whole = make_plan(tape, dimensions, values)
+    blocks = find_blocks(tape, whole.code, whole.aux)
+    if not blocks:
+        return None
+    cells = storage_sizes(tape, whole.sizes)
+    narrow = narrow_storages(tape, blocks, whole.bases, cells)
+    bases, placed, active = place_storages(
+        tape, whole.sizes, narrow, [(block.start, block.stop) for block in blocks]
+    )
+    code, aux = _derive(tape, whole.sizes, storage_table(tape, whole.sizes, bases), op_info(values))
+    code[:, 0] |= register_flags(code, tape.prologue)
+    blocks = find_blocks(tape, code, aux)  # the same ones, at their new cells
+    cuts = find_cuts(tape, lambda codes: evaluated(codes, whole.sizes), code, aux)
+    pieces = pieces_of(tape, lambda codes: evaluated(codes, whole.sizes), blocks)
+    code, strips = with_strips(code, aux, tape.values["storage"], blocks, narrow, placed[F64], pieces)
+    for array in (code, aux, bases):
+        array.flags.writeable = False
+    return replace(
+        whole,
+        code=code,
+        aux=aux,
+        bases=bases,
+        cells=(strips.end, placed[F32]),
+        active=active,
+        cuts=None if cuts is None else cuts_of_blocks(cuts, blocks, strips),
+        strips=strips,
+    )
 
 
 def _evaluate(tape: Tape, dimensions) -> np.ndarray:

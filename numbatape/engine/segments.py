@@ -248,8 +248,9 @@ class Segments:
     def _run(self, name: str, start: int) -> int:
         frame = self._frame
         count, split, uniform = (int(frame[WORD[word]]) for word in ("COUNT", "SPLIT", "UNIFORM"))
+        one_way = bool(frame[WORD["ONE_WAY"]])
         if name == "pullback":
-            return self._reverse(split, count)
+            return 0 if one_way else self._reverse(split, count)
         if name in ("prologue", "resume", "lanes"):
             first = uniform if name == "lanes" else start
             return self._forward(first, split if name == "prologue" else count)
@@ -261,7 +262,7 @@ class Segments:
         if name.startswith("bound"):
             self._copy("COPY_IN")
         outcome = self._forward(split, count)
-        if not outcome and name in ("gradient", "bound"):
+        if not outcome and name in ("gradient", "bound") and not one_way:
             outcome = self._reverse(split, count)
         if not outcome and name.startswith("bound"):
             self._copy("COPY_OUT")

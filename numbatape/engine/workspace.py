@@ -128,11 +128,16 @@ class Workspace:
             "FORWARD": kernels.forward_table(plan.values).ctypes.data,
             "REVERSE": kernels.REVERSE.ctypes.data,
             "POSITION": kernels.POSITION.ctypes.data,
+            "RANGE": kernels.RANGE.ctypes.data,
             "SEEDS": self.seeds.ctypes.data,
             "SEED_COUNT": len(plan.tape.outputs),
             "SEED_DATA": self.seed.ctypes.data,
             **plan.counts(),
         }
+        if plan.strips is not None:
+            kernels.ensure_strips(plan.values)
+            self._strips = plan.strips.words()
+            words["STRIPS"] = self._strips[0].ctypes.data
         for name, word in words.items():
             frame[WORD[name]] = word
         self.frame = frame
@@ -192,9 +197,13 @@ class Workspace:
         self.prologue_done = at >= self.plan.prologue  # if not, the prologue runs again in the next sweep
         return self._sweep("resume", at + 1)
 
+    def require_reverse(self) -> None:
+        """Raise if a reverse sweep would not give the adjoints (`Plan.require_reverse`)."""
+        self.plan.require_reverse()
+
     def reverse(self) -> None:
         """Run the reverse sweep with the cotangents in ``seed``; adjoints are cleared first."""
-        self.plan.require_reverse()
+        self.require_reverse()
         self._sweep("pullback")
 
     def guard_value(self, instruction: int) -> float:

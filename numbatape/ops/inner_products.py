@@ -38,7 +38,7 @@ def dot_cells(v, a, b, n, sa0, sb0):
     return total
 
 
-@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True)
+@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True, adds_parts=True)
 class Dot:
     """``sum(x*y)``, fused: as accurate as a sum, and a zero cotangent adds nothing."""
 

@@ -199,6 +199,8 @@ class ArrayOp(Traits):
         What NumPy says of a factorisation that fails.
     nonempty
         Whether an operand must have entries.
+    adds_parts
+        Whether the result is the sum of the results for parts of the core axis.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -224,6 +226,7 @@ class ArrayOp(Traits):
     extents: str = "True"
     failure: str = "Singular matrix"
     nonempty: bool = False
+    adds_parts: bool = False
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

@@ -122,7 +122,7 @@ def _gradient(f, with_value: bool, argnums, has_aux, holomorphic, static_argnums
             if holomorphic:
                 require_complex(flat)
             with shelf.lent(what, Caller) as caller:
-                evaluator = shelf.evaluator(caller, target, flat, repeats=True)
+                evaluator = shelf.evaluator(caller, target, flat, repeats=True, gradient=True)
                 space = evaluator.forward(flat)
                 seed_output(space, scalar(space.variant.recording))
                 space.reverse()

@@ -1,0 +1,301 @@
+"""Strips: instructions over long vectors run on a few hundred cells at a time, which stay in the cache.
+
+A block is a run of instructions over vectors of one length: elementwise ones, and sums of vectors. One
+instruction of the plan runs the whole block, strip by strip. Values that only the block reads have the cells
+of one strip. Everything keeps its bits: a strip has as many cells as a sum adds up before it adds the totals
+with compensation (`numbatape.ops.reduce`), and the totals of the strips are added in the same way.
+
+Only tapes that are swept forward alone have strips: for the reverse sweep all values have to be kept. That
+is why the gradient of long vectors is a tape of its own (`numbatape.caches.one_way`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ops import OPS, Elementwise
+from ..ops.reduce import BLOCK as STRIP
+from ..tape import Tape
+from ..tape.instruction import GUARD, NONE
+from ..tape.tape import F64, POOLS
+from .codegen import FIRST_KERNEL
+from .frame import CORE_HEAD, LOOP_HEAD, STRIDE
+from .vectors import FIRST_VECTOR, STRIP_OPCODE, vector_arms
+
+LEAST = 16 * STRIP  # cells of vectors that are worth strips
+FEWEST = 2  # instructions of a block
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand or the result of an instruction over a vector.
+
+    Attributes
+    ----------
+    letter
+        "o", "a", "b" or "c".
+    value
+        Its number on the tape.
+    cell, step
+        Its first cell, and the cells between one entry and the next; 0 for one cell.
+    place
+        Which word holds the first cell: of the instruction, or (from ``STRIDE`` on) of its record.
+    """
+
+    letter: str
+    value: int
+    cell: int
+    step: int
+    place: int
+
+
+@dataclass(frozen=True)
+class VectorRow:
+    """An instruction of a plan over a vector, as strips need to know it.
+
+    Attributes
+    ----------
+    cells
+        The length of the vector.
+    count
+        Which word holds it.
+    record
+        The words of its record, none for arms without one.
+    out, operands
+        Result and operands.
+    adds
+        Whether the result is one cell, the sum of its results for parts of the vector.
+    """
+
+    cells: int
+    count: int
+    record: range
+    out: Operand
+    operands: tuple[Operand, ...]
+    adds: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions ``start`` to ``stop - 1`` of a plan."""
+
+    start: int
+    stop: int
+    rows: tuple[VectorRow, ...]
+
+    @property
+    def cells(self) -> int:
+        return self.rows[0].cells
+
+
+_ARMS = [(op, pattern) for _, op, pattern in vector_arms()]
+
+
+def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorRow | None:
+    """Return what strips need to know of an instruction; None if it is not one over a single vector."""
+    word, o, a, b, last = code[k].tolist()
+    number = word & 0xFFFF
+    if number >= FIRST_VECTOR:
+        if number >= STRIP_OPCODE:  # it runs a block itself, or is a guard
+            return None
+        op, pattern = _ARMS[number - FIRST_VECTOR]
+        steps = [1, *(int(kind == "v") for kind in pattern)]
+        record = range(last, last + LOOP_HEAD) if op.arity == 3 else range(0)
+    elif number >= FIRST_KERNEL:
+        op = OPS[(number - FIRST_KERNEL) >> 1]
+        if (number - FIRST_KERNEL) & 1 != F64 or op.casts or aux[last] != 0:
+            return None
+        if isinstance(op, Elementwise):
+            record = range(last, last + LOOP_HEAD)
+            steps = aux[last + 2 : last + 3 + op.arity].tolist()
+        elif op.adds_parts:
+            record = range(last, last + CORE_HEAD + 1 + op.arity)
+            steps = [0, *aux[last + CORE_HEAD + 1 : last + CORE_HEAD + 1 + op.arity].tolist()]
+        else:
+            return None
+    else:
+        return None
+    adds = not isinstance(op, Elementwise)
+    if record:
+        place = CORE_HEAD if adds else 1
+        count, cells = STRIDE + place, int(aux[last + place])
+    else:
+        count, cells = 4, last
+    firsts = [o, a, b, int(aux[last + LOOP_HEAD - 1]) if op.arity == 3 else 0]
+    places = (1, 2, 3, STRIDE + LOOP_HEAD - 1)
+    row = tape.code[k]
+    found = []
+    for letter, name, first, step, place in zip(
+        "oabc", ("out", "a", "b", "c"), firsts, steps, places, strict=False
+    ):
+        value = int(row[name])
+        found.append(Operand(letter, int(row["a"]) if value == NONE else value, first, step, place))
+    if not adds and found[0].step != 1:
+        return None
+    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds)
+
+
+def _owners(tape: Tape) -> list:
+    """Return for each value what an instruction on it depends on: its storage, or its cell of a pool."""
+    columns = (tape.values["storage"].tolist(), tape.values["offset"].tolist())
+    return [
+        storage if storage >= len(POOLS) else (storage, offset)
+        for storage, offset in zip(*columns, strict=True)
+    ]
+
+
+def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
+    """Return a tape with instructions over vectors of one length next to each other where they can be.
+
+    Whatever else can be computed comes first; then all that can be computed of the vectors of one length. No
+    instruction moves across one whose result it reads or overwrites, or which reads what it overwrites.
+
+    Parameters
+    ----------
+    code, aux
+        A plan of the tape.
+    """
+    owners, first = _owners(tape), tape.prologue
+    readers: dict = {}
+    writer: dict = {}
+    after: list[list[int]] = [[] for _ in range(len(code))]
+    waits = [0] * len(code)
+    kinds = []
+    for k in range(first, len(code)):
+        row = vector_row(tape, code, aux, k)
+        kinds.append(row.cells if row is not None and row.cells >= LEAST else 0)
+        out, *operands = (
+            owners[value] for value in tape.code[["out", "a", "b", "c"]][k].item() if value != NONE
+        )
+        before = {writer.get(owner) for owner in (out, *operands)} | set(readers.get(out, ()))
+        for earlier in before - {None}:
+            after[earlier].append(k)
+            waits[k] += 1
+        for owner in operands:
+            readers.setdefault(owner, []).append(k)
+        writer[out], readers[out] = k, []
+    ready: dict[int, list[int]] = {}
+    for k in range(first, len(code)):
+        if not waits[k]:
+            ready.setdefault(kinds[k - first], []).append(k)
+    order = []
+    while ready:
+        kind = 0 if 0 in ready else min(ready, key=lambda kind: ready[kind][0])
+        while waiting := ready.get(kind):
+            k = heapq.heappop(waiting)
+            order.append(k)
+            for later in after[k]:
+                waits[later] -= 1
+                if not waits[later]:
+                    heapq.heappush(ready.setdefault(kinds[later - first], []), later)
+        del ready[kind]
+    order = np.concatenate([np.arange(first), np.array(order, int)])
+    return dataclasses.replace(tape, code=tape.code[order], positions=tape.positions[order])
+
+
+class _Growing:
+    """A block while instructions are added to it: which cells it has read and written so far."""
+
+    def __init__(self, owners: list):
+        self.owners = owners
+        self.rows: list[VectorRow] = []
+        self._written: dict = {}
+        self._read: dict = {}
+
+    def _owner(self, operand: Operand):
+        return self.owners[operand.value]
+
+    def takes(self, row: VectorRow) -> bool:
+        """Whether a row may follow: strip by strip it must see what it would see after whole vectors."""
+        if self.rows and row.cells != self.rows[0].cells:
+            return False
+        for operand in row.operands:
+            if self._written.get(self._owner(operand), (operand.cell, operand.step)) != (
+                operand.cell,
+                operand.step,
+            ):
+                return False
+        owner, place = self._owner(row.out), (row.out.cell, row.out.step)
+        if row.adds:
+            return owner not in self._written and owner not in self._read
+        return self._written.get(owner, place) == place and self._read.get(owner, {place}) == {place}
+
+    def add(self, row: VectorRow) -> None:
+        self.rows.append(row)
+        for operand in row.operands:
+            self._read.setdefault(self._owner(operand), set()).add((operand.cell, operand.step))
+        # What a sum has added up is there only at the end: no operand has the step None.
+        self._written[self._owner(row.out)] = (row.out.cell, None if row.adds else row.out.step)
+
+
+def find_blocks(tape: Tape, code: np.ndarray, aux: np.ndarray) -> list[Block]:
+    """Return the blocks of a plan."""
+    found: list[Block] = []
+    owners = _owners(tape)
+    growing, start = _Growing(owners), 0
+
+    def close(stop: int) -> None:
+        if len(growing.rows) >= FEWEST:
+            found.append(Block(start, stop, tuple(growing.rows)))
+
+    long = code[:, 0] & 0xFFFF >= FIRST_KERNEL
+    for k in range(tape.prologue, len(code)):
+        row = vector_row(tape, code, aux, k) if long[k] else None
+        if row is not None and row.cells < LEAST:
+            row = None
+        if row is not None and growing.takes(row):
+            if not growing.rows:
+                start = k
+            growing.add(row)
+            continue
+        close(k)
+        growing = _Growing(owners)
+        if row is not None and growing.takes(row):
+            start = k
+            growing.add(row)
+    close(len(code))
+    return found
+
+
+def narrow_storages(tape: Tape, blocks: list[Block], bases: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return which storages need the cells of one strip: only one block writes and reads them.
+
+    Parameters
+    ----------
+    bases, sizes
+        First cell of each storage, and its number of cells.
+    """
+    storage, rows = tape.values["storage"], tape.code
+    whole = np.ones(len(tape.storages), bool)
+    touched = np.zeros(len(tape.storages), np.int64)
+    for name in ("out", "a", "b", "c", "aux"):
+        given = (rows[name] != NONE) & ((rows["op"] != GUARD) | (name != "aux"))
+        np.add.at(touched, storage[rows[name][given]], 1)
+    inside = np.zeros(len(tape.storages), np.int64)
+    for block in blocks:
+        written: set[int] = set()
+        own = np.zeros(len(tape.storages), np.int64)
+        good: dict[int, bool] = {}
+        for k, row in enumerate(block.rows, block.start):
+            for name in ("out", "a", "b", "c", "aux"):
+                if rows[name][k] != NONE:
+                    own[storage[rows[name][k]]] += 1
+            for operand in (*row.operands, row.out):
+                its = int(storage[operand.value])
+                fits = operand.step == 1 and operand.cell == bases[its] and row.cells == sizes[its]
+                fits = fits and (operand is row.out or its in written)
+                good[its] = good.get(its, True) and fits
+            written.add(int(storage[row.out.value]))
+        for its, fits in good.items():
+            if fits and own[its] == touched[its]:
+                whole[its] = False
+        inside += own
+    whole[: len(POOLS)] = True
+    ends = (*tape.outputs, *(slot.value for slot in tape.inputs))
+    whole[[int(storage[value]) for value in ends]] = True
+    whole[[item.storage for item in tape.literals]] = True
+    return ~whole

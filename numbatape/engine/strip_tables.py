@@ -1,0 +1,156 @@
+"""The tables of blocks that run strip by strip, which `numbatape.engine.strip_kernels` reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..tape import Tape
+from . import segments
+from .frame import STRIDE
+from .strip_blocks import STRIP, Block
+from .strip_kernels import BLOCK
+from .vectors import STRIP_OPCODE, vector_arms
+
+# What stands where the other instructions of a block were: a copy of no cells.
+_NOTHING = next(number for number, op, _ in vector_arms() if op.moves)
+
+
+@dataclass(frozen=True)
+class Strips:
+    """The blocks of a plan as tables.
+
+    Attributes
+    ----------
+    blocks
+        One row of words (`strip_kernels.BLOCK`) for each block; addresses are those of the tables below.
+    first
+        Instructions and records of each block, as they are for its first strip.
+    moves, counts, totals
+        What the kernel changes from strip to strip, and adds up at the end.
+    parts
+        The numbers of the blocks' parts. A block that takes long is several ones, with some strips each.
+    extents
+        The first and the last instruction (exclusively) of each block.
+    end
+        The first cell behind the totals of strips.
+    """
+
+    blocks: np.ndarray
+    first: tuple[np.ndarray, ...]
+    tables: tuple[np.ndarray, ...]
+    parts: tuple[range, ...]
+    extents: tuple[tuple[int, int], ...]
+    end: int
+
+    def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the blocks with memory of their own for the words that move, and that memory."""
+        blocks, memory = self.blocks.copy(), [first.copy() for first in self.first]
+        blocks[:, BLOCK.index("words")] = [words.ctypes.data for words in memory]
+        return blocks, memory
+
+
+def with_strips(
+    code: np.ndarray,
+    aux: np.ndarray,
+    storage: np.ndarray,
+    blocks: list[Block],
+    narrow: np.ndarray,
+    end: int,
+    pieces: list[int],
+) -> tuple[np.ndarray, Strips]:
+    """Return instructions in which one runs each block, and the tables of the blocks.
+
+    Parameters
+    ----------
+    storage
+        The storage of each value.
+    narrow
+        The storages that have the cells of one strip.
+    end
+        The cell from which on totals of strips are kept.
+    pieces
+        How many parts each block is wanted in.
+    """
+    code, table, firsts, tables, parts = code.copy(), [], [], [], []
+    for block, wanted in zip(blocks, pieces, strict=True):
+        rows = code[block.start : block.stop].copy()
+        records: list[int] = []
+        moves, counts, totals = [], [], []
+        for k, row in enumerate(block.rows):
+            record = STRIDE * len(rows) + len(records)
+            words = [STRIDE * k + place for place in range(STRIDE)]
+            words += [record + place for place in range(len(row.record))]
+            if row.record:
+                rows[k, 4] = len(records)
+                records += aux[row.record.start : row.record.stop].tolist()
+            counts.append(words[row.count])
+            for operand in row.operands:
+                if operand.step and not narrow[storage[operand.value]]:
+                    moves.append((words[operand.place], STRIP * operand.step))
+            if row.adds:
+                strips = -(-row.cells // STRIP)
+                totals.append((row.out.cell, end, strips))
+                rows[k, 1] = end
+                moves.append((words[1], 1))
+                end += strips
+            elif not narrow[storage[row.out.value]]:
+                moves.append((words[1], STRIP))
+        first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
+        first[counts] = STRIP
+        arrays = [np.array(each or [0], np.int32) for each in (moves, counts, totals)]
+        tables += arrays
+        many = -(-block.cells // STRIP)
+        span = -(-many // wanted)
+        begins = range(0, many, span)
+        for begin in begins:
+            here = first.copy()
+            for place, step in moves:
+                here[place] += begin * step
+            words = {
+                "first": here.ctypes.data,
+                "bytes": here.nbytes,
+                "rows": len(rows),
+                "strip": STRIP,
+                "cells": min(STRIP * span, block.cells - STRIP * begin),
+                "moves": arrays[0].ctypes.data,
+                "move_count": len(moves),
+                "counts": arrays[1].ctypes.data,
+                "count_count": len(counts),
+                "totals": arrays[2].ctypes.data,
+                "total_count": len(totals) if begin + span >= many else 0,
+            }
+            table.append([words.get(name, 0) for name in BLOCK])
+            firsts.append(here)
+        parts.append(range(len(table) - len(begins), len(table)))
+        code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
+        code[block.start] = strip_instruction(parts[-1][0])
+    extents = tuple((block.start, block.stop) for block in blocks)
+    return code, Strips(np.array(table, np.int64), tuple(firsts), tuple(tables), tuple(parts), extents, end)
+
+
+def strip_instruction(number: int) -> tuple[int, ...]:
+    """Return the instruction that runs a block, or a part of one."""
+    return (STRIP_OPCODE, 0, number, 0, 0)
+
+
+def pieces_of(tape: Tape, sizes_of, blocks: list[Block]) -> list[int]:
+    """Return in how many parts blocks that run strip by strip take no longer than a segment."""
+    work = segments.work_of(tape, sizes_of)
+    return [max(1, int(np.ceil(work[block.start : block.stop].sum() / segments.MOST))) for block in blocks]
+
+
+def cuts_of_blocks(cuts: segments.Cuts, blocks: list[Block], strips: Strips) -> segments.Cuts:
+    """Return the cuts of a plan in which one instruction runs each block."""
+    stops, parts = set(cuts.stops), dict(cuts.parts)
+    for block, numbers in zip(blocks, strips.parts, strict=True):
+        for k in range(block.start, block.stop):
+            parts.pop(k, None)
+        if len(numbers) > 1:
+            stops |= {block.start, block.start + 1} - {0}
+            parts[block.start] = (
+                np.array([strip_instruction(k) for k in numbers], np.int32),
+                np.zeros(1, np.int32),
+            )
+    return segments.Cuts(sorted(stops), parts)

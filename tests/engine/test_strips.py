@@ -1,0 +1,194 @@
+"""Strips: value and gradient of functions of long vectors, computed some hundred entries at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+import numbatape as nt
+from numbatape.caches.one_way import OneWayWorkspace
+from numbatape.config import PASSES
+from numbatape.derive.tapes import gradient
+from numbatape.engine import Workspace, make_plan, segments
+from numbatape.engine.plan import strip_plan
+from numbatape.engine.strip_blocks import LEAST, STRIP
+from numbatape.ops.status import DONE
+
+N = LEAST + 3 * STRIP + 5  # the last strip is not full
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=N)
+POSITIVE = np.abs(X) + 0.1
+DATA = RNG.normal(size=N)
+GROUP = RNG.integers(0, 7, N)
+MATRIX = RNG.normal(size=(N, 3))
+COLUMNS = RNG.normal(size=(4, N))
+
+
+def normal(t, y=DATA):
+    z = (y - t[0]) / np.exp(t[1])
+    return np.sum(-0.5 * z**2 - t[1] - 0.9189385332046727)
+
+
+def grouped(t):
+    eta = t[0] + np.exp(t[1]) * t[2:9][GROUP] + MATRIX @ t[9:12]
+    return np.sum(DATA * eta - np.logaddexp(0.0, eta)) - np.sum(t * t)
+
+
+def written(x):
+    out = np.zeros(N)
+    out[1:] = np.sin(x[:-1]) * x[1:]
+    out[0] = x[3]
+    out *= np.exp(-out)
+    return np.sum(out)
+
+
+def two_reductions(x):
+    centred = x - np.mean(x)  # a second pass over the data, which needs the first one's result
+    return np.log(np.sum(centred**2)) + np.dot(centred, DATA)
+
+
+# A function and its argument. Operands that are shifted, reversed or strided must see whole vectors.
+FUNCTIONS = {
+    "chain": (lambda x: np.sum(np.sin(np.cos(np.exp(x)))), X),
+    "sum of sines": (lambda x: np.sum(np.sin(x)), X),
+    "normal": (normal, np.array([0.1, 0.2])),
+    "groups": (grouped, RNG.normal(size=12)),
+    "tanh": (lambda x: np.sum(np.tanh(x) * DATA), X),
+    "expit": (lambda x: np.sum(scipy.special.expit(x) ** 2), X),
+    "gammaln": (lambda x: np.sum(scipy.special.gammaln(x)), POSITIVE),
+    "powers": (lambda x: np.sum(x**2.5 / (1.0 + x) - np.sqrt(x)), POSITIVE),
+    "where": (lambda x: np.sum(np.where(DATA > 0.0, np.log(x), -x)), POSITIVE),
+    "maximum": (lambda x: np.sum(np.maximum(x, 0.3) * np.minimum(x, DATA)), X),
+    "neighbours": (lambda x: np.sum(np.exp(x[1:] - x[:-1]) * np.sin(x)[1:]), X),
+    "reversed": (lambda x: np.sum(np.exp(x) * np.exp(x)[::-1]), 0.3 * X),
+    "every second": (lambda x: np.sum(np.cos(x)[::2] * x[1::2][: (N + 1) // 2][0]), X),
+    "written": (written, 0.5 * X),
+    "one entry of a vector": (lambda x: np.sum(np.exp(x) * np.exp(x)[7]), 0.3 * X),
+    "running sums": (lambda x: np.sum(np.sin(np.cumsum(x) / 50.0) * x), X),
+    "two reductions": (two_reductions, X),
+    "matrix": (lambda x: np.sum(np.sin(x * COLUMNS) * COLUMNS), X),
+    "columns": (lambda x: np.sum(np.exp(x * COLUMNS.sum(axis=0)) ** 2), 0.1 * X),
+    "linear": (lambda x: np.dot(x, DATA), X),
+    "twice": (lambda x: np.sum(x * DATA) + np.sum(x * np.sin(DATA)), X),
+}
+
+
+def caches(name, **config):
+    f, x = FUNCTIONS[name]
+    plain = nt.Config(passes=PASSES, **config)
+    return nt.prepare_gradient_cache(f, x, config=nt.Config(**config)), nt.prepare_gradient_cache(
+        f, x, config=plain
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_strips_keep_all_bits(name):
+    """A gradient's tape gives the same bits strip by strip and by whole vectors."""
+    f, x = FUNCTIONS[name]
+    captured = nt.prepare_gradient_cache(f, x, config=nt.Config(passes=PASSES))._space
+    dimensions = captured.plan.dimensions
+    derived = gradient(captured.plan.tape, dimensions)
+    plans = strip_plan(derived, dimensions), make_plan(derived, dimensions)
+    if plans[0] is None:
+        return
+    spaces = [Workspace(plan) for plan in plans]
+    for space in spaces:
+        for cells, its in zip(space.inputs, captured.inputs, strict=True):
+            cells[...] = its
+        for _ in range(2):
+            assert space.forward() == DONE
+    for strips, whole in zip(*(space.outputs for space in spaces), strict=True):
+        np.testing.assert_array_equal(strips, whole)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("values", ["fast", "numpy"])
+def test_gradients_by_one_sweep_and_by_two(name, values):
+    f, x = FUNCTIONS[name]
+    one, two = caches(name, values=values)
+    for at in (x, 1.01 * x, x):
+        (value, (slopes,)), (its, (its_slopes,)) = (nt.value_and_gradient(cache, at) for cache in (one, two))
+        np.testing.assert_allclose(value, its, rtol=1e-13)
+        np.testing.assert_allclose(slopes, its_slopes, rtol=1e-11, atol=1e-12 * np.abs(its_slopes).max())
+    np.testing.assert_allclose(one.bind(x)(), f(x), rtol=1e-12)
+    again = nt.value_and_gradient(one, x)
+    assert again[0] == one.bind(x)()
+    if values == "fast":
+        np.testing.assert_array_equal(again[1][0], nt.grad(f)(x))
+    np.testing.assert_array_equal(again[1][0], nt.value_and_gradient(one.clone(), x)[1][0])
+
+
+def is_one_way(cache) -> bool:
+    return isinstance(cache._space, OneWayWorkspace)
+
+
+@pytest.mark.parametrize("name", ["chain", "sum of sines", "normal", "groups", "tanh", "twice"])
+def test_long_elementwise_functions_take_one_sweep(name):
+    one, two = caches(name)
+    assert is_one_way(one)
+    assert not is_one_way(two)
+
+
+def test_a_block_that_takes_long_is_cut(monkeypatch):
+    """Python looks for signals between the parts of a long block, whose bits are those of the whole one."""
+    f, x = FUNCTIONS["groups"]
+    whole = nt.prepare_gradient_cache(f, x)
+    monkeypatch.setattr(segments, "MOST", 20 * STRIP)
+    cut = nt.prepare_gradient_cache(f, x)
+    assert max(len(part) for part in cut._space.plan.strips.parts) > 3
+    assert is_one_way(whole)
+    for at in (x, 0.5 * x):
+        (value, (slopes,)), (its, (its_slopes,)) = (
+            nt.value_and_gradient(cache, at) for cache in (whole, cut)
+        )
+        assert value == its
+        np.testing.assert_array_equal(slopes, its_slopes)
+        assert cut.bind(at)() == value
+
+
+def test_bits_do_not_depend_on_earlier_sizes():
+    """A cache that has seen other sizes gives the bits of one that was prepared for these."""
+
+    def f(x):
+        return np.sum(np.exp(np.sin(x)) * x)
+
+    sizes = (5, N, 9, N + STRIP, N, 200, N + 1, N, N + 1)
+    cache = nt.prepare_gradient_cache(f, np.ones(3))
+    for size in sizes:
+        x = np.random.default_rng(size).normal(size=size)
+        value, (slopes,) = nt.value_and_gradient(cache, x)
+        fresh = nt.prepare_gradient_cache(f, x)
+        assert value == nt.value_and_gradient(fresh, x)[0]
+        np.testing.assert_array_equal(slopes, nt.value_and_gradient(fresh, x)[1][0])
+
+
+def test_constants_may_change():
+    cache = nt.prepare_gradient_cache(normal, np.zeros(2), nt.Constant(DATA))
+    assert is_one_way(cache)
+    for data in (DATA, 2.0 * DATA, DATA):
+        t = np.array([0.1, -0.3])
+        value, (slopes, _) = nt.value_and_gradient(cache, t, nt.Constant(data))
+        np.testing.assert_allclose(value, normal(t, data), rtol=1e-12)
+        z = (data - t[0]) / np.exp(t[1])
+        np.testing.assert_allclose(slopes, [z.sum() / np.exp(t[1]), np.sum(z * z - 1.0)], rtol=1e-10)
+
+
+def test_gradients_are_added_to():
+    f, x = FUNCTIONS["chain"]
+    cache = nt.prepare_gradient_cache(f, x, config=nt.Config(reuse_buffers=True))
+    assert is_one_way(cache)
+    once = nt.value_and_gradient(cache, x)[1][0].copy()
+    twice = nt.value_and_gradient(cache, x, args_to_zero=(False,))[1][0]
+    np.testing.assert_array_equal(twice, 2.0 * once)
+    np.testing.assert_array_equal(nt.value_and_gradient(cache, x)[1][0], once)
+
+
+def test_nan_and_infinite_entries_stay_where_they_are():
+    x = X.copy()
+    x[[3, STRIP, N - 1]] = np.inf, np.nan, 1e300
+    with np.errstate(invalid="ignore"):
+        one, two = caches("sum of sines")
+        (value, (slopes,)), (_, (its,)) = (nt.value_and_gradient(cache, x) for cache in (one, two))
+    assert np.isnan(value)
+    np.testing.assert_array_equal(slopes, its)
