@@ -171,7 +171,9 @@ def keywords(function) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", [nt, nt.integrations, nt.testing, nt.transforms], ids=lambda module: module.__name__
+    "module",
+    [nt, nt.distributed, nt.integrations, nt.testing, nt.transforms],
+    ids=lambda module: module.__name__,
 )
 def test_interface_names_every_keyword(module):
     """Each keyword of a public function stands in the page's code."""

@@ -148,7 +148,8 @@ def _trace_of(sampler: Sampler, handle: Any) -> Any | None:
         trace = None
     except Exception as error:  # nutpie raises what ended the chain
         _raise_failure(sampler)
-        raise ModelError(f"{sampler.model.label}: nutpie: {error}") from error
+        why = str(error).partition("Stack backtrace")[0].strip()
+        raise ModelError(f"{sampler.model.label}: nutpie: {why}") from error
     _raise_failure(sampler)
     return trace
 

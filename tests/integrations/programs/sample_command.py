@@ -42,6 +42,9 @@ def raising(p, data):
         raise RuntimeError("no such place")
     return -p["mu"] ** 2 - np.sum(p["scale"])
 
+def nowhere(p, data):
+    return np.where(np.abs(p["mu"]) < 1e-9, 0.0, -np.inf) - np.sum(p["scale"])
+
 def plain(p, data):
     return -0.5 * p["mu"] ** 2 - np.sum(p["scale"])
 """
@@ -173,3 +176,8 @@ with tempfile.TemporaryDirectory() as name:
     code, summary, err = run("sample", f"{model}:raising", *LOW, "--out", folder / "raising")
     assert code == 1 and "no such place" in err and "model.py" in err and "in raising" in err, err
     assert "panicked" not in err
+
+    # So does nutpie's own error.
+    code, summary, _ = run("sample", f"{model}:nowhere", *LOW, "--out", folder / "nowhere")
+    assert code == 1 and "All initialization points failed" in summary["error"]
+    assert "backtrace" not in summary["error"]
