@@ -25,7 +25,7 @@ class LoopRules(Rules):
     """The derivatives of calls that need no numbers: those of loops."""
 
     def pull_call(self, ct: Symbol, out: int, numbers, need, transposing: bool = False) -> tuple:
-        if ct.ndim == 1:
+        if not self._has_lanes(ct, out):
             return self.pull_lane(ct, out, numbers, need, transposing)
 
         def pull(ct: Symbol, out: int, numbers) -> tuple:
@@ -48,7 +48,7 @@ class LoopRules(Rules):
         loop = called(emitter.tape, numbers)
         if not isinstance(loop, (Loop, Branches)):
             return super().push_call(out, numbers, tangent, strong)
-        if tangent.ndim > 1:
+        if self._has_lanes(tangent, out):
 
             def pushed(tangent: Symbol, out: int, numbers) -> tuple:
                 return (self.push_call(out, numbers, tangent, strong),)
@@ -59,41 +59,46 @@ class LoopRules(Rules):
             return branches.push(emitter, loop, out, numbers, tangent, strong, LoopRules())
         return push(emitter, loop, out, numbers, tangent, strong)
 
+    @staticmethod
+    def _has_lanes(along: Symbol, out: int) -> bool:
+        """Whether a call, or its cotangent or tangent alone, has lanes."""
+        return max(along.ndim, Symbol(along.emitter, out).ndim) > 1
+
     def _in_lanes(self, what: str, derive: Callable, along: Symbol, out: int, numbers) -> list:
         """Return a derivative of a call in lanes: ``derive(along, out, numbers)`` is recorded for one lane.
 
         Parameters
         ----------
         along
-            The cotangent or the tangent, whose first axis numbers the lanes. The call's operands and its
-            result have this axis, too, where they differ between lanes.
+            The cotangent or the tangent. It, the call's operands and its result have a first axis that
+            numbers the lanes where they differ between lanes.
         """
         emitter, tape = along.emitter, along.emitter.tape
-        values = [Symbol(emitter, value) for value in (out, *numbers[:2])]
-        whole = {k: x for k, x in enumerate(values) if x.ndim == along.ndim and x.dims[0] != 1}
+        values = [along, *(Symbol(emitter, value) for value in (out, *numbers[:2]))]
+        rank = max(x.ndim for x in values)
+        widest = {k: x for k, x in enumerate(values) if x.ndim == rank}
+        whole = {k: x for k, x in widest.items() if x.dims[0] != 1} or widest
         shared = [
-            x if x.ndim < along.ndim else Symbol(emitter, addresses.dropped(tape, x.number, (0,)))
+            x if x.ndim < rank else Symbol(emitter, addresses.dropped(tape, x.number, (0,)))
             for k, x in enumerate(values)
             if k not in whole
         ]
-
         loop = called(tape, numbers)
         read = isinstance(loop, Loop) and reads_history(tape, loop, out)
 
         def one_lane(rows: list[Symbol]):
-            along, *own = rows
-            mine, others = iter(own), iter(shared)
-            out, a, b = (next(mine) if k in whole else next(others) for k in range(3))
+            mine, others = iter(rows), iter(shared)
+            along, out, a, b = (next(mine) if k in whole else next(others) for k in range(4))
             if read:  # also of this lane
                 storage, first, _ = tape.values[out.number]
                 tape.view(storage, tape.sizes.add(first, loop.history[0]), (1,), (1,))
             numbers_of_lane = a.number, b.number, numbers[2]
-            if along.ndim == 1:
+            if not self._has_lanes(along, out.number):
                 numbers_of_lane = self.lane_call(emitter, out, numbers_of_lane)
             return derive(along, out.number, numbers_of_lane)
 
         name = f"{what} of {getattr(loop, 'name', 'a rule')}"
-        return in_lanes(emitter, name, one_lane, [along, *whole.values()])
+        return in_lanes(emitter, name, one_lane, [*whole.values()])
 
     def lane_call(self, emitter: Emitter, out: Symbol, numbers) -> tuple:
         """Return the operands of a call as the derivative of one of its lanes takes them."""

@@ -167,10 +167,6 @@ class Pushforward:
 
     def _array_op(self, op: ArrayOp, row: Instruction, tangents):
         emitter, numbers = self.emitter, row.operands
-        if op.calls and tangents[0] is not None:
-            total = self.rules.push_call(row.out, numbers, tangents[0], self.strong)
-            if total is not None:
-                return total
         operands = [Symbol(emitter, number) for number in numbers]
         dims = self.tape.layouts[self.tape.values[row.out][2]].dims
         cores = CORES[op.name]
@@ -181,6 +177,10 @@ class Pushforward:
             """Return the tangent of an operand so that it takes the operand's place."""
             return self.tangents.aligned(tangents[k], batch + len(cores[1 + k]))
 
+        if op.calls and tangents[0] is not None:
+            total = self.rules.push_call(row.out, numbers, along(0), self.strong)
+            if total is not None:
+                return total
         if op.linear:
             for k, number in enumerate(numbers):
                 if k in given:
