@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..column_scans import reach
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import rewritten
@@ -20,11 +21,16 @@ def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop copies of whole results, whose instructions write to the copy instead."""
     uses = draft.uses(code)
     fixed = draft.fixed(uses)
+    # A storage has lanes if any part of it has. What does not depend on directions stays apart from what does.
+    laned = np.zeros(len(fixed), bool)
+    if draft.directions:
+        laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
     gone: dict[int, tuple] = {}
     for k in _into_parts(draft, code, uses):
         source, target = int(code["a"][k]), int(code["out"][k])
         group = draft.group[source]
-        if uses.writes[group] == 1 and not fixed[group] and _can_move(draft, code, uses, k):
+        alike = laned[group] == laned[draft.group[target]]
+        if alike and uses.writes[group] == 1 and not fixed[group] and _can_move(draft, code, uses, k):
             layout = draft.layout_of(target)
             for value in uses.values(group):
                 draft.move(value, target, layout.dims, layout.strides)
