@@ -21,7 +21,7 @@ def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop copies of whole results, whose instructions write to the copy instead."""
     uses = draft.uses(code)
     fixed = draft.fixed(uses)
-    # A storage has lanes if any part of it has. What does not depend on directions stays apart from what does.
+    # A storage has lanes if any part of it has, so what does not depend on directions stays apart.
     laned = np.zeros(len(fixed), bool)
     if draft.directions:
         laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
