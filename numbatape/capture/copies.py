@@ -44,6 +44,8 @@ class Copies(CopiedClasses):
         self._cells: dict[int, types.CellType] = {}
         self._modules: dict[int, types.ModuleType] = {}
         self._kept: list = []  # originals, kept alive so that their ids stay theirs
+        # (id of a function's globals, name) of what copies assign, and the original sees when they are done
+        self.assigned: set[tuple[int, str]] = set()
 
     def owns_function(self, function: types.FunctionType) -> bool:
         """Whether a function's copy refers to stand-ins by its globals, and not only by its closure."""
@@ -194,6 +196,7 @@ class Copies(CopiedClasses):
         if not names or copy.__globals__ is original.__globals__ or inspect.isgeneratorfunction(copy):
             return copy
         scope, globals_ = copy.__globals__, original.__globals__
+        self.assigned.update((id(globals_), name) for name in names)
 
         @functools.wraps(copy)
         def writing_back(*args, **kwargs):

@@ -53,15 +53,24 @@ class Wrapper(ABC):
 class Opened(Walk):
     """A function or a value that may refer to traced values.
 
+    Parameters
+    ----------
+    name
+        What error messages call it.
+    value
+        The function or the value.
+    arrays
+        Whether arrays that were made in the trace count as traced values, too: the trace may write to them.
+
     Attributes
     ----------
     found : list
         The traced values.
     """
 
-    def __init__(self, name: str, value):
+    def __init__(self, name: str, value, arrays: bool = False):
         super().__init__()
-        self._name, self._value = name, value
+        self._name, self._value, self._arrays = name, value, arrays
         self.found: list[TracedArray] = []
         self._places: dict[int, int] = {}
         self._owners: dict[int, list[int]] = {}  # by id: the ids of what refers to a value
@@ -80,7 +89,7 @@ class Opened(Walk):
             )
         if kind is TracedArray or kind is PlainArray or kind is TracedInteger:
             self._leaves.append(id(value))
-            if kind is TracedArray:
+            if kind is TracedArray or (self._arrays and kind is PlainArray):
                 self._places[id(value)] = len(self.found)
                 self.found.append(value)
             return []
@@ -123,7 +132,7 @@ class Opened(Walk):
 
     def _copy(self, value, values, done):
         kind = type(value)
-        if kind is TracedArray:
+        if id(value) in self._places:
             return values[self._places[id(value)]]
         if kind is PlainArray:
             return value._value

@@ -17,6 +17,7 @@ from ..threads import survives_fork
 from ..trace import operations, pytrees
 from ..trace.array import TracedArray
 from ..trace.integers import TracedInteger
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of, value_of
 from ..trace.trace import Trace, current, failing
 from .call_arguments import Arguments, StaticNames, kind_of
@@ -76,11 +77,11 @@ class Function:
     def _in_trace(self, trace: Trace, args, kwargs):
         arguments = self._static.arguments(args, kwargs)
         opened = self._opened()
-        captured = [] if opened is None else opened.found
-        if opened is None or not (arguments.is_traced or captured):
+        captured = [] if opened is None else [as_ndarrays(value) for value in opened.found]
+        if opened is None or not (arguments.is_traced or any(type(x) is TracedArray for x in captured)):
             return self._in_place(args, kwargs)
         known = self._bodies(trace, arguments, opened)
-        if known.in_place or known.is_recording or known.refers_to(_changed_in(trace)):
+        if known.in_place or known.is_recording or _differs_in(trace, known):
             return self._in_place(args, kwargs)
         leaves = [*arguments.leaves, *captured]
         emitted = None
@@ -110,13 +111,13 @@ class Function:
     def _opened(self) -> Opened | None:
         """Return the traced values that the function captures; None if they cannot be arguments of it."""
         try:
-            return Opened(repr(self), self.functions if self._key else self.__wrapped__)
+            return Opened(repr(self), self.functions if self._key else self.__wrapped__, arrays=True)
         except UnsupportedOperationError:
             return None
 
     def _bodies(self, trace: Trace, arguments: Arguments, opened: Opened) -> KnownBodies:
         """Return the traces for a signature, as long as what the function captures is what it was."""
-        kinds = [kind_of(value) for value in opened.found]
+        kinds = [kind_of(as_ndarrays(value)) for value in opened.found]
         key = arguments.key, tuple(kinds), trace.strong, trace.values
         with self._lock:
             known = self._known.get(key)
@@ -165,16 +166,19 @@ def _is_local(function) -> bool:
     return MARK in getattr(function, "__globals__", ())
 
 
-def _changed_in(trace: Trace) -> set[int]:
-    """Return the ids of captured objects for which the trace has others that the function has written to."""
-    found = set()
+def _differs_in(trace: Trace, known: KnownBodies) -> bool:
+    """Whether the function refers to something that is not what it was for the function that calls it.
+
+    The trace of the caller has copies of captured containers, arrays and globals, to which the caller writes.
+    """
+    if trace.copies is not None and known.reads(trace.copies.assigned):
+        return True
+    changed = set() if trace.captures is None else trace.captures.written()
     for original, made, _, now, holder in trace.containers:
         parts = holder.parts(made)
         if len(parts) != len(now) or any(a is not b for a, b in zip(parts, now, strict=True)):
-            found.add(id(original))
-    if trace.captures is not None:
-        found |= trace.captures.written()
-    return found
+            changed.add(id(original))
+    return bool(changed) and known.refers_to(changed)
 
 
 def _runner(function: Callable, key: Callable | None, opened: Opened) -> Callable:

@@ -29,12 +29,14 @@ from ..tape.tape import ACTIVE, F64, NARROW, VARYING
 from ..trace import pytrees
 from ..trace.aliasing import root_of
 from ..trace.array import TracedArray, is_deferred, new_traced
+from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
-from ..trace.plain_arrays import as_ndarrays
+from ..trace.plain_arrays import PlainArray, PlainComplex, as_ndarrays
 from ..trace.primitives import operand
 from ..trace.trace import Trace, current
 from .call_arguments import Arguments, Kind, kind_of
 
+_TRACED = frozenset((TracedArray, TracedComplex, TracedInteger, PlainArray, PlainComplex))
 MOST_CALLS = 256  # ways of calling it that are kept: places of arguments and results
 MOST_BODIES = 64  # traces for one signature: the oldest go
 
@@ -191,6 +193,13 @@ class KnownBodies:
         self.is_recording = False
         self.written: list[tuple] = []
         self._environment = self._made_environment()
+        if None in self._captured or self._refers_to_a_trace():
+            self.in_place = True
+
+    def _refers_to_a_trace(self) -> bool:
+        """Whether it reaches a value of its caller's trace that is none of its inputs (a global variable)."""
+        inputs = set(map(id, self._opened.found))
+        return any(type(x) in _TRACED and id(x) not in inputs for x in self._environment.reached())
 
     @property
     def kinds(self) -> list[Kind]:
@@ -211,6 +220,11 @@ class KnownBodies:
     def refers_to(self, ids: set[int]) -> bool:
         """Whether the function refers to an object, directly or indirectly."""
         return any(id(value) in ids for value in self._environment.reached())
+
+    def reads(self, assigned: set[tuple[int, str]]) -> bool:
+        """Whether the function reads one of some global variables, given as (id of the globals, name)."""
+        names = self._environment.names() if assigned else ()
+        return any((id(holder), name) in assigned for holder, name, _ in names)
 
     def only(self, made: Loop | Branches):
         """Return the one object that stands for calls like this one: what is derived from it is made once."""

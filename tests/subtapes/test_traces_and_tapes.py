@@ -136,6 +136,45 @@ def test_captured_state_that_the_caller_changes_between_calls_is_seen():
     np.testing.assert_allclose(nt.grad(f)(np.array([3.0, 4.0, 5.0])), [8.0, 6.0, 0.0])
 
 
+def test_arrays_of_the_caller_are_seen_as_they_are_in_each_call():
+    def f(x):
+        buffer = np.zeros(2)
+        g = nt.function(lambda y: np.sum(buffer * y))
+        first = g(x)
+        buffer[0] = 5.0
+        second = g(x)
+        buffer[1] = x[0]
+        return first + second + g(x)
+
+    np.testing.assert_allclose(nt.grad(f)(np.array([3.0, 4.0])), [14.0, 3.0])
+
+
+FACTOR = 2.0
+
+
+@nt.function
+def scaled(x):
+    return x * FACTOR
+
+
+def test_globals_that_the_caller_assigns_are_seen():
+    def f(x):
+        global FACTOR
+        FACTOR = 2.0
+        first = scaled(x)
+        FACTOR = 3.0
+        second = scaled(x)
+        FACTOR = 4.0 * np.sin(x)
+        third = scaled(x)
+        FACTOR = 2.0
+        return first + second + third
+
+    for x in (0.5, 0.7):
+        slope = 5.0 + 4.0 * (np.sin(x) + x * np.cos(x))
+        np.testing.assert_allclose(nt.grad(f)(x), slope, rtol=1e-14)
+        assert FACTOR == 2.0
+
+
 def test_state_that_the_function_changes_itself():
     count = [0.0]
 
