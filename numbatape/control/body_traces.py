@@ -121,11 +121,14 @@ class Traced:
         Size codes of the outer tape, one for each input dimension in the body's sizes.
     captured
         Keys (`numbatape.tape.uses.keys_of`) of what it reads from outside: its last inputs.
+    samples
+        As in `Loop`.
     """
 
     tape: Tape
     dimensions: tuple[int, ...]
     captured: list[int]
+    samples: tuple | None = None
 
 
 class BodyTrace:
@@ -300,7 +303,19 @@ class BodyTrace:
         )
         dimensions = input_codes(self.tape.sizes)  # of the sizes that the body gets
         tape = stretch.tape(not trace.swept, passes, trace.derives)
-        return Traced(tape, dimensions, stretch.captured)
+        return Traced(tape, dimensions, stretch.captured, self._samples(tape, stretch))
+
+    def _samples(self, body: Tape, stretch: Stretch) -> tuple | None:
+        """Return the numbers of the body's inputs if it calls a user's rule."""
+        if not body.calls_rules:
+            return None
+        tape = self.tape
+        found = [leaf.sample for leaf in self.leaves] if stretch.inputs else []
+        for key in stretch.captured:
+            storage, offset = address_of(key)
+            size = tape.storages[storage][0] if key >= 0 else 1
+            found.append(self.trace.evaluation.value(tape.view(storage, offset, (size,), (1,))))
+        return tuple(found)
 
     def _refuse(self, stretch: Stretch) -> None:
         """Raise for a body that no loop can run."""

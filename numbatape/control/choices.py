@@ -162,7 +162,9 @@ def _emitted(trace, name: str, index: TracedArray, functions, operands):
     filled = pack.operands()
     extents = (end, *pack.ends)
     loops = [
-        Loop(name, body.tape, body.dimensions, 1, False, tuple(its), tuple(outs), extents)
+        Loop(
+            name, body.tape, body.dimensions, 1, False, tuple(its), tuple(outs), extents, samples=body.samples
+        )
         for body, its in zip(bodies, ports, strict=True)
     ]
     result = emit(trace, Branches(name, tuple(loops), place, extents), filled)

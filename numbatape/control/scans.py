@@ -326,7 +326,8 @@ def _emitted(body: BodyTrace, name: str, length: int, reverse: bool, carries, sl
         places.append(((*dims,) if is_carry else (length, *dims), end))
         end = sizes.add(end, count if is_carry else sizes.mul(length, count))
     operands, extents = pack.operands(), (end, *pack.ends)
-    loop = Loop(name, made.tape, made.dimensions, length, reverse, tuple(ports), tuple(outs), extents)
+    places_of = length, reverse, tuple(ports), tuple(outs), extents
+    loop = Loop(name, made.tape, made.dimensions, *places_of, samples=made.samples)
     if trace.derives:
         loop = loop.with_history(sizes)
     result = emit(trace, loop, operands)

@@ -156,6 +156,7 @@ def _recorded(trace, cond_fun, body_fun, init, max_steps):
             test_ports=tuple(test_ports),
             counted=end,
             strict=max_steps is not None,
+            samples=made.samples,
         )
 
     steps = max_steps

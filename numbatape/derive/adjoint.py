@@ -29,8 +29,7 @@ class Rules:
         ``transposing`` says that the adjoint of what is recorded will be taken, to make a pushforward.
         """
         raise UnsupportedOperationError(
-            "a call of a user's rule can be differentiated while its function is traced; not on a finished "
-            "tape, and in the body of a loop only by the reverse sweep of a gradient"
+            "a call of a user's rule can be differentiated while its function is traced, and not on a finished tape"
         )
 
     def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:
@@ -39,6 +38,10 @@ class Rules:
         None says that the pullback is to be transposed instead.
         """
         return None
+
+    def inside(self, body) -> Rules:
+        """Return the rules for the body of a loop, to which a derivative of it is appended."""
+        return self
 
     def check_call(self, numbers, need) -> None:
         """Raise if the derivative of a call by some operands needs a formula that does not exist."""

@@ -63,7 +63,7 @@ def pull(emitter: Emitter, called: Loop | Branches, out: int, numbers, ct: Symbo
                 seeds.append((value, Symbol(body.emitter, body.values[seed])))
         targets = [k for k, slot in enumerate(inputs) if body.is_active(slot.value)]
         targets = [k for k in targets if loop.ports[k].operand == 0]
-        walk = Adjoint(body.emitter, rules=rules)
+        walk = Adjoint(body.emitter, rules=rules.inside(body))
         parts = dict(
             zip(targets, walk.run(0, body.stop, [inputs[k].value for k in targets], seeds), strict=True)
         )
@@ -71,7 +71,7 @@ def pull(emitter: Emitter, called: Loop | Branches, out: int, numbers, ct: Symbo
         return linear, _noted(body, {k: (parts.get(k), inputs[k].value) for k in first})
 
     def derived(loop: Loop) -> Derived:
-        return _derived("pull", emitter, loop, numbers, record)
+        return _derived(("pull", type(rules)), emitter, loop, numbers, record)
 
     extent = called.extents[1]
     return _run(emitter, called, out, numbers, ct, "the adjoint", derived, extent, _outs, _ports)
@@ -87,12 +87,12 @@ def push(emitter: Emitter, called: Loop | Branches, out: int, numbers, tangent: 
                 seed = body.input(slot.value, Given(CAPTURE, None))
                 linear.append(k)
                 seeds.append((slot.value, Symbol(body.emitter, body.values[seed])))
-        walk = Pushforward(body.emitter, strong, rules)
+        walk = Pushforward(body.emitter, strong, rules.inside(body))
         parts = walk.run(0, body.stop, seeds, loop.body.outputs)
         return linear, _noted(body, dict(enumerate(zip(parts, loop.body.outputs, strict=True))))
 
     def derived(loop: Loop) -> Derived:
-        return _derived(("push", strong), emitter, loop, numbers, record)
+        return _derived(("push", type(rules), strong), emitter, loop, numbers, record)
 
     extent = called.extents[0]
     return _run(emitter, called, out, numbers, tangent, "the pushforward", derived, extent, _ports, _outs)
@@ -182,12 +182,20 @@ def _run(emitter, called, out, numbers, linear: Symbol, what: str, derived, resu
                 ports=tuple(ports[k] for k in part.inputs),
                 outs=tuple(outs),
                 extents=extents,
+                samples=_samples(loop, part),
             )
         )
     made: Loop | Branches = runs[0]
     if isinstance(called, Branches):
         made = Branches(f"{what} of {called.name}", tuple(runs), index, extents)
     return emit(emitter, made, first, second)
+
+
+def _samples(loop: Loop, part: Derived) -> tuple | None:
+    """Return the numbers that the inputs of a derived body have had, None for those of derivatives."""
+    if loop.samples is None:
+        return None
+    return tuple(loop.samples[k] if k < len(loop.samples) else None for k in part.inputs)
 
 
 def _with_choice(emitter: Emitter, branches: Branches, out: int, numbers) -> tuple[Symbol, int, int]:

@@ -11,6 +11,7 @@ from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
 from ..emitter.instructions import row as op_row
 from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import Tape
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
@@ -135,6 +136,7 @@ class Body:
     def __init__(self, call: Call):
         loop, sizes = call.loop, call.sizes
         self.call = call
+        self.loop = loop
         self.dimensions = tuple(map(sizes.value, loop.dimensions))
         # The call that a derivative belongs to has checked the guards of its body.
         self.tape = resumed(without_guards(loop.body), self.dimensions, ROWS)
@@ -192,9 +194,22 @@ class Body:
             derivatives=True,
             forward=call.loop.body.forward,
         )
+        if body.guards:
+            raise UnsupportedOperationError(
+                f"{call.loop.name}: the derivative of a rule in its body branches on a value (at "
+                f"{body.lines[body.guards[0].position]}); use np.where there"
+            )
         used = _read(body)
         kept = [k for k, given in enumerate(self.given) if given.out or body.inputs[k].value in used]
         return replace(body, inputs=tuple(body.inputs[k] for k in kept)), kept
+
+    def _samples(self, kept: list[int]) -> tuple | None:
+        """Return the numbers that inputs have had, None for those of derivatives."""
+        loop = self.loop
+        if loop.samples is None:
+            return None
+        known = {slot.value: sample for slot, sample in zip(loop.body.inputs, loop.samples, strict=True)}
+        return tuple(known.get(self.values[k]) for k in kept)
 
     @property
     def relied_on(self) -> list[tuple[int, str, int]]:
@@ -237,6 +252,7 @@ class Body:
             tuple(outs),
             (end, *pack.extents),
             steps=start,
+            samples=self._samples(kept),
         ).with_history(sizes)
         return loop, emit(outer, loop, a, b), kept
 

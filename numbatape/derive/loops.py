@@ -40,8 +40,8 @@ class LoopRules(Rules):
         if not isinstance(loop, (Loop, Branches)):
             return super().pull_call(ct, out, numbers, need, transposing)
         if isinstance(loop, Branches) or loop.runs_once:
-            return branches.pull(emitter, loop, out, numbers, ct, LoopRules()), None, None
-        return pull(emitter, loop, out, numbers, ct), None, None
+            return branches.pull(emitter, loop, out, numbers, ct, self), None, None
+        return pull(emitter, loop, out, numbers, ct, self), None, None
 
     def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:
         emitter = tangent.emitter
@@ -56,8 +56,8 @@ class LoopRules(Rules):
             (total,) = self._in_lanes("the pushforward", pushed, tangent, out, numbers)
             return total
         if isinstance(loop, Branches) or loop.runs_once:
-            return branches.push(emitter, loop, out, numbers, tangent, strong, LoopRules())
-        return push(emitter, loop, out, numbers, tangent, strong)
+            return branches.push(emitter, loop, out, numbers, tangent, strong, self)
+        return push(emitter, loop, out, numbers, tangent, strong, self)
 
     @staticmethod
     def _has_lanes(along: Symbol, out: int) -> bool:
@@ -110,7 +110,7 @@ def called(tape, numbers):
     return tape.calls[int(tape.numbers[numbers[2]])]
 
 
-def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol) -> Symbol | None:
+def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol, rules: Rules) -> Symbol | None:
     """Return the cotangent of the first operand of a loop instruction; None if nothing depends on it."""
     call = Call(emitter, loop, out, numbers)
     body = Body(call)
@@ -134,7 +134,7 @@ def pull(emitter: Emitter, loop: Loop, out: int, numbers, ct: Symbol) -> Symbol 
         elif out.role == STACK and tape.level_of(value) == ACTIVE:
             seed = body.input(value, Given(SLICE, whole))
             seeds.append((value, Symbol(body.emitter, body.values[seed])))
-    walk = Adjoint(body.emitter, rules=LoopRules())
+    walk = Adjoint(body.emitter, rules=rules.inside(body))
     for k in active:
         if loop.ports[k].role == CAPTURE:
             sums[k] = body.input(inputs[k].value, Given(SUM, None, out=True))
@@ -185,7 +185,9 @@ def _assembled(call: Call, ports, found: dict[int, Symbol]) -> Symbol | None:
     return Symbol(call.emitter, instructions.pieces(tape, (end,), F64, pieces, call.emitter.line))
 
 
-def push(emitter: Emitter, loop: Loop, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol:
+def push(
+    emitter: Emitter, loop: Loop, out: int, numbers, tangent: Symbol, strong: bool, rules: Rules
+) -> Symbol:
     """Return the tangent of a loop's result, given that of its first operand."""
     call = Call(emitter, loop, out, numbers)
     body = Body(call)
@@ -194,7 +196,7 @@ def push(emitter: Emitter, loop: Loop, out: int, numbers, tangent: Symbol, stron
         if port.role != SUM:
             source = call.past(k) if port.role == CARRY else call.source(k)
             body.has(inputs[k].value, Given(CAPTURE if port.role == CAPTURE else SLICE, source))
-    walk = Pushforward(body.emitter, strong, LoopRules())
+    walk = Pushforward(body.emitter, strong, rules.inside(body))
     seeds, carried = [], {}
     for k, (port, slot) in enumerate(zip(loop.ports, inputs, strict=True)):
         if slot.level != ACTIVE:

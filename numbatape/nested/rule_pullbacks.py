@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..derive.loop_bodies import Body
 from ..derive.loops import LoopRules, called
 from ..emitter.symbol import Symbol
 from ..rules.emit import flattened
@@ -19,8 +20,8 @@ from ..tape.tape import ACTIVE, F64, FAMILY_DTYPE
 from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.primitives import FLOAT32, value_of
-from ..trace.trace import Trace
-from .emitting import symbol, traced
+from ..trace.trace import CURRENT, Trace
+from .emitting import emitter_of, symbol, traced
 
 
 class CallRules(LoopRules):
@@ -28,6 +29,9 @@ class CallRules(LoopRules):
 
     def __init__(self, trace: Trace):
         self.trace = trace
+
+    def inside(self, body: Body) -> CallRules:
+        return BodyRules(self.trace, body)
 
     def check_call(self, numbers, need) -> None:
         rule = called(self.trace.tape, numbers)
@@ -53,13 +57,76 @@ class CallRules(LoopRules):
         site = called(trace.tape, numbers)
         if isinstance(site, (Loop, Branches)):
             return numbers
-        a, b = (Symbol(emitter, number) for number in numbers[:2])
-        pairs = [(a, port) for port in site.first] + [(b, port) for port in site.rest]
-        args = [_argument(trace, flat, port) for flat, port in pairs]
         number = len(trace.tape.calls)
         trace.tape.calls.append(site)
-        trace.sites[number] = args, [_argument(trace, out, port) for port in site.results]
+        trace.sites[number] = _parts_of_call(trace, site, out.number, numbers)
         return (*numbers[:2], trace.tape.literal(float(number), F64))
+
+
+class BodyRules(CallRules):
+    """The pullbacks of the calls in a body of a loop, to which a derivative is appended.
+
+    They are traced, as those of other calls are, with the numbers that the body was traced with.
+
+    Parameters
+    ----------
+    around
+        The trace that records the derivative.
+    body
+        The body under construction.
+    """
+
+    def __init__(self, around: Trace, body: Body):
+        super().__init__(_BodyTrace(around, body))
+
+    def pull_lane(self, ct: Symbol, out: int, numbers, need, transposing: bool) -> tuple:
+        trace = self.trace
+        site = called(trace.tape, numbers)
+        if isinstance(site, (Loop, Branches)):
+            return super().pull_lane(ct, out, numbers, need, transposing)
+        token = CURRENT.set(trace)
+        try:
+            number = int(trace.tape.numbers[numbers[2]])
+            if number not in trace.sites:
+                trace.sites[number] = _parts_of_call(trace, site, out, numbers)
+            return super().pull_lane(ct, out, numbers, need, transposing)
+        finally:
+            CURRENT.reset(token)
+
+
+class _BodyTrace(Trace):
+    """A trace that goes on with the tape of a body."""
+
+    def __init__(self, around: Trace, body: Body):
+        super().__init__()
+        self.tape, self.emitter = body.tape, body.emitter
+        self.strong, self.values, self.swept = around.strong, around.values, around.swept
+        self.copies, self.writes, self.derives = around.copies, around.writes, True
+        slots = body.loop.body.inputs
+        for slot, sample in zip(slots, body.loop.samples or [None] * len(slots), strict=True):
+            shape = tuple(map(self.tape.sizes.value, slot.dims))
+            self.know(slot.value, np.ones(shape) if sample is None else np.reshape(sample, shape))
+
+    def _results_of(self, call: int, operands):
+        site = self.tape.calls[call]
+        if isinstance(site, (Loop, Branches)):
+            return super()._results_of(call, operands)
+        first, rest = (np.ravel(x) for x in operands[:2])
+        found = np.empty(site.cells(None)[0], FAMILY_DTYPE[site.family])
+        token = CURRENT.set(None)  # verbs that the rule calls do not belong to this trace
+        try:
+            site.place(found, first, rest, None, None).forward()
+        finally:
+            CURRENT.reset(token)
+        return found
+
+
+def _parts_of_call(trace: Trace, site, out: int, numbers) -> tuple[list, list]:
+    """Return the arguments and the results of a call, taken out of their cells."""
+    a, b, result = (Symbol(emitter_of(trace), number) for number in (*numbers[:2], out))
+    pairs = [(a, port) for port in site.first] + [(b, port) for port in site.rest]
+    args = [_argument(trace, flat, port) for flat, port in pairs]
+    return args, [_argument(trace, result, port) for port in site.results]
 
 
 def call(trace: Trace, ct, number: int, need, transposing: bool) -> tuple:

@@ -124,7 +124,9 @@ def _instruction(trace: Trace, known: KnownBodies, bodies: list[Body], given: Em
             end = sizes.add(end, outs[-1].count)
         extents = (end, *given.ends)
         places_of = given.dimensions, 1, False, given.ports, tuple(outs), extents
-        loops.append(known.only(Loop(known.name, tape, *places_of, recompute=recompute)))
+        loops.append(
+            known.only(Loop(known.name, tape, *places_of, recompute=recompute, samples=body.samples))
+        )
     if len(loops) == 1 and not bodies[0].tape.guards:
         return loops[0], places
     extents = (sizes.add(end, 1), *given.ends)

@@ -108,10 +108,12 @@ class Body:
         What the function returned.
     callees
         The sub-tapes that it calls, with their versions then.
+    samples
+        As in `Loop`.
     """
 
-    def __init__(self, tape: Tape, result: Result, callees):
-        self.tape, self.result = tape, result
+    def __init__(self, tape: Tape, result: Result, callees, samples: tuple | None):
+        self.tape, self.result, self.samples = tape, result, samples
         self.callees = tuple(callees)
 
     @property
@@ -288,7 +290,8 @@ class KnownBodies:
         if recording.tape.digest in known:
             return False
         self.bodies = [body for body in self.bodies if body.is_current][-MOST_BODIES + 1 :]
-        self.bodies.append(Body(recording.tape, result, callees))
+        samples = tuple(np.asarray(value, float) for value in given) if recording.tape.calls_rules else None
+        self.bodies.append(Body(recording.tape, result, callees, samples))
         self.version += 1
         return True
 
@@ -316,11 +319,7 @@ def _may_fail(tape: Tape) -> bool:
     used = ROWS.is_any(ROWS.fallible - ROWS.with_trait("calls"), tape.code["op"])
     if used.any():
         return True
-    for each in tape.calls:
-        loops = each.loops if isinstance(each, Branches) else (each,) if isinstance(each, Loop) else None
-        if loops is None or any(_may_fail(loop.body) for loop in loops):
-            return True  # a rule of the user's, or a body
-    return False
+    return tape.calls_rules or any(_may_fail(body) for each in tape.calls for body in each.bodies)
 
 
 def _parts(effects):

@@ -103,6 +103,9 @@ class Loop:
         With a test, whether it is an error if there would be more.
     recompute
         Whether a reverse sweep computes the body of a single step again, so that its cells need not be kept.
+    samples
+        If the body calls users' rules, whose derivatives are traced: the numbers that its inputs had when it
+        was traced, None for an input that had none.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Loop:
     counted: int = -1
     strict: bool = False
     recompute: bool = False
+    samples: tuple | None = None
 
     family = F64  # all operands are in cells of this family
 
@@ -136,6 +140,11 @@ class Loop:
     def carries(self) -> list[int]:
         """The numbers of the inputs that are carries."""
         return [k for k, port in enumerate(self.ports) if port.role == CARRY]
+
+    @property
+    def bodies(self) -> tuple[Tape, ...]:
+        """The tapes in it."""
+        return (self.body,) if self.test is None else (self.body, self.test)
 
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least."""
@@ -203,6 +212,11 @@ class Branches:
 
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self.loops)} bodies>"
+
+    @property
+    def bodies(self) -> tuple[Tape, ...]:
+        """The tapes in it."""
+        return tuple(loop.body for loop in self.loops)
 
     def cells(self, size: Callable[[int], int]) -> tuple[int, ...]:
         """Return how many cells the result and the two operands have at least."""

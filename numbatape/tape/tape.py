@@ -208,6 +208,14 @@ class Tape:
         used = set((self.code["op"][self.code["op"] != GUARD] >> 1).tolist())
         return {row: self.ops.signature(row) for row in sorted(used)}
 
+    @cached_property
+    def calls_rules(self) -> bool:
+        """Whether it calls a rule of the user's, itself or in a body."""
+        return any(
+            any(body.calls_rules for body in call.bodies) if hasattr(call, "bodies") else True
+            for call in self.calls
+        )
+
     def line_of(self, instruction: int) -> Line | None:
         """Return the user's source line behind an instruction."""
         position = int(self.positions[instruction])
@@ -221,6 +229,6 @@ class Tape:
         return self.ops.names[op >> 1] + (".f32" if op & 1 else "")
 
 
-for _name in ("layout_tables", "digest"):
+for _name in ("layout_tables", "digest", "calls_rules"):
     if hasattr(vars(Tape)[_name], "lock"):  # Python 3.11
         survives_fork(vars(Tape)[_name].lock)
