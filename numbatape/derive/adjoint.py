@@ -29,7 +29,7 @@ class Rules:
         ``transposing`` says that the adjoint of what is recorded will be taken, to make a pushforward.
         """
         raise UnsupportedOperationError(
-            "a call of a user's rule can be differentiated while its function is traced, and not on a finished tape"
+            "a user's rule can be differentiated while its function is traced, and not on a finished tape"
         )
 
     def push_call(self, out: int, numbers, tangent: Symbol, strong: bool) -> Symbol | None:

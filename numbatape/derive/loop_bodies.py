@@ -11,7 +11,6 @@ from ..emitter import addresses, instructions
 from ..emitter.emitter import Emitter
 from ..emitter.instructions import row as op_row
 from ..emitter.symbol import Symbol
-from ..errors import UnsupportedOperationError
 from ..ops import ROWS
 from ..tape import Tape
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
@@ -194,11 +193,6 @@ class Body:
             derivatives=True,
             forward=call.loop.body.forward,
         )
-        if body.guards:
-            raise UnsupportedOperationError(
-                f"{call.loop.name}: the derivative of a rule in its body branches on a value (at "
-                f"{body.lines[body.guards[0].position]}); use np.where there"
-            )
         used = _read(body)
         kept = [k for k, given in enumerate(self.given) if given.out or body.inputs[k].value in used]
         return replace(body, inputs=tuple(body.inputs[k] for k in kept)), kept

@@ -13,6 +13,7 @@ import numpy as np
 from ..derive.loop_bodies import Body
 from ..derive.loops import LoopRules, called
 from ..emitter.symbol import Symbol
+from ..errors import UnsupportedOperationError
 from ..rules.emit import flattened
 from ..rules.untraced_derivatives import Linear, Pulled, emit_linear
 from ..tape.loop import Branches, Loop
@@ -21,6 +22,7 @@ from ..trace import operations
 from ..trace.array import TracedArray, new_traced
 from ..trace.primitives import FLOAT32, value_of
 from ..trace.trace import CURRENT, Trace
+from ..usercode.frames import where_in_user_code
 from .emitting import emitter_of, symbol, traced
 
 
@@ -102,10 +104,18 @@ class _BodyTrace(Trace):
         self.tape, self.emitter = body.tape, body.emitter
         self.strong, self.values, self.swept = around.strong, around.values, around.swept
         self.copies, self.writes, self.derives = around.copies, around.writes, True
+        self._name = body.loop.name
         slots = body.loop.body.inputs
         for slot, sample in zip(slots, body.loop.samples or [None] * len(slots), strict=True):
             shape = tuple(map(self.tape.sizes.value, slot.dims))
             self.know(slot.value, np.ones(shape) if sample is None else np.reshape(sample, shape))
+
+    def guard(self, array, kind: str, outcome):
+        """Raise: a body is derived for all steps at once, and they may differ in the outcome."""
+        raise UnsupportedOperationError(
+            f"{self._name}: the derivative of a rule in its body branches on a value "
+            f"({where_in_user_code()}); use np.where there"
+        )
 
     def _results_of(self, call: int, operands):
         site = self.tape.calls[call]
