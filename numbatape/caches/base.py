@@ -340,7 +340,7 @@ class PreparedCache:
         >>> [(row["op"], row["bytes"]) for row in cache.profile()]
         [('exp', 8000), ('sum', 8)]
         """
-        return alone(self._turn, profile, self._space, sweeps(), repeats)
+        return alone(self._turn, profile, self._space.whole(), sweeps(), repeats)
 
     def _repr_html_(self) -> str:
         plan, program = self._space.plan, self._program

@@ -19,11 +19,11 @@ import numpy as np
 from ..config import STRIPS, Config, chosen_passes
 from ..engine.frame import WORD
 from ..engine.placement import evaluated
-from ..engine.plan import Plan, strip_plan
+from ..engine.plan import Plan, make_plan, strip_plan
 from ..engine.segments import work_of
-from ..engine.workspace import Adjoints
+from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
-from ..ops import OPS
+from ..ops import OPS, ArrayOp
 from ..tape import Tape
 from ..tape.tape import ACTIVE, F64
 from .variant import LONG, VariantWorkspace
@@ -75,7 +75,7 @@ class OneWay:
         if tape.guards or _may_fail(tape) or not _are_own(tape):
             return None
         plan = strip_plan(tape, dimensions, self._values)
-        if plan is None:
+        if plan is None or plan.strips is None:
             return None
         work = _work(plan.tape, plan.sizes)
         in_strips = sum(work[start:stop].sum() for start, stop in plan.strips.extents)
@@ -102,6 +102,13 @@ class OneWayWorkspace(VariantWorkspace):
         self.gradients = tuple(next(parts) if slot.level == ACTIVE else None for slot in plan.tape.inputs)
         self.outputs = self.outputs[:1]
 
+    def whole(self) -> Workspace:
+        plan = self.plan
+        space = Workspace(make_plan(plan.tape, plan.dimensions, plan.values))
+        for cells, its in zip(space.inputs, self.inputs, strict=True):
+            cells[...] = its
+        return space
+
     def require_reverse(self) -> None:
         """There is no reverse sweep that could fail."""
 
@@ -115,7 +122,8 @@ def _is_active_scalar(tape: Tape, value: int) -> bool:
 def _may_fail(tape: Tape) -> bool:
     """Whether a factorisation may fail: a derivative must not, where the function itself has a value."""
     rows = np.flatnonzero(np.bincount(tape.code["op"] >> 1))
-    return any(OPS[row].fallible and not OPS[row].index for row in rows.tolist())
+    ops = [OPS[row] for row in rows.tolist()]
+    return any(isinstance(op, ArrayOp) and op.fallible and not op.index for op in ops)
 
 
 def _are_own(tape: Tape) -> bool:

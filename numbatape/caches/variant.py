@@ -181,6 +181,10 @@ class VariantWorkspace(Workspace):
         self.alive: tuple = ()
         self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
 
+    def whole(self) -> Workspace:
+        """Return a workspace of the same tape and inputs whose instructions run one after another."""
+        return self
+
     def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
         """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
         constants = []

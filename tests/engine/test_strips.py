@@ -184,6 +184,15 @@ def test_gradients_are_added_to():
     np.testing.assert_array_equal(nt.value_and_gradient(cache, x)[1][0], once)
 
 
+def test_a_profile_shows_each_instruction_by_itself():
+    one, _ = caches("chain")
+    rows = one.profile(repeats=2)
+    assert {"exp", "sin", "cos", "sum"} <= {row["op"] for row in rows}
+    assert [row["bytes"] for row in rows if row["op"] == "exp"] == [8 * N]
+    assert len([row for row in rows if row["forward"] > 0.0]) > len(rows) // 2
+    np.testing.assert_array_equal(nt.value_and_gradient(one, X)[1][0], nt.value_and_gradient(one, X)[1][0])
+
+
 def test_nan_and_infinite_entries_stay_where_they_are():
     x = X.copy()
     x[[3, STRIP, N - 1]] = np.inf, np.nan, 1e300
