@@ -226,10 +226,9 @@ def test_a_solution_that_stops_is_seen():
     "f, hint",
     [
         (lambda k: odeint(decay, 1.0, T, (k,), full_output=True)[0][-1, 0], "full_output"),
-        (lambda k: solve_ivp(lambda t, y: -k * y, (0, 1), [1.0]).y[0, -1], "pass t_eval"),
         (
-            lambda k: solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], t_eval=[1], dense_output=True).y[0, 0],
-            "t_eval",
+            lambda k: solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], events=lambda t, y: y[0] - 0.5).y[0, -1],
+            r"events .*nt\.root of the event's function",
         ),
         (lambda k: odeint(lambda y, t, z: -z.real * y, 1.0, T, (k * 1j,))[-1, 0], "complex"),
     ],
@@ -284,3 +283,39 @@ def test_errors_of_the_right_hand_side_come_out():
 
     with pytest.raises(KeyError, match="mine"):
         nt.grad(lambda k: odeint(rhs, 1.0, T, (k,))[-1, 0])(0.5)
+
+
+def chain(t, y, k):
+    return np.stack([-k * y[0], k * y[0] - y[1]])
+
+
+@pytest.mark.parametrize("span", [(0.0, 2.0), (2.0, 0.5)], ids=["forward", "backward"])
+def test_the_solvers_own_times(span):
+    """They are data: how many there are is a guard."""
+
+    def f(k):
+        found = solve_ivp(chain, (span[0], span[1] * k), Y0[:1].repeat(2), args=(k,), **TIGHT)
+        assert found.t.shape[0] == found.y.shape[1]
+        return np.concatenate([found.y[:, 0], found.y[:, -1]])
+
+    slope = nt.jacobian(f)
+    for k in (0.7, 0.8, 3.0, 0.7):
+        np.testing.assert_allclose(nt.vjp(f, k)[0], f(k), rtol=1e-12)
+        np.testing.assert_allclose(slope(k), (f(k + 1e-5) - f(k - 1e-5)) / 2e-5, rtol=1e-6, atol=1e-7)
+    without_length = nt.vjp(lambda y: solve_ivp(chain, (2.0, 2.0), y, args=(0.5,)).y, np.ones(2))[0]
+    np.testing.assert_array_equal(without_length, solve_ivp(chain, (2.0, 2.0), np.ones(2), args=(0.5,)).y)
+
+
+@pytest.mark.parametrize("span", [(0.0, 2.0), (2.0, 0.0)], ids=["forward", "backward"])
+def test_dense_output(span):
+    """The solution at times in any order, and its derivatives by these."""
+
+    def f(p):
+        found = solve_ivp(chain, span, np.array([1.0, 2.0]), args=(p[0],), dense_output=True, **TIGHT)
+        return np.concatenate([np.ravel(found.sol(p[1:])), found.sol(0.7)])
+
+    p = np.array([0.7, 1.3, 0.2, 1.1])
+    np.testing.assert_allclose(nt.vjp(f, p)[0], f(p), rtol=1e-6)  # SciPy interpolates
+    steps = 1e-4 * np.eye(4)
+    differences = np.stack([(nt.vjp(f, p + d)[0] - nt.vjp(f, p - d)[0]) / 2e-4 for d in steps], -1)
+    np.testing.assert_allclose(nt.jacobian(f)(p), differences, rtol=1e-6, atol=1e-6)
