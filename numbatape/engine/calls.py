@@ -28,10 +28,11 @@ from ..ops import ROWS, status
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
+from .branch_runs import BranchRun, make_run
 from .frame import WORD
 from .loop_instance import LoopInstance
 from .loop_lanes import lanes_of
-from .loop_runs import BranchRun, LoopRun, make_run
+from .loop_runs import LoopRun
 
 POINTER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 CACHE_LINE = 64

@@ -9,7 +9,8 @@ import numpy as np
 from ..jit.rules import NUMBER, RAISED, STATUS
 from ..jit.rules import WORDS as CALL_WORDS
 from ..ops import status
-from .loop_runs import BranchRun, LoopRun
+from .branch_runs import BranchRun
+from .loop_runs import LoopRun
 
 
 class LoopInstance:

@@ -24,13 +24,13 @@ from ..errors import StepsError
 from ..ops import status
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
-from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Branches, Loop
+from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
 from ..threads import survives_fork
 from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
-from .loop_kernels import BRANCH_STATE, BRANCH_WORD, INTERRUPTED, NO_BODY, TOO_MANY, WORD, WORDS, loop_source
+from .loop_kernels import INTERRUPTED, TOO_MANY, WORD, WORDS, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .plan import Plan, make_plan
 
@@ -425,65 +425,6 @@ class LoopRun:
         except BaseException as error:
             return error
         return RuntimeError(f"{self.loop!r} stopped for no reason (please report this)")
-
-
-class BranchRun:
-    """The branches of one instruction of one workspace; the parameters are those of `LoopRun`."""
-
-    def __init__(self, branches: Branches, size, values, workspace, reverse: bool, again: bool):
-        self._branches = branches
-        runs = [LoopRun(loop, size, values, workspace, reverse, again) for loop in branches.loops]
-        kernels = jit.load("loops", loop_source()).address
-        self.forward, self.back = kernels["branch"], kernels["branch_back"]
-        self.state = np.zeros(len(BRANCH_STATE), np.int64)
-        self._let_run(runs)
-        words = {
-            "BRANCH_INDEX": -1 if branches.index is None else size(branches.index),
-            "BRANCH_PLACE": -1 if branches.chosen is None else size(branches.chosen),
-            "BRANCH_BODIES": len(self._runs),
-        }
-        for name, word in words.items():
-            self.state[BRANCH_WORD[name]] = word
-
-    def _let_run(self, runs: list[LoopRun]) -> None:
-        self._runs = runs
-        self._states = np.array([run.state.ctypes.data for run in runs], np.int64)
-        self.state[BRANCH_WORD["BRANCH_STATES"]] = self._states.ctypes.data
-
-    def again(self, lanes: None) -> BranchRun:
-        """Do what `LoopRun.again` does."""
-        found = copy.copy(self)
-        found.state = self.state.copy()
-        found._let_run([run.again(lanes) for run in self._runs])
-        return found
-
-    def place(self, v: int, g: int) -> None:
-        """Do what `LoopRun.place` does, for all bodies."""
-        self.state[BRANCH_WORD["BRANCH_V"]] = v
-        for run in self._runs:
-            run.place(v, g)
-
-    @property
-    def work(self) -> float:
-        """About how much work the longest body is."""
-        return max(run.work for run in self._runs)
-
-    def interrupt(self) -> BaseException | None:
-        """Do what `LoopRun.interrupt` does."""
-        number = int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])
-        return None if number == NO_BODY else self._runs[number].interrupt()
-
-    def error(self, operands) -> BaseException:
-        """Return what stopped the body that ran, or what says that there is no body for some operands."""
-        number = int(self.state[BRANCH_WORD["BRANCH_CHOSEN"]])
-        if number != NO_BODY:
-            return self._runs[number].error(operands)
-        return self._branches.source.missing(self._runs[0].filled(operands))
-
-
-def make_run(called: Loop | Branches, *args, **options) -> LoopRun | BranchRun:
-    """Return what runs a loop or branches; the other parameters are those of `LoopRun`."""
-    return (LoopRun if isinstance(called, Loop) else BranchRun)(called, *args, **options)
 
 
 def _space(workspace, plan: Plan):
