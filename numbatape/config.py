@@ -8,7 +8,10 @@ from dataclasses import dataclass, fields
 from .errors import ConfigError
 
 # The passes over what was recorded, by name (`numbatape.tape.passes`).
-PASSES = ("buffers", "broadcasts", "sums", "linear", "histories", "merge", "places", "stencils", "fuse")
+PASSES = (
+    *("reroll", "buffers", "broadcasts", "sums", "linear"),
+    *("histories", "merge", "places", "stencils", "fuse"),
+)
 STRIPS = "strips"  # a choice among them that is made when sweeps are planned (`numbatape.caches.one_way`)
 
 
@@ -49,13 +52,14 @@ class Config:
         Bytes of workspaces that a cache keeps for sizes and paths not in use (256 MB if left out); those
         that were not used for longest go first.
     passes : {"all", "none"} or tuple of str
-        The rewrites of what was recorded that are done: all, none, or those named, of "buffers" (buffers of
-        cotangents start with the first one), "broadcasts" (derivatives stay narrow), "sums" (sums are taken
-        before factors), "linear" (coefficients are multiplied first), "histories" (loops keep no
-        carries that nobody reads), "merge" (what repeats is computed once), "places" (results are written
-        where they would be copied to), "stencils" (linear expressions of shifted slices become one
-        instruction), "fuse" (sums of products do) and "strips" (value and gradient of long vectors are
-        computed together, some hundred entries at a time). Results stay what they are, to rounding.
+        The rewrites of what was recorded that are done: all, none, or those named, of "reroll" (the turns of
+        loops in Python become vectors), "buffers" (buffers of cotangents start with the first one),
+        "broadcasts" (derivatives stay narrow), "sums" (sums are taken before factors), "linear" (coefficients
+        are multiplied first), "histories" (loops keep no carries that nobody reads), "merge" (what repeats is
+        computed once), "places" (results are written where they would be copied to), "stencils" (linear
+        expressions of shifted slices become one instruction), "fuse" (sums of products do) and "strips"
+        (value and gradient of long vectors are computed together, some hundred entries at a time). Results
+        stay what they are, to rounding.
 
     Raises
     ------

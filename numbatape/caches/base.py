@@ -384,12 +384,13 @@ class PreparedCache:
         if plan.strips is not None:
             inside = sum(stop - start for start, stop in plan.strips.extents)
             strips = f" of value and gradient together, {inside} of them strip by strip"
+        rewrites = "".join(f", {name} {n} to {m}" for name, n, m in plan.tape.rewrites)
         return (
             f"<{type(self).__name__} of {getattr(program.function, '__name__', program.function)!s}: "
             f"mode {self.mode}; {specs}; {len(plan.tape)} instructions{strips} "
             f"({plan.prologue} on constants alone), {len(plan.tape.guards)} guards, "
-            f"{len(program.variants)} variants, passes {program.config.passes}; tape {plan.tape.nbytes} bytes"
-            f", plan {plan.nbytes} bytes, workspace {self._space.nbytes} bytes>"
+            f"{len(program.variants)} variants, passes {program.config.passes}{rewrites}; "
+            f"tape {plan.tape.nbytes} bytes, plan {plan.nbytes} bytes, workspace {self._space.nbytes} bytes>"
         )
 
 

@@ -228,7 +228,7 @@ class Before:
         The offsets of parts of arrays follow from the signature, unless the part is a cell: then its sum is
         as far from the beginning of the sums as the cell from the beginning of its array.
         """
-        part = self._parts.get(value)
+        part = self._parts.get(value) or self._viewed_part(value)
         if part is None or not part.cell:
             return NONE
         address = part.storage, part.offset, SCALAR_LAYOUT
@@ -236,6 +236,17 @@ class Before:
         if part.start or not its:  # the kernel adds no offsets: they may be symbolic sizes
             raise Unrepeatable
         return self._place(its[0])
+
+    def _viewed_part(self, value: int):
+        """Return the part of an array, a cell, that a new value is a view of: it has the cell's offset."""
+        values = self._tape.values
+        storage, offset, _ = values[value]
+        for other, part in self._parts.items():
+            if part.cell and values[other][0] == storage:
+                if values[other][1] != offset:
+                    raise Unrepeatable
+                return part
+        return None
 
     def _beside(self, value: int) -> NewValue:
         """Return where a view of the storage of an argument is."""

@@ -66,9 +66,6 @@ class Elementwise(Traits):
     hot
         Whether one-cell instructions get an arm in the dispatch chain. At most about 50:
         compile time grows faster than the chain.
-    loop
-        Name of the ufunc (``numpy.exp`` is "exp", ``scipy.special.psi`` is "sc.psi") whose inner
-        loop runs long instructions, or None for the formula itself.
     edges
         Extra points (tuples of operands) that tests compare with the oracle.
     opaque
@@ -83,8 +80,6 @@ class Elementwise(Traits):
         derivative is zero there. A test refuses other partials with such a case.
     oracle
         The op by NumPy and SciPy, where the first of ``numpy`` does not take the same operands.
-    exact
-        Whether IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
     commutes
         Whether the operands may change places.
     twice
@@ -102,17 +97,16 @@ class Elementwise(Traits):
     second: dict[str, str] = field(default_factory=dict, hash=False)
     domains: tuple[Interval, ...] = (REAL,)
     hot: bool = False
-    loop: str | None = None
     edges: tuple[tuple[float, ...], ...] = ()
     opaque: str = ""
     smooth: dict[str, str] = field(default_factory=dict, hash=False)
     steps: str = ""
     oracle: Callable | None = field(default=None, hash=False)
-    exact: bool = False
     commutes: bool = False
     twice: str = ""
     in_register: bool = False
     vector_arm: int | None = None
+    elementwise: bool = field(default=True, kw_only=True)
 
     def differentiable_partial(self, operand: int) -> str | None:
         """Return the formula of a partial from which higher derivatives are made."""
@@ -143,6 +137,10 @@ class Elementwise(Traits):
     def is_hot(self, values: str) -> bool:
         """Whether one-cell instructions run in the dispatch chain, whose arms are formulas."""
         return self.hot and (values == "fast" or self.loop_for(values) is None)
+
+    @property
+    def jumps(self) -> bool:
+        return any(partial is None or "rint" in partial for partial in self.partials)
 
     @property
     def linear(self) -> bool:
@@ -251,6 +249,10 @@ class ArrayOp(Traits):
     @property
     def differentiable(self) -> bool:
         return self.reverse is not None
+
+    @property
+    def jumps(self) -> bool:
+        return self.calls or bool(self.index) or not self.differentiable
 
 
 def parameters(kernel: Callable) -> tuple[str, ...]:

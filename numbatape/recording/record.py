@@ -215,6 +215,7 @@ def _record(
     traces.append(trace)
     trace.captures = CapturedArrays(trace) if captures else None
     trace.strong, trace.values, trace.environment = strong, values, environment
+    trace.tape.exact = values == "numpy"
     trace.swept = transform is None
     traced = []
     for leaf in leaves:

@@ -166,6 +166,7 @@ class _Copy:
         self.stretch, self.old = stretch, stretch.builder
         old = self.old
         self.new = new = TapeBuilder(old.ops)
+        new.exact = old.exact
         new.sizes = own_sizes(old.sizes)
         new.layouts, new._layout_index = list(old.layouts), dict(old._layout_index)
         new.past = old.line_table()

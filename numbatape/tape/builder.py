@@ -37,6 +37,9 @@ class TapeBuilder:
     inner
         What belongs to the body of a loop, by key (`numbatape.tape.uses.keys_of`), and the loop's name:
         nothing else may read it.
+    exact
+        Whether all results have the bits of NumPy's own functions (``Config(values="numpy")``), and so passes
+        may change none.
     floor
         Values below this number keep their addresses: while a body is recorded, those from outside.
     """
@@ -47,6 +50,7 @@ class TapeBuilder:
         self.spare: set[int] = set()
         self.inner: dict[int, str] = {}
         self.floor = 0
+        self.exact = False
         self.sizes = Sizes()
         self.code = Code()
         self.values = Values()

@@ -15,9 +15,9 @@ from itertools import accumulate, chain
 import numpy as np
 
 from .combinations import by_combination
-from .families import POOLS
+from .families import CONSTANT, F64, POOLS
 from .instruction import NONE
-from .tape import CONSTANT, F64, VALUE, Layout, Literal
+from .tape import VALUE, Layout, Literal
 from .uses import NO_GROUP, Uses
 from .views import covers
 
@@ -51,7 +51,9 @@ class Draft:
     calls
         The rules and loops by number, which passes may replace.
     literals
-        The builder's literals, to which passes add.
+        Those of the builder, to which passes add.
+    rewrites
+        What passes have done, as `Tape.rewrites`.
     count
         How many groups there are, with NO_GROUP.
     """
@@ -62,7 +64,8 @@ class Draft:
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
         self.literals = list(builder.literals)
-        self._new_literals: list[int] = []  # the groups of those that passes have added
+        self.rewrites: list[tuple[str, int, int]] = []
+        self._literal_groups: list[int] = []  # of those that passes have added
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
@@ -166,8 +169,7 @@ class Draft:
     def literal_groups(self) -> np.ndarray:
         """Return the group of each literal."""
         places = [(item.storage, item.offset) for item in self.builder.literals]
-        recorded = self._group_at(*rows_as_columns(places, 2))
-        return np.append(recorded, np.array(self._new_literals, np.int32))
+        return np.append(self._group_at(*rows_as_columns(places, 2)), self._literal_groups).astype(np.int32)
 
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
@@ -218,10 +220,11 @@ class Draft:
         return self._appended(storage, offset, dims, strides, self.count - 1)
 
     def literal(self, data: np.ndarray) -> int:
-        """Return a new constant vector of float64 numbers."""
-        value = self.array((len(data),), F64, CONSTANT)
-        self.literals.append(Literal(self.address(value)[0], 0, data))
-        self._new_literals.append(self.count - 1)
+        """Return a new constant value of float64 cells that holds ``data``."""
+        value = self.array(data.shape, F64, CONSTANT)
+        storage, offset, _, group = self._row(value)
+        self.literals.append(Literal(storage, offset, data.flatten()))
+        self._literal_groups.append(group)
         return value
 
     def view(self, base: int, offset: int, dims, strides) -> int:
@@ -259,6 +262,24 @@ class Draft:
         storage[moved] = home[group[moved]]
         pooled = moved[storage[moved] < len(POOLS)]
         offset[pooled] = cell[group[pooled]]
+        self._uses = None
+
+    def relocate(self, moved: np.ndarray, homes: np.ndarray, offsets: np.ndarray) -> None:
+        """Move cells of pools into cells of arrays.
+
+        Parameters
+        ----------
+        moved
+            The groups whose cells move.
+        homes, offsets
+            An array for each of them, as a value that has all of its cells, and the cell there.
+        """
+        storage, offset, _, group = self._columns()
+        place = np.full(self.count, NONE, np.int32)
+        place[moved] = np.arange(len(moved), dtype=np.int32)
+        found = np.flatnonzero(place[group[:-1]] != NONE)
+        at = place[group[found]]
+        storage[found], offset[found], group[found] = storage[homes[at]], offsets[at], group[homes[at]]
         self._uses = None
 
     # ---- what views cover

@@ -35,6 +35,8 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
             before, code = code, run(draft, code)
             if each.leaves_dead and code is not before:
                 code = without_dead(draft, code)
+            if len(code) != len(before):
+                draft.rewrites.append((name, len(before), len(code)))
     return _packed(draft, code, forward)
 
 
@@ -78,7 +80,10 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     live = draft.ends()
     live[group[numbers]] = True
     live[NO_GROUP] = False
-    kept = live[group[:-1]]
+    kept = np.zeros(len(group), bool)  # the last entry is for missing operands
+    kept[numbers] = True
+    kept[[*draft.outputs, *(slot.value for slot in builder.inputs)]] = True
+    kept = kept[:-1]
     remap = np.full(len(kept) + 1, NONE, np.int32)
     remap[:-1][kept] = np.arange(np.count_nonzero(kept), dtype=np.int32)
     # Cells of pools are numbered anew; a storage keeps its number.
@@ -117,6 +122,7 @@ def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
         sizes=builder.sizes.freeze(),
         ops=builder.ops,
         calls=tuple(draft.calls),
+        rewrites=tuple(draft.rewrites),
         forward=forward,
     )
 

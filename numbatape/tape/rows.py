@@ -22,6 +22,16 @@ class Traits:
 
     Attributes
     ----------
+    elementwise
+        Each cell of ``z`` is computed from one cell of each operand, by one formula.
+    exact
+        Whether IEEE 754 leaves no choice of result (a float32 result rounded from float64 is the same).
+    loop
+        Name of the ufunc (``numpy.exp`` is "exp", ``scipy.special.psi`` is "sc.psi") whose inner loop runs
+        long instructions, or None for the formula itself.
+    jumps
+        ``z`` may change by a whole step when the last bit of an operand changes, as that of a comparison
+        does.
     signs
         ``z`` is the sum of the operands with these signs: ``(1, -1)`` of a subtraction.
     factors
@@ -58,6 +68,9 @@ class Traits:
         fails decides what the function does.
     """
 
+    elementwise: bool = False
+    exact: bool = False
+    loop: str | None = None
     signs: tuple[int, ...] = ()
     factors: str = ""
     quotient: bool = False
@@ -75,6 +88,10 @@ class Traits:
     narrows: bool = False
     reads_narrow: bool = False
     fallible: bool = False
+
+    @property
+    def jumps(self) -> bool:
+        raise NotImplementedError  # each kind of row knows it by its derivative
 
 
 class Signature(NamedTuple):

@@ -116,6 +116,8 @@ class Tape:
     calls
         Rules written by the user, by the number that is an operand of ``call`` instructions; what the
         engine asks of them is in `numbatape.engine.calls`.
+    rewrites
+        The passes that changed how many instructions there are: name, number before, number after.
     """
 
     code: np.ndarray
@@ -134,6 +136,7 @@ class Tape:
     uniform: int = 0
     forward: bool = False
     calls: tuple = ()
+    rewrites: tuple[tuple[str, int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.code)

@@ -265,3 +265,18 @@ def test_tapes_outgrow_the_memory_of_a_walk(monkeypatch, kernels_work):
     monkeypatch.setattr(walk_memory.Memory, "make_room", noted)
     assert adjoint(tape, sizes(*POINT)).digest == expected
     assert len(rooms) > 1
+
+
+def test_cotangents_of_cells_of_arrays_are_viewed_where_they_are():
+    """The cotangent of an entry that an array op has computed is a view at the entry's offset."""
+    weights = np.linspace(-1.0, 1.0, 120)
+
+    def function(x):
+        w = np.zeros(120)
+        for k in range(120):
+            w[k] = np.sum(x[k : k + 3] * 0.1)
+        return np.sum(w * w * weights)
+
+    x = np.linspace(0.0, 1.0, 122)
+    _, slopes = nt.batch(function)(np.stack([x, x + 0.1]))
+    np.testing.assert_allclose(slopes[0], nt.grad(function)(x), rtol=1e-12, atol=1e-14)

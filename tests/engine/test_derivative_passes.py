@@ -70,7 +70,12 @@ def stepped(x):
     return np.sum(u**3)
 
 
-FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped]
+def summed(x):
+    """A loop over numbers."""
+    return sum(np.exp(x[0] * k / 60) * x[1] for k in range(60))
+
+
+FUNCTIONS = [normal, columns, chained, transposed, masked, nested, looped, stepped, summed]
 
 
 def lanes_of(cache) -> tuple:
@@ -124,15 +129,17 @@ def test_each_pass_finds_work_by_itself(name, monkeypatch):
     its = passes.PASSES[name]
     monkeypatch.setitem(passes.PASSES, name, its._replace(run=run))
     for function in FUNCTIONS:
-        nt.value_gradient_and_hessian(
-            nt.prepare_hessian_cache(function, X, config=nt.Config(passes=(name,))), X
-        )
+        config = nt.Config(passes=(name,))
+        nt.prepare_gradient_cache(function, X, config=config)
+        nt.value_gradient_and_hessian(nt.prepare_hessian_cache(function, X, config=config), X)
     assert any(found)
 
 
 @pytest.mark.parametrize("chosen", ["fuse", ("fuse", "nothing"), ["fuse"], None, 1, ("all",)])
 def test_names_of_passes_are_checked(chosen):
-    with pytest.raises(nt.ConfigError, match=r"'all', 'none' or a tuple of names out of buffers, .*fuse"):
+    with pytest.raises(
+        nt.ConfigError, match=r"'all', 'none' or a tuple of names out of reroll, buffers, .*fuse"
+    ):
         nt.Config(passes=chosen)
 
 

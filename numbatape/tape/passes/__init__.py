@@ -54,6 +54,7 @@ def _later(file: str, function: str) -> Callable[..., np.ndarray]:
 
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
+    "reroll": Pass(_later("reroll", "reroll"), leaves_dead=True),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True

@@ -1,0 +1,190 @@
+"""Re-rolling: the turns of a loop in Python become instructions on vectors.
+
+A loop over 200 observations is traced as 200 copies of the same few instructions on single cells. What the
+turns compute independently of each other becomes one instruction over all turns, with operands at constant
+strides; what they add to one number becomes a sum; what depends on the turn before stays as it is, and reads
+and writes cells of the vectors (`numbatape.tape.rerolling.distribution`).
+
+Numbers may change in the last bits, where a sum is taken in another order, and where vectors run in NumPy's
+loops (`exp`), but in nothing that a guard, a comparison or a rounding depends on. With
+``Config(values="numpy")`` all bits stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..draft import Draft
+from ..families import F64, POOLS
+from ..instruction import GUARD, NONE
+from ..rerolling.distribution import Distribution, Slots
+from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating
+from ..rerolling.rolling import Rolling
+from ..rerolling.single_cells import Cells
+
+SHORT = 24  # instructions: shorter tapes are left alone
+ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
+OFTEN = 12  # how many times the instructions of a tape are looked at, all in all
+LEAST = 50.0  # nanoseconds that a stretch must save
+
+NUMBER, OTHER = 1, 2  # kinds of operands; 0 is none
+
+
+def reroll(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Replace the turns of loops by instructions on vectors."""
+    if len(code) < SHORT:
+        return code
+    search = _Search(draft, code)
+    stretches = search.run() if search.single.sum() >= SHORT else []
+    parts, last = [], 0
+    for stretch in sorted(stretches):
+        # Stretches before this one have moved cells, so that it is looked at again.
+        plan = Distribution(search.cells, stretch, search.slots)
+        if plan.saved < LEAST:
+            continue
+        parts += [search.code[last : stretch.start], *Rolling(draft, search.cells, plan).rows()]
+        last = stretch.stop
+    if not parts:
+        return code
+    search.cells.settle()
+    return np.concatenate([*parts, search.code[last:]])
+
+
+class _Search:
+    """Finds stretches that are worth re-rolling."""
+
+    def __init__(self, draft: Draft, code: np.ndarray):
+        self.draft, self.code = draft, code
+        ops = draft.ops
+        kinds = ops.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"), code["op"])
+        self.single = kinds & (code["op"] & 1 == F64) & (code["aux"] == NONE)
+        scalar = np.append(draft.layout == 0, True)
+        for name in ("out", "a", "b", "c"):
+            self.single &= scalar[code[name]]
+        if self.single.sum() < SHORT:
+            return
+        self.cells = cells = Cells(draft, code)
+        for name in ("out", "a", "b", "c"):
+            self.single &= cells.single[code[name]]
+        self.single &= cells.writer[cells.of[code["out"]]] == np.arange(len(code))
+        self._bits()
+        self.code = cells.code = code = self._ordered()
+        self.writers = np.stack([cells.writer[cells.of[code[name]]] for name in "abc"], axis=1)
+        self.rank, self.previous = ranks_and_previous(self._signature())
+
+    def _bits(self) -> None:
+        """Note which instructions may be computed as vectors, and which additions in another order."""
+        code, ops = self.code, self.draft.ops
+        alike = ops.with_trait("exact")  # ops whose vectors have the bits of single cells
+        free = np.zeros(len(code), bool)
+        if not self.draft.builder.exact:
+            alike |= frozenset(range(len(ops))) - ops.with_trait("loop")
+            free = self.cells.steady()
+        self.vector = self.single & (free | ops.is_any(alike, code["op"]))
+        added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
+        self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
+
+    def _ordered(self) -> np.ndarray:
+        """Return the instructions with the later one of two results as the first operand of an addition.
+
+        So it is in most turns; in the first one, which adds to a number, the tracer has no reason to.
+        """
+        code, cells = self.code, self.cells
+        a, b = (cells.writer[cells.of[code[name]]] for name in "ab")
+        swapped = np.flatnonzero((self.addition > 0) & (b > a))
+        if not len(swapped):
+            return code
+        code, rows = code.copy(), code[swapped]
+        code["a"][swapped], code["b"][swapped] = rows["b"], rows["a"]
+        code["active"][swapped] = (rows["active"] & 1) << 1 | rows["active"] >> 1 & 1
+        return code
+
+    def _signature(self) -> np.ndarray:
+        """Return one number for all that makes instructions alike."""
+        code, cells = self.code, self.cells
+        found = code["line"].astype(np.int64) + 1
+        # The first turn adds to a number, those behind it to what the turn before has made.
+        plain = self.addition == 0
+        pool = np.minimum(cells.home[cells.of[code["out"]]], len(POOLS))
+        pool[code["op"] == GUARD] = 0
+        fields = [
+            (code["op"].astype(np.int64) & 0xFFFF, 1 << 16),
+            (code["active"] * plain, 8),
+            (code["stage"], 2),
+            (pool, 8),
+        ]
+        for name in "abc":
+            kind = np.where(cells.is_literal[cells.of[code[name]]], np.int8(NUMBER), np.int8(OTHER))
+            fields.append((kind * (plain & (code[name] != NONE)), 4))
+        fields += [(self.vector, 2), (self.addition + 1, 4), (self.single, 2)]
+        for field, bound in fields:
+            found *= bound
+            found += field
+        return found
+
+    def slots(self, stretch: Stretch) -> Slots:
+        """Return what is known of the instructions of a stretch."""
+        rows = slice(stretch.start, stretch.stop)
+        single = self.single[rows].reshape(stretch.turns, stretch.period)
+        ordered = ~single[0]
+        if ordered.any():
+            ordered |= self._disturbed(rows, stretch)
+        vector = self.vector[rows].reshape(single.shape).all(axis=0) & ~ordered
+        addition = np.where(vector, self.addition[stretch.start : stretch.start + stretch.period], 0)
+        return Slots(vector, ordered, addition)
+
+    def _disturbed(self, rows: slice, stretch: Stretch) -> np.ndarray:
+        """Return the slots that touch cells of which it is not known which instruction writes which one."""
+        draft, cells, code = self.draft, self.cells, self.code[rows]
+        others = code[~self.single[rows]]
+        uses = draft.uses(cells.recorded)
+        written = uses.flags(uses.out[rows])
+        written |= uses.flags(uses.operands[rows, 3])
+        unclear = np.zeros(draft.count, bool)
+        for name in ("out", "a", "b", "c"):
+            values = others[name][others[name] != NONE]
+            hazy = ~cells.single[values] | (cells.writer[cells.of[values]] < 0)
+            unclear[draft.group[values[hazy]]] = True
+        scratch = others["aux"][(others["aux"] != NONE) & (others["op"] != GUARD)]
+        unclear[draft.group[scratch]] = True
+        unclear &= written
+        touched = unclear[draft.group[np.stack([code[name] for name in ("out", "a", "b", "c")])]].any(axis=0)
+        return touched.reshape(stretch.turns, stretch.period).any(axis=0)
+
+    # ---- which periods
+
+    def run(self) -> list[Stretch]:
+        """Return stretches that are worth it."""
+        found: list[Stretch] = []
+        waiting, budget = [(0, len(self.code))], OFTEN * len(self.code)
+        while waiting and budget > 0:
+            low, high = waiting.pop()
+            if high - low < SHORT:
+                continue
+            budget -= high - low
+            best: tuple[float, list[Stretch]] = (0.0, [])
+            for promised, stretches in repeating(self.rank, self.previous, low, high):
+                budget -= sum(its.stop - its.start for its in stretches)
+                saved, good = self._tried(stretches)
+                if saved > best[0]:
+                    best = saved, good
+                if saved > ENOUGH * promised or budget < 0:
+                    break
+            for its in best[1]:
+                waiting.append((low, its.start))
+                low = its.stop
+            if best[1]:
+                waiting.append((low, high))
+                found += best[1]
+        return found
+
+    def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Stretch]]:
+        """Return what re-rolling saves, and the stretches that are worth it."""
+        total, good = 0.0, []
+        for each in stretches:
+            stretch = aligned(each, self.writers)
+            saved = Distribution(self.cells, stretch, self.slots).saved
+            if saved >= LEAST:
+                total += saved
+                good.append(stretch)
+        return total, good

@@ -1,0 +1,178 @@
+"""`Turns`: what the operands of repeating instructions are, seen over all turns of a loop.
+
+The instructions of a turn are its *slots*. A slot's operand in all turns is a column: the same cell in all of
+them, numbers, the result of another slot a fixed number of turns before, cells of an array at a constant
+stride, and so on. The first turns of a loop are often different; they are left out where that helps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..families import POOLS
+from ..instruction import NONE
+from .periods import Stretch
+from .single_cells import UNKNOWN, Cells
+
+# What a column is.
+MISSING, SAME, NUMBERS, TURN, STRIDED, GATHERED, LOOSE, IRREGULAR = range(8)
+MOST_LEFT_OUT = 2  # turns that are left out because what they read is read by all others, too
+
+
+class Column(NamedTuple):
+    """An operand of a slot in all turns.
+
+    Attributes
+    ----------
+    kind
+        MISSING, SAME (one cell), NUMBERS (literals), TURN (the result of a slot), STRIDED (cells of an
+        array at one stride, or at two: of an inner and an outer loop), GATHERED (other cells of an array),
+        LOOSE (cells of a pool, which may be moved), IRREGULAR.
+    slot, lag
+        Of a TURN: the slot, and how many turns before.
+    inner
+        Of STRIDED cells: how many turns the inner loop has, 0 for one stride.
+    """
+
+    kind: int
+    slot: int = NONE
+    lag: int = 0
+    inner: int = 0
+
+
+class Turns:
+    """A stretch of repeating instructions.
+
+    Parameters
+    ----------
+    cells
+        The cells that they read and write.
+    stretch
+        Where they are.
+    left_out
+        How many of the first turns are left as they are.
+
+    Attributes
+    ----------
+    columns
+        For each slot its three operands.
+    results
+        Whether the results of each slot may be, or are, the cells of an array at one stride.
+    differing
+        The operands of each slot, as bits, that take an adjoint in some turns only.
+    slots_read
+        For each slot the slots that its operands come from, in whatever turn.
+    """
+
+    def __init__(self, cells: Cells, stretch: Stretch, left_out: int = 0):
+        self.cells, self.stretch, self.left_out = cells, stretch, left_out
+        self.count = stretch.turns - left_out
+        self.first = stretch.start + left_out * stretch.period  # the first instruction that is not left out
+        self.out = self._cells("out")
+        self.slots_read: list[set[int]] = [set() for _ in range(stretch.period)]
+        self.deepest = 0  # how many turns must be left out at least, so that fewer columns are irregular
+        self.results = self._results()
+        kept = self.values("active")[left_out:]
+        self.differing = np.bitwise_or.reduce(kept ^ kept[0], axis=0)
+        operands = [self._operands(name) for name in "abc"]
+        self.columns = list(zip(*operands, strict=True))
+
+    def values(self, name: str) -> np.ndarray:
+        """Return a field of the instructions: one row for each turn, one column for each slot."""
+        start, stop = self.stretch.start, self.stretch.stop
+        return self.cells.code[name][start:stop].reshape(self.stretch.turns, self.stretch.period)
+
+    def _cells(self, name: str) -> np.ndarray:
+        return self.cells.alias[self.cells.of[self.values(name)]]
+
+    def _results(self) -> np.ndarray:
+        """Return whether each slot's results may stand in an array at one stride."""
+        cells, out = self.cells, self.out
+        loose = cells.movable[out].all(axis=0)
+        home, offset = cells.home[out], cells.offset[out]
+        step = np.diff(offset, axis=0)
+        strided = (home[0] >= len(POOLS)) & (home == home[0]).all(axis=0) & (offset != UNKNOWN).all(axis=0)
+        return loose | (strided & (step == step[0]).all(axis=0) & (step[0] != 0))
+
+    def _operands(self, name: str) -> list[Column]:
+        """Return one operand of each slot."""
+        cells, (start, period, turns) = self.cells, self.stretch
+        operands = self._cells(name)
+        writers = cells.writer[operands]
+        behind = writers - (start + period * np.arange(turns))[:, None]
+        inside = writers >= start
+        late = writers >= self.first  # results of turns that are not left out
+        lag, slot = -(behind[-1] // period), behind[-1] % period
+        early = np.arange(turns)[:, None] < lag
+        turn = inside[-1] & ((behind == behind[-1]) | early)[self.left_out :].all(axis=0)
+        outside = ~late[self.left_out :].any(axis=0)
+        kept = operands[self.left_out :]
+        same = outside & (kept == kept[0]).all(axis=0)
+        numbers = cells.is_literal[kept].all(axis=0)
+        missing = self.values(name)[-1] == NONE
+        single = cells.single[self.values(name)].all(axis=0)
+        inside_at = np.flatnonzero(inside.any(axis=0)).tolist()
+        for at in inside_at:
+            if turn[at]:
+                self.slots_read[at].add(int(slot[at]))
+            else:
+                made = writers[:, at][inside[:, at]]
+                self.slots_read[at].update(((made - start) % period).tolist())
+        found = []
+        flags = zip(
+            *(each.tolist() for each in (missing, same & single, numbers, turn & single)), strict=True
+        )
+        for at, (is_missing, is_same, is_number, is_turn) in enumerate(flags):
+            if is_missing:
+                found.append(Column(MISSING))
+            elif is_same:
+                found.append(Column(SAME))
+            elif is_number:
+                found.append(Column(NUMBERS))
+            elif is_turn:
+                found.append(Column(TURN, int(slot[at]), int(lag[at])))
+            elif outside[at] and single[at]:
+                found.append(self._of_cells(kept[:, at], self.values(name)[-1, at]))
+            else:
+                found.append(Column(IRREGULAR))
+                last = int(writers[self.left_out :, at].max())
+                if single[at] and start <= last < start + MOST_LEFT_OUT * period:
+                    self.deepest = max(self.deepest, (last - start) // period + 1)
+        return found
+
+    def _of_cells(self, column: np.ndarray, value: int) -> Column:
+        """Return what cells are that were computed before, or are no results; ``value`` is the last one."""
+        cells = self.cells
+        home = cells.home[column]
+        if (home == home[0]).all() and home[0] >= len(POOLS):
+            written = cells.draft.uses(cells.recorded).last_write
+            if written[cells.draft.group[value]] >= self.stretch.start:
+                return Column(IRREGULAR)  # the array is not complete yet
+            inner = inner_turns(cells.offset[column])
+            return Column(GATHERED) if inner is None else Column(STRIDED, inner=inner)
+        return Column(LOOSE) if self._may_move(column) else Column(IRREGULAR)
+
+    def _may_move(self, column: np.ndarray) -> bool:
+        cells = self.cells
+        home = cells.home[column]
+        return bool(cells.movable[column].all() and (home == home[0]).all())
+
+
+def inner_turns(offsets: np.ndarray) -> int | None:
+    """Return how offsets grow: 0 for one stride, n for that of an inner loop of n turns and of an outer one.
+
+    None says that they grow in no such way.
+    """
+    steps = np.diff(offsets)
+    other = np.flatnonzero(steps != steps[0])
+    if not len(other):
+        return 0
+    inner = int(other[0]) + 1
+    if inner < 2 or len(offsets) % inner:
+        return None
+    table = offsets.reshape(-1, inner)
+    rows = table[:, 0]
+    regular = (np.diff(table, axis=1) == steps[0]).all() and (np.diff(rows) == rows[1] - rows[0]).all()
+    return inner if regular else None

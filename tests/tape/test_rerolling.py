@@ -1,0 +1,270 @@
+"""Loops over scalars become instructions on vectors, and what they compute stays what it was."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.config import PASSES
+from numbatape.tape.rerolling.components import components
+from numbatape.tape.rerolling.periods import ranks_and_previous, repeating
+from tests.loop_programs import LoopProgram
+
+OTHERS = tuple(name for name in PASSES if name != "reroll")
+N = 60
+X, Y = np.linspace(-0.4, 0.9, N), np.cos(np.arange(float(N)))
+
+
+def caches(function, *args, values="fast"):
+    """Return the function's gradient cache without re-rolling, and the one with all passes."""
+    return [
+        nt.prepare_gradient_cache(function, *args, config=nt.Config(passes=passes, values=values))
+        for passes in (OTHERS, "all")
+    ]
+
+
+# ---- random programs
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_random_loop_keeps_its_value_and_derivatives(seed):
+    program = LoopProgram(seed)
+    f, (x, y, index) = program.function(), program.arguments()
+
+    def function(x):
+        return f(x, y, index)
+
+    wanted = function(x)
+    plain, rolled = caches(function, x)
+    for point in (x, x + 1e-3):
+        (value, (slope,)), (other, (its,)) = (nt.value_and_gradient(each, point) for each in (plain, rolled))
+        np.testing.assert_allclose(other, value, rtol=1e-11)
+        np.testing.assert_allclose(its, slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
+    np.testing.assert_allclose(nt.value_and_gradient(rolled, x)[0], wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_second_derivatives_of_a_random_loop(seed):
+    program = LoopProgram(seed)
+    f, (x, y, index) = program.function(), program.arguments()
+    found = []
+    for passes in (OTHERS, "all"):
+        cache = nt.prepare_hessian_cache(lambda x: f(x, y, index), x, config=nt.Config(passes=passes))
+        found.append(nt.value_gradient_and_hessian(cache, x)[2])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * np.abs(found[0]).max())
+
+
+def test_with_the_bits_of_numpy_nothing_changes():
+    """Sums keep their order, and ops that vectors compute in another loop stay as they are."""
+
+    def function(x):
+        total = 0.0
+        for k in range(N):
+            total = total + (np.exp(x[k]) * Y[k] + x[k]) * 0.1
+        return total
+
+    plain, rolled = caches(function, X, values="numpy")
+    assert len(rolled.tape) < len(plain.tape)
+    for point in (X, X[::-1] * 1.7):
+        assert nt.value_and_gradient(rolled, point)[0] == function(point)
+
+
+# ---- what becomes of loops
+
+
+def autoregression(x):
+    total = 0.0
+    for t in range(2, N):
+        mean = x[0]
+        for k in range(2):
+            mean = mean + x[k + 1] * Y[t - k - 1]
+        total = total - 0.5 * (Y[t] - mean) ** 2 - x[3]
+    return total
+
+
+def volatility(x):
+    s, total = 0.5, 0.0
+    for t in range(1, N):
+        s = np.sqrt(0.1 + x[1] ** 2 * (Y[t - 1] - x[0]) ** 2 + 0.3 * s**2)
+        total = total - np.log(s) - 0.5 * ((Y[t] - x[0]) / s) ** 2
+    return total
+
+
+def lagged(x):
+    """What a turn computes is read by later turns, but no chain is closed."""
+    errors = [x[0], x[1]]
+    total = 0.0
+    for t in range(2, N):
+        errors.append(x[t] * Y[t])
+        total = total + errors[t] * errors[t - 1] * errors[t - 2]
+    return total
+
+
+def mixture(x):
+    total = 0.0
+    for t in range(N):
+        terms = []
+        for k in range(3):
+            terms.append(np.exp(-((Y[t] - x[k]) ** 2)) * x[k + 3] ** 2)
+        total = total + np.log(sum(terms))
+    return total
+
+
+def gathered(x):
+    total = 0.0
+    for t in range(N):
+        total = total + np.exp((x[(7 * t * t) % 11] * Y[t] - x[0]) ** 2) * 0.1
+    return total
+
+
+def filled(x):
+    z = np.zeros(N)
+    for t in range(N):
+        z[N - 1 - t] = x[t] * x[t]
+    return z @ Y
+
+
+def grid(x):
+    """Two loops without anything between them: strides of an inner and of an outer loop."""
+    x = x.reshape(10, 6)
+    return sum(x[i, j] * x[0, j] * x[i, 0] for i in range(10) for j in range(6))
+
+
+def remembered(x):
+    """A chain whose links are read later."""
+    states, s = [], 0.5
+    for t in range(N):
+        s = np.sin(s + x[t])
+        states.append(s)
+    total = 0.0
+    for t in range(N):
+        total = total + (states[t] - Y[t]) ** 2 * x[0]
+    return total
+
+
+# And how many instructions are left at most.
+LOOPS = {
+    autoregression: 20,
+    volatility: 4 * N,
+    lagged: 20,
+    mixture: 25,
+    gathered: 12,
+    filled: 3,
+    grid: 4,
+    remembered: 2 * N + 10,
+}
+
+
+@pytest.mark.parametrize("function", LOOPS, ids=lambda function: function.__name__)
+def test_a_loop_becomes_vectors(function):
+    plain, rolled = caches(function, X)
+    assert len(rolled.tape) <= LOOPS[function] < len(plain.tape)
+    (value, (slope,)), (other, (its,)) = (nt.value_and_gradient(each, X) for each in (plain, rolled))
+    np.testing.assert_allclose([other, value], function(X), rtol=1e-13)
+    np.testing.assert_allclose(its, slope, rtol=1e-12, atol=1e-13)
+    nt.testing.check_derivatives(function, X)
+
+
+@pytest.mark.parametrize("function", [autoregression, volatility], ids=lambda function: function.__name__)
+def test_instructions_know_their_lines(function):
+    """Each instruction stands in a line of the function's body."""
+    _, rolled = caches(function, X)
+    code = function.__code__
+    lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
+    assert {rolled.tape.line_of(k).number for k in range(len(rolled.tape))} <= lines
+
+
+def test_the_cache_says_what_was_done():
+    plain, rolled = caches(autoregression, X)
+    assert "reroll" not in repr(plain).partition("passes all")[2]
+    assert f", reroll {rolled.tape.rewrites[0][1]} to {rolled.tape.rewrites[0][2]}" in repr(rolled)
+
+
+# ---- what has to stay
+
+
+def test_a_test_sees_the_bits_that_python_saw():
+    """A tenth added ten times is not one, though a sum in another order is."""
+
+    def function(x):
+        total = 0.0
+        for k in range(40):
+            total = total + x[k]
+        return total * 2.0 if total == sum([0.1] * 40) else total * 3.0
+
+    x = np.full(40, 0.1)
+    _, rolled = caches(function, x)
+    for _ in range(2):
+        assert nt.value_and_gradient(rolled, x)[0] == function(x) == 2.0 * sum([0.1] * 40)
+    assert rolled.traces == 1
+
+
+@pytest.mark.parametrize("step", [np.floor, np.sign, np.rint, lambda x: x % 0.1, lambda x: x > 0.1 * 10])
+def test_a_step_sees_the_bits_that_python_saw(step):
+    def function(x):
+        total = -1.0
+        for k in range(40):
+            total = total + x[k]
+        return step(total - 3.0) + x[0]
+
+    x = np.full(40, 0.1)
+    _, rolled = caches(function, x)
+    assert nt.value_and_gradient(rolled, x)[0] == function(x)
+
+
+def test_guards_of_turns_keep_their_order():
+    def function(x):
+        total = 0.0
+        for k in range(N):
+            y = x[k] * x[k] + 0.25
+            if y > 5.0:
+                return total
+            total = total + np.log(y)
+        return total
+
+    plain, rolled = caches(function, X)
+    assert len(rolled.tape.guards) == len(plain.tape.guards) == N
+    other = X.copy()
+    other[[12, 20]] = 3.0
+    for point in (X, other):
+        values = [nt.value_and_gradient(each, point)[0] for each in (plain, rolled)]
+        np.testing.assert_allclose(values, function(point), rtol=1e-13)
+
+
+def test_components_come_after_those_that_they_depend_on():
+    edges = [{1}, {2}, {0, 3}, set(), {0, 4}, {3, 6}, {5}]
+    found = components(edges)
+    assert sorted(map(tuple, found)) == [(0, 1, 2), (3,), (4,), (5, 6)]
+    place = {node: k for k, part in enumerate(found) for node in part}
+    assert all(place[other] <= place[node] for node, others in enumerate(edges) for other in others)
+
+
+def test_stretches_do_not_overlap():
+    """The last turn of one may begin as the first turn of the next does."""
+    signature = np.array([1, 2, 3] * 11 + [1, 2, 4] * 12 + [1, 2, 3] * 9)
+    for _, stretches in repeating(*ranks_and_previous(signature), 0, len(signature)):
+        for one, other in itertools.pairwise(stretches):
+            assert one.stop <= other.start
+        assert all(np.array_equal(signature[s : e - p], signature[s + p : e]) for s, p, e in spans(stretches))
+
+
+def spans(stretches):
+    return [(its.start, its.period, its.stop) for its in stretches]
+
+
+def test_loops_that_begin_alike():
+    """The instructions that two stretches have in common are emitted once."""
+
+    def function(x):
+        u, total = x[1], 0.0
+        for i in range(120):
+            u = u + 0.5
+            total = total + np.maximum(0.4, np.sqrt(u)) if i < 60 else total + np.exp(-u) * np.maximum(0.4, u)
+            u = 0.5 * u + 0.02
+        return total
+
+    plain, rolled = caches(function, X)
+    assert len(rolled.tape) < len(plain.tape)
+    slopes = [nt.value_and_gradient(each, X)[1][0] for each in (plain, rolled)]
+    np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-12)
