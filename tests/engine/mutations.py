@@ -57,6 +57,12 @@ def vectors(x, y):
     return np.sum(np.maximum(z, 0.5)) + np.sum(z[:, 1:-1])
 
 
+def steps_in_place(x):
+    u = np.outer(x, x)
+    u[1:-1, 1:] += 0.1 * (u[2:, 1:] - 2 * u[1:-1, :-1] + u[:-2, 1:])
+    return np.sum(u**2)
+
+
 def gathers(x, c):
     chosen = x[(c * 2).astype(int)]
     table = np.stack([x, 2 * x], axis=1)[np.array([2, 0, 0, 1])]
@@ -102,6 +108,7 @@ RNG = np.random.default_rng(1)
 PROGRAMS = {
     "scalars": (scalars, (RNG.normal(size=5),), "x"),
     "vectors": (vectors, (RNG.normal(size=(3, 3)), RNG.uniform(size=3)), "xx"),
+    "steps in place": (steps_in_place, (RNG.normal(size=5),), "x"),
     "gathers": (gathers, (RNG.normal(size=3), np.array([1.0, 0.0, 1.0])), "xc"),
     "algebra": (algebra, (RNG.normal(size=(3, 3)), RNG.normal(size=(3, 2))), "xx"),
     "reductions": (reductions, (RNG.normal(size=(2, 3)),), "x"),
