@@ -19,8 +19,9 @@ import numpy as np
 from ..config import STRIPS, Config, chosen_passes
 from ..engine.frame import WORD
 from ..engine.placement import evaluated
-from ..engine.plan import Plan, make_plan, strip_plan
+from ..engine.plan import Plan, make_plan
 from ..engine.segments import work_of
+from ..engine.strip_plan import strip_plan
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
 from ..ops import OPS, ArrayOp

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..ops import Elementwise, elementary, scalars
+from ..late import imported
+from ..ops import Elementwise, scalars
 from ..ops.text import helpers
 
 # Functions of the C library that kernels have in the kernel language (`numbatape.ops.elementary`).
@@ -45,7 +46,7 @@ def fast_text(text: str) -> str:
 def with_elementary(text: str) -> str:
     """Return a kernel's text with these functions in the place of the C library's."""
     text = fast_text(text)
-    return helpers(text, elementary) + "\n" + text
+    return helpers(text, imported("..ops.elementary", __package__)) + "\n" + text
 
 
 def is_fast(op: Elementwise, values: str, direction: str) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import jit
+from ..late import imported
 from ..ops import OPS, ArrayOp
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
-from .strip_kernels import strip_source
 from .vectors import STRIP_OPCODE
 
 FORWARD = np.zeros(STRIP_OPCODE + 1 - FIRST_KERNEL, np.int64)
@@ -48,7 +48,8 @@ def ensure_strips(values: str) -> None:
     """Load the kernel that runs instructions strip by strip."""
     forward = forward_table(values)
     if not forward[STRIP_OPCODE - FIRST_KERNEL]:
-        forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", strip_source()).address["forward"]
+        text = imported(".strip_kernels", __package__).strip_source()
+        forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", text).address["forward"]
 
 
 def kernel_name(number: int, direction: str) -> str:

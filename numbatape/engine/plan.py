@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
-from ..tape.tape import F32, F64
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
-from .placement import evaluated, place_storages, storage_sizes, storage_table
+from .placement import evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
-from .strip_blocks import find_blocks, grouped, narrow_storages
-from .strip_tables import Strips, cuts_of_blocks, pieces_of, with_strips
 from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info
 from .verify_plan import plan_functions, verify
+
+if TYPE_CHECKING:
+    from .strip_tables import Strips
 
 LIMIT = names.LIMIT
 
@@ -149,7 +150,7 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> 
     if max(cells) > LIMIT:
         raise VerificationError(f"a workspace of {max(cells)} cells: more than 32-bit offsets can address")
     storages = storage_table(tape, sizes, bases)
-    code, aux = _derive(tape, sizes, storages, op_info(values))
+    code, aux = derive(tape, sizes, storages, op_info(values))
     code[:, 0] |= register_flags(code, tape.prologue)
     called = np.flatnonzero(np.bincount(code[:, 0] & 0xFFFF))  # np.unique imports numpy.ma: 20 ms
     kernels = called[(called >= FIRST_KERNEL) & (called < FIRST_VECTOR)] - FIRST_KERNEL
@@ -160,54 +161,6 @@ def make_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> 
     verify(plan, storages)
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     return plan if cuts is None else replace(plan, cuts=cuts)
-
-
-def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan | None:
-    """Return a plan that runs long vectors strip by strip; None where it would have no strips.
-
-    It is made from the plan without strips, whose proof holds for it: an instruction of a block goes over the
-    same cells, part by part, and where a storage has fewer cells than the tape says, it starts from the
-    beginning in each strip.
-
-    Parameters
-    ----------
-    tape
-        A tape that is swept forward alone.
-
-    Raises
-    ------
-    VerificationError
-        As `make_plan` does.
-    """
-    whole = make_plan(tape, dimensions, values)
-    tape = grouped(tape, whole.code, whole.aux)
-    whole = make_plan(tape, dimensions, values)
-    blocks = find_blocks(tape, whole.code, whole.aux)
-    if not blocks:
-        return None
-    cells = storage_sizes(tape, whole.sizes)
-    narrow = narrow_storages(tape, blocks, whole.bases, cells)
-    bases, placed, active = place_storages(
-        tape, whole.sizes, narrow, [(block.start, block.stop) for block in blocks]
-    )
-    code, aux = _derive(tape, whole.sizes, storage_table(tape, whole.sizes, bases), op_info(values))
-    code[:, 0] |= register_flags(code, tape.prologue)
-    blocks = find_blocks(tape, code, aux)  # the same ones, at their new cells
-    cuts = find_cuts(tape, lambda codes: evaluated(codes, whole.sizes), code, aux)
-    pieces = pieces_of(tape, lambda codes: evaluated(codes, whole.sizes), blocks)
-    code, strips = with_strips(code, aux, tape.values["storage"], blocks, narrow, placed[F64], pieces)
-    for array in (code, aux, bases):
-        array.flags.writeable = False
-    return replace(
-        whole,
-        code=code,
-        aux=aux,
-        bases=bases,
-        cells=(strips.end, placed[F32]),
-        active=active,
-        cuts=None if cuts is None else cuts_of_blocks(cuts, blocks, strips),
-        strips=strips,
-    )
 
 
 def _evaluate(tape: Tape, dimensions) -> np.ndarray:
@@ -231,7 +184,7 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
     return sizes
 
 
-def _derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
+def derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     """Return the engine's instructions and their records."""
     layouts, dims, strides = tape.layout_tables
     code = np.zeros((len(tape), 5), np.int32)

@@ -11,8 +11,8 @@ from numbatape.caches.one_way import OneWayWorkspace
 from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, make_plan, segments
-from numbatape.engine.plan import strip_plan
 from numbatape.engine.strip_blocks import LEAST, STRIP
+from numbatape.engine.strip_plan import strip_plan
 from numbatape.ops.status import DONE
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
