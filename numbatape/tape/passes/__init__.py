@@ -52,6 +52,13 @@ def _later(file: str, function: str) -> Callable[..., np.ndarray]:
     return lambda draft, code: getattr(imported(f".{file}", __package__), function)(draft, code)
 
 
+def _merge_arrays(draft, code: np.ndarray) -> np.ndarray:
+    """Merge instructions that make arrays, where any two of them have one op and one operand."""
+    rows = code[draft.is_array(code["out"])]
+    alike = {*zip(rows["op"].tolist(), draft.group[rows["a"]].tolist(), strict=True)}
+    return _later("merge", "merge_arrays")(draft, code) if len(alike) < len(rows) else code
+
+
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
     "reroll": Pass(_later("reroll", "reroll"), leaves_dead=True),
@@ -65,7 +72,7 @@ PASSES = {
     "merge": Pass(
         _later("merge", "merge_common"),
         derivatives=True,
-        on_functions=_later("merge", "merge_arrays"),
+        on_functions=_merge_arrays,
         leaves_dead=True,
     ),
     "places": Pass(_later("places", "write_in_place"), "moves"),
