@@ -612,3 +612,15 @@ def test_masked_writes_of_numbers_into_float32(function, values, mask):
     value, gradient = nt.value_and_grad(f)(x)
     assert value == f(x) and type(value) is np.float32
     np.testing.assert_allclose(gradient, nt.grad(f)(x.astype(float)), rtol=1e-6)
+
+
+def test_read_only_views_are_not_written_to_even_where_nothing_is_selected():
+    def f(x):
+        diagonal = np.diag(np.diag(x))
+        diagonal[x > 9.0] *= 2.0
+        return np.sum(diagonal)
+
+    with pytest.raises(ValueError, match="assignment destination is read-only"):
+        f(np.ones(2))
+    with pytest.raises(ValueError, match="assignment destination is read-only"):
+        nt.grad(f)(np.ones(2))

@@ -86,6 +86,8 @@ def setitem(x: TracedArray, key, item) -> None:
     trace.check_open()
     if x._value.__class__ is not np.ndarray:
         raise TypeError(f"'numpy.{x.dtype.name}' object does not support item assignment")
+    if not x._value.flags.writeable:
+        raise ValueError("assignment destination is read-only")  # also where no entry is selected
     keys = key if type(key) is tuple else (key,)
     if find_trace(keys) is not None:
         key = keys = tuple(map(_key_part, keys))
