@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..config import Config
 from ..engine.kernels import sweeps
 from ..late import imported
-from ..tape.html_tables import table
 from ..tape.tape import CONSTANT
 from ..threads import Turn, alone
 from ..trace import pytrees
@@ -20,13 +20,15 @@ from .delivery import Owned
 from .derived import Derived
 from .front import Front
 from .one_at_a_time import one_at_a_time
-from .profile import Profile, profile
 from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout
 from .shipping import Shipped
 from .trace_log import GuardReport, report
 from .variant import VariantWorkspace
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 
 def parameter_names(function) -> tuple[str, ...]:
@@ -340,9 +342,13 @@ class PreparedCache:
         >>> [(row["op"], row["bytes"]) for row in cache.profile()]
         [('exp', 8000), ('sum', 8)]
         """
+        from .profile import profile  # what notebooks show is imported when it is first asked for
+
         return alone(self._turn, profile, self._space.whole(), sweeps(), repeats)
 
     def _repr_html_(self) -> str:
+        from ..tape.html_tables import table
+
         plan, program = self._space.plan, self._program
         rows = [
             (

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import RetracingWarning
-from ..tape.html_tables import table
 from ..tape.tape import Line
 from .arguments import STATIC, Flattened
 from .variant import Variant
@@ -205,6 +204,8 @@ class GuardReport(list):
         return "\n".join([*lines, *map(str, self._notes)])
 
     def _repr_html_(self) -> str:
+        from ..tape.html_tables import table  # notebooks alone need it
+
         rows = [(g["line"], g["kind"], g["condition"], g["outcomes"], g["variants"]) for g in self]
         guards = table("Guards", ("line", "kind", "condition", "outcomes", "variants"), rows)
         notes = [(note["number"], note["why"], note["shapes"]) for note in self.traces]

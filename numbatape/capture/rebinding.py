@@ -24,7 +24,7 @@ from ..numpy_api.arrays_of_lists import JOINERS
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made
 from ..numpy_api.vectorize import CLASSES
-from ..trace import pytrees
+from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
@@ -36,7 +36,6 @@ from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies
 from .iteration import ITERATORS
-from .library_copies import library_copy
 from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
 from .reach import Reach
@@ -75,7 +74,7 @@ class Table:
                 self._distributions = found
             late = {key: make for key, (_, make) in found.items()}
             if name == "numpy":
-                late["polynomial"] = functools.partial(UsersModule, np.polynomial, _in_trace)
+                late["polynomial"] = lambda: UsersModule(np.polynomial, _in_trace)  # NumPy imports it late
             proxies[name] = self._add(name, {}, _copied(sys.modules[name]) | late)
         proxies["numpy.lib"] = self._add("numpy.lib", {})
         for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
@@ -106,7 +105,7 @@ class Table:
 
             found = stand_in_of(value)
         if found is None and is_library_function(value):
-            found = self._ready[key] = library_copy(value)
+            found = self._ready[key] = operations.library_copy(value)
             self._originals.append(value)
         if found is None and isinstance(value, Path):
             found = clocks_and_files.noting_path(value)
@@ -144,7 +143,11 @@ def _replaced_in(name: str) -> dict[str, tuple]:
 def _copied(module) -> dict[str, Callable]:
     """Return makers of the stand-ins for a library's functions that run as copies, by name."""
     found = ((key, value) for key, value in vars(module).items() if is_library_function(value))
-    return {key: functools.partial(library_copy, value) for key, value in found}
+    return {key: functools.partial(_as_copy, value) for key, value in found}
+
+
+def _as_copy(function):
+    return operations.library_copy(function)  # imported when the first of them is needed
 
 
 def _in_trace(value):

@@ -29,7 +29,7 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
     arrays = _array_ops(draft, code)
     for name, each in PASSES.items():
         run = each.run if derivatives or not each.derivatives else each.on_functions
-        if name not in passes or run is None or not len(code):
+        if name not in passes or run is None or len(code) < each.shortest:
             continue
         if each.trait is None or arrays & draft.ops.with_trait(each.trait):
             before, code = code, run(draft, code)

@@ -17,10 +17,14 @@ import sysconfig
 import types
 from pathlib import Path
 
-from .solvers import OBJECTIVES, SOLVERS
-
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 FOLDERS = frozenset(("site-packages", "dist-packages"))
+# Parts of SciPy with solvers that call the user's function: iterations, which are differentiated as a whole.
+SOLVERS = (
+    *("scipy.optimize", "scipy.sparse.linalg._isolve", "scipy.sparse.linalg._eigen"),
+    "scipy.integrate._bvp",
+)
+OBJECTIVES = ("rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")  # beside them, functions to try them on
 COPIED = ("numpy", "scipy")  # libraries whose Python functions may run as copies
 LIKE_USERS = "numpy.polynomial"
 KNOWN = (*COPIED, "numba", "llvmlite", "optree")  # libraries, wherever they are installed

@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import sys
 
+from .ownership import SOLVERS
+
 RULES = "docs/rules.md"
-SOLVERS = (
-    *("scipy.optimize", "scipy.sparse.linalg._isolve", "scipy.sparse.linalg._eigen"),
-    "scipy.integrate._bvp",
-)
-OBJECTIVES = ("rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")  # beside them, functions to try them on
 
 
 def solver_above() -> str:

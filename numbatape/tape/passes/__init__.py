@@ -38,6 +38,8 @@ class Pass(NamedTuple):
         What is run in its place on tapes that contain none; None for nothing, or for the same.
     leaves_dead
         Whether instructions that it leaves may be dead.
+    shortest
+        The fewest instructions among which it finds work. Shorter tapes don't even import it.
     """
 
     run: Callable[..., np.ndarray]
@@ -45,6 +47,7 @@ class Pass(NamedTuple):
     derivatives: bool = False
     on_functions: Callable[..., np.ndarray] | None = None
     leaves_dead: bool = False
+    shortest: int = 1
 
 
 def _later(file: str, function: str) -> Callable[..., np.ndarray]:
@@ -61,7 +64,7 @@ def _merge_arrays(draft, code: np.ndarray) -> np.ndarray:
 
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
-    "reroll": Pass(_later("reroll", "reroll"), leaves_dead=True),
+    "reroll": Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True

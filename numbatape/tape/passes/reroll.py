@@ -22,7 +22,7 @@ from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
 
-SHORT = 24  # instructions: shorter tapes are left alone
+SHORT = 24  # instructions on single cells: fewer are left alone
 ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
 OFTEN = 12  # how many times the instructions of a tape are looked at, all in all
 LEAST = 50.0  # nanoseconds that a stretch must save
@@ -32,8 +32,6 @@ NUMBER, OTHER = 1, 2  # kinds of operands; 0 is none
 
 def reroll(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Replace the turns of loops by instructions on vectors."""
-    if len(code) < SHORT:
-        return code
     search = _Search(draft, code)
     stretches = search.run() if search.single.sum() >= SHORT else []
     parts, last = [], 0
