@@ -936,7 +936,6 @@ def raises(text, f, *shapes):
 @pytest.mark.parametrize(
     ("f", "shapes", "text"),
     [
-        raises(r"np.pad\(..., mode='linear_ramp'\)", lambda x: np.pad(x, 1, mode="linear_ramp"), V),
         raises(r"np.linalg.qr\(..., mode='raw'\)", lambda x: np.linalg.qr(x, "raw"), M),
         raises(r"np.unique\(..., return_inverse\)", lambda x: np.unique(x, return_inverse=True), V),
         raises(r"np.astype\(..., dtype=object\)", lambda x: x.astype(object), V),
