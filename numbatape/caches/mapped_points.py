@@ -11,7 +11,7 @@ from ..errors import ForeignTraceError, OutputError, SpecError, StructureError, 
 from ..recording.record import Output
 from ..trace.complex_pairs import Pair, is_complex, join, split
 from .arguments import STATIC, Constant, Flattened, LeafSpec
-from .batch import Batch, Lookup
+from .batch import OVER_POINTS, Batch, Lookup
 from .points import Rows
 from .registry import Shelf
 
@@ -64,7 +64,8 @@ class MappedPoints:
         return self._one_by_one()
 
     def _batch(self, flat: Flattened, slots) -> Batch:
-        return Batch(self.shelf.program(self.function, flat, values), slots, reverse=False)
+        program = self.shelf.program(self.function, flat, values, config=OVER_POINTS)
+        return Batch(program, slots, reverse=False)
 
     # ---- arguments
 

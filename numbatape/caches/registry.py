@@ -51,6 +51,9 @@ class Caller:
         return found
 
 
+USUAL = Config()
+
+
 class Shelf:
     """The programs of one function, what one-shot verbs made of it, and their idle workspaces.
 
@@ -82,12 +85,14 @@ class Shelf:
             found = self._verbs[key] = make()
         return found
 
-    def program(self, function, flat: Flattened, transform=None, repeats: bool = False) -> Program:
+    def program(
+        self, function, flat: Flattened, transform=None, repeats: bool = False, config: Config = USUAL
+    ) -> Program:
         """Return the program of the function, or of its derivative, for arguments of this signature."""
         with self._lock:
-            key = (flat.signature, transform, repeats)
+            key = (flat.signature, transform, repeats, config)
             if key not in self._programs:
-                self._programs[key] = Program(function, Config(), transform, repeats)
+                self._programs[key] = Program(function, config, transform, repeats)
             return self._programs[key]
 
     def evaluator(
