@@ -24,7 +24,7 @@ import numpy as np
 from .. import jit
 from ..emitter.emitter import Emitter
 from ..ops import OPS
-from ..tape.instruction import Instruction
+from ..tape.instruction import NONE, Instruction
 from . import walk_words as names
 from .accumulators import Cells
 from .activity import Active
@@ -110,6 +110,7 @@ class Walk:
             self._memory = self._remember(sources)
             done = self._by_kernel()
             self._memory.take()
+            self._set_line()
             whole = done == self._found.count
             self._memory.give_back([self._memory.place_of(value) for value in results] if whole else None)
         self._by_python(done)
@@ -157,6 +158,12 @@ class Walk:
             self._in_python(at, status == names.NEW and bool(self._alike[at]))
             w[names.AT] = at + 1
 
+    def _set_line(self) -> None:
+        """Let what is appended after the walk belong to the line at which Python's walk would have ended."""
+        latest = int(self._memory.w[names.LATEST])
+        if latest != NONE:
+            self._emitter.line = int(self._found.rows["line"][latest])
+
     def _in_python(self, at: int, noted: bool) -> None:
         """Take the derivative of an instruction by its pullback, and perhaps note a template of it."""
         memory, (row, needed) = self._memory, self._found.one(at)
@@ -166,6 +173,7 @@ class Walk:
         memory.give_back([place for _, place in touched])
         if self._forward or self._cells.known(row.out):
             self._emitter.line = row.line
+            memory.w[names.LATEST] = at
             if noted:
                 operands = [value for j, value in enumerate(row.operands) if needed >> j & 1]
                 collected, added = (operands, [row.out]) if self._forward else ([row.out], operands)

@@ -6,14 +6,13 @@ The class of an instruction is what is known of its signature (`numbatape.derive
 from __future__ import annotations
 
 import functools
-from itertools import islice
 from math import isfinite
 
 import numpy as np
 
 from ..ops import OPS, Elementwise
 from ..tape.instruction import NONE
-from ..tape.tape import F64, FAMILIES, FAMILY_DTYPE
+from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
 from .partials import reads_numbers
 
@@ -33,15 +32,17 @@ def numbered(*columns: np.ndarray) -> np.ndarray:
 
 
 ELEMENTWISE = np.array([isinstance(op, Elementwise) for op in OPS])
-ORDINARY, NOT_FINITE, ZERO = 1, 2, 3  # sorts of literals, beside 0 for a value that is not one
+# Sorts of literals, beside 0 for a value that is not one. Those from REPEATED on have one literal each.
+ORDINARY, NOT_FINITE, ZERO, REPEATED = 1, 2, 3, 4
 
 
 class Kinds:
     """The kinds of values: dimensions, strides, family and level.
 
-    Of an array its place in its storage and the size of that count, too. Each literal of one cell, with all
-    views of it, is of a kind of its own. Formulas contain literals, and a template must not take such a
-    number for an argument that happens to be the same number in one instance.
+    Of an array its place in its storage and the size of that count, too. Each literal of one cell is of a
+    kind of its own, and so are all views of it. Formulas contain literals, and a template must not take such
+    a number for an argument that happens to be the same number in one instance. A derivative reads the
+    number of a literal, but not of a view of it, so these two have different kinds.
 
     Attributes
     ----------
@@ -53,7 +54,9 @@ class Kinds:
         Which literal each of them is in the cell of, and at the end NONE, for operands that are not there.
     rough
         Their kinds as operands of most rows. The derivative does not depend on such an operand's number, but
-        for whether it is finite, and 0.0 is the number that a derivative appends on its own.
+        for whether it is finite, and 0.0 is the number that a derivative appends on its own. A tape may have
+        the same number in several cells, because passes add literals. A derivative then names only one of
+        them, whichever of them the operand is, so the others are told apart here, too.
     """
 
     def __init__(self, tape):
@@ -65,11 +68,14 @@ class Kinds:
         of_storage = np.array(tape.storages, np.int64).reshape(-1, 3)[storage]
         pooled = storage < POOL_COUNT
         self._cells: set[tuple[int, int]] = set()  # of literals
+        self._literals = 0  # how many literals have been looked at for these cells
         sort = self._sorts()
         sorts = sort[np.where(storage < len(FAMILIES), storage, 0), np.where(pooled, offset, 0)]
         sorts[storage >= len(FAMILIES)] = 0
         literal = np.where(sorts, len(FAMILIES) * offset + storage, NONE)
-        its = np.where(pooled, storage, POOL_COUNT), layout
+        is_number = np.zeros(len(storage), np.int64)
+        is_number[list(tape.numbers)] = 1
+        its = np.where(pooled, storage, POOL_COUNT), layout, is_number
         arrays = [np.where(pooled, 0, column) for column in of_storage.T]
         arrays.append(np.where(pooled | (layout == 0), 0, offset))
         self.first = numbered(*its, literal, *arrays)
@@ -82,11 +88,12 @@ class Kinds:
     def _sorts(self) -> np.ndarray:
         """Return the sort of the literal in each cell of the pools of constants, the first pools."""
         tape = self._tape
-        found = np.zeros((len(FAMILIES), max(tape.pool_cells) + 1), np.int8)
-        for (data, family), value in tape.cell_literals.items():
-            (number,) = np.frombuffer(data, FAMILY_DTYPE[family])
-            storage, offset, _ = tape.values[value]
-            found[storage, offset] = sort_of(number)
+        found = np.zeros((len(FAMILIES), max(tape.pool_cells) + 1), np.int64)
+        named = {tape.values[value][:2] for value in tape.cell_literals.values()}
+        for k, item in enumerate(tape.literals):
+            if item.storage < POOL_COUNT:
+                place = item.storage, item.offset
+                found[place] = sort_of(item.data[0]) if place in named else REPEATED + k
         return found
 
     def of(self, value: int) -> int:
@@ -96,14 +103,16 @@ class Kinds:
     def _what(self, value: int) -> tuple:
         storage, offset, layout = self._tape.values[value]
         if storage < POOL_COUNT:
-            return storage, layout, offset if self._is_literal(storage, offset) else None
+            if self._is_literal(storage, offset):
+                return storage, layout, offset, value in self._tape.numbers
+            return storage, layout
         return *self._tape.storages[storage], layout, offset if layout else None
 
     def _is_literal(self, storage: int, offset: int) -> bool:
         """Whether a cell of a pool is that of a literal."""
-        literals = self._tape.cell_literals
-        new = islice(reversed(literals.values()), len(literals) - len(self._cells))
-        self._cells.update(self._tape.values[value][:2] for value in new)
+        new = self._tape.literals[self._literals :]
+        self._cells.update((item.storage, item.offset) for item in new)
+        self._literals += len(new)
         return (storage, offset) in self._cells
 
 

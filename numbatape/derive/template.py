@@ -202,11 +202,14 @@ class Before:
         values = self._tape.values
         cells: dict[tuple[int, int], int] = {}  # new ones
         old = {values[v][:2]: v for v in (*self._literals, *self._arguments)}
+        begun = set()  # new storages whose first value has been seen: it begins where the storage does
         found = []
         for value in new:
             storage, offset, layout = place = values[value]
             if storage >= storages:
-                found.append(NewValue(OWN, storage - storages, self._cell_of(value), offset, layout))
+                cell = self._cell_of(value) if storage in begun else NONE
+                begun.add(storage)
+                found.append(NewValue(OWN, storage - storages, cell, offset, layout))
             elif storage >= POOL_COUNT:
                 found.append(self._beside(value))
             elif place[:2] in old:
@@ -220,6 +223,10 @@ class Before:
                 found.append(NewValue(FRESH, storage, view, cells[place[:2]], layout))
             else:
                 raise Unrepeatable
+        for value, its in zip(new, found, strict=True):
+            in_array = values[value][0] >= POOL_COUNT
+            if in_array and its.which != NONE and its.layout != SCALAR_LAYOUT:
+                raise Unrepeatable  # the kind of such a value has its offset, which may differ each time
         return found
 
     def _cell_of(self, value: int) -> int:
@@ -242,7 +249,7 @@ class Before:
         values = self._tape.values
         storage, offset, _ = values[value]
         for other, part in self._parts.items():
-            if part.cell and values[other][0] == storage:
+            if other < value and part.cell and values[other][0] == storage:
                 if values[other][1] != offset:
                     raise Unrepeatable
                 return part

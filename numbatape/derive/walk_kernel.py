@@ -23,12 +23,14 @@ from .walk_words import (
     ENTRIES,
     ENTRY_COUNT,
     ENTRY_WORDS,
+    FORWARD,
     FRESH,
     FULL,
     HEAD,
     HEADER,
     KINDS,
     LAST,
+    LATEST,
     LINE,
     MOST_ENTRIES,
     NEW,
@@ -248,6 +250,8 @@ def walk(w, pc):
         w[AT] = i
         n = describe(w, i)
         if n == SKIP:
+            if w[FORWARD] != 0:
+                w[LATEST] = i
             continue
         if n == REFUSED:
             return PYTHON
@@ -260,5 +264,6 @@ def walk(w, pc):
         if not fits(w, template_t[at + 2]):
             return FULL
         repeat(w, i, template_t[at + 2])
+        w[LATEST] = i
     w[AT] = w[COUNT]
     return DONE

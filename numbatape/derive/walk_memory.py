@@ -45,6 +45,7 @@ class Memory:
         self._sums = sums
         self._kinds = kinds
         self.w = np.zeros(64, np.int64)
+        self.w[names.LATEST] = NONE
         self._arrays: dict[int, np.ndarray] = {}  # by the word that is their address
         places = Places(tape)
         self._pool_starts = places.starts
@@ -81,10 +82,8 @@ class Memory:
         given[:, 1:] = needed[:, None] >> np.arange(3) & 1
         table[:, names.PLACE : names.PLACE + 4] = np.where(given, places, NONE)
         flags = np.where(reading()[rows["op"] >> 1], names.SLOPED, 0)
-        is_literal = np.zeros(len(tape.values) + 1, bool)
-        is_literal[list(tape.numbers)] = True
         for j, name in enumerate("abc"):
-            flags += (names.LITERAL << j) * is_literal[rows[name]]
+            flags += (names.LITERAL << j) * (self._kinds.literal[rows[name]] != NONE)
         if sole is not None:
             flags += names.SOLE * 2 * sole
         table[:, names.FLAGS] = flags

@@ -40,6 +40,7 @@ SLOPE_COUNT = 33
 NEW_SUMS = 34  # out: values that are sums of products
 SUM_COUNT = 35
 ROOM = 36  # how many of each of these there is room for
+LATEST = 37  # the last instruction whose line Python's walk would have set, NONE for none
 
 # An instruction of the walk: number of its class, operands that are needed (bits), line, result and operands,
 # then the place of each of these or NONE, then FLAGS.

@@ -63,8 +63,8 @@ class Code:
             self.recent += rows[-1].tolist()  # because its result is looked for there
 
     def pack(self) -> None:
-        """Pack what is old enough, if it is worth the time."""
-        while len(self.recent) >= STRETCH * WIDTH:
+        """Pack what is old enough, if it is worth the time; the last instruction's result is looked for."""
+        while len(self.recent) > STRETCH * WIDTH:
             fields = self.recent[: STRETCH * WIDTH]
             self._pack(np.frombuffer(_STRETCH.pack(*fields), COLUMNS))
             del self.recent[: STRETCH * WIDTH]

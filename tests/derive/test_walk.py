@@ -9,7 +9,7 @@ import numbatape as nt
 from numbatape.derive import accumulators, tapes, walk_memory
 from numbatape.derive import repeats as walk
 from numbatape.derive.tapes import adjoint, pushforward
-from tests.derive.test_tapes import sizes
+from tests.derive.test_tapes import emitted, sizes
 
 COUNT = 40  # turns of a loop
 
@@ -121,6 +121,33 @@ def flattened(x, y):
     return total
 
 
+def windows(x, y):
+    """Cells in arrays that are read as slices; the first cell that the adjoint meets begins its array."""
+    total = y[0]
+    for k in range(COUNT):
+        h = np.zeros(4)
+        h[1] = total * y[1]
+        h[(COUNT - 1 - k) // 4 % 4] = np.tanh(total)
+        total = total + np.sum(h[1:] * x)
+    return total
+
+
+def beside_vectors(x, y):
+    """Cells of an array beside vectors: with lanes, their cotangents have as many dimensions."""
+    total = np.sum(y)
+    for k in range(COUNT):
+        total = total + np.sum(np.hypot(x * y[0], 2.0 + x[k % 3]))
+    return total
+
+
+def lines(x, y):
+    """The adjoint ends on an instruction that is like others, and has a line of its own."""
+    total = np.sin(x[0])
+    for k in range(COUNT):
+        total = total + np.sin(x[k % 3]) * y[0]
+    return total
+
+
 FUNCTIONS = [
     scalars,
     literals,
@@ -188,18 +215,43 @@ def test_templates_change_no_bit_of_a_tape(function, mode, monkeypatch, kernels_
     assert kernels_work["walked"] > 4 * COUNT
 
 
-@pytest.mark.parametrize("function", [scalars, cells, arrays])
+def derived_both_ways(derive, monkeypatch):
+    """Return digest and lines of the tape that ``derive()`` returns: by Python, and by the kernel."""
+    found = []
+    for way in (by_python, by_kernel):
+        way(monkeypatch)
+        monkeypatch.setattr(tapes, "_kept", OrderedDict())
+        tape = derive()
+        found.append((tape.digest, [tape.line_of(k) for k in range(len(tape))]))
+    return found
+
+
+@pytest.mark.parametrize("function", [scalars, cells, arrays, windows, beside_vectors, lines])
 @pytest.mark.parametrize("derive", [adjoint, pushforward])
 @pytest.mark.parametrize("lanes", [None, 3])
 def test_templates_serve_finished_tapes(function, derive, lanes, monkeypatch, kernels_work):
     """With one cotangent (or tangent) for each value, and with lanes of them."""
     tape = nt.prepare_gradient_cache(function, *POINT).tape
-    digests = []
-    for way in (by_python, by_kernel):
-        way(monkeypatch)
-        monkeypatch.setattr(tapes, "_kept", OrderedDict())
-        digests.append(derive(tape, sizes(*POINT), lanes=lanes).digest)
-    assert digests[0] == digests[1]
+    expected, found = derived_both_ways(lambda: derive(tape, sizes(*POINT), lanes=lanes), monkeypatch)
+    assert found == expected
+    assert kernels_work["walked"] > COUNT
+
+
+def repeated_numbers(e, x):
+    """Each turn has a cell of its own for one of three numbers, as literals have that passes add."""
+    total = x
+    for k in range(COUNT):
+        e.tape.cell_literals.clear()
+        total = e.row("sin", total * (2.0 + k % 3))
+    return (total,)
+
+
+@pytest.mark.parametrize("derive", [adjoint, pushforward])
+@pytest.mark.parametrize("lanes", [None, 3])
+def test_a_number_may_be_in_several_cells_of_a_tape(derive, lanes, monkeypatch, kernels_work):
+    tape = emitted(repeated_numbers, ())
+    expected, found = derived_both_ways(lambda: derive(tape, (), lanes=lanes), monkeypatch)
+    assert found == expected
     assert kernels_work["walked"] > COUNT
 
 
