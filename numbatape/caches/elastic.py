@@ -18,7 +18,7 @@ from .. import jit
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
-from ..engine.replan import Replanner
+from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
 from .leaf_rows import ArrayRow, DataRow, KnownNumberRow, NumberRow, SameRow
@@ -67,18 +67,20 @@ class ElasticEntry:
 
     Attributes
     ----------
-    variant
-        The trace.
+    variant, tape
+        The trace, and the tape that runs: the trace's own one, or that of value and gradient.
+    deferred
+        How many calls were of sizes whose gradient is computed in the other way (`numbatape.caches.one_way`).
     """
 
-    def __init__(self, entry, inputs: list[_Input], results: list[_Result | None]):
+    def __init__(self, entry, planner, inputs: list[_Input], results: list[_Result | None]):
         space = entry.space
         self.variant = space.variant
         self._entry, self._inputs, self._results = entry, inputs, results
         self._arrays = [at for at in inputs if at.ndim]
-        self._planner = planner = Replanner(space.plan)
-        self._one_way = space.one_way
-        tape = planner.tape
+        self._planner, self.deferred = planner, 0
+        self._one_way = None if isinstance(planner, StripReplanner) else space.one_way
+        self.tape = tape = planner.tape
         self._frame = space.frame.copy()
         self._watched = space.watched  # captured arrays: the frame refers to them by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
@@ -95,10 +97,10 @@ class ElasticEntry:
             (int(tape.storages["family"][item.storage]), item.storage, item.offset, item.data)
             for item in tape.literals
         ]
-        tables = {"CODE": planner.code, "AUX": planner.aux, "SEEDS": self._seeds, "SEED_DATA": self._seed}
-        for name, table in tables.items():
+        for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
         self._frame_words, self._at_frame = memoryview(self._frame), _address(self._frame)
+        self._follow_tables()
         for family in (0, 1):
             self._frame_words[V[family]] = self._at_v[family]
         self._prologue = kernels.sweeps()["prologue"] if tape.prologue else None
@@ -154,14 +156,19 @@ class ElasticEntry:
                 return False
             dimensions += leaf.shape
         planner = self._planner
-        if planner.move(dimensions):
+        outcome = planner.move(dimensions)
+        if outcome:
+            self.deferred += outcome == OTHER_WAY
             return False
         if self._one_way is not None:
             cells = int(planner.ends[2]), int(planner.ends[5])
-            if cells[0] >= LONG and self._one_way().may_serve(cells):
-                return False  # the general call decides which way these sizes go
+            if cells[0] >= LONG and not self._one_way().refuses(dimensions, cells, planner.cells()):
+                self.deferred += 1
+                return False
+        if self._generation is not planner.code:
+            self._follow_tables()
         if self._loaded is not planner.kernels:
-            kernels.ensure(planner.kernels, planner.values)
+            kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
             self._loaded = planner.kernels
         self._make_room(planner.ends.tolist())
         first = planner.storages[:, 0].tolist()
@@ -173,7 +180,8 @@ class ElasticEntry:
                 return False
         sizes = planner.sizes
         for k, (storage, offset, _) in enumerate(self._outputs):
-            if self._seeds[k, 2]:  # an output with a derivative, which is one number
+            # An output with a derivative is one number. A tape that is swept forward alone has no seeds.
+            if self._seeds[k, 2] and not planner.tape.forward:
                 self._seeds[k, 1] = first[storage] + (offset if offset >= 0 else sizes[-offset - 1])
         for k, result in enumerate(self._results):
             if result is not None:
@@ -181,6 +189,16 @@ class ElasticEntry:
                 self._sources[k] = source
                 self._table[OUT * k + SOURCE] = id(source)
         return self._prologue is None or self._prologue(self._at_frame, 0) == 0
+
+    def _follow_tables(self) -> None:
+        """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
+        planner = self._planner
+        self._generation = planner.code
+        tables = {"CODE": planner.code, "AUX": planner.aux}
+        if isinstance(planner, StripReplanner):
+            tables["STRIPS"] = planner.blocks
+        for name, table in tables.items():
+            self._frame_words[WORD[name]] = _address(table)
 
     def _make_room(self, ends: list[int]) -> None:
         """Let the frame say where the new plan's cells are, and make room for them."""
@@ -253,7 +271,8 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     variant, plan = space.variant, space.plan
     if variant.contents is not None or variant.effects is not None or space.segments is not None:
         return None
-    if plan.tape is not variant.tape or not Replanner.serves(plan.tape):
+    planner = space.replanner()
+    if planner is None:
         return None
     if any(
         row.__class__ not in (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow) for row in entry.rows
@@ -263,9 +282,10 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     results = [_result(entry.space, out) for out in entry.outs]
     # Cotangents of arrays would change their size, too.
     seeded = [value for value, row in zip(plan.tape.outputs, space.seeds, strict=False) if row[2]]
+    seeded = [] if plan.tape.forward else seeded
     if inputs is None or any(map(plan.shape, seeded)) or any(result is _UNKNOWN for result in results):
         return None
-    elastic = ElasticEntry(entry, inputs, results)
+    elastic = ElasticEntry(entry, planner, inputs, results)
     return elastic if elastic.build(refuse) else None
 
 
@@ -297,9 +317,7 @@ def _result(space, out: _Out) -> Any:
         if how not in ("copy", "item") or not isinstance(source, ndarray):
             return _UNKNOWN
     tape = space.plan.tape
-    slots = [(slot.value, view, True) for slot, view in zip(tape.inputs, space.gradients, strict=True)]
-    values = [(value, view, False) for value, view in zip(tape.outputs, space.outputs, strict=True)]
-    for value, view, adjoint in (*slots, *values):
+    for value, view, adjoint in space.results():
         if view is None or view.dtype != source.dtype:
             continue
         same = view is source if how == "copy" else not view.ndim and _address(view) == _address(source)

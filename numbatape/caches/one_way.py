@@ -6,27 +6,34 @@ value and gradient are a tape of their own (`numbatape.derive.tapes.gradient`), 
 strip of the vectors after the other (`numbatape.engine.strip_blocks`).
 
 Which way a gradient is computed depends on the trace and on sizes alone. So a cache's results keep their bits
-from call to call.
+from call to call. For sizes that are new, a kernel finds out which way is theirs, and plans it
+(`OneWayReplanner`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..config import STRIPS, Config, chosen_passes
 from ..engine.frame import WORD
-from ..engine.placement import evaluated
+from ..engine.placement import evaluated, storage_sizes
 from ..engine.plan import Plan, make_plan
+from ..engine.replan import Replanner
+from ..engine.replan_kernels import OK
 from ..engine.segments import work_of
+from ..engine.strip_blocks import LEAST
 from ..engine.strip_plan import strip_plan
+from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
-from ..tape.tape import ACTIVE, F64
+from ..tape.tape import ACTIVE, CONSTANT, F64
+from ..threads import survives_fork
 from .variant import LONG, VariantWorkspace
 
 if TYPE_CHECKING:
@@ -47,6 +54,9 @@ class OneWay:
         self._passes: Collection[str] = chosen_passes(config)
         self._tapes: list[Tape] = []
         self._plans: dict[tuple[int, ...], Plan | None] = {}
+        self._first: Plan | None = None  # with strips
+        self._replanner: OneWayReplanner | None = None
+        self._lock = survives_fork(threading.Lock())  # clones in other threads share this object
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
@@ -56,9 +66,29 @@ class OneWay:
             and _is_active_scalar(tape, tape.outputs[0])
         )
 
-    def may_serve(self, cells: tuple[int, ...]) -> bool:
-        """Whether a plan of so many cells by family may have another way."""
-        return self._possible and cells[F64] >= LONG and cells[1 - F64] == 0
+    def may_serve(self, cells: tuple[int, int], storages: np.ndarray) -> bool:
+        """Whether a plan of so many cells by family, and by storage, may have another way."""
+        if not self._possible or cells[F64] < LONG or cells[1 - F64]:
+            return False
+        varying = self._variant.tape.storages["level"] != CONSTANT
+        return bool((storages[varying] >= LEAST).any())
+
+    def refuses(self, dimensions: Sequence[int], cells: tuple[int, int], storages: np.ndarray) -> bool:
+        """Whether two sweeps are known to be better for some sizes, without making a plan for them."""
+        if not self.may_serve(cells, storages):
+            return True
+        with self._lock:
+            if self._replanner is None and self._first is not None:
+                self._replanner = self.replanner(self._first)
+            return self._replanner is not None and self._replanner.move(dimensions) == OTHER_WAY
+
+    def replanner(self, plan: Plan) -> OneWayReplanner | None:
+        """Return what plans value and gradient for further sizes; None where only `plan` does."""
+        both = self._variant.plan(plan.dimensions)
+        assert both is not None
+        if Replanner.serves(both.tape) and Replanner.serves(plan.tape):
+            return OneWayReplanner(plan, both, self)
+        return None
 
     def plan(self, dimensions: tuple[int, ...]) -> Plan | None:
         """Return the plan of value and gradient for some sizes; None where two sweeps are better."""
@@ -70,18 +100,19 @@ class OneWay:
 
     def _made_plan(self, dimensions: tuple[int, ...]) -> Plan | None:
         both = self._variant.plan(dimensions)
-        if both is None or not self.may_serve(both.cells):
+        if both is None or not self.may_serve(both.cells, storage_sizes(both.tape, both.sizes)):
             return None
         tape = self._tape(dimensions)
         if tape.guards or _may_fail(tape) or not _are_own(tape):
+            self._possible = False
             return None
         plan = strip_plan(tape, dimensions, self._values)
         if plan is None or plan.strips is None:
             return None
-        work = _work(plan.tape, plan.sizes)
-        in_strips = sum(work[start:stop].sum() for start, stop in plan.strips.extents)
-        most = MOST_WORK * _work(both.tape, both.sizes).sum()
-        return plan if in_strips >= LEAST_SHARE * work.sum() and work.sum() <= most else None
+        if self._first is None:
+            self._first = plan
+        work, its = _work(both.tape, both.sizes), _work(plan.tape, plan.sizes)
+        return plan if _pays(plan.strips.work, its.sum(), work.sum()) else None
 
     def _tape(self, dimensions: tuple[int, ...]) -> Tape:
         """Return the tape of value and gradient: one that holds for these sizes, or a new one."""
@@ -91,6 +122,34 @@ class OneWay:
         derive = imported("..derive.tapes", __package__)
         self._tapes.append(derive.gradient(self._variant.tape, dimensions, self._passes))
         return self._tapes[-1]
+
+
+class OneWayReplanner(StripReplanner):
+    """Plans of value and gradient in one sweep, for further sizes.
+
+    Parameters
+    ----------
+    first, both
+        The plan of value and gradient, and that of the function for the same sizes.
+    one_way
+        Decides which way is better.
+    """
+
+    def __init__(self, first: Plan, both: Plan, one_way: OneWay):
+        super().__init__(first)
+        self._both, self._way = Replanner(both), one_way
+
+    def move(self, dimensions: Sequence[int]) -> int:
+        both = self._both
+        outcome = both.move(dimensions)
+        if outcome:
+            return outcome
+        if not self._way.may_serve((int(both.ends[2]), int(both.ends[5])), both.cells()):
+            return OTHER_WAY
+        outcome = super().move(dimensions)
+        if outcome:
+            return outcome
+        return OK if _pays(self.strip_work, self.work, both.work) else OTHER_WAY
 
 
 class OneWayWorkspace(VariantWorkspace):
@@ -109,6 +168,15 @@ class OneWayWorkspace(VariantWorkspace):
         for cells, its in zip(space.inputs, self.inputs, strict=True):
             cells[...] = its
         return space
+
+    def replanner(self) -> OneWayReplanner | None:
+        return None if self.one_way is None else self.one_way().replanner(self.plan)
+
+    def results(self) -> list[tuple[int, np.ndarray | None, bool]]:
+        tape = self.plan.tape
+        numbers = iter(tape.outputs[1:])
+        gradients = [(next(numbers), view, False) for view in self.gradients if view is not None]
+        return [*gradients, (tape.outputs[0], self.outputs[0], False)]
 
     def require_reverse(self) -> None:
         """There is no reverse sweep that could fail."""
@@ -133,6 +201,11 @@ def _are_own(tape: Tape) -> bool:
     taken = [int(storage[slot.value]) for slot in tape.inputs] + [item.storage for item in tape.literals]
     gradients = [int(storage[value]) for value in tape.outputs[1:]]
     return len({*gradients}) == len(gradients) and not {*gradients} & {*taken}
+
+
+def _pays(in_strips: float, work: float, function_work: float) -> bool:
+    """Whether one sweep is better, by the work of its strips, of all of it, and of the function alone."""
+    return in_strips >= LEAST_SHARE * work and work <= MOST_WORK * function_work
 
 
 def _work(tape: Tape, sizes: np.ndarray) -> np.ndarray:

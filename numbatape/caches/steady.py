@@ -273,6 +273,8 @@ class SteadyCalls:
                     self._elastic.remove(elastic)
                     self._elastic.insert(0, elastic)
                 return result
+        # The first of these sizes gets an entry, from which an elastic one can be made.
+        self.welcome = any(elastic.deferred == 1 for elastic in self._elastic)
         return REFUSED
 
     def _make_elastic_entries(self) -> None:
@@ -281,8 +283,9 @@ class SteadyCalls:
 
         while self._untried:
             entry = self._untried.pop()
-            variant = entry.space.variant
-            if entry.owner is not self or any(elastic.variant is variant for elastic in self._elastic):
+            variant, tape = entry.space.variant, entry.space.plan.tape
+            known = any(elastic.variant is variant and elastic.tape is tape for elastic in self._elastic)
+            if entry.owner is not self or known:
                 continue
             elastic = elastic_entry_of(entry, refuse)
             if elastic is not None:

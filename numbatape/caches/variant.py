@@ -185,6 +185,21 @@ class VariantWorkspace(Workspace):
         """Return a workspace of the same tape and inputs whose instructions run one after another."""
         return self
 
+    def replanner(self) -> Any:
+        """Return what plans further sizes for a workspace like this one; None where only `make_plan` does."""
+        tape = self.plan.tape
+        if tape is not self.variant.tape or tape.forward:
+            return None
+        replan = imported("..engine.replan", __package__)
+        return replan.Replanner(self.plan) if replan.Replanner.serves(tape) else None
+
+    def results(self) -> list[tuple[int, np.ndarray | None, bool]]:
+        """Return what calls return: values of the tape, their views, and whether it is their adjoint."""
+        tape = self.plan.tape
+        slots = [(slot.value, view, True) for slot, view in zip(tape.inputs, self.gradients, strict=True)]
+        values = [(value, view, False) for value, view in zip(tape.outputs, self.outputs, strict=True)]
+        return [*slots, *values]
+
     def load(self, flat: Flattened, skip: frozenset[int] = frozenset()) -> None:
         """Copy the arguments into their cells; constants only where they differ, lanes not at all."""
         constants = []

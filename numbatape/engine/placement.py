@@ -43,8 +43,14 @@ def storage_table(tape: Tape, sizes, bases) -> np.ndarray:
     return table
 
 
+def room_of(tape: Tape, sizes: np.ndarray, spare: float = 1.0) -> np.ndarray:
+    """Return the cells that each storage gets: whole cache lines, with some to spare."""
+    cells = np.ceil(spare * storage_sizes(tape, sizes)).astype(np.int64)
+    return -(-cells // LINE_CELLS) * LINE_CELLS
+
+
 def place_storages(
-    tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=()
+    tape: Tape, sizes: np.ndarray, narrow: np.ndarray | None = None, blocks=(), spare: float = 1.0
 ) -> tuple[np.ndarray, tuple, tuple]:
     """Give each storage its first cell: constants first, then varying, then active ones.
 
@@ -56,13 +62,15 @@ def place_storages(
         The storages that get the cells of one strip (`numbatape.engine.strip_blocks`).
     blocks
         First and last instruction (exclusively) of each block that runs strip by strip.
+    spare
+        By which factor storages are larger than these sizes need.
 
     Returns
     -------
     bases, cells, active
         First cells by storage; number of cells, and ``(first, number)`` of the active ones, by family.
     """
-    room = -(-storage_sizes(tape, sizes).astype(np.int64) // LINE_CELLS) * LINE_CELLS
+    room = room_of(tape, sizes, spare)
     if narrow is not None:
         room[narrow] = STRIP
     kind = len(LEVELS) * tape.storages["family"].astype(np.int64) + tape.storages["level"]

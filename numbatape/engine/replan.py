@@ -91,7 +91,6 @@ class Replanner:
             more.BOUNDED_COUNT: len(bounded),
             more.POSITIVE_COUNT: positive,
             more.STORED_COUNT: len(tape.storages),
-            more.MOST_WORK: MOST,
         }
         self._extents = _has_extents(tape)
         self._words = np.zeros(more.WORDS, np.int64)
@@ -109,12 +108,15 @@ class Replanner:
     @classmethod
     def of(cls, plan: Plan) -> Replanner | None:
         """Return what plans further sizes of a plan's tape; None where only `make_plan` does."""
-        return cls(plan) if cls.serves(plan.tape) else None
+        return cls(plan) if not plan.tape.forward and cls.serves(plan.tape) else None
 
     @staticmethod
     def serves(tape: Tape) -> bool:
-        """Whether further sizes of a tape can be planned without `make_plan`."""
-        return not tape.forward and _same_for_all_sizes(tape)
+        """Whether further sizes of a tape can be planned without `make_plan`.
+
+        For a tape that is swept forward alone such a plan is safe, but cells do not serve again.
+        """
+        return _same_for_all_sizes(tape)
 
     def plan(self, dimensions: tuple[int, ...]) -> Plan | None:
         """Return the plan for given dimensions of the inputs, None where the tape relied on others.
@@ -149,11 +151,24 @@ class Replanner:
         if outcome:
             return outcome
         words = self._outcome
-        if words[more.WORK]:  # the sweeps have to be cut
+        if words[more.WORK] > MOST:  # the sweeps have to be cut
             return more.LOOK_CLOSER
         if words[more.NEW_KERNELS]:
             self._note_kernels()
         return more.OK
+
+    def arguments(self) -> np.ndarray:
+        """Return a copy of what the kernels get: the addresses of the tables."""
+        return self._words.copy()
+
+    def cells(self) -> np.ndarray:
+        """Return the cells of each storage in the last plan."""
+        return self.storages[:, names.END] - self.storages[:, 0]
+
+    @property
+    def work(self) -> int:
+        """The work of the last plan, as `numbatape.engine.segments` estimates it."""
+        return self._outcome[more.WORK]
 
     def _copied(self, dimensions: tuple[int, ...]) -> Plan:
         """Return the plan that `move` has left in the tables."""
@@ -215,7 +230,24 @@ def _same_for_all_sizes(tape: Tape) -> bool:
     if tape.calls:
         return False
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
-    return all(_is_whole(tape, value) for value in ends)
+    alike = _alike(tape)
+    return all(_is_whole(tape, value, alike) for value in ends)
+
+
+def _alike(tape: Tape) -> dict[int, int]:
+    """Return for size codes that a guard holds equal to another one which code stands for both."""
+    alike: dict[int, int] = {}
+
+    def found(code: int) -> int:
+        while code in alike:
+            code = alike[code]
+        return code
+
+    for guard in tape.sizes.guards:
+        first, last = sorted((found(guard.left), found(guard.right)))
+        if guard.relation == "==" and first < last and first < 0:
+            alike[first] = last
+    return {code: found(code) for code in alike}
 
 
 def _has_extents(tape: Tape) -> bool:
@@ -225,7 +257,7 @@ def _has_extents(tape: Tape) -> bool:
     return any(isinstance(op, ArrayOp) and (op.scratch != "0" or op.extents != "True") for op in ops)
 
 
-def _is_whole(tape: Tape, value: int) -> bool:
+def _is_whole(tape: Tape, value: int, alike: dict[int, int]) -> bool:
     """Whether a value is one cell, or all of a storage in row-major order."""
     storage, offset, layout = tape.values[value].item()
     layout = tape.layouts[layout]
@@ -233,18 +265,22 @@ def _is_whole(tape: Tape, value: int) -> bool:
         return True
     factors: list[int] = []
     for dim, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
-        if _factors(tape, stride) != _product(factors):
+        if _factors(tape, stride, alike) != _product(factors):
             return False
-        factors += _factors(tape, dim)
-    return offset == 0 and _factors(tape, int(tape.storages["size"][storage])) == _product(factors)
+        factors += _factors(tape, dim, alike)
+    size = _factors(tape, int(tape.storages["size"][storage]), alike)
+    return offset == 0 and size == _product(factors)
 
 
-def _factors(tape: Tape, code: int) -> list[int]:
+def _factors(tape: Tape, code: int, alike: dict[int, int]) -> list[int]:
     """Return the factors of a size code: the product of its numbers, then other codes in order."""
+    code = alike.get(code, code)
     if code >= 0:
         return _product([code])
     operation, left, right = tape.sizes.rows[-code - 1]
-    return _product([*_factors(tape, left), *_factors(tape, right)] if operation == more.SIZE_MUL else [code])
+    if operation != more.SIZE_MUL:
+        return _product([code])
+    return _product([*_factors(tape, left, alike), *_factors(tape, right, alike)])
 
 
 def _product(factors: list[int]) -> list[int]:

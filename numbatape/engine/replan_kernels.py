@@ -52,8 +52,7 @@ KNOWN_KERNELS = 29  # kernel numbers that were met before, as flags
 NEW_KERNELS = 30  # out: whether one is new
 WEIGHTS = 31  # of each instruction: work per cell, kind of the estimate, operands that count (bits)
 WORK = 32  # out: an estimate of all work
-MOST_WORK = 33
-WORDS = 34
+WORDS = 33
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -220,10 +219,7 @@ def estimate(w):
         else:
             total += weight * most
         total += PER_INSTRUCTION
-    if total > w[MOST_WORK]:
-        w[WORK] = 1
-    else:
-        w[WORK] = 0
+    w[WORK] = int(min(total, LIMIT * 1.0))
 
 
 def replan(w, pc):

@@ -139,7 +139,17 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
     return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds)
 
 
-def _owners(tape: Tape) -> list:
+def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, VectorRow]:
+    """Return the instructions over vectors that are worth strips, by their numbers."""
+    found = {}
+    for k in range(tape.prologue, len(code)):
+        row = vector_row(tape, code, aux, k)
+        if row is not None and row.cells >= LEAST:
+            found[k] = row
+    return found
+
+
+def owners_of(tape: Tape) -> list:
     """Return for each value what an instruction on it depends on: its storage, or its cell of a pool."""
     columns = (tape.values["storage"].tolist(), tape.values["offset"].tolist())
     return [
@@ -159,7 +169,7 @@ def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
     code, aux
         A plan of the tape.
     """
-    owners, first = _owners(tape), tape.prologue
+    owners, first = owners_of(tape), tape.prologue
     readers: dict = {}
     writer: dict = {}
     after: list[list[int]] = [[] for _ in range(len(code))]
@@ -235,7 +245,7 @@ class _Growing:
 def find_blocks(tape: Tape, code: np.ndarray, aux: np.ndarray) -> list[Block]:
     """Return the blocks of a plan."""
     found: list[Block] = []
-    owners = _owners(tape)
+    owners = owners_of(tape)
     growing, start = _Growing(owners), 0
 
     def close(stop: int) -> None:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ..tape import Tape
 from ..tape.tape import F32, F64
 from .chain import register_flags
 from .placement import evaluated, place_storages, storage_sizes, storage_table
 from .plan import Plan, derive, make_plan
-from .segments import find_cuts
-from .strip_blocks import find_blocks, grouped, narrow_storages
+from .segments import find_cuts, work_of
+from .strip_blocks import Block, find_blocks, grouped, long_rows, narrow_storages
 from .strip_tables import cuts_of_blocks, pieces_of, with_strips
 from .verifier import op_info
 
 
 def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") -> Plan | None:
     """Return a plan that runs long vectors strip by strip; None where it would have no strips.
-
-    It is made from the plan without strips, whose proof holds for it: an instruction of a block goes over the
-    same cells, part by part, and where a storage has fewer cells than the tape says, it starts from the
-    beginning in each strip.
 
     Parameters
     ----------
@@ -34,24 +32,43 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
     """
     whole = make_plan(tape, dimensions, values)
     tape = grouped(tape, whole.code, whole.aux)
-    whole = make_plan(tape, dimensions, values)
+    found = in_strips(make_plan(tape, dimensions, values))
+    return None if found is None else found[0]
+
+
+def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.ndarray] | None:
+    """Return the plan that runs the vectors of a plan strip by strip, its blocks, and its narrow storages.
+
+    The proof of the plan without strips holds for it: an instruction of a block goes over the same cells,
+    part by part, and where a storage has fewer cells than the tape says, it starts from the beginning in
+    each strip.
+
+    Parameters
+    ----------
+    whole
+        The plan without strips, of a tape whose instructions are `grouped`.
+    spare
+        By which factor there is room for longer vectors.
+    """
+    tape, sizes = whole.tape, whole.sizes
     blocks = find_blocks(tape, whole.code, whole.aux)
     if not blocks:
         return None
-    cells = storage_sizes(tape, whole.sizes)
-    narrow = narrow_storages(tape, blocks, whole.bases, cells)
-    bases, placed, active = place_storages(
-        tape, whole.sizes, narrow, [(block.start, block.stop) for block in blocks]
-    )
-    code, aux = derive(tape, whole.sizes, storage_table(tape, whole.sizes, bases), op_info(values))
+    narrow = narrow_storages(tape, blocks, whole.bases, storage_sizes(tape, sizes))
+    extents = [(block.start, block.stop) for block in blocks]
+    bases, placed, active = place_storages(tape, sizes, narrow, extents, spare)
+    code, aux = derive(tape, sizes, storage_table(tape, sizes, bases), op_info(whole.values))
     code[:, 0] |= register_flags(code, tape.prologue)
     blocks = find_blocks(tape, code, aux)  # the same ones, at their new cells
-    cuts = find_cuts(tape, lambda codes: evaluated(codes, whole.sizes), code, aux)
-    pieces = pieces_of(tape, lambda codes: evaluated(codes, whole.sizes), blocks)
-    code, strips = with_strips(code, aux, tape.values["storage"], blocks, narrow, placed[F64], pieces)
+    cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
+    work = work_of(tape, lambda codes: evaluated(codes, sizes))
+    pieces = pieces_of(work, blocks)
+    storage, unblocked = tape.values["storage"], (code, aux)
+    code, strips = with_strips(code, aux, storage, blocks, narrow, placed[F64], pieces, spare)
+    strips = replace(strips, work=float(work[[*long_rows(tape, *unblocked)]].sum()))
     for array in (code, aux, bases):
         array.flags.writeable = False
-    return replace(
+    plan = replace(
         whole,
         code=code,
         aux=aux,
@@ -61,3 +78,4 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
         cuts=None if cuts is None else cuts_of_blocks(cuts, blocks, strips),
         strips=strips,
     )
+    return plan, blocks, narrow

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..tape import Tape
 from . import segments
 from .frame import STRIDE
 from .strip_blocks import STRIP, Block
@@ -35,6 +34,8 @@ class Strips:
         The first and the last instruction (exclusively) of each block.
     end
         The first cell behind the totals of strips.
+    work
+        The work of all instructions over vectors that are worth strips, in blocks or not.
     """
 
     blocks: np.ndarray
@@ -43,6 +44,7 @@ class Strips:
     parts: tuple[range, ...]
     extents: tuple[tuple[int, int], ...]
     end: int
+    work: float = 0.0
 
     def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the blocks with memory of their own for the words that move, and that memory."""
@@ -59,6 +61,7 @@ def with_strips(
     narrow: np.ndarray,
     end: int,
     pieces: list[int],
+    spare: float = 1.0,
 ) -> tuple[np.ndarray, Strips]:
     """Return instructions in which one runs each block, and the tables of the blocks.
 
@@ -72,6 +75,8 @@ def with_strips(
         The cell from which on totals of strips are kept.
     pieces
         How many parts each block is wanted in.
+    spare
+        By which factor there is room for more totals than these blocks have.
     """
     code, table, firsts, tables, parts = code.copy(), [], [], [], []
     for block, wanted in zip(blocks, pieces, strict=True):
@@ -94,7 +99,7 @@ def with_strips(
                 totals.append((row.out.cell, end, strips))
                 rows[k, 1] = end
                 moves.append((words[1], 1))
-                end += strips
+                end += int(spare * strips) + 1
             elif not narrow[storage[row.out.value]]:
                 moves.append((words[1], STRIP))
         first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
@@ -135,9 +140,8 @@ def strip_instruction(number: int) -> tuple[int, ...]:
     return (STRIP_OPCODE, 0, number, 0, 0)
 
 
-def pieces_of(tape: Tape, sizes_of, blocks: list[Block]) -> list[int]:
+def pieces_of(work: np.ndarray, blocks: list[Block]) -> list[int]:
     """Return in how many parts blocks that run strip by strip take no longer than a segment."""
-    work = segments.work_of(tape, sizes_of)
     return [max(1, int(np.ceil(work[block.start : block.stop].sum() / segments.MOST))) for block in blocks]
 
 

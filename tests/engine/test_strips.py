@@ -7,7 +7,9 @@ import pytest
 import scipy.special
 
 import numbatape as nt
-from numbatape.caches.one_way import OneWayWorkspace
+from numbatape.caches import one_way
+from numbatape.caches.elastic import ElasticEntry
+from numbatape.caches.one_way import OneWayReplanner, OneWayWorkspace
 from numbatape.config import PASSES
 from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, make_plan, segments
@@ -161,6 +163,54 @@ def test_bits_do_not_depend_on_earlier_sizes():
         fresh = nt.prepare_gradient_cache(f, x)
         assert value == nt.value_and_gradient(fresh, x)[0]
         np.testing.assert_array_equal(slopes, nt.value_and_gradient(fresh, x)[1][0])
+
+
+# Functions of vectors of any length, with what they read beside them.
+OF_ANY_LENGTH = {
+    "chain": lambda x, d: np.sum(np.sin(np.exp(x)) * d),
+    "neighbours": lambda x, d: np.sum(np.exp(x[1:] - x[:-1]) * np.sin(d)[1:]),
+    "reversed": lambda x, d: np.sum(np.exp(x) * np.exp(x)[::-1]) + np.dot(x, d),
+    "half": lambda x, d: np.sum(np.exp(x[x.size // 2 :]) ** 2) + np.sum(np.sin(x) * d),
+    "every second": lambda x, d: np.sum(np.cos(x)[::2] ** 2) + np.sum(np.sin(x) * d) / x.size,
+    "running sums": lambda x, d: np.sum(np.sin(np.cumsum(x) / 50.0) * d),
+    "two reductions": lambda x, d: np.log(np.sum((x - np.mean(x)) ** 2)) + np.dot(x, d),
+    "rows": lambda x, d: np.sum(np.sin(x * (np.array([[1.0], [2.0]]) * d)) * d),
+    "largest": lambda x, d: np.log(np.sum(np.exp(x - np.max(x)))) + np.sum(d * d * x),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_LENGTH)
+def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name, monkeypatch):
+    f = OF_ANY_LENGTH[name]
+
+    def arguments(size):
+        rng = np.random.default_rng(size)
+        return 0.3 * rng.normal(size=size), rng.normal(size=size)
+
+    def outcome(cache, size):
+        value, slopes = nt.value_and_gradient(cache, *arguments(size))
+        return [value, *slopes]
+
+    known = (N, 50, N + 1, 51, N + 2)
+    new = (N + 3, 2 * LEAST + STRIP, 2 * LEAST, LEAST + 1, 3 * N, 2 * LEAST - 1, 60, N + 4, 3 * N + 1)
+    fresh = {size: outcome(nt.prepare_gradient_cache(f, *arguments(size)), size) for size in new}
+    cache = nt.prepare_gradient_cache(f, *arguments(7))
+    for size in known:
+        outcome(cache, size)
+
+    def refused(*_):
+        raise AssertionError("a plan by Python")
+
+    monkeypatch.setattr(one_way, "strip_plan", refused)
+    served = []
+    serve = ElasticEntry.serve
+    monkeypatch.setattr(
+        ElasticEntry, "serve", lambda self, *rest: served.append(self._planner) or serve(self, *rest)
+    )
+    for size in new:
+        for found, expected in zip(outcome(cache, size), fresh[size], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert any(isinstance(planner, OneWayReplanner) for planner in served)
 
 
 def test_constants_may_change():

@@ -1,0 +1,185 @@
+"""`StripReplanner`: plans that run long vectors strip by strip, for further sizes.
+
+A plan with strips has room for vectors that are somewhat longer. As long as vectors fit, all cells stay where
+they are: another length changes a few words. Longer ones get a plan with more room, which takes a
+millisecond or two, but as the room grows by a factor each time, this happens seldom.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import plan_kernels as names
+from .codegen import FIRST_KERNEL
+from .frame import STRIDE
+from .placement import evaluated, room_of, storage_table
+from .plan import Plan, make_plan
+from .replan import Replanner
+from .replan_kernels import LOOK_CLOSER, OK
+from .segments import INSTRUCTION, work_of
+from .strip_blocks import LEAST, STRIP, Block, owners_of, vector_row
+from .strip_kernels import BLOCK
+from .strip_plan import in_strips
+from .verify_plan import plan_functions
+
+OTHER_WAY = -1  # why there is no plan: two sweeps are better for these sizes
+SPARE = 1.25  # by which factor a plan's room is larger than its sizes need
+CELLS = BLOCK.index("cells")
+OPCODE = 0xFFFF
+
+
+class StripReplanner:
+    """Plans of one tape in strips, for sizes other than those of a first plan.
+
+    Parameters
+    ----------
+    first
+        A plan with strips, of a tape whose sizes alone decide whether a plan is safe (`Replanner.serves`).
+
+    Attributes
+    ----------
+    tape, values, kernels, code, aux, sizes, storages, ends
+        As those of `Replanner`.
+    blocks
+        The blocks of the last plan, as a frame refers to them.
+    work, strip_work
+        The work of the last plan: all of it, and that of vectors which are worth strips.
+    """
+
+    def __init__(self, first: Plan):
+        self.tape, self.values = first.tape, first.values
+        self._whole = Replanner(first)
+        self.sizes = self._whole.sizes
+        self.work, self.strip_work = 0, 0.0
+        self._whole.move(first.dimensions)
+        self._fits = self._settle(first.dimensions)
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        return self._whole.kernels
+
+    def move(self, dimensions) -> int:
+        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done."""
+        outcome = self._whole.move(dimensions)
+        if outcome:
+            return outcome
+        cells = self._whole.cells()
+        if not self._fits or (cells > self._room).any():
+            self._fits = self._settle(tuple(dimensions))
+        if not self._fits or not self._derive(cells):
+            return LOOK_CLOSER
+        if (self._words[self._fixed_places] != self._fixed).any():
+            return LOOK_CLOSER
+        counts = self._words[self._counts]
+        lengths = counts[self._first_rows].astype(np.int64)
+        if (
+            (counts != lengths[self._block_of_row]).any()
+            or (cells[self._narrow] != lengths[self._block_of_narrow]).any()
+            or (lengths > self._longest).any()
+        ):
+            return LOOK_CLOSER
+        self.code[self._outside, 1:] = self._derived[self._outside, 1:]
+        self.blocks[:, CELLS] = lengths
+        strips = -(-lengths // STRIP)
+        for first, (to, places), totals, count in zip(
+            self._strips.first, self._moving, self._totals, strips.tolist(), strict=True
+        ):
+            first[to] = self._words[places]
+            totals.reshape(-1)[2::3] = count
+        self.work = self._whole.work
+        vectors = self._words[self._lengths]
+        long = vectors >= LEAST
+        self.strip_work = float((self._work_a_cell * vectors + INSTRUCTION) @ long)
+        return OK
+
+    def _settle(self, dimensions: tuple[int, ...]) -> bool:
+        """Make a plan with room to spare; return whether it can serve other sizes."""
+        found = in_strips(make_plan(self.tape, dimensions, self.values), SPARE)
+        if found is None:
+            return False
+        plan, blocks, narrow = found
+        strips = plan.strips
+        assert strips is not None
+        if plan.cuts is not None or any(len(part) > 1 for part in strips.parts):
+            return False
+        self._strips = strips  # kept alive, because the blocks refer to its tables by address
+        self.code = plan.code.copy()
+        self.blocks, self._memory = strips.words()
+        self._totals = strips.tables[2::3]
+        (first, _), (first_single, _) = plan.active
+        self.ends = np.array([first, first, plan.cells[0], first_single, first_single, plan.cells[1]])
+        self.storages = storage_table(self.tape, plan.sizes, plan.bases)
+        self._room = room_of(self.tape, plan.sizes, SPARE)
+        self._prepare_derivation()
+        self._derive(self.storages[:, 1] - self.storages[:, 0])
+        self._note_blocks(blocks, narrow)
+        self._note_work()
+        return True
+
+    def _prepare_derivation(self) -> None:
+        """Prepare the call of the kernel that derives instructions at these cells."""
+        whole, rows = self._whole, len(self.tape)
+        self._words = np.zeros(names.CODE_WORDS * rows + len(whole.aux), np.int32)
+        code, self.aux = np.split(self._words, [names.CODE_WORDS * rows])
+        self._derived = code.reshape(rows, names.CODE_WORDS)
+        self._arguments = whole.arguments()
+        self._arguments[names.STORAGES] = self.storages.ctypes.data
+        self._arguments[names.ENGINE_CODE] = self._derived.ctypes.data
+        self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
+
+    def _derive(self, cells: np.ndarray) -> bool:
+        """Derive the instructions for so many cells a storage; return whether that worked."""
+        self.storages[:, 1] = self.storages[:, 0] + cells
+        return plan_functions()[0](self._arguments.ctypes.data, 0) == names.OK
+
+    def _note_blocks(self, blocks: list[Block], narrow: np.ndarray) -> None:
+        """Note which words of the instructions change with sizes: the kernel must find all others again."""
+        tape, start = self.tape, self._derived.size
+        storage, owners = tape.values["storage"], owners_of(tape)
+        self._outside = (self._derived[:, 0] & OPCODE) >= FIRST_KERNEL
+        fixed = np.ones(self._derived.shape, bool)
+        fixed[self._outside, 1:] = False
+        counts, block_of_row, records = [], [], []
+        narrows: dict[int, int] = {}
+        self._moving: list[tuple[np.ndarray, np.ndarray]] = []
+        moving: list[int] = []
+        for number, block in enumerate(blocks):
+            inside = slice(block.start, block.stop)
+            self._outside[inside], fixed[inside] = False, True
+            written = {owners[row.out.value] for row in block.rows}
+            end = STRIDE * len(block.rows)  # of the instructions in the block's table; records follow
+            to, places = [], []
+            for k, row in enumerate(block.rows):
+                at = STRIDE * (block.start + k), start + row.record.start - STRIDE
+                table = STRIDE * k, end - STRIDE
+                end += len(row.record)
+                counts.append(at[row.count >= STRIDE] + row.count)
+                block_of_row.append(number)
+                records += [start + place for place in row.record]
+                for operand in (row.out, *row.operands):
+                    if narrow[storage[operand.value]]:
+                        narrows[int(storage[operand.value])] = number
+                    elif owners[operand.value] not in written:  # the strips see what was there before
+                        places.append(at[operand.place >= STRIDE] + operand.place)
+                        to.append(table[operand.place >= STRIDE] + operand.place)
+            self._moving.append((np.array(to, int), np.array(places, int)))
+            moving += places
+        self._counts, self._block_of_row = np.array(counts), np.array(block_of_row)
+        self._first_rows = np.searchsorted(self._block_of_row, np.arange(len(blocks)))
+        self._narrow, self._block_of_narrow = np.array([*narrows], int), np.array([*narrows.values()], int)
+        self._fixed_places = np.setdiff1d([*np.flatnonzero(fixed), *records], [*counts, *moving])
+        self._fixed = self._words[self._fixed_places]
+        lengths = self._words[self._counts][self._first_rows]
+        self._longest = (SPARE * lengths).astype(np.int64)
+
+    def _note_work(self) -> None:
+        """Note the work of a cell in each instruction over a vector, by the place of its length."""
+        work = work_of(self.tape, lambda codes: evaluated(codes, self.sizes))
+        lengths, work_a_cell = [], []
+        for k in range(self.tape.prologue, len(self.tape)):
+            row = vector_row(self.tape, self._derived, self.aux, k)
+            if row is not None and row.cells:
+                at = self._derived.size + row.record.start - STRIDE if row.record else STRIDE * k
+                lengths.append(at + row.count)
+                work_a_cell.append((work[k] - INSTRUCTION) / row.cells)
+        self._lengths, self._work_a_cell = np.array(lengths, int), np.array(work_a_cell)
