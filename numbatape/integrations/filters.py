@@ -14,6 +14,7 @@ from ..numpy_api.calculus import sliced
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..rules.primitive import Primitive, Rule
+from ..scipy_api.borders import continued
 from ..trace.axes import one_axis, pinned
 from ..trace.operands import find_trace, lift
 
@@ -97,22 +98,6 @@ def sosfilt(sos, x, axis=-1, zi=None):
     return x
 
 
-def _extended(x, axis: int, padtype, width: int):
-    """Return a signal continued at both ends, as SciPy's filters do."""
-    if width == 0 or padtype is None:
-        return x
-    first, last = sliced(x, axis, 0, 1), sliced(x, axis, -1, None)
-    n = x.shape[axis]
-    if padtype == "constant":
-        ahead, behind = np.repeat(first, width, axis), np.repeat(last, width, axis)
-    else:
-        stop = n - 2 - width
-        ahead, behind = sliced(x, axis, width, 0, -1), sliced(x, axis, n - 2, stop if stop >= 0 else None, -1)
-        if padtype == "odd":
-            ahead, behind = 2.0 * first - ahead, 2.0 * last - behind
-    return np.concatenate([ahead, x, behind], axis)
-
-
 @stands_for("scipy.signal", "filtfilt")
 def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=None):
     import scipy.signal
@@ -128,7 +113,9 @@ def filtfilt(b, a, x, axis=-1, padtype="odd", padlen=None, method="pad", irlen=N
     count = max(len(a), len(b)) * 3 if padlen is None else padlen
     width = 0 if padtype is None else count
     states = np.reshape(scipy.signal.lfilter_zi(b, a), [-1 if k == axis else 1 for k in range(x.ndim)])
-    wide = _extended(x, axis, padtype, width)
+    wide = x
+    if width:
+        wide = np.moveaxis(continued(np.moveaxis(x, axis, -1), width, padtype), -1, axis)
     ahead, _ = lfilter(b, a, wide, axis, states * sliced(wide, axis, 0, 1))
     back = np.flip(ahead, axis)
     result, _ = lfilter(b, a, back, axis, states * sliced(back, axis, 0, 1))

@@ -8,7 +8,8 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import find_trace, lift_all, lift_first
-from .signal import flipped, padded, slide, windows
+from .borders import padded
+from .signal import flipped, slide, windows
 
 
 def refuse(name: str, **options) -> None:

@@ -8,8 +8,9 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import find_trace, lift_first
+from .borders import padded
 from .image_filters import one_each, refuse
-from .signal import flipped, padded, windows
+from .signal import flipped, windows
 
 
 def _footprint(x, size, footprint, structure=None):

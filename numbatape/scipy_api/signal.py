@@ -8,6 +8,7 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import layout_of, view
+from .borders import padded
 
 
 def windows(x, width: int):
@@ -151,18 +152,7 @@ def hilbert(x, N=None, axis=-1):
     return np.fft.ifft(np.fft.fft(x, n, axis) * weights, axis=axis)
 
 
-# ---- entries beyond the ends of a signal
-
-BORDERS = {"reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect",
-           "wrap": "wrap", "grid-wrap": "wrap", "constant": "constant",
-           "grid-constant": "constant"}  # fmt: skip
-
-
-def padded(line, before: int, behind: int, mode: str, cval):
-    """Return an array with more entries at both ends of its last axis."""
-    width = [(0, 0)] * (line.ndim - 1) + [(before, behind)]
-    options = {"constant_values": cval} if BORDERS[mode] == "constant" else {}
-    return np.pad(line, width, BORDERS[mode], **options)
+# ---- polynomials through windows
 
 
 @stands_for("scipy.signal", "savgol_filter", run=None)

@@ -8,6 +8,7 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import one_axis, pinned
 from ..trace.operands import find_trace, lift_first, values_of
+from .borders import continued
 from .signal import detrend as without_trend
 from .signal import windows
 
@@ -242,18 +243,6 @@ def _stft(name, x, fs, window, nperseg, noverlap, nfft, trend, onesided, scaling
     return _frequencies(nfft, fs, one_sided), _times(_length(x), weights, step, fs), result
 
 
-def _extended(x, half: int, boundary: str):
-    """Return a signal that goes on beyond its ends."""
-    if boundary == "zeros":
-        return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)])
-    if boundary == "constant":
-        return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)], "edge")
-    before, behind = x[..., half:0:-1], x[..., -2 : -(half + 2) : -1]
-    if boundary == "odd":
-        before, behind = 2.0 * x[..., :1] - before, 2.0 * x[..., -1:] - behind
-    return np.concatenate([before, x, behind], -1)
-
-
 @stands_for("scipy.signal", "stft")
 def stft(
     x,
@@ -273,7 +262,7 @@ def stft(
     weights = _window("stft", window, nperseg, _length(line))
     half, step = len(weights) // 2, _step(weights, noverlap)
     if boundary is not None:
-        line = _extended(line, half, boundary)
+        line = continued(line, half, boundary)
     if padded:
         line = _filled(line, _length(line) + -(_length(line) - len(weights)) % step % len(weights))
     scaling = "density" if scaling == "psd" else scaling

@@ -1,0 +1,34 @@
+"""What signals and images are taken to be beyond their ends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# NumPy's words for SciPy's modes of images.
+BORDERS = {"reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect",
+           "wrap": "wrap", "grid-wrap": "wrap", "constant": "constant",
+           "grid-constant": "constant"}  # fmt: skip
+
+
+def padded(line, before: int, behind: int, mode: str, cval):
+    """Return an array with more entries at both ends of its last axis."""
+    width = [(0, 0)] * (line.ndim - 1) + [(before, behind)]
+    options = {"constant_values": cval} if BORDERS[mode] == "constant" else {}
+    return np.pad(line, width, BORDERS[mode], **options)
+
+
+def continued(line, width: int, kind: str):
+    """Return signals with more entries at both ends of the last axis, as SciPy continues them.
+
+    Parameters
+    ----------
+    kind
+        "zeros"; "constant", the entry at the end; "even", mirrored at that entry; "odd", mirrored and turned
+        over at that entry.
+    """
+    if kind in ("zeros", "constant"):
+        return padded(line, width, width, "constant" if kind == "zeros" else "nearest", 0.0)
+    before, behind = line[..., width:0:-1], line[..., -2 : -(width + 2) : -1]
+    if kind == "odd":
+        before, behind = 2.0 * line[..., :1] - before, 2.0 * line[..., -1:] - behind
+    return np.concatenate([before, line, behind], -1)
