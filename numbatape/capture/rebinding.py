@@ -100,6 +100,10 @@ class Table:
             from ..scipy_api.distributions import thaw  # imported only if it is needed
 
             found = thaw(value, self._distribution)
+            if type(value).__name__ == "gaussian_kde":
+                from ..scipy_api import kernel_density
+
+                found = kernel_density.stand_in_of(value)
         if found is None and module_of(value).startswith("scipy.interpolate."):
             from ..scipy_api.interpolation import stand_in_of
 

@@ -254,6 +254,7 @@ STAND_INS = {
             bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser nbinom
             nchypergeom_fisher nhypergeom planck poisson randint skellam yulesimon zipf zipfian
         """,
+        "scipy_api.kernel_density": "gaussian_kde",
         "scipy_api.special_laws": "crystalball genhyperbolic jf_skew_t kappa4 pearson3",
         "scipy_api.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
