@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 MOST_INSTRUCTIONS = 512  # of a trace: deriving its gradient's tape takes some 0.3 ms each
 LEAST_SHARE = 0.25  # of a gradient's work that runs strip by strip
 MOST_PLANS = 64  # that a variant keeps
-MOST_WORK = 4.0  # of the gradient's tape, in times that of the function's
+# Work of the gradient's tape, and of what does not run in strips there, in times that of the function's.
+MOST_WORK, MOST_REST = 3.5, 1.25
 
 
 class OneWay:
@@ -204,9 +205,15 @@ def _are_own(tape: Tape) -> bool:
 
 
 def _pays(in_strips: float, work: float, function_work: float) -> bool:
-    """Whether one sweep is better, by the work of its strips, of all of it, and of the function alone."""
-    return in_strips >= LEAST_SHARE * work and work <= MOST_WORK * function_work
+    """Whether one sweep is better, by the work of its strips, of all of it, and of the function alone.
+
+    What strips do not make faster is best done once: the derivative of a sort, for instance, sorts twice more
+    in a tape of its own, where a reverse sweep has the order from the forward sweep.
+    """
+    if in_strips < LEAST_SHARE * work:
+        return False
+    return work <= MOST_WORK * function_work and work - in_strips <= MOST_REST * function_work
 
 
 def _work(tape: Tape, sizes: np.ndarray) -> np.ndarray:
-    return work_of(tape, lambda codes: evaluated(codes, sizes))
+    return work_of(tape, lambda codes: evaluated(codes, sizes))[tape.prologue :]

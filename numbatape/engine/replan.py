@@ -167,8 +167,8 @@ class Replanner:
 
     @property
     def work(self) -> int:
-        """The work of the last plan, as `numbatape.engine.segments` estimates it."""
-        return self._outcome[more.WORK]
+        """The work of a sweep by the last plan, without the prologue, as `segments` estimates it."""
+        return self._outcome[more.SWEEP_WORK]
 
     def _copied(self, dimensions: tuple[int, ...]) -> Plan:
         """Return the plan that `move` has left in the tables."""

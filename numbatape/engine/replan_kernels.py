@@ -52,7 +52,8 @@ KNOWN_KERNELS = 29  # kernel numbers that were met before, as flags
 NEW_KERNELS = 30  # out: whether one is new
 WEIGHTS = 31  # of each instruction: work per cell, kind of the estimate, operands that count (bits)
 WORK = 32  # out: an estimate of all work
-WORDS = 33
+SWEEP_WORK = 33  # out: the same without the prologue
+WORDS = 34
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -199,7 +200,10 @@ def estimate(w):
     size_q = w[SIZE_VALUES]
     weight_t = w[WEIGHTS]
     total = 0.0
+    of_prologue = 0.0
     for k in range(w[ROWS]):
+        if k == w[SPLIT_AT]:
+            of_prologue = total
         weight = weight_t[WEIGHT_WORDS * k]
         kind = weight_t[WEIGHT_WORDS * k + 1]
         counts = weight_t[WEIGHT_WORDS * k + 2]
@@ -220,6 +224,7 @@ def estimate(w):
             total += weight * most
         total += PER_INSTRUCTION
     w[WORK] = int(min(total, LIMIT * 1.0))
+    w[SWEEP_WORK] = int(min(total - of_prologue, LIMIT * 1.0))
 
 
 def replan(w, pc):

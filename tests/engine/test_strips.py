@@ -132,6 +132,20 @@ def test_long_elementwise_functions_take_one_sweep(name):
     assert not is_one_way(two)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.sort(np.sin(x)) ** 2 * x),
+        lambda x: np.median(np.sin(x) * x) * np.sum(x * x),
+        lambda x: np.sum(np.convolve(np.sin(x), DATA[:5], mode="same") * x),
+        lambda x: np.sum(np.clip(x, -1.0, 1.0) ** 2),
+    ],
+    ids=["sort", "median", "convolve", "clip"],
+)
+def test_derivatives_that_would_do_most_work_again_take_two_sweeps(f):
+    assert not is_one_way(nt.prepare_gradient_cache(f, X))
+
+
 def test_a_block_that_takes_long_is_cut(monkeypatch):
     """Python looks for signals between the parts of a long block, whose bits are those of the whole one."""
     f, x = FUNCTIONS["groups"]
