@@ -178,7 +178,8 @@ class Walk:
                 operands = [value for j, value in enumerate(row.operands) if needed >> j & 1]
                 collected, added = (operands, [row.out]) if self._forward else ([row.out], operands)
                 state = self._emitter, self._cells, self._sums
-                before = Before(*state, row, arguments, collected, added, memory.number_of)
+                moving = memory.moving(arguments)
+                before = Before(*state, row, arguments, moving, collected, added, memory.number_of)
             self._derive(row, needed)
             if noted:
                 words = None

@@ -39,13 +39,18 @@ ORDINARY, NOT_FINITE, ZERO, REPEATED = 1, 2, 3, 4
 class Kinds:
     """The kinds of values: dimensions, strides, family and level.
 
-    Of an array its place in its storage and the size of that count, too. Each literal of one cell is of a
-    kind of its own, and so are all views of it. Formulas contain literals, and a template must not take such
-    a number for an argument that happens to be the same number in one instance. A derivative reads the
-    number of a literal, but not of a view of it, so these two have different kinds.
+    Of an array its place in its storage and the size of that count, too; but the offset of a value that is
+    *moving*, because a template takes it from an argument, is not in its kind.
+
+    Each literal of one cell is of a kind of its own, and so are all views of it. Formulas contain literals,
+    and a template must not take such a number for an argument that happens to be the same number in one
+    instance. A derivative reads the number of a literal, but not of a view of it, so these two have different
+    kinds.
 
     Attributes
     ----------
+    moving
+        The kinds of moving arrays.
     values
         The values that there are already, as rows of storage, offset and layout.
     first
@@ -61,6 +66,7 @@ class Kinds:
 
     def __init__(self, tape):
         self._tape = tape
+        self.moving: set[int] = set()
         addresses = tape.values.columns()
         columns = [addresses[name].astype(np.int64) for name in ("storage", "offset", "layout")]
         self.values = np.stack(columns, axis=1)
@@ -96,9 +102,13 @@ class Kinds:
                 found[place] = sort_of(item.data[0]) if place in named else REPEATED + k
         return found
 
-    def of(self, value: int) -> int:
+    def of(self, value: int, moving: bool = False) -> int:
         """Return the kind of a value."""
-        return self._numbers.setdefault(self._what(value), len(self._numbers))
+        what = self._what(value)
+        if moving and what[-1] is not None:
+            what = *what[:-1], None
+            self.moving.add(self._numbers.get(what, len(self._numbers)))
+        return self._numbers.setdefault(what, len(self._numbers))
 
     def _what(self, value: int) -> tuple:
         storage, offset, layout = self._tape.values[value]

@@ -67,6 +67,8 @@ class Before:
         The instruction.
     arguments
         Values that the signature names; the first are the result and the operands.
+    moving
+        Those of them that are arrays whose offsets do not follow from the signature.
     collected, added
         Values whose cotangents (or tangents) are read, and those to whose cotangents are added.
     number_of
@@ -80,6 +82,7 @@ class Before:
         sums: dict,
         row: Instruction,
         arguments: list[int],
+        moving: set[int],
         collected: list[int],
         added: list[int],
         number_of: Callable[[object], int],
@@ -92,6 +95,7 @@ class Before:
         self._line = row.line
         self._own = (row.out, *row.operands)
         self._arguments = arguments
+        self._moving = moving
         self._added = added
         self._touched = [*collected, *added]
         sized = (tape.code, tape.values, tape.storages, emitter.slopes, sums)
@@ -146,7 +150,10 @@ class Before:
         self._new_cells = [0] * POOL_COUNT
         placed = self._placed(new, storages)
         parts: list[list] = [[] for _ in range(names.HEADER)]
-        parts[names.NEW_VALUES] = [(*its, kinds.of(v)) for its, v in zip(placed, new, strict=True)]
+        parts[names.NEW_VALUES] = [
+            (*its, kinds.of(v, its.where != FRESH and its.which != NONE and tape.values[v][0] >= POOL_COUNT))
+            for its, v in zip(placed, new, strict=True)
+        ]
         parts[names.POOL_PART] = [(pool, count) for pool, count in enumerate(self._new_cells) if count]
         parts[names.STORAGE_PART] = tape.storages[storages:]
         parts[names.CODE_PART] = [self._row(instruction(row)) for row in tape.code[code:]]
@@ -223,10 +230,6 @@ class Before:
                 found.append(NewValue(FRESH, storage, view, cells[place[:2]], layout))
             else:
                 raise Unrepeatable
-        for value, its in zip(new, found, strict=True):
-            in_array = values[value][0] >= POOL_COUNT
-            if in_array and its.which != NONE and its.layout != SCALAR_LAYOUT:
-                raise Unrepeatable  # the kind of such a value has its offset, which may differ each time
         return found
 
     def _cell_of(self, value: int) -> int:
@@ -263,13 +266,18 @@ class Before:
         if not its:
             raise Unrepeatable
         cell = self._cell_of(value)
-        if cell == NONE and value not in self._parts:
-            cells = [v for v in its if values[v][2] == SCALAR_LAYOUT]
-            same = [v for v in cells if values[v][1] == offset]
-            if cells and (len(cells) < len(its) or not same):
+        loose = [v for v in its if values[v][2] == SCALAR_LAYOUT or v in self._moving]
+        same = [v for v in loose if values[v][1] == offset]
+        if value in self._parts:
+            if not self._moving.isdisjoint(its):
+                raise Unrepeatable  # the sums may begin at the offset of an argument that is moving
+        elif cell != NONE:
+            if same:
+                raise Unrepeatable  # of a part or of an argument: the offset may be that of either
+        elif loose:  # a view of a cell has the offset of the cell
+            if len(loose) < len(its) or not same:
                 raise Unrepeatable  # of an array and one of its cells: the offset may be that of either
-            if cells:  # a view of a cell has the offset of the cell
-                cell = self._place(same[0])
+            cell = self._place(same[0])
         return NewValue(THEIRS, self._place(its[0]), cell, offset, layout)
 
     def _added_cells(self) -> list[tuple[int, int]]:

@@ -102,6 +102,11 @@ class Memory:
         """The values that it names."""
         return self._numbers[: int(self.w[names.ARGUMENTS])].tolist()
 
+    def moving(self, arguments: list[int]) -> set[int]:
+        """Return those of some values that are moving arrays."""
+        kinds = self._arrays[names.KINDS]
+        return {value for value in arguments if int(kinds[value]) in self._kinds.moving}
+
     def touched(self, at: int) -> list[tuple[int, int]]:
         """Return the values whose cotangents the derivative of an instruction concerns, and their places."""
         row = self._rows[at].tolist()
