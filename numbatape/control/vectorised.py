@@ -120,12 +120,12 @@ class _Body:
         values = append_lanes(
             tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
         )
-        if values is None:
-            return self._parted()
-        if self._fails(start):
+        if self._fails(start):  # also before a branch that parts the lanes
             tape.code.cut(start)
             trace.evaluation.forget(start)
             raise Apart
+        if values is None:
+            return self._parted()
         stacks, shared = [], []
         pairs = iter(zip(values, kinds, strict=True))
         for leaf in found:

@@ -124,3 +124,22 @@ def test_a_value_from_inside_that_is_used_outside():
 
     with pytest.raises(nt.LeakError, match=r"nt\.vmap"):
         nt.grad(lambda rows: np.sum(nt.vmap(f)(rows)) + np.sum(kept[-1]))(ROWS)
+
+
+def test_a_row_that_fails_before_a_branch_that_parts_the_others():
+    """An exception that the function catches for a row does not reach the caller."""
+
+    def f(x):
+        try:
+            factor = np.linalg.cholesky(x[0] * np.eye(2) + np.ones((2, 2)))
+        except np.linalg.LinAlgError:
+            return 3.0 * x[1]
+        if x[1] > 2.5:
+            return np.sum(factor)
+        return np.sum(factor) * x[1]
+
+    rows = np.array([[1.0, 2.0], [-5.0, 3.0], [2.0, 4.0]])
+    gradient = nt.grad(lambda rows: np.sum(nt.vmap(f)(rows)))
+    for chosen in ([0, 1, 2], [0, 2], [1, 0], [2, 1, 0]):
+        expected = [nt.grad(f)(row) for row in rows[chosen]]
+        np.testing.assert_allclose(gradient(rows[chosen]), expected, rtol=1e-13)
