@@ -69,7 +69,7 @@ def _with_private_options(original, stand_in):
 
     A library calls its own functions with ``_no_deco=True``, say; then a copy of the function runs.
     """
-    copy = run_as_copy(original)
+    copy = library_copy(original)
 
     @functools.wraps(original)
     def call(*args, **kwargs):
@@ -78,14 +78,16 @@ def _with_private_options(original, stand_in):
     return call
 
 
-def run_as_copy(original: types.FunctionType):
-    """Return the stand-in for a library's function: with a traced argument, its copy runs.
+@functools.cache
+def library_copy(original):
+    """Return the stand-in for a library's function that has no other one, or None if it can't be copied.
 
-    Parameters
-    ----------
-    original
-        A function of NumPy's or SciPy's, written in Python.
+    With a traced argument, the function's copy runs, else the function itself.
     """
+    if type(original) is not types.FunctionType:
+        return None  # it is compiled
+    if not (is_library_function(original) or is_users_function(original)):
+        return None
     call_original = as_users_call(original)
 
     @functools.wraps(original)
@@ -117,11 +119,3 @@ def _tables():
     """Return the stand-ins that copies refer to, and what makes them again after an import."""
     again = functools.partial(operations.table, writes=True)
     return again(), again
-
-
-@functools.cache
-def library_copy(original):
-    """Return the stand-in for a library's function that has no other one, or None if it can't be copied."""
-    if type(original) is not types.FunctionType:
-        return None  # it is compiled
-    return run_as_copy(original) if is_library_function(original) or is_users_function(original) else None
