@@ -6,12 +6,9 @@ import inspect
 import warnings
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..config import Config
 from ..engine.kernels import sweeps
 from ..late import imported
-from ..tape.tape import CONSTANT
 from ..threads import Turn, alone
 from ..trace import pytrees
 from .arguments import Flattened, as_constant, is_mark, like_prepared, require_active
@@ -45,9 +42,6 @@ def python_function(function):
     if not callable(function):
         raise TypeError(f"{function!r} is not callable")
     return getattr(function, "py_func", function)
-
-
-MOST_SPECS = 12  # leaves of the arguments that a cache's repr names
 
 
 class PreparedCache:
@@ -347,57 +341,18 @@ class PreparedCache:
         return alone(self._turn, profile, self._space.whole(), sweeps(), repeats)
 
     def _repr_html_(self) -> str:
-        from ..tape.html_tables import table
+        from .description import as_tables  # what notebooks show is imported when it is first asked for
 
-        plan, program = self._space.plan, self._program
-        rows = [
-            (
-                spec.path,
-                np.shape(leaf),
-                spec.whole_dtype,
-                "data" if spec.level == CONSTANT else "differentiated",
-            )
-            for leaf, spec, _ in self._prepared.traced()
-            if spec.part != "imag"
-        ]
-        arguments = table("Arguments", ("argument", "shape", "dtype", "role"), rows[:MOST_SPECS])
-        facts = [
-            ("mode", self.mode),
-            ("instructions", f"{len(plan.tape)}, {plan.prologue} of them on constants alone"),
-            ("guards", len(plan.tape.guards)),
-            ("traces", f"{program.traces}, {len(program.variants)} of them kept"),
-            ("passes", program.config.passes),
-            ("bytes", f"tape {plan.tape.nbytes}, plan {plan.nbytes}, workspace {self._space.nbytes}"),
-        ]
-        name = getattr(program.function, "__name__", str(program.function))
-        return table(f"{type(self).__name__} of {name}", ("", ""), facts) + arguments
+        return as_tables(self)
 
     def _derivatives(self) -> list[Derived]:
         """Return the derivatives that are traced and swept in the function's place."""
         return [value for value in vars(self).values() if isinstance(value, Derived)]
 
     def __repr__(self) -> str:
-        plan, program = self._space.plan, self._program
-        listed = [
-            f"{spec.path}: {np.shape(leaf)} {spec.whole_dtype}"
-            for leaf, spec, _ in self._prepared.traced()
-            if spec.part != "imag"
-        ]
-        specs = ", ".join(listed[:MOST_SPECS])
-        if len(listed) > MOST_SPECS:
-            specs += f", and {len(listed) - MOST_SPECS} leaves more"
-        strips = ""
-        if plan.strips is not None:
-            inside = sum(stop - start for start, stop in plan.strips.extents)
-            strips = f" of value and gradient together, {inside} of them strip by strip"
-        rewrites = "".join(f", {name} {n} to {m}" for name, n, m in plan.tape.rewrites)
-        return (
-            f"<{type(self).__name__} of {getattr(program.function, '__name__', program.function)!s}: "
-            f"mode {self.mode}; {specs}; {len(plan.tape)} instructions{strips} "
-            f"({plan.prologue} on constants alone), {len(plan.tape.guards)} guards, "
-            f"{len(program.variants)} variants, passes {program.config.passes}{rewrites}; "
-            f"tape {plan.tape.nbytes} bytes, plan {plan.nbytes} bytes, workspace {self._space.nbytes} bytes>"
-        )
+        from .description import as_text
+
+        return as_text(self)
 
 
 def _prepared_again(cls, shipped: Shipped, args, kwargs, config, include_callable, choices) -> PreparedCache:

@@ -11,7 +11,8 @@ import numpy as np
 from ..capture import rebinding
 from ..errors import SpecError
 from ..trace.trace import current
-from ..transforms.density import Unconstrained, unconstrained, without_labels
+from ..transforms.density import Unconstrained, unconstrained
+from ..transforms.without_labels import without_labels
 from ..verbs.structures import Unflatten, flatten
 
 

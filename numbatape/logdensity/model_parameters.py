@@ -15,7 +15,7 @@ from numbatape.integrations.vector_functions import traced
 from numbatape.logdensity.exits import ModelError, running_model
 from numbatape.logdensity.matrix import Matrix
 from numbatape.transforms import Unconstrained, unconstrained
-from numbatape.transforms.density import without_labels
+from numbatape.transforms.without_labels import without_labels
 
 Arrays = dict[str, np.ndarray]
 

@@ -14,7 +14,8 @@ from ..trace import operations
 
 # What the methods of traced values call (`numbatape.trace.operations`).
 OPERATIONS = {
-    "trace.boxes": "array_of box_of put_entry seen settle",
+    "trace.boxes": "array_of box_of put_entry seen",
+    "trace.settling": "settle",
     "trace.complex_parts": "adopted complete complex_entries constant in_box part",
     "control.loop_values": "loop_values",
     "numpy_api.complex_functions": "call_complex_function",

@@ -3,7 +3,8 @@
 Cells of the tape are written once. Assigning to an array replaces the cells of its entries by others: a box
 keeps one code (the number of a cell) for each entry of the array's memory, and NumPy's own assignment moves
 the codes as it moves the numbers. Arrays share a box if their values share memory: views of traced arrays
-are views in NumPy. Cells are copied into one storage when the array is used as a whole (`settle`).
+are views in NumPy. When an array is used as a whole, its cells are copied into one storage
+(`numbatape.trace.settling`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .aliasing import has_twice, part, root_of, rooted
 from .array import TracedArray, new_traced, revalue
-from .cell_copies import OFFSET, SHIFT, affine, is_pool, move_in, surrounding
+from .cell_copies import OFFSET, SHIFT, is_pool, surrounding
 from .complex_array import TracedComplex
 
 LITERAL = CONSTANT - 1  # the level of a cell that holds a plain number
@@ -308,52 +309,6 @@ def entry(box: Box, x, key):
         return lazy(x._trace, value, x._family)
     codes, levels = box.windows(x._value)
     return cell(x, value, int(codes[key]), int(levels[key]))
-
-
-def settle(x) -> None:
-    """Give an array with a box its value number and level."""
-    trace = x._trace
-    trace.check_open()
-    box = box_of(x)
-    assert box is not None
-    value = x._value
-    codes, levels = box.windows(value)
-    number = affine(trace.tape, codes) if codes.size else trace.tape.array(codes.shape, box.family, CONSTANT)
-    if number is None:
-        number = _at_home(trace, box, value, codes, levels) or _gathered(trace, box, value)
-    x._id, x._level = number, max(CONSTANT, int(levels.max(initial=CONSTANT)))
-    box.settled.append(x)
-
-
-def _at_home(trace, box: Box, value, codes, levels) -> int | None:
-    """Complete the part of the home that is an array's, unless a slot holds an older entry; else None."""
-    if box.home is None:
-        return None
-    slots = box.slots(value)
-    own = slots | box.home << SHIFT
-    missing = codes != own
-    wanted, once = np.unique(slots[missing], return_index=True)  # the entries of a view may share cells
-    if missing.all() or box.used[wanted].any():
-        return None
-    move_in(trace, codes[missing][once], levels[missing][once], wanted, box.home, box.family, True)
-    box.used[wanted] = True
-    codes[...] = own
-    return affine(trace.tape, codes)
-
-
-def _gathered(trace, box: Box, value: ndarray) -> int:
-    """Copy cells into a new storage, whose cells the entries are from now on."""
-    around = box.around(value)
-    codes, levels = around or box.windows(value)
-    level = max(CONSTANT, int(levels.max()))
-    number = trace.tape.array(codes.shape, box.family, level)
-    storage = trace.tape.values[number][0]
-    slots = np.arange(codes.size).reshape(codes.shape)
-    move_in(trace, codes, levels, slots, storage, box.family, box.root.dtype.kind in "fc")
-    codes[...] = slots | storage << SHIFT
-    if codes.size == len(box.cells):
-        box.home = box.used = None
-    return affine(trace.tape, box.windows(value)[0]) if around else number
 
 
 # ---- writing

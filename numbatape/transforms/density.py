@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ..capture import rebinding
-from ..errors import SpecError, StructureError
-from ..trace import pytrees
+from ..errors import SpecError
 from ..trace.primitives import sample_of
 from ..trace.trace import current
-from ..verbs.structures import Piece, Unflatten, flatten, path_of
+from ..verbs.structures import Piece, Unflatten, flatten
+from .chosen_transforms import require_known, transform_of
 from .transform import Transform, real
+from .without_labels import without_labels
 
 _KINDS = (("vector", "POSITIONAL_OR_KEYWORD"), ("args", "VAR_POSITIONAL"), ("kwargs", "VAR_KEYWORD"))
 _SIGNATURE = [inspect.Parameter(name, getattr(inspect.Parameter, kind)) for name, kind in _KINDS]
@@ -334,70 +335,11 @@ def unconstrained(logp: Callable, start, transforms=None, *, dims=None, coords=N
     _, unflatten = flatten(start)
     if not unflatten.pieces:
         raise SpecError("the starting point holds no floats, so there are no parameters")
-    chosen = [_transform_of(transforms, piece.keys, ()) for piece in unflatten.pieces]
-    _require_known(transforms, [piece.keys for piece in unflatten.pieces], ())
+    chosen = [transform_of(transforms, piece.keys, ()) for piece in unflatten.pieces]
+    require_known(transforms, [piece.keys for piece in unflatten.pieces], ())
     shapes = {piece.path: piece.shape for piece in unflatten.pieces}
     for path, axes in dims.items():
         if path not in shapes or len(axes) != len(shapes[path]):
             known = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise SpecError(f"dims[{path!r}] = {axes!r}: parameters and their shapes are {known}")
     return Unconstrained(logp, unflatten, chosen, start, dims, coords)
-
-
-def without_labels(tree, dims=None, coords=None) -> tuple:
-    """Return a tree with plain arrays, names of axes by path, and labels by axis.
-
-    Those of arrays of xarray are added to what is given.
-    """
-    dims, coords = dict(dims or {}), dict(coords or {})
-    leaves, structure = pytrees.flatten(tree, _is_data_array)
-    plain = []
-    for leaf, keys in zip(leaves, structure.paths(), strict=True):
-        if _is_data_array(leaf):
-            dims.setdefault(path_of(keys) or "x", tuple(map(str, leaf.dims)))
-            for name, labels in leaf.coords.items():
-                if labels.dims == (name,):
-                    coords.setdefault(str(name), labels.to_numpy())
-            leaf = leaf.to_numpy()
-        plain.append(leaf)
-    return pytrees.unflatten(structure, plain), dims, coords
-
-
-def _is_data_array(x) -> bool:
-    return type(x).__name__ == "DataArray" and type(x).__module__.startswith("xarray.")
-
-
-def _transform_of(transforms, keys: tuple, done: tuple) -> Transform:
-    """Return the transform of the parameter at ``keys`` below a part of the given tree of transforms."""
-    if transforms is None:
-        return real
-    if isinstance(transforms, Transform):
-        return transforms
-    if not isinstance(transforms, (Mapping, list, tuple)):
-        raise SpecError(f"transforms of {path_of(done) or 'the parameters'}: {transforms!r} is no transform")
-    if not keys:
-        raise StructureError(f"{path_of(done) or 'the parameters'}: a single array takes one transform")
-    key = keys[0]
-    if isinstance(transforms, Mapping):
-        found = transforms.get(key)
-    else:
-        found = transforms[key] if isinstance(key, int) and key < len(transforms) else None
-    return _transform_of(found, keys[1:], (*done, key))
-
-
-def _require_known(transforms, paths: Sequence[tuple], done: tuple) -> None:
-    """Raise if a tree of transforms names what is no parameter."""
-    if isinstance(transforms, Mapping):
-        items = transforms.items()
-    elif isinstance(transforms, (list, tuple)):
-        items = enumerate(transforms)
-    else:
-        return
-    for key, part in items:
-        below = [keys[1:] for keys in paths if keys and keys[0] == key]
-        if not below:
-            known = ", ".join(sorted({path_of((*done, *keys)) for keys in paths}))
-            raise StructureError(
-                f"transforms: {path_of((*done, key))} is no parameter; the parameters are {known}"
-            )
-        _require_known(part, below, (*done, key))
