@@ -8,7 +8,8 @@ used; so is the package that it is for.
 from ..late import imported
 from ..numpy_api.function_tables import announce
 
-announce("scipy.integrate", f"{__name__}.ode", ("odeint", "solve_ivp"))
+announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
+announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
 announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))
 announce(
     "scipy.optimize",

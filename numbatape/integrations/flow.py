@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..caches.derivative import prepare_derivative_cache, value_and_derivative
-from ..caches.pullback import prepare_pullback_cache, value_and_pullback
-from ..config import Config
 from ..rules.primitive import Primitive, Rule
 from ..trace.operands import find_trace, lift
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
+from .kept_derivatives import KeptDerivatives
 
 FEW = 256  # pullbacks use forward sensitivities up to this many equations
 
@@ -57,7 +55,7 @@ class Flow:
 
     def __init__(self, name: str, f, integrate, n: int, few: int = FEW):
         self.name, self.f, self.integrate, self.n, self.few = name, f, integrate, n, few
-        self._idle: dict = {}
+        self._kept = KeptDerivatives(f)
         self._more: dict = {}
         self._last: tuple = ()  # the last sensitivities, after the arguments that they are for
         rule = Rule(self._value, self._pullback, self._pushforward, None)
@@ -100,7 +98,8 @@ class Flow:
             p, directions = p_and_directions[:given], p_and_directions[given:]
             y, moved = z[: self.n], np.reshape(z[self.n :], (count, self.n))
             if find_trace((y, t, *p_and_directions)) is None:
-                rate, rates = self._pushed(count, y, moved, float(t), p, directions)
+                primals, tangents = (y, float(t), *p), (moved, np.zeros(count), *directions)
+                rate, rates = self._kept.push(primals, tangents, count)
             else:
                 pairs = [
                     jvp(self.f, (y, t, *p), (moved[k], 0.0 * t, *(d[k] for d in directions)))
@@ -110,17 +109,6 @@ class Flow:
             return np.concatenate([rate, np.reshape(rates, (-1,))])
 
         return f
-
-    def _pushed(self, count, y, moved, t, p, directions):
-        pairs = [(y, moved), (t, np.zeros(count)), *zip(p, directions, strict=True)]
-        args = [(x, d[0] if count == 1 else d) for x, d in pairs]  # a single direction has no leading axis
-        args = [pair if np.asarray(pair[0]).dtype.kind == "f" else pair[0] for pair in args]
-        idle = self._idle.setdefault(count, [])
-        plain = [pair[0] if isinstance(pair, tuple) else pair for pair in args]
-        cache = idle.pop() if idle else prepare_derivative_cache(self.f, *plain, lanes=count, config=REUSE)
-        rate, rates = value_and_derivative(cache, *args)
-        idle.append(cache)
-        return rate, rates
 
     def _slopes(self, y, times, p):
         """Return the right-hand sides at all times."""
@@ -179,10 +167,7 @@ class Flow:
     def _back(self, z, t, *p):
         y, a = z[: self.n], z[self.n : 2 * self.n]
         if find_trace((z, t, *p)) is None:
-            idle = self._idle.setdefault("adjoint", [])
-            cache = idle.pop() if idle else prepare_pullback_cache(self.f, y, float(t), *p, config=REUSE)
-            rate, (abar, _, *pbar) = value_and_pullback(cache, np.array(a), y, float(t), *p)
-            idle.append(cache)
+            rate, (abar, _, *pbar) = self._kept.pull(a, y, float(t), *p)
         else:
             rate, pull = vjp(self.f, y, t, *p)
             abar, _, *pbar = pull(a)
@@ -190,6 +175,3 @@ class Flow:
             np.zeros(np.size(x)) if g is None else np.reshape(g, (-1,)) for x, g in zip(p, pbar, strict=True)
         ]
         return np.concatenate([rate, -abar, *(-part for part in parts)])
-
-
-REUSE = Config(reuse_buffers=True)

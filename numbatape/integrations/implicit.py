@@ -15,6 +15,7 @@ from ..errors import SpecError
 from ..late import imported
 from ..rules.primitive import Primitive, Rule
 from ..trace import pytrees
+from ..trace.operands import find_trace
 from ..trace.primitives import sample_of
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
@@ -22,6 +23,7 @@ from ..verbs.first_order import grad
 from ..verbs.jacobians import jacobian
 from ..verbs.structures import flatten
 from ..verbs.vjp import vjp
+from .kept_derivatives import KeptDerivatives
 
 
 class Solution:
@@ -39,6 +41,7 @@ class Solution:
 
     def __init__(self, name: str, residual: Callable, solve: Callable):
         self._residual = residual
+        self.kept = KeptDerivatives(residual)
         rule = Rule(solve, self._pullback, self._pushforward, None)
         rule.name = name
         self.of = Primitive(rule)
@@ -46,7 +49,16 @@ class Solution:
     def _slope(self, y, p):
         """Return the Jacobian of the residual with respect to the solution, as a matrix."""
         size = int(np.size(sample_of(y)))
+        if find_trace((y, *p)) is None:
+            return self.slope_of_numbers(y, *p)
         return np.reshape(jacobian(lambda y: self._residual(y, *p))(y), (size, size))
+
+    def slope_of_numbers(self, y, *p):
+        """Return the Jacobian for plain numbers."""
+        size = np.size(y)
+        unit = np.reshape(np.eye(size), (size, *np.shape(y)))
+        columns = self.kept.push((y, *p), (unit, *(None for _ in p)), size)[1]
+        return np.reshape(columns, (size, size)).T
 
     def _solved(self, rate, y, p):
         """Return the solution of a linear system with the Jacobian, in the shape of y."""
@@ -60,9 +72,14 @@ class Solution:
 
     def _pullback(self, ybar, y, *p):
         weights = self._solved_transposed(-ybar, y, p)
+        if find_trace((weights, y, *p)) is None:
+            return self.kept.pull(weights, y, *p)[1][1:]
         return vjp(lambda *p: self._residual(y, *p), *p)[1](weights)
 
     def _pushforward(self, tangents, y, *p):
+        if find_trace((tangents, y, *p)) is None:
+            given = [None if d is None else np.asarray(d)[None] for d in tangents]
+            return self._solved(-self.kept.push((y, *p), (None, *given))[1][0], y, p)
         given = [0.0 * x if d is None else d for d, x in zip(tangents, p, strict=True)]
         moved = jvp(lambda *p: self._residual(y, *p), p, tuple(given))[1]
         return self._solved(-moved, y, p)
@@ -107,9 +124,9 @@ def root(f, x0, *args, tol=1e-12):
     np.float64(1.091329)
     """
 
-    def solve(function, start):
+    def solve(function, start, slope):
         found = imported("scipy.optimize").root(
-            function, start, jac=jacobian(function), tol=tol, options={"xtol": tol}
+            function, start, jac=slope or jacobian(function), tol=tol, options={"xtol": tol}
         )
         if not found.success and np.max(np.abs(function(found.x)), initial=0.0) > np.sqrt(tol):
             raise RuntimeError(f"nt.root found no solution: {found.message}")
@@ -158,7 +175,7 @@ def fixed_point(f, x0, *args, tol=1e-12, max_steps=10_000):
     np.float64(0.166666667)
     """
 
-    def solve(function, x):
+    def solve(function, x, _):
         for _ in range(max_steps):
             step = function(x)
             x = x - step
@@ -226,17 +243,28 @@ def minimize_scalar(f, x0=None, *args, bounds=None, tol=1e-12):
         slope = grad(function)(x)
         return slope if ends is None else at_bounds(slope, x, *ends)
 
-    line = UsersLine() if opened.found else None
+    if not opened.found:
+        function, start, ends = problem(())
+        slope = grad(function)
+        curvature = grad(slope)
+        return _least(function, start, ends, tol, lambda x: (slope(x), curvature(x)))
+    line, kept = UsersLine(), KeptDerivatives(lambda x, *p: grad(problem(p)[0])(x))
 
     def found(*p):
-        given = *problem(p), tol
-        return _least(*given) if line is None else line.call(_least, *given)
+        def slopes(x):
+            slope, curvature = kept.push((x, *p), (np.ones(1), *(None for _ in p)))
+            return slope, curvature[0]
 
-    return Solution(name, residual, found).of(*opened.found) if opened.found else found()
+        return line.call(_least, *problem(p), tol, slopes)
+
+    return Solution(name, residual, found).of(*opened.found)
 
 
-def _least(function: Callable, start, bounds, tol: float):
-    """Return where a function of a number is least, by SciPy's search and Newton's method."""
+def _least(function: Callable, start, bounds, tol: float, slopes: Callable):
+    """Return where a function of a number is least, by SciPy's search and Newton's method.
+
+    ``slopes(x)`` returns its first and its second derivative.
+    """
     search = imported("scipy.optimize").minimize_scalar
     if bounds is None:
         at = search(function, bracket=None if start is None else (start, start + 1.0)).x
@@ -245,22 +273,27 @@ def _least(function: Callable, start, bounds, tol: float):
         at = min([*map(float, bounds), at], key=function)
         if at in bounds:
             return np.float64(at)
-    at, slope = np.float64(at), grad(function)
-    curvature, size = grad(slope), max(1.0, abs(at))
+    at = np.float64(at)
+    size = max(1.0, abs(at))
     for _ in range(20):
-        step = slope(at) / curvature(at)
+        slope, curvature = slopes(at)
+        step = slope / curvature
         if not abs(step) < 1e-3 * size:  # the function has no slope of zero here, or no curvature
             break
         at = at - step
         if abs(step) <= tol * size:
             return at
     raise RuntimeError(
-        f"nt.minimize_scalar found no minimum where the derivative is zero: near {at:g} it is {slope(at):g}"
+        f"nt.minimize_scalar found no minimum where the derivative is zero: near {at:g} it is {slope:g}"
     )
 
 
 def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve: Callable):
-    """Return the solution of ``difference(f(x, *args), x) = 0`` in the structure of ``x0``."""
+    """Return the solution of ``difference(f(x, *args), x) = 0`` in the structure of ``x0``.
+
+    ``solve(residual, vector, slope)`` finds it from a starting vector; inside of a trace ``slope`` is the
+    residual's Jacobian, by caches that serve all calls of the tape, and None elsewhere.
+    """
     opened = Opened(name, (f, x0, args))
 
     def equation(p):
@@ -282,7 +315,9 @@ def _solved(name: str, f: Callable, x0, args: tuple, difference: Callable, solve
     def found(*p):
         residual, vector = equation(p)
         vector = np.array(vector, float)
-        return solve(residual, vector) if line is None else line.call(solve, residual, vector)
+        if line is None:
+            return solve(residual, vector, None)
+        return line.call(solve, residual, vector, lambda x: rule.slope_of_numbers(x, *p))
 
     if not opened.found:
         return flatten(x0)[1](found())

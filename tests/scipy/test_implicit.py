@@ -25,6 +25,7 @@ from scipy.optimize import (
 )
 
 import numbatape as nt
+from numbatape.caches.program import Program
 
 
 def cube(y, p):
@@ -312,3 +313,26 @@ def test_a_minimum_at_a_bound_moves_with_it():
     assert np.allclose(nt.grad(f)(np.array([0.1, 0.7])), [1.5 / np.cosh(f(np.array([0.1, 0.7]))), 0.0])
     with pytest.raises(RuntimeError, match="found no minimum where the derivative is zero"):
         nt.grad(lambda a: nt.minimize_scalar(lambda x: np.abs(x - a), 0.0))(0.3)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda p: nt.root(lambda x, p: np.cos(x) - p * x, 1.0, p),
+        lambda p: nt.fixed_point(lambda x, p: np.cos(x) / p, 1.0, p),
+        lambda p: nt.minimize_scalar(lambda x, p: 0.5 * p * x**2 - np.sin(x), 1.0, p),
+        lambda p: root(lambda x: np.cos(x) - p * x, [1.0]).x[0],
+        lambda p: minimize(lambda x: np.sum(0.5 * p * x**2 - np.sin(x)), [1.0], tol=1e-10).x[0],
+    ],
+    ids=["root", "fixed_point", "minimize_scalar", "scipy root", "scipy minimize"],
+)  # fmt: skip
+def test_the_equation_is_traced_for_the_first_gradient_only(solve, monkeypatch):
+    """A further gradient runs tapes that exist: the rule keeps the caches of the equation's derivatives."""
+    slope, traced = nt.grad(solve), []
+    slope(1.5)
+    record = Program._trace
+    monkeypatch.setattr(Program, "_trace", lambda self, *args: traced.append(self) or record(self, *args))
+    at = nt.root(lambda x, p: np.cos(x) - p * x, 1.0, 1.6)
+    traced.clear()
+    np.testing.assert_allclose(slope(1.6), -at / (np.sin(at) + 1.6), rtol=1e-6)
+    assert not traced
