@@ -175,11 +175,14 @@ class MissingBodyError(NumbatapeError, RuntimeError):
     record
         Traces the sub-tape for the numbers of the call, given what its caller captures; returns False if that
         gives no trace that is new.
+    keep_in_place
+        Lets later traces of callers record the sub-tape's function in place, as any other function; returns
+        False where they do so already, or where no later trace meets this sub-tape.
     """
 
-    def __init__(self, message: str, record: Callable[[Any], bool]):
+    def __init__(self, message: str, record: Callable[[Any], bool], keep_in_place: Callable[[], bool]):
         super().__init__(message)
-        self.record = record
+        self.record, self.keep_in_place = record, keep_in_place
 
 
 class StepsError(NumbatapeError, RuntimeError):

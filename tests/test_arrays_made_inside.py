@@ -36,3 +36,41 @@ def test_a_float_of_pythons_written_to_float32():
     value, (gx, gq) = nt.value_and_grad(f, argnums=(0, 1))(x, 0.25)
     assert value == f(x.copy(), 0.25) and type(value) is np.float32
     assert gx.tolist() == [0.0, 1.0, 1.0] and gq == 6.0
+
+
+WRITERS = {
+    "cumsum": lambda w: np.cumsum(w, out=w),
+    "cumprod": lambda w: np.cumprod(w, out=w),
+    "clip": lambda w: np.clip(w, 0.0, 1.5, out=w),
+    "sum": lambda w: np.sum(np.ones((3, 2)), axis=0, out=w),
+    "dot": lambda w: np.dot(np.ones((2, 2)), w.copy(), out=w),
+    "concatenate": lambda w: np.concatenate([[4.0], [5.0]], out=w),
+    "partition": lambda w: w.partition(0),
+    "flat": lambda w: w.flat.__setitem__(0, 9.0),
+    "view": lambda w: w.view(np.float64).__setitem__(1, 9.0),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_operands_that_numpy_writes_to_between_two_uses(writer):
+    """Nothing tells the trace of these writes: each use of an array is with what it contains then."""
+
+    def f(x):
+        w = np.array([2.0, 1.0])
+        before = np.sum(w * x)
+        WRITERS[writer](w)
+        return np.dot(x, w) + before**2
+
+    x = np.array([0.3, 1.7])
+    np.testing.assert_allclose(nt.value_and_grad(f)(x)[0], f(x), rtol=1e-14)
+
+
+def test_complex_operands_that_numpy_writes_to_between_two_uses():
+    def f(x):
+        w = np.array([2.0, 1.0 + 0.5j])
+        before = np.abs(np.sum(w * x))
+        np.cumsum(w, out=w)
+        return np.abs(np.sum(w * x)) + before**2
+
+    x = np.array([0.3, 1.7])
+    np.testing.assert_allclose(nt.value_and_grad(f)(x)[0], f(x), rtol=1e-14)

@@ -17,7 +17,7 @@ import numpy as np
 from ..config import PASSES, STRIPS, Config
 from ..derive.lanes import Lanes
 from ..engine.failures import failure
-from ..errors import MissingBodyError, UnsupportedOperationError
+from ..errors import MissingBodyError
 from ..ops import OPS, status
 from ..tape.instruction import GUARD
 from .arguments import Flattened
@@ -104,7 +104,7 @@ class Batch:
         run = _Run(self, flat_at, points, visit, fill, width)
         for first in range(0, count, width):
             chosen = np.arange(first, min(first + width, count))
-            run.group(Group(chosen, usual if first == 0 or not usual.alone else None))
+            run.group(Group(chosen, usual if first == 0 else usual.elsewhere()))
 
     def _lookup(self, flat: Flattened, stop: Stop | None = None, tried=frozenset()) -> Lookup:
         """Return a variant that may hold at a point and that ``stop`` and ``tried`` do not rule out."""
@@ -151,6 +151,10 @@ class Lookup(NamedTuple):
     fresh: bool = False
     alone: bool = False
     changed: bool = False
+
+    def elsewhere(self) -> Lookup | None:
+        """Return what is known of other points than the one that this was found for."""
+        return None if self.alone else Lookup(self.variant)
 
 
 class Group(NamedTuple):
@@ -240,6 +244,8 @@ class _Run:
                 space.inputs[slot][...] = array[lanes]
             try:
                 outcome = space.forward()
+                while outcome == status.GUARD and fresh and count == 1:
+                    outcome = space.accept_guard()
             except MissingBodyError as missing:
                 alone = len(chosen) == 1
                 if batch.evaluator.program.complete(missing, variant, fresh and alone) or alone:
@@ -255,11 +261,12 @@ class _Run:
                 return self._failed(Lookup(variant, fresh), chosen, failure(space, outcome)) + left
             holds, stop = batch._parted(space, count)
             if fresh and not holds[0]:
-                raise UnsupportedOperationError(
-                    "a branch hangs on the last bit of a number: NumPy's value and the kernel's differ there"
-                )
+                # NumPy's value and the kernel's differ in the last bit. At the point of the trace NumPy's
+                # decided, which is accepted where that point is alone; at the others the kernel's decides.
+                left.insert(0, Group(chosen[:1], found))
+                chosen, holds, fresh = chosen[1:], holds[1:], False
             left.insert(0, Group(chosen[~holds], None, stop, tried))
-            chosen, fresh = chosen[holds], fresh and bool(holds[0])
+            chosen = chosen[holds]
         return left
 
     def _failed(self, found: Lookup, chosen: np.ndarray, error: Exception) -> list[Group]:

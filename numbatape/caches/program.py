@@ -131,10 +131,12 @@ class Program:
     def complete(self, missing: MissingBodyError, variant: Variant, fresh: bool) -> bool:
         """Let a sub-tape be traced for numbers for which a variant has no trace of it.
 
-        Returns whether that gave a new trace. The variant is then dropped: the next one knows all traces of
-        the sub-tape that this one does. A fresh variant knows all traces that there are.
+        Returns whether another trace of the function may hold. The variant is then dropped: the next one
+        knows all traces of the sub-tape that there are. A fresh variant knows them already. Where none of
+        them holds for it, NumPy's values and the kernel's differ in the last bit, on which a branch of the
+        sub-tape hangs. The next trace then records that function in place, where NumPy's value decides.
         """
-        if missing.record(self.environment):
+        if missing.record(self.environment) or (fresh and missing.keep_in_place()):
             with self._lock:
                 self.variants.pop(id(variant), None)
             return True

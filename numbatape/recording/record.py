@@ -153,7 +153,7 @@ def record(
         except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
             if environment is not None:
                 environment.undo()
-            if not missing.record(environment):
+            if not missing.record(environment) and not missing.keep_in_place():
                 raise
 
 

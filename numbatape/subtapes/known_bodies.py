@@ -301,7 +301,12 @@ class KnownBodies:
         return MissingBodyError(
             f"{self.name}: a branch in it takes a path that was not traced",
             lambda caller: self.record(given, caller),
+            self._keep_in_place,
         )
+
+    def _keep_in_place(self) -> bool:
+        before, self.in_place = self.in_place, True
+        return not (before or self.is_local)
 
 
 def _stands_for_other_calls(recording: Recording, environment: Environment) -> bool:

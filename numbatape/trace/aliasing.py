@@ -24,6 +24,12 @@ def root_of(value):
     return value
 
 
+def has_bits(data: np.ndarray, contents: np.ndarray) -> bool:
+    """Whether an array, in the dtype of some contiguous contents, has the same bits."""
+    bits = f"u{contents.dtype.itemsize}"
+    return np.array_equal(np.ravel(data).astype(contents.dtype, copy=False).view(bits), contents.view(bits))
+
+
 def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) -> np.ndarray:
     """Return the part of ``root`` (or of its `twin`) that ``seen`` is, by addresses."""
     owner = root if owner is None else owner

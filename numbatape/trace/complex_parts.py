@@ -7,7 +7,7 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
 from . import boxes, primitives
-from .aliasing import root_of
+from .aliasing import has_bits, root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
@@ -141,7 +141,7 @@ def halves(x, trace: Trace | None = None) -> tuple:
             return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
         # The same part arrays are returned each time, so that a constant becomes one literal.
         kept = trace.halves.get(id(x))
-        if kept is None:
+        if kept is None or not all(map(has_bits, (x.real, x.imag), kept[1:])):
             kept = trace.halves[id(x)] = x, x.real.copy(), x.imag.copy()
             trace.captured.add(id(root_of(x)))
         return kept[1:]

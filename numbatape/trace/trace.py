@@ -24,7 +24,7 @@ from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
-from .aliasing import root_of
+from .aliasing import has_bits, root_of
 from .evaluation import Evaluation
 
 EXACT_INTEGER = 2**53
@@ -159,7 +159,8 @@ class Trace:
         self.labels: dict[int, Any] = {}  # of arguments with labels, by value number: see `trace/labels.py`
         self.in_loop = False  # whether the body of a loop is being recorded, where there can be no guards
         self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
-        self._arrays: dict[tuple[int, int], tuple[np.ndarray, int]] = {}
+        # By id and family: an array that was an operand, its value number, and the contents of that literal.
+        self._arrays: dict[tuple[int, int], tuple[np.ndarray, int, np.ndarray]] = {}
         # The index of a source line by id of the code + offset of the instruction, which is an address inside
         # of the code object. A frame has this offset, while the number of its line has to be searched in a
         # table as long as the function.
@@ -258,10 +259,12 @@ class Trace:
         if isinstance(data, np.ndarray) and data.ndim:
             key = (id(data), family)
             found = self._arrays.get(key)
-            if found is not None and found[0] is data:
+            # NumPy may have written to the array since: a literal holds what it was at an earlier use.
+            if found is not None and found[0] is data and has_bits(data, found[2]):
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
-            self._arrays[key] = (data, number)  # keeps data alive, so that no other object gets its id
+            contents = self.tape.literals[-1].data
+            self._arrays[key] = (data, number, contents)  # keeps data alive, so that no other gets its id
             self.captured.add(id(root_of(data)))
             return number
         if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
@@ -278,7 +281,7 @@ class Trace:
 
     def forget(self, root: np.ndarray) -> None:
         """Drop the literals of an array that was written to; its next use makes a new one."""
-        for key, (data, _) in list(self._arrays.items()):
+        for key, (data, *_) in list(self._arrays.items()):
             if root_of(data) is root:
                 del self._arrays[key]
         for key, (array, *_) in list(self.halves.items()):

@@ -322,3 +322,18 @@ def test_a_function_made_inside_cannot_branch_differently_from_step_to_step():
 
     with pytest.raises(nt.UnsupportedOperationError, match=r"define\s+it outside|nt.cond"):
         nt.grad(f)(np.array([0.3, 0.7]))
+
+
+@pytest.mark.parametrize("verb", [nt.grad, nt.hessian])
+@pytest.mark.parametrize("outer", [lambda s: s, lambda s: 2 * s], ids=["result", "number needed"])
+def test_branches_that_hang_on_the_last_bit(verb, outer):
+    """NumPy's pairwise sum decides the branch where the kernel's sum differs in the last bit."""
+    points = np.random.default_rng(5).uniform(size=(10, 50))
+    points /= np.sum(points, axis=1, keepdims=True)  # the sums are 1.0 within an ulp or two
+
+    def f(x):
+        return np.sum(x) ** 2 if np.sum(x) > 1.0 else np.sum(x)
+
+    for x in points:
+        g = nt.function(f)
+        np.testing.assert_allclose(verb(lambda x, g=g: outer(g(x)))(x), verb(lambda x: outer(f(x)))(x), 1e-13)
