@@ -32,8 +32,8 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     transforms : Transform or pytree of them, optional
         Constraints, as for `transforms.unconstrained`.
     data : dict, optional
-        Keyword arguments of ``logp``: arrays and numbers. ``model.with_data(name=value)`` changes them
-        without a new trace.
+        Keyword arguments of ``logp``: arrays, numbers, and containers of them (lists of numbers are
+        arrays). ``model.with_data(name=value)`` changes them without a new trace.
     dims, coords : dict, optional
         Names of the parameters' axes, and labels along them; see `transforms.unconstrained`.
 
@@ -63,7 +63,7 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     """
     package("nutpie.compiled_pyfunc", "to_nutpie", "nutpie")
     density = density_of(logp, start, transforms, dims, coords)
-    data = {name: np.asarray(value) for name, value in (data or {}).items()}
+    data = {name: _as_data(value) for name, value in (data or {}).items()}
     names = tuple(data)
 
     def function(vector, *values):
@@ -113,6 +113,17 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     )
 
 
+def _as_data(value):
+    """Return data as the model gets them: a list of numbers is meant as an array."""
+    return np.asarray(value) if isinstance(value, (list, tuple)) else value
+
+
+def _labels(along):
+    """Return labels as nutpie takes them: an array of numbers, or a list of strings."""
+    labels = np.asarray(along)
+    return labels if labels.dtype.kind in "iuf" else [str(label) for label in labels]
+
+
 def jitter(seed: int, size: int, radius: float = JITTER) -> np.ndarray:
     """Return what is added to a starting point: uniform numbers between -radius and radius."""
     return np.random.default_rng(seed).uniform(-radius, radius, size)
@@ -133,7 +144,7 @@ def pyfunc_model(
     initial: Callable,
     dims: Mapping[str, Any] | None = None,
     coords: Mapping[str, Any] | None = None,
-    data: Mapping[str, np.ndarray] | None = None,
+    data: Mapping[str, Any] | None = None,
 ):
     """Return nutpie's model of a log-density and its gradient.
 
@@ -152,7 +163,7 @@ def pyfunc_model(
     dims, coords
         Names of the arrays' axes, and labels along them.
     data
-        Arrays that ``model.with_data`` may change.
+        What ``model.with_data`` may change: arrays, and containers of them.
     """
     pyfunc = package("nutpie.compiled_pyfunc", "sampling", "nutpie")
     return pyfunc.from_pyfunc(
@@ -163,7 +174,7 @@ def pyfunc_model(
         list(shapes.values()),
         list(shapes),
         dims={path: tuple(axes) for path, axes in (dims or {}).items()},
-        coords=dict(coords or {}),
+        coords={axis: _labels(along) for axis, along in (coords or {}).items()},
         shared_data=dict(data or {}),
         make_initial_point_fn=initial,
     )

@@ -43,6 +43,28 @@ assert np.array_equal(first["theta"], again["theta"])
 shifted = nutpie.sample(model.with_data(y=0.0 * y), **sample).posterior
 assert abs(float(shifted["mu"].mean())) < 1.0
 
+# Data in a container, as model files of the command line have them.
+nested = to_nutpie(
+    lambda p, data: logp(p, data["y"]),
+    start,
+    {"tau": transforms.positive},
+    data={"data": {"y": y}},
+    **options,
+)
+few = sample | {"draws": 20, "tune": 20}
+numbers = to_nutpie(
+    logp,
+    start,
+    {"tau": transforms.positive},
+    data={"y": y},
+    dims={"theta": ("school",)},
+    coords={"school": list(range(1, 9))},
+)
+assert list(nutpie.sample(numbers, **few).posterior["school"].values) == list(range(1, 9))
+assert np.array_equal(
+    nutpie.sample(nested, **few).posterior["mu"], nutpie.sample(model, **few).posterior["mu"]
+)
+
 # A density of one array, made before; a dataclass is in tests/transforms.
 density = transforms.unconstrained(lambda x: -0.5 * np.sum(x**2), np.zeros(2))
 normal = nutpie.sample(to_nutpie(density), **sample).posterior

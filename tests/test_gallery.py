@@ -1,0 +1,50 @@
+"""The scripts in examples/ run and check what they find; each is a model of the gallery (docs/gallery.md)."""
+
+import importlib.util
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Arguments that make them shorter.
+SHORTER = {
+    "bundle_adjustment": {"cameras": 6, "points": 30, "views": 4},
+    "garch11": {"draws": 200},
+    "gaussian_process": {"n": 80},
+    "hidden_markov": {},
+    "kalman_filter": {},
+    "logistic_regression": {},
+    "mlp": {"steps": 700, "width": 24},
+    "negative_binomial": {"n": 300},
+    "ode_fit": {},
+    "option_greeks": {"paths": 500},
+    "phase_retrieval": {"n": 12, "patterns": 8},
+    "radon": {"draws": 100, "chains": 1},
+}
+MODELS = {"arK", "eight_schools", "irt_2pl"}  # for the command line: tests/logdensity/test_examples.py
+
+
+def test_every_example_is_run_and_in_the_gallery():
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert scripts == set(SHORTER) | MODELS
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    assert {name for name in scripts if f"examples/{name}.py" not in page} == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(SHORTER) - {"radon"}))
+def test_example(name):
+    script = runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
+    script["main"](**SHORTER[name])
+
+
+def test_example_with_a_sampler():
+    """In a process of its own, because samplers start threads and ArviZ warns."""
+    if importlib.util.find_spec("nutpie") is None:
+        pytest.skip("nutpie is not installed")
+    program = f"import radon; radon.main(**{SHORTER['radon']})"
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, cwd=ROOT / "examples", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
