@@ -77,8 +77,8 @@ class Run:
         sizes = {"p": 2}  # the letter that only the transform's result has
         for letters, operand in zip(op.operands[1:], operands, strict=True):
             sizes |= dict(zip(letters, operand.shape, strict=True))
-        if "q" in op.operands[0]:  # a size that only the value knows
-            sizes["q"] = len(op.numpy[0](*operands))
+        for letter in set(op.operands[0]) - set(sizes):  # a size that only the value knows
+            sizes[letter] = len(op.numpy[0](*operands))
         self.shape = tuple(sizes[letter] for letter in op.operands[0])
         self.args |= sizes
         self.args |= {f"so{k}": s for k, s in enumerate(strides_of(self.shape, "contiguous"))}

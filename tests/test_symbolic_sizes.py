@@ -48,6 +48,13 @@ ONE_TAPE = {
     "var": lambda x: np.var(x, ddof=1),
     "std": lambda x: x.std(),
     "average": lambda x: np.average(x**2) + np.average(x, weights=np.exp(x)),
+    "float of a length": lambda x: np.sum(x * x) / float(len(x)) + x[0] * float(1 / len(x)),
+    "int of a length": lambda x: np.sum(x * x) / len(x) + int(2.0 * x.size / x.size) * x[0],
+    "int of half a length": lambda x: np.sum(x[: int(len(x) / 2)] ** 2) + x[math.floor(len(x) / 2.0)],
+    "int of a share": lambda x: np.sum(x[: int(0.8 * len(x))] ** 2) + x[int(0.29 * (len(x) - 1))],
+    "rounded up": lambda x: np.sum(x[: math.ceil(len(x) / 3)] ** 2),
+    "a type and a call": lambda x: np.sum(x.astype(float)) * float(x.size) * isinstance(len(x), int),
+    "product of a shape": lambda x: np.sum(x) / np.prod(x.shape) + np.prod((len(x), 3)) * x[0],
     "arange": lambda x: np.sum(x * np.arange(len(x))),
     "arange from 1": lambda x: np.sum(x * np.arange(1, len(x) + 1)),
     "arange of floats": lambda x: np.sum(x * np.arange(0.0, x.size)),
@@ -95,6 +102,82 @@ ONE_TAPE = {
 }
 
 
+def finite_differences(x):
+    slope = np.empty_like(x)
+    slope[0], slope[-1] = x[1] - x[0], x[-1] - x[-2]
+    slope[1:-1] = (x[2:] - x[:-2]) / 2
+    return np.sum(slope**2 * x)
+
+
+def halves(x):
+    n = len(x)
+    out = np.zeros(n)
+    out[: n // 2] = x[: n // 2] ** 2
+    out[n // 2 :] = x[n // 2 :] ** 3
+    return np.sum(out * np.arange(n))
+
+
+def every_other(x):
+    out = np.empty(len(x))
+    out[::2], out[1::2] = np.sin(x[::2]), np.cos(x[1::2])
+    out[::3] *= 2.0
+    return np.sum(out * x)
+
+
+def in_place(x):
+    y = x.copy()
+    inner = y[1:]
+    y[1:] += 0.5 * x[:-1]
+    y[-1] *= inner[0]
+    inner[:1] = 3.0 * y[0]  # `y` sees it
+    return np.sum(y**2) + np.sum(inner**3)
+
+
+def columns(x):
+    X = np.ones((len(x), 3))
+    X[:, 1], X[1:, 2], X[0] = x, x[1:] ** 2, x[0]
+    X[1:-1, 1:] *= 2.0
+    return np.sum((X @ np.array([1.0, 2.0, 3.0])) ** 2)
+
+
+def diffused(x):
+    u = np.outer(x, x)
+    for _ in range(3):
+        u[1:-1, 1:-1] += 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])
+    return np.sum(u**2)
+
+
+def overlapping(x):
+    y = np.exp(x)
+    y[1:] = y[:-1]
+    y[:-1] = y[1:] * y[0]
+    return np.sum(y * x)
+
+
+def entry_by_entry(x):
+    y = x.copy()
+    for k in range(1, 3):
+        y[-k] = y[k - 1] * y[0]
+    return np.sum(y**2)
+
+
+def first_three(x):
+    """For three entries ``y[:3]`` is all of y, and only for three."""
+    y = x**2
+    start = y[:3]
+    y[:] = x
+    return np.sum(start) + np.sum(y**2)
+
+
+PARTS = {
+    f.__name__: f
+    for f in (
+        *(finite_differences, halves, every_other, in_place, columns, diffused, overlapping),
+        *(entry_by_entry, first_three),
+    )
+}
+
+
 def checked(f, arguments_of, lengths=LENGTHS):
     """Call one cache with arguments of several lengths, compare with fresh caches, return the cache."""
     cache = nt.prepare_gradient_cache(f, *arguments_of(lengths[0]))
@@ -114,6 +197,30 @@ def checked(f, arguments_of, lengths=LENGTHS):
 @pytest.mark.parametrize("name", ONE_TAPE)
 def test_one_tape_serves_every_length(name):
     assert checked(ONE_TAPE[name], lambda n: (vector(n),)).traces == 1
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_one_tape_serves_writes_to_parts_for_every_length(name):
+    assert checked(PARTS[name], lambda n: (vector(n),), (3, 4, 7, 12, 5)).traces == 1
+
+
+def test_an_array_of_many_patches_is_right_for_every_length():
+    def f(x):
+        y = x.copy()
+        for k in range(1, 20):
+            y[k] = 0.5 * y[k - 1] + x[k]
+        return np.sum(y**2)
+
+    checked(f, lambda n: (vector(n),), (20, 23, 21))
+
+
+def test_rounded_fractions_of_sizes_are_those_of_python():
+    """``int(0.29 * 100)`` is 28: floats are rounded before they are cut off."""
+    factors = (0.29, 0.57, 0.07, 0.8, 0.9999, 1 / 3)
+    cache = nt.prepare_gradient_cache(lambda x: x[0] * sum(int(c * len(x)) for c in factors), np.ones(3))
+    for n in (*range(4, 30), 100, 700):
+        assert nt.value_and_gradient(cache, np.ones(n))[0] == sum(int(c * n) for c in factors)
+    assert cache.traces == 1
 
 
 TWO_ARGUMENTS = {
@@ -156,7 +263,7 @@ STEERING = {
     "equal or not": (lambda x: np.sum(x) if x.shape == (6,) else np.sum(x**2), 4),
     "parity": (lambda x: np.median(x), 2),
     "a key of a dictionary": (lambda x: np.sum(x) * {5: 2.0}.get(len(x), 1.0), 5),
-    "a position": (lambda x: x[int(0.4 * len(x))] ** 2, 5),
+    "a position": (lambda x: x[int(len(x) ** 0.5)] ** 2, 5),
     "text": (lambda x: np.sum(x**2) * len(f"{len(x)}"), 5),
 }
 

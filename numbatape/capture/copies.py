@@ -10,14 +10,16 @@ import contextlib
 import functools
 import inspect
 import types
+from collections.abc import Callable, Mapping
 from operator import is_
 
 import numpy as np
 
 from ..numpy_api.vectorize import with_function
-from ..usercode.bytecode import assigns_attributes, globals_assigned, imports
+from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of, with_calls
 from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import is_users_function, is_users_module
+from .conversions import CALLS
 from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
@@ -34,7 +36,14 @@ class Copies(CopiedClasses):
         The table of stand-ins.
     again
         Makes the table again, after something was imported while tracing.
+
+    Attributes
+    ----------
+    calls
+        What the copies call in place of builtin types, by name; the names still refer to the types.
     """
+
+    calls: Mapping[str, Callable] = CALLS
 
     def __init__(self, known, again):
         super().__init__()
@@ -138,6 +147,8 @@ class Copies(CopiedClasses):
                 cell if name == "__class__" else self._new_cell(cell)
                 for name, cell in zip(code.co_freevars, cells, strict=True)
             )
+        if scope is not original.__globals__:
+            code = self._calling(code, original.__globals__, scope)
         copy = types.FunctionType(code, scope, original.__name__, None, closure)
         result = self._writing_back(copy, original)
         self._functions[id(original)] = self._functions[id(result)] = result
@@ -174,6 +185,13 @@ class Copies(CopiedClasses):
             return own
         replaced = {name: self.value(value) for name, value in own.items()}
         return own if all(map(is_, replaced.values(), own.values())) else replaced
+
+    def _calling(self, code: types.CodeType, globals_: dict, scope: dict) -> types.CodeType:
+        """Return code that calls functions of ours in place of builtin types; they are put into the scope."""
+        used = [name for name in self.calls if name in names_of(code) and name not in globals_]
+        names = tuple((name, f"__numbatape_{name}__") for name in used)
+        scope.update((new, self.calls[name]) for name, new in names)
+        return with_calls(code, names) if names else code
 
     def _scope(self, original) -> dict:
         """Return the copy of a function's globals, which the copies of a module's functions share."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -19,18 +20,16 @@ from ..numpy_api.registration import as_users_call
 from ..trace import operations
 from ..trace.operands import find_trace, values_of
 from ..trace.trace import failing
-from ..usercode.bytecode import only_calls
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_library_function, is_library_module, is_users_function
+from . import conversions
 from .copies import Copies
-
-FLOAT = "__numbatape_float__"  # the name of `as_float` in the globals of copies
 
 
 def as_float(*args):
     """``float(x)`` in a library's function, which means the number's type; a derivative is kept."""
     if not args or find_trace(args) is None:
-        return float(*args)
+        return conversions.as_float(*args)
     x = args[0]
     if x.size != 1 or x.dtype.kind == "c":
         return float(x._value)  # raises Python's error
@@ -40,22 +39,13 @@ def as_float(*args):
 class LibraryCopies(Copies):
     """The copies of a library's functions that are made for one trace."""
 
+    calls: Mapping[str, Callable] = {**Copies.calls, "float": as_float}
+
     def owns_function(self, function: types.FunctionType) -> bool:
         return is_library_function(function) or super().owns_function(function)
 
     def owns_module(self, module: types.ModuleType) -> bool:
         return is_library_module(module) or super().owns_module(module)
-
-    def function(self, original: types.FunctionType):
-        known = id(original) in self._functions
-        copy = super().function(original)
-        if not known and self.owns_function(original) and only_calls(original.__code__, "float"):
-            # The copies of a module's functions share their globals, in which other code may read the class.
-            code = copy.__code__
-            names = (FLOAT if name == "float" else name for name in code.co_names)
-            copy.__code__ = code.replace(co_names=tuple(names))
-            copy.__globals__[FLOAT] = as_float
-        return copy
 
     def value(self, value, names=None):
         stand_in = super().value(value, names)

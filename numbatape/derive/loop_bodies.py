@@ -16,10 +16,10 @@ from ..tape import Tape
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.resume import resumed, without_guards
-from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SUB, Sizes
+from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SCALED, SUB, Sizes
 from ..tape.tape import ACTIVE, F64, InputSlot
 
-_COMBINE = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floordiv"}
+_COMBINE = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floordiv", SCALED: "scaled"}
 
 
 @dataclass

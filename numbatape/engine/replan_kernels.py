@@ -60,6 +60,9 @@ SIZE_INPUT = 0
 SIZE_ADD = 1
 SIZE_SUB = 2
 SIZE_MUL = 3
+SIZE_FLOORDIV = 4
+DENOMINATOR_BITS = 16
+DENOMINATOR = 65535
 
 # Why there is no plan.
 OTHER_SIZES = 1  # a size guard does not hold
@@ -95,6 +98,10 @@ def evaluate(w):
                 value = left - right
             elif operation == SIZE_MUL:
                 value = left * right
+            elif operation != SIZE_FLOORDIV:
+                if left < 0:  # Python rounds towards zero
+                    return False
+                value = int(float(right >> DENOMINATOR_BITS) / float(right & DENOMINATOR) * float(left))
             else:
                 if left < 0 or right < 1:  # Python rounds down, and has an error for zero
                     return False

@@ -6,50 +6,70 @@ import math
 
 import numpy as np
 
-from ..ops.fft import plan_of
-from ..trace import complex_parts
+from ..ops.fft import MORE, ROOM, padded_plan, plan_of
+from ..trace import complex_parts, extents
+from ..trace.integers import settled
 from ..trace.operands import lift, values_of
-from ..trace.primitives import array_instruction
-from .function_tables import HOLDS, implements
+from ..trace.primitives import array_instruction, layout_of
+from ..trace.symbolic_sizes import code_of, is_size
+from .function_tables import HOLDS, MAKERS, implements
 from .registration import records
 
 AXES = (-2, -1)
 
 
 def _transform(re, im):
-    """Return the transform of the last axis, as (real, imaginary) traced arrays.
-
-    The table of a length is a literal: each length has a tape of its own.
-    """
-    n = re.shape[-1]
+    """Return the transform of the last axis, as (real, imaginary) traced arrays."""
     value = np.fft.fft(values_of(re) + 1j * values_of(im))
     both = np.stack([value.real, value.imag], -2)
-    result = array_instruction("fft", (re, im, plan_of(n)), both)
+    result = array_instruction("fft", (re, im, _table(re)), both)
     return result[..., 0, :], result[..., 1, :]
 
 
-def _scale(n: int, norm, inverse: bool) -> float:
+def _table(x):
+    """Return the table for the last axis of an array: a literal, or what the tape computes for any length."""
+    trace = x._trace
+    table, dim = trace.tape.sizes, layout_of(x).dims[-1]
+    n = table.settled(dim)
+    if n >= 0:
+        return plan_of(n)
+    if dim not in trace.fft_tables:
+        entries = extents.filled(trace, (dim,), 1.0, np.float64)
+        room = table.add(table.mul(dim, ROOM), MORE)
+        value = padded_plan(entries._value)
+        trace.fft_tables[dim] = array_instruction("fft_table", (entries,), value, dims={"t": room})
+    return trace.fft_tables[dim]
+
+
+def _scale(n, norm, inverse: bool):
     if norm == "ortho":
-        return 1.0 / math.sqrt(n)
+        return 1.0 / (n**0.5 if is_size(n) else math.sqrt(n))
     return 1.0 / n if inverse == (norm in (None, "backward")) else 1.0
 
 
-def _sized(x, n: int, axis: int):
+def _whole(n):
+    """Return a size as it is, and other numbers as NumPy takes them."""
+    return n if is_size(n) else int(n)
+
+
+def _sized(x, n, axis: int):
     """Return x, truncated or padded with zeros to n entries along an axis."""
-    have = np.shape(values_of(x))[axis]
+    have = x._sizes()[axis]
     if n < have:
         return x[(slice(None),) * axis + (slice(None, n),)]
     if n > have:
-        widths = [(0, 0)] * x.ndim
-        widths[axis] = (0, n - have)
-        return np.pad(x, widths)
+        dims = list(x._sizes())
+        dims[axis] = n - have
+        codes = [code_of(x._trace, dim) for dim in dims]
+        zeros = extents.filled(x._trace, codes, 0.0, values_of(x).real.dtype)
+        return np.concatenate([x, zeros], axis)
     return x
 
 
 def _along(x, n, axis, norm, inverse: bool):
     """Return ``(real, imaginary)`` of the transform along one axis."""
     axis = axis % x.ndim
-    n = x.shape[axis] if n is None else int(n)
+    n = x._sizes()[axis] if n is None else _whole(n)
     x = np.moveaxis(_sized(x, n, axis), axis, -1)
     re, im = complex_parts.halves(x)
     re = complex_parts.zeros_like(im) if re is None else re
@@ -59,7 +79,7 @@ def _along(x, n, axis, norm, inverse: bool):
     else:
         re, im = _transform(re, im)
     scale = _scale(n, norm, inverse)
-    done = (re, im) if scale == 1.0 else (re * scale, im * scale)
+    done = (re, im) if type(scale) is float and scale == 1.0 else (re * scale, im * scale)
     return tuple(np.moveaxis(part, -1, axis) for part in done)
 
 
@@ -113,7 +133,7 @@ for _name in ("fft", "fft2", "fftn"):
 
 
 def _first_half(part, axis: int):
-    n = part.shape[axis]
+    n = part._sizes()[axis]
     return part[(slice(None),) * axis + (slice(None, n // 2 + 1),)]
 
 
@@ -130,14 +150,16 @@ def _real_inverse(x, n, axis, norm):
     the sum is taken.
     """
     axis = axis % x.ndim
-    n = 2 * (x.shape[axis] - 1) if n is None else int(n)
-    x = _sized(x, n // 2 + 1, axis)
-    weight = np.full(n // 2 + 1, 2.0)
-    weight[0] = 1.0
-    if n % 2 == 0:
-        weight[-1] = 1.0
-    x = x * weight.astype(x.real.dtype).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
-    return _along(x, n, axis, norm, True)[0]
+    n = 2 * (x._sizes()[axis] - 1) if n is None else _whole(n)
+    half = n // 2 + 1
+    x = _sized(x, half, axis)
+    # The last entry stands for itself if n is even, and else for two.
+    ends = [np.ones(1), np.reshape(lift(x._trace, 1.0 * (1 + n % 2)), (1,))]
+    ones = extents.filled(x._trace, (code_of(x._trace, half - 2),), 2.0, np.float64) if half >= 2 else None
+    weight = ends[0] if ones is None else np.concatenate([ends[0], ones, ends[1]])
+    weight = np.astype(weight, x.real.dtype)
+    weight = weight[tuple(slice(None) if k == axis else None for k in range(x.ndim))]
+    return _along(x * weight, n, axis, norm, True)[0]
 
 
 def irfft(value, a, n=None, axis=-1, norm=None, out=None):
@@ -190,16 +212,52 @@ for _name in ("rfft2", "rfftn", "irfft2", "irfftn"):
 # ---- orders
 
 
+def _rolled(x, by, axis: int):
+    """Return x, its last entries along an axis moved to the front."""
+    lead = (slice(None),) * axis
+    rest = x._sizes()[axis] - by
+    return np.concatenate([x[(*lead, slice(rest, None))], x[(*lead, slice(None, rest))]], axis)
+
+
 def _shifts(name: str, extra: int):
     function = getattr(np.fft, name)
 
     def shift(x, axes=None):
         ndim = np.ndim(values_of(x))
         axes = tuple(range(ndim)) if axes is None else (axes,) if np.ndim(axes) == 0 else tuple(axes)
-        return np.roll(x, [(x.shape[k] + extra) // 2 for k in axes], axes)
+        for axis in axes:
+            x = _rolled(x, (x._sizes()[axis] + extra) // 2, axis % ndim)
+        return x
 
     implements(function, complex=HOLDS)(shift)
 
 
 _shifts("fftshift", 0)
 _shifts("ifftshift", 1)
+
+
+# ---- frequencies of a transform whose length is a size
+
+
+def _frequencies(n, d, positive: bool):
+    trace = n._trace
+    k = extents.arange(trace, code_of(trace, n // 2 + 1 if positive else n))
+    if not positive:
+        k = np.where(k < (n + 1) // 2, k, k - n)
+    return k * (1.0 / (n * d))
+
+
+def _frequencies_of_sizes(name: str, positive: bool):
+    def make(original):
+        def call(n, d=1.0, device=None):
+            if not is_size(n) or device is not None or type(d) not in (int, float):
+                return original(settled(n), d, **({} if device is None else {"device": device}))
+            return _frequencies(n, d, positive)
+
+        return call
+
+    MAKERS.setdefault("numpy.fft", {})[name] = make
+
+
+_frequencies_of_sizes("fftfreq", False)
+_frequencies_of_sizes("rfftfreq", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace import size_fractions
 from ..trace.array import TracedArray
 from ..trace.operands import lift_all
 from ..trace.primitives import elementwise
@@ -11,7 +12,7 @@ from . import exact_math
 from .stand_ins import stands_for
 
 UFUNCS = (
-    *("exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs", "floor", "ceil", "trunc"),
+    *("exp", "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs"),
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "fmod", "copysign", "degrees", "radians"),
     *("isnan", "isinf", "isfinite"),
 )
@@ -69,6 +70,25 @@ def _through_row(name, row):
 
 for _name, _row in ROWS.items():
     stands_for("math", _name)(_through_row(_name, _row))
+
+
+def _rounding(name, to_size):
+    """Return the stand-in for a rounding function, whose result for a fraction of a size is a size."""
+    otherwise = _through_ufunc(name, getattr(np, name))
+
+    def call(x):
+        size = to_size(x)
+        return otherwise(x) if size is None else size
+
+    return call
+
+
+for _name, _to_size in (
+    ("floor", size_fractions.truncated),
+    ("trunc", size_fractions.truncated),
+    ("ceil", size_fractions.rounded_up),
+):
+    stands_for("math", _name)(_rounding(_name, _to_size))
 
 
 @stands_for("math", "log")

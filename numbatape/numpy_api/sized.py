@@ -13,7 +13,7 @@ import numpy as np
 
 from ..trace import extents
 from ..trace import symbolic_sizes as sizes
-from ..trace.array import TracedArray
+from ..trace.array import TracedArray, new_traced
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift_first
 from ..trace.primitives import broadcast_to
@@ -88,6 +88,16 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     return result if dtype is None else np.astype(result, np.dtype(dtype))
 
 
+def prod(trace, a):
+    """``np.prod(x.shape)``: an integer of NumPy's, not a size."""
+    sizes_ = a if isinstance(a, (tuple, list)) else (a,)
+    if not all(type(n) is int or sizes.is_size(n) for n in sizes_):
+        return None
+    code = trace.tape.sizes.product([sizes.code_of(trace, n) for n in sizes_])
+    x = sizes.number_of(trace, code)
+    return new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
+
+
 def _implementation(name: str):
     """Return the implementation for traced arrays, which knows sizes."""
 
@@ -100,6 +110,7 @@ def _implementation(name: str):
 IMPLEMENTATIONS = {
     **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
     "arange": arange,
+    "prod": prod,
     **{name: _implementation(name) for name in ("linspace", "repeat", "tile", "broadcast_to", "reshape")},
 }
 

@@ -1,14 +1,17 @@
 """The discrete Fourier transform: mixed radix 2, 3, 4, 5, and Bluestein's algorithm for other lengths.
 
-The third operand is a table that `plan_of` makes for a length: factors, roots of unity, Bluestein's chirp.
+The third operand is a table for a length: factors, roots of unity, Bluestein's chirp. `plan_of` makes it
+while tracing, and the op ``fft_table`` when the tape runs, where the length is not known before.
 """
 
 import functools
 
 import numpy as np
 
+from ..jit.language import parallel
 from .dependencies import dense
 from .fourier import fits, forward_lanes, reverse_lanes
+from .fourier_tables import put_table
 from .status import DONE, INDEX
 from .table import array_op
 
@@ -84,6 +87,36 @@ def with_plan(rng, shapes):
 
 
 SIZES = (1, 6, 7, 20)
+
+
+# A table that the tape computes has room for that of any length. With lengths up to 1.25 times those that
+# Bluestein's algorithm needs at least, its factors, roots, chirp and transform of the chirp fit.
+ROOM = 12
+MORE = 64
+
+
+def padded_plan(ones):
+    """Return the table for as many entries as there are, followed by zeros."""
+    table = plan_of(len(ones)) if len(ones) else np.zeros(0)
+    return np.pad(table, (0, ROOM * len(ones) + MORE - len(table)))
+
+
+@array_op(
+    "fft_table",
+    "(n)->(t)",
+    padded_plan,
+    cases=tuple(((n,),) for n in (*SIZES, 30, 60, 77)),
+    extents=f"t == {ROOM}*n + {MORE}",
+    scratch="t",
+    fallible=True,
+)
+class FftTable:
+    """The table of a length that the tape does not know before it runs: that of the operand."""
+
+    def forward(v, o, n, t, s):
+        for i in parallel(t):
+            v[o + i] = 0.0
+        return DONE if n == 0 or put_table(v, o, n, t, s) else INDEX
 
 
 @array_op(

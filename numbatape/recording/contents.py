@@ -15,7 +15,7 @@ from ..trace import operations
 # What the methods of traced values call (`numbatape.trace.operations`).
 OPERATIONS = {
     "trace.boxes": "array_of box_of put_entry seen",
-    "trace.settling": "settle",
+    "trace.patches": "entry_of_patches settle",
     "trace.complex_parts": "adopted complete complex_entries constant in_box part",
     "control.loop_values": "loop_values",
     "numpy_api.complex_functions": "call_complex_function",
@@ -190,10 +190,11 @@ STAND_INS = {
         """,
         "scipy_api.spatial": "dct dctn dst dstn idct idctn idst idstn",
     },
+    "numpy.fft": {"numpy_api.fft": "fftfreq rfftfreq"},
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.sized": """
-            arange broadcast_to empty eye full identity linspace ones repeat reshape tile zeros
+            arange broadcast_to empty eye full identity linspace ones prod repeat reshape tile zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite

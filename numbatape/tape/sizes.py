@@ -9,12 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-INPUT, ADD, SUB, MUL, FLOORDIV = range(5)
+INPUT, ADD, SUB, MUL, FLOORDIV, SCALED = range(6)
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
 
 MOST = 2**63 - 1  # larger values are refused: rows that square one another would grow without bound
 
+# The right side of SCALED is a fraction in one number: ``numerator << DENOMINATOR_BITS | denominator``.
+DENOMINATOR_BITS = 16
+MOST_NUMERATOR = 2**15 - 1  # with the denominator this is still a literal of 32 bits
+
+
+def fraction(code: int) -> tuple[int, int]:
+    """Return numerator and denominator of the right side of a SCALED row."""
+    return code >> DENOMINATOR_BITS, code & (1 << DENOMINATOR_BITS) - 1
+
+
+def _scaled(left: int, right: int) -> int:
+    """Return ``int(factor * left)`` with the rounding of Python's floats."""
+    numerator, denominator = fraction(right)
+    return int(numerator / denominator * left)
+
+
 _APPLY = {
+    SCALED: _scaled,
     ADD: lambda left, right: left + right,
     SUB: lambda left, right: left - right,
     MUL: lambda left, right: left * right,
@@ -79,6 +96,9 @@ class SizeTable:
         operation, left, right = self.rows[-code - 1]
         if operation == INPUT:
             return names[left] if names else f"n{left}"
+        if operation == SCALED:
+            numerator, denominator = fraction(right)
+            return f"int({numerator / denominator}*{self.text(left, names)})"
         return f"({self.text(left, names)}{SYMBOL[operation]}{self.text(right, names)})"
 
 
@@ -184,6 +204,10 @@ class Sizes:
 
     def floordiv(self, left: int, right: int) -> int:
         return left if right == 1 else self._combine(FLOORDIV, left, right)
+
+    def scaled(self, code: int, factor: int) -> int:
+        """Return ``int(factor * code)``; the factor is a fraction in one number."""
+        return self._combine(SCALED, code, factor)
 
     def quotient(self, left: int, right: int) -> int:
         """Return ``left // right`` for a divisor that is guarded not to be zero; common factors cancel."""

@@ -14,6 +14,7 @@ from .integers import settled
 from .operands import adopt, lift, values_of
 from .plain_arrays import as_ndarrays
 from .primitives import dims_of
+from .symbolic_sizes import valued
 from .trace import Trace
 
 REAL.add(TracedArray)
@@ -121,8 +122,8 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
 
 def complex_entries(z: TracedComplex, key) -> TracedComplex:
     """Return ``z[key]``."""
-    key = as_ndarrays(settled(key))
-    return each(z, lambda part: part[key], z._value[values_of(key)])
+    key = as_ndarrays(settled(key, but_sizes=True))
+    return each(z, lambda part: part[key], z._value[values_of(valued(key))])
 
 
 def halves(x, trace: Trace | None = None) -> tuple:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, operations
+from . import boxes, integers, operations, regions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
@@ -33,6 +33,10 @@ def item(x: TracedArray, k: int) -> TracedArray:
         box = boxes.box_of(x)
         if box is not None:
             return boxes.entry(box, x, k)
+    if trace.patchworks:
+        found = operations.entry_of_patches(x, k)
+        if found is not None:
+            return found
     builder = trace.tape
     storage, start, layout = builder.values[x._id]
     layout = builder.layouts[layout]
@@ -158,22 +162,47 @@ def basic(x: TracedArray, key) -> TracedArray:
     builder = x._trace.tape
     table = builder.sizes
     offset = builder.values[x._id][1]
-    dims, strides, axis = [], [], 0
+    dims, strides, spans = [], [], []
     for k in _full_key(x, key):
         if k is None:
             dims.append(1)
             strides.append(0)
             continue
-        dim, stride = layout.dims[axis], layout.strides[axis]
-        axis += 1
-        if isinstance(k, int):
-            offset = table.add(offset, table.mul(_place(x._trace, k, dim), stride))
-            continue
-        first, size, step = _slice_codes(x._trace, k, dim)
+        dim, stride = layout.dims[len(spans)], layout.strides[len(spans)]
+        first, size, step = span = _span(x._trace, k, dim)
+        spans.append(span)
         offset = table.add(offset, table.mul(first, stride))
-        dims.append(size)
-        strides.append(stride if step == 1 else table.mul(table.negative(step), stride))
-    return view(x, value, dims, strides, offset)
+        if step is not None:
+            dims.append(size)
+            strides.append(stride if step == 1 else table.mul(table.negative(step), stride))
+    result = view(x, value, dims, strides, offset)
+    if x._trace.writes and value.__class__ is np.ndarray and None not in key:
+        regions.note(x, value, spans)
+    return result
+
+
+def spans_of(x: TracedArray, key, dims) -> list[tuple] | None:
+    """Return ``(first, size, step)`` of a basic index for each axis of an array, as size codes.
+
+    Parameters
+    ----------
+    dims
+        The size codes of the array's axes.
+    """
+    key = tuple(map(_key_part, key))
+    return [_span(x._trace, k, dim) for k, dim in zip(_full_key(x, key), dims, strict=True)]
+
+
+def is_plain_basic(k) -> bool:
+    """Whether a part of an index is a slice, an ellipsis or an int, which selects without making an axis."""
+    return k is Ellipsis or type(k) in (slice, int) or isinstance(k, np.integer) or sizes.is_size(k)
+
+
+def _span(trace, k, dim: int) -> tuple:
+    """Return (first, size, step) of an index along an axis; the step of an integer is None."""
+    if isinstance(k, int):
+        return _place(trace, k, dim), 1, None
+    return _slice_codes(trace, k, dim)
 
 
 def _place(trace, k, dim: int) -> int:

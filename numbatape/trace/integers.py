@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import LeakError
 from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
+from . import size_fractions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
@@ -82,6 +83,12 @@ class TracedInteger:
 
     def __float__(self):
         return float(self.settled())
+
+    def as_float(self):
+        """Return ``float(n)``: that of a size is a weakly typed float, which needs no guard."""
+        if not sizes.is_size(self):
+            return float(self.settled())
+        return size_fractions.noted(_recorded_float(self), "truediv", self, 1)
 
     def __complex__(self):
         return complex(self.settled())
@@ -280,7 +287,7 @@ def _combine(name: str, left, right):
             return made
     if _is_number(left) and _is_number(right):
         if type(left) is float or type(right) is float:
-            return _with_float(name, apply, left, right)
+            return size_fractions.noted(_with_float(name, apply, left, right), name, left, right)
         traced = TracedInteger in (type(left), type(right))
         return INTEGER[name](left, right) if traced else apply(left, right)
     if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
@@ -369,6 +376,11 @@ def _float_power(base, exponent):
     return power
 
 
+def _recorded_float(n: TracedInteger) -> TracedArray:
+    x = n.lifted()
+    return new_traced(x._trace, float(n._value), x._id, x._level, x._family)
+
+
 def _recorded(op: str, value, *operands) -> TracedArray:
     """Record an instruction of numbers; the result is weakly typed."""
     result = elementwise(op, *map(lifted, operands), value=np.float64(value))
@@ -398,7 +410,8 @@ def _exactly(op: str, apply):
 def _quotient(left, right):
     if right == 0:
         return settled(left) / settled(right)  # raises Python's error
-    return _recorded("div", _number_of(left) / _number_of(right), left, right)
+    quotient = _recorded("div", _number_of(left) / _number_of(right), left, right)
+    return size_fractions.noted(quotient, "truediv", left, right)
 
 
 def _power(left, right):

@@ -16,7 +16,19 @@ from . import operations
 
 # Functions whose implementations take sizes as they are; all others get ints, which the tape then relies on.
 KNOW_SIZES = frozenset(
-    (np.broadcast_to, np.full_like, np.linspace, np.ones_like, np.repeat, np.reshape, np.tile, np.zeros_like)
+    (
+        *(
+            np.broadcast_to,
+            np.full_like,
+            np.linspace,
+            np.ones_like,
+            np.repeat,
+            np.reshape,
+            np.tile,
+            np.zeros_like,
+        ),
+        *(np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft),
+    )
 )
 
 

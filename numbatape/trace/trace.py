@@ -123,6 +123,8 @@ class Trace:
         self.writes = False  # whether the function may write to arrays
         self.has_sizes = False  # whether it has asked for one that depends on the arguments
         self.extents: dict = {}  # sizes as numbers in cells, by size code
+        self.fft_tables: dict[int, Any] = {}  # of transforms, by the size code of the length
+        self.fractions: dict[int, tuple[int, int]] = {}  # see `numbatape.trace.size_fractions`
         self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.symbolic_sizes.rely_on`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero
@@ -130,6 +132,8 @@ class Trace:
         self.sites: dict[int, tuple] = {}  # traced arguments and results of rules' calls, by number
         self.directions: tuple[int, ...] = ()  # inputs that will have lanes, see `TapeBuilder.freeze`
         self.boxes: dict = {}  # of arrays that were written to, by the id of the memory's owner
+        self.patchworks: dict[int, Any] = {}  # the same for `numbatape.trace.patches`
+        self.regions: dict[int, Any] = {}  # by the id of a view's ndarray, see `numbatape.trace.regions`
         self.captures: Any = None  # stand-ins for captured arrays, if they are traced
         self.borrowed: set[int] = set()  # ids of captured arrays whose memory they have
         self.captured: set[int] = set()  # ids of arrays whose memory became literals

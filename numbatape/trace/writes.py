@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import unreachable, where_in_user_code
-from . import boxes, integers, operations
+from . import boxes, integers, operations, patches
 from . import complex_parts as complex_arrays
 from .aliasing import has_twice, is_lent, is_same, order_of_writes, root_of
 from .array import TracedArray
@@ -24,7 +24,7 @@ from .shared_inputs import is_shared, mirror
 
 def assign(target, key, item, what: str = "an assignment") -> None:
     """Do ``target[key] = item`` for a traced, plain or ordinary array."""
-    key, item = integers.settled(key), integers.lifted(item)
+    key, item = integers.settled(key, but_sizes=True), integers.lifted(item)
     trace = find_trace(target, item, *(key if type(key) is tuple else (key,)))
     if is_plain(target):
         if trace is None and all(map(is_plain, boxes.sharers(target))):
@@ -98,13 +98,12 @@ def setitem(x: TracedArray, key, item) -> None:
         x._value.copy()[key] = values_of(item)  # NumPy's error for one that is too deep
     item = converted(trace, item, x)
     shared = _for_writing(x)
-    if (
-        not shared
-        and all(_is_whole(k) for k in keys)
-        and len(keys) <= max(1, x.ndim)
-        and _replace(x, key, item)
-    ):
-        return
+    if not shared:
+        if all(_is_whole(k) for k in keys) and len(keys) <= max(1, x.ndim) and _replace(x, key, item):
+            return
+        if patches.write(x, keys, item):
+            return
+    key = integers.settled(key)
     box = boxes.open_box(x)
     if type(item) is TracedArray and item._value.__class__ is not np.ndarray and _is_entry(x, keys):
         x._value[key] = item._value
@@ -266,10 +265,14 @@ def _replace(x, key, item) -> bool:
 
     Then sizes stay symbols.
     """
-    if boxes.box_of(x) is not None:
+    if boxes.box_of(x) is not None or id(root_of(x._value)) in x._trace.patchworks:
         return False
     sharing = [other for other in boxes.aliases(x) if not _other_parts(other._value, x._value)]
-    if not all(is_same(other._value, x._value) for other in sharing):
+    # Views that are the same entries for this size may be others for another one: ``x[:3]`` of three entries.
+    address = x._trace.tape.values[x._id]
+    if not all(
+        is_same(other._value, x._value) and x._trace.tape.values[other._id] == address for other in sharing
+    ):
         return False
     if np.ndim(value_of(item)) > x.ndim:
         return False  # NumPy drops leading axes of one entry, or raises

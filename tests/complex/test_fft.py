@@ -103,11 +103,28 @@ def test_debug_mode():
         laws.close(nt.value_and_gradient(cache, z)[1][0], 2 * n * z, 1e-13)
 
 
-def test_a_length_is_traced_once():
-    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2), np.ones(4))
-    for n in (4, 6, 4, 7, 6):
-        nt.value_and_gradient(cache, RNG.normal(size=n))
-    assert cache.traces == 3
+ONE_TAPE = {
+    "fft": lambda x: np.sum(np.abs(np.fft.fft(x, norm="ortho")) ** 4),
+    "rfft": lambda x: np.sum(np.abs(np.fft.rfft(x)) * np.fft.rfftfreq(len(x), 0.1)),
+    "irfft": lambda x: np.sum(np.fft.irfft(np.fft.rfft(x), len(x)) ** 3),
+    "derivative": lambda x: np.sum(np.fft.ifft(1j * np.fft.fftfreq(len(x)) * np.fft.fft(x)).real ** 2),
+    "padded": lambda x: np.sum(np.fft.irfft(np.abs(np.fft.rfft(x, 2 * len(x))) ** 2)[: len(x)] ** 2),
+    "cut off": lambda x: np.sum(np.abs(np.fft.fft(x, len(x) // 2)) ** 4),
+    "shifted": lambda x: np.sum(np.abs(np.fft.fftshift(np.fft.fft(x))) * np.arange(len(x))),
+    "two axes": lambda x: np.sum(np.abs(np.fft.fft2(np.outer(x, x[1:]))) ** 3),
+}
+
+
+@pytest.mark.parametrize("name", ONE_TAPE)
+def test_one_trace_serves_all_lengths(name):
+    f = ONE_TAPE[name]
+    cache = nt.prepare_gradient_cache(f, RNG.normal(size=7))
+    for n in (8, 11, 30, 97, 3):  # with and without factors beyond 5
+        x = RNG.normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(gradient, nt.grad(f)(x), rtol=1e-10)
+    assert cache.traces == 1
 
 
 def test_batched():

@@ -102,8 +102,8 @@ def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, 
     fixed = draft.fixed(uses)
     trees: dict[int, Tree] = {}
     for k, step in steps.items():
-        dims = _numbers(draft, draft.layout_of(int(code["out"][k])).dims)
-        if dims is None or len(dims) > MOST_AXES:
+        dims = _codes(draft, draft.layout_of(int(code["out"][k])).dims)
+        if len(dims) > MOST_AXES:
             continue
         rows, leaves, taken = [k], [], []
         for value in step.operands:
@@ -131,24 +131,27 @@ def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, 
     return trees
 
 
-def _numbers(draft: Draft, codes) -> tuple[int, ...] | None:
-    """Return sizes as numbers; None where guards allow several."""
-    numbers = tuple(map(draft.sizes.settled, codes))
-    return numbers if all(n >= 0 for n in numbers) else None
+def _codes(draft: Draft, codes) -> tuple[int, ...]:
+    """Return size codes, numbers where guards allow one number alone."""
+    return tuple(map(draft.sizes.settled, codes))
+
+
+def _values(draft: Draft, codes) -> list[int]:
+    """Return the sizes of this trace."""
+    return list(map(draft.sizes.value, codes))
 
 
 def _alike(draft: Draft, dims: tuple[int, ...], leaves: list[int]) -> bool:
     """Whether values are views of one storage that differ in where they begin alone."""
     storage, _, layout = draft.address(leaves[0])
-    strides = _numbers(draft, draft.layouts[layout].strides)
-    if storage < len(POOLS) or strides is None or 0 in strides or not all(dims):
+    strides = _codes(draft, draft.layouts[layout].strides)
+    if storage < len(POOLS) or min(_values(draft, strides), default=0) < 1 or not all(_values(draft, dims)):
         return False
     for value in leaves:
-        its, offset, layout = draft.address(value)
-        same = its == storage and draft.sizes.settled(offset) >= 0
-        if not same or _numbers(draft, draft.layouts[layout].dims) != dims:
+        its, _, layout = draft.address(value)
+        if its != storage or _codes(draft, draft.layouts[layout].dims) != dims:
             return False
-        if _numbers(draft, draft.layouts[layout].strides) != strides:
+        if _codes(draft, draft.layouts[layout].strides) != strides:
             return False
     return True
 
@@ -195,37 +198,51 @@ class Taps(NamedTuple):
 
 def _taps(draft: Draft, out: int, leaves) -> Taps | None:
     """Return the leaves as views of an array that contains them; None where it would reach too far."""
-    layout = draft.layout_of(leaves[0])
-    size = draft.sizes.settled(draft.storages[draft.address(leaves[0])[0]][0])
-    dims, strides = _numbers(draft, layout.dims), _numbers(draft, layout.strides)
-    assert dims is not None and strides is not None  # see `_alike`
+    layout, sizes = draft.layout_of(leaves[0]), draft.sizes
+    dims, strides = _codes(draft, layout.dims), _codes(draft, layout.strides)
     own = draft.layout_of(out).strides
-    order = sorted(range(len(dims)), key=lambda axis: -strides[axis])
+    order = sorted(range(len(dims)), key=lambda axis: -sizes.value(strides[axis]))
     lead = [1] * (MOST_AXES - len(dims))
     shape = (*lead, *(dims[axis] for axis in order))
     apart = (*lead, *(strides[axis] for axis in order))
-    offsets = {value: draft.sizes.settled(draft.address(value)[1]) for value in leaves}
     places, first = {}, 0
-    for value, rest in offsets.items():
+    for value in leaves:
+        rest = sizes.value(draft.address(value)[1])
         place = [0] * len(lead)
-        for stride in apart[len(lead) :]:
+        for stride in _values(draft, apart[len(lead) :]):
             place.append(rest // stride)
             rest %= stride
         places[value] = place
         first = rest
+
+    def cell(place) -> int:
+        """Return the place of a cell in the storage, as a size code."""
+        found = first
+        for n, stride in zip(place, apart, strict=True):
+            found = sizes.add(found, sizes.mul(n, stride))
+        return found
+
+    expected = {
+        value: (cell(place), sizes.settled(draft.address(value)[1])) for value, place in places.items()
+    }
     corner = [min(column) for column in zip(*places.values(), strict=True)]
-    first += sum(map(int.__mul__, corner, apart))
     places = {value: tuple(map(int.__sub__, place, corner)) for value, place in places.items()}
-    whole = [n + max(column) for n, column in zip(shape, zip(*places.values(), strict=True), strict=True)]
-    exact = all(
-        offsets[value] == first + sum(map(int.__mul__, place, apart)) for value, place in places.items()
-    )
-    if not exact or first + sum((n - 1) * step for n, step in zip(whole, apart, strict=True)) >= size:
+    columns = zip(*places.values(), strict=True)
+    whole = [sizes.add(n, max(column)) for n, column in zip(shape, columns, strict=True)]
+    last = [sizes.sub(sizes.add(n, least), 1) for n, least in zip(whole, corner, strict=True)]
+    end = sizes.add(cell(last), 1)
+    size = draft.storages[draft.address(leaves[0])[0]][0]
+    if sizes.value(end) > sizes.value(size):
         return None
+    if any(sizes.value(place) != sizes.value(offset) for place, offset in expected.values()):
+        return None
+    sizes.guard(size, ">=", end)
+    for place, offset in expected.values():
+        sizes.guard(offset, "==", place)
     base = leaves[0]
     return Taps(
         places,
-        draft.view(base, first, whole, apart),
+        draft.view(base, cell(corner), whole, apart),
         draft.view(out, draft.address(out)[1], shape, (*lead, *(own[axis] for axis in order))),
     )
 
