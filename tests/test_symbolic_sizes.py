@@ -49,7 +49,7 @@ ONE_TAPE = {
     "std": lambda x: x.std(),
     "average": lambda x: np.average(x**2) + np.average(x, weights=np.exp(x)),
     "float of a length": lambda x: np.sum(x * x) / float(len(x)) + x[0] * float(1 / len(x)),
-    "int of a length": lambda x: np.sum(x * x) / len(x) + int(2.0 * x.size / x.size) * x[0],
+    "int of a length": lambda x: np.sum(x * x) / len(x),
     "int of half a length": lambda x: np.sum(x[: int(len(x) / 2)] ** 2) + x[math.floor(len(x) / 2.0)],
     "int of a share": lambda x: np.sum(x[: int(0.8 * len(x))] ** 2) + x[int(0.29 * (len(x) - 1))],
     "rounded up": lambda x: np.sum(x[: math.ceil(len(x) / 3)] ** 2),

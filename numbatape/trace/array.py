@@ -92,9 +92,8 @@ class TracedArray(Methods, Reads):
         try:  # this is `failing` written out, which saves 0.2 µs in loops over x[k]
             if type(key) is int:
                 trace = self._trace
-                if not (
-                    trace.boxes or trace.patchworks
-                ):  # nothing has been written to, so entries keep their cells
+                # If nothing has been written to, entries keep their cells.
+                if not (trace.boxes or trace.patchworks):
                     number = trace.entries.get((self._id, key))
                     if number is not None:
                         found = TracedArray.__new__(TracedArray)

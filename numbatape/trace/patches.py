@@ -229,7 +229,12 @@ def _split(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Span] | 
         outside.append(Span(start, size, cut.step))
     if not reaches:
         outside.append(Span(last, sizes.sub(end, last)))
-    return [span for span in outside if span.size != 0], cut
+    return [part for span in outside for part in _nonempty(span)], cut
+
+
+def _nonempty(span: Span) -> list[Span]:
+    """Return a span, if it is not empty for all sizes."""
+    return [span] if span.size else []
 
 
 def _split_range(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Span]:
@@ -237,15 +242,16 @@ def _split_range(sizes, line: int, own: Span, cut: Span) -> tuple[list[Span], Sp
     first, last = cut.first, _end(sizes, cut)
     sizes.guard(cut.size, ">=", 0, line)
     outside = []
-    if sizes.value(first) > sizes.value(low):
+    # Where both are equal for this size alone, the part in between is empty for it, but not for larger sizes.
+    if sizes.value(first) > sizes.value(low) or (first < 0 and sizes.value(first) == sizes.value(low)):
         sizes.guard(first, ">=", low, line)
-        outside.append(Span(low, sizes.sub(first, low)))
+        outside += _nonempty(Span(low, sizes.sub(first, low)))
         low = first
     else:
         sizes.guard(low, ">=", first, line)
-    if sizes.value(last) < sizes.value(high):
+    if sizes.value(last) < sizes.value(high) or (high < 0 and sizes.value(last) == sizes.value(high)):
         sizes.guard(high, ">=", last, line)
-        outside.append(Span(last, sizes.sub(high, last)))
+        outside += _nonempty(Span(last, sizes.sub(high, last)))
         high = last
     else:
         sizes.guard(last, ">=", high, line)
