@@ -116,8 +116,8 @@ def call_path_table(results: dict) -> list[list[str]] | None:
     return rows
 
 
-def grid(measured: dict[str, dict[str, float | None]], corner: str) -> list[list[str]] | None:
-    """Table of times from a dictionary of rows of columns."""
+def grid(measured: dict[str, dict[str, float | str | None]], corner: str) -> list[list[str]] | None:
+    """Table of times from a dictionary of rows of columns; text is shown as it is."""
     if not measured:
         return None
     columns: dict[str, None] = {}
@@ -125,7 +125,8 @@ def grid(measured: dict[str, dict[str, float | None]], corner: str) -> list[list
         columns.update(dict.fromkeys(row))
     rows = [[corner, *columns]]
     for name, row in measured.items():
-        rows.append([name, *(time_text(row.get(column)) for column in columns)])
+        cells = (row.get(column) for column in columns)
+        rows.append([name, *(cell if isinstance(cell, str) else time_text(cell) for cell in cells)])
     return rows
 
 
@@ -168,6 +169,9 @@ def report(results: dict) -> str:
         ("One call of value and gradient", steady_table(results)),
         ("numbatape relative to the others (below 1: numbatape is faster)", ratio_table(results)),
         ("First call: prepare, then one gradient", first_call_table(results)),
+    ]
+    sections = sections if results["workloads"] else []
+    sections += [
         (
             "First gradient of a new function, warm process",
             grid(results.get("warm", {}), "function"),
@@ -185,7 +189,19 @@ def report(results: dict) -> str:
         ("Maps over 1 024 rows, least times", grid(results.get("vmap", {}), "each row")),
         ("What a call costs, least times", grid(results.get("calls", {}), "call")),
         ("Lengths and paths that change, processor time of a call", grid(results.get("sizes", {}), "calls")),
+        *((title, grid(table, "")) for title, table in results.get("costs", {}).items()),
     ]
     parts = [f"Measured with {machine}; one thread; medians, in brackets quartiles."]
+    if "costs" in results:
+        parts = [f"Least processor times, one thread, measured with {machine}."]
     parts += [f"## {title}\n\n{markdown_table(rows)}" for title, rows in sections if rows]
     return "\n\n".join(parts) + "\n"
+
+
+def in_page(page: str, text: str) -> str:
+    """Return a page of the docs with other tables between its two marks."""
+    before, _, rest = page.partition("<!-- tables -->")
+    _, end, after = rest.partition("<!-- /tables -->")
+    if not end:
+        raise ValueError("the page has no place for tables: <!-- tables --> ... <!-- /tables -->")
+    return f"{before}<!-- tables -->\n\n{text}\n{end}{after}"

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OWN = "numbatape"
 PARTS = (
     *("workloads", "warm", "tracing", "process", "first_run"),
-    *("scalar_cost", "second_order", "linalg", "vmap", "calls", "sizes"),
+    *("scalar_cost", "second_order", "linalg", "vmap", "calls", "sizes", "costs"),
 )
 
 
@@ -43,6 +43,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few short rounds: a smoke test")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--markdown", type=Path, help="write the tables to this file")
+    parser.add_argument(
+        "--page", type=Path, help="write them into this page, between its marks <!-- tables -->"
+    )
     return parser.parse_args(argv)
 
 
@@ -109,6 +112,7 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when numbatape failed anywhere."""
     from benchmarks import (
         calls,
+        costs,
         first_gradient,
         linalg,
         report,
@@ -189,12 +193,17 @@ def main(argv: list[str] | None = None) -> int:
     if wanted("sizes") and not options.filter:
         results["sizes"] = sizes.measure(10 * seconds, libraries, progress)
 
+    if options.only == "costs":
+        results["costs"] = costs.measure(rounds, seconds, progress)
+
     text = report.report(results)
     print(text)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.markdown:
         options.markdown.write_text(text)
+    if options.page:
+        options.page.write_text(report.in_page(options.page.read_text(), text))
     for line in failed:
         progress(f"failed: {line}")
     return 1 if failed else 0

@@ -9,7 +9,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `benchmarks` is not installed
 
-from benchmarks import first_gradient, linalg, report, run, scalar_cost, timing, tracing, vmap, workloads
+from benchmarks import (
+    costs,
+    first_gradient,
+    linalg,
+    report,
+    run,
+    scalar_cost,
+    timing,
+    tracing,
+    vmap,
+    workloads,
+)
 from benchmarks.check import WrongGradient, check, directional_derivative
 from benchmarks.peers import engines, rebound
 
@@ -243,6 +254,23 @@ def test_table_of_linear_algebra():
     header, row = report.linalg_table({"linalg": {"qr": {"numpy": 1e-3, "numbatape": 2.5e-3}}})
     assert header == ["function", "numpy", "numbatape", "/ numpy"]
     assert row == ["qr", "1.00 ms", "2.50 ms", "2.50"]
+
+
+def test_tables_of_costs(monkeypatch):
+    monkeypatch.setattr(costs, "fresh_process", lambda rounds: 0.5)
+    tables = {"A call": costs.of_calls(1, 1e-6), "Memory": costs.of_memory()}
+    text = report.report({"machine": {}, "workloads": {}, "costs": tables})
+    assert "## A call" in text and "500 ms" in text
+    assert "80 000 bytes" in text
+
+
+def test_tables_are_written_between_the_marks_of_a_page():
+    page = "before\n<!-- tables -->\nold\n<!-- /tables -->\nafter\n"
+    once = report.in_page(page, "new\n")
+    assert once == "before\n<!-- tables -->\n\nnew\n\n<!-- /tables -->\nafter\n"
+    assert report.in_page(once, "new\n") == once
+    with pytest.raises(ValueError, match="no place"):
+        report.in_page("nothing", "new")
 
 
 def test_run_in_process(tmp_path, capsys):

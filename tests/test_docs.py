@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -103,6 +104,16 @@ def test_files_that_a_page_names(page):
     """Python files in backquotes are in the repository, or in the package."""
     named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
     assert {path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())} == set()
+
+
+def test_navigation_has_every_page():
+    """Of the site, in docs/conf.py; and README.md or docs/index.md lead to every page."""
+    navigation = runpy.run_path(str(ROOT / "docs" / "conf.py"))["NAVIGATION"]
+    listed = [page for pages in navigation.values() for page in pages]
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert sorted(listed) == sorted(pages)
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert {page for page in pages if f"({page}.md)" not in index} == set()
 
 
 def test_every_folder_is_explained():
