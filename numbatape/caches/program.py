@@ -109,12 +109,12 @@ class Program:
             variant = self.find(flat, stop, tried)
             if variant is not None:
                 return variant, False
-            return self.trace(flat, reason_of(self, flat, stop)), True
+            return self.trace(flat, reason_of(self, flat, stop), stop is None), True
 
-    def trace(self, flat: Flattened, reason: Reason) -> Variant:
-        """Run the function on traced arguments and keep the tape."""
+    def trace(self, flat: Flattened, reason: Reason, assumes: bool = False) -> Variant:
+        """Run the function on traced arguments and keep the tape; see `record` for what it may assume."""
         with self._tracing, TRACING.piece(self.name):
-            variant = self._trace(flat)
+            variant = self._trace(flat, assumes)
             TRACING.count = len(variant.tape)
             self.log.add(self.traces, reason, flat)
             if len(self.variants) > self.config.max_variants:
@@ -152,7 +152,7 @@ class Program:
         """Whether the last trace served one call only."""
         return self._once is not None
 
-    def _trace(self, flat: Flattened) -> Variant:
+    def _trace(self, flat: Flattened, assumes: bool) -> Variant:
         with self._lock:
             watched = self.environment
             for value, spec in zip(flat.leaves, flat.specs, strict=True):
@@ -167,7 +167,7 @@ class Program:
         data_integers = self._data_integers and not environment.tests_identity
         choices = self.transform, passes, strong, data_integers, environment
         recording = record(
-            self.function, flat.inputs(), flat.rebuild, *choices, self.config.values, self._captures
+            self.function, flat.inputs(), flat.rebuild, *choices, self.config.values, self._captures, assumes
         )
         if environment.generator_states() != before:
             raise randomness.error("a random generator that it holds or is given")
@@ -335,7 +335,7 @@ class Evaluator:
                 space.lanes_stay = any(level.fixed for level in self.levels)
             try:
                 outcome = space.forward()
-                while outcome == status.GUARD and fresh:
+                while outcome == status.GUARD and fresh and not space.has_assumed():
                     outcome = space.accept_guard()
             except MissingBodyError as missing:
                 program.complete(missing, variant, fresh)
@@ -367,7 +367,7 @@ class Evaluator:
 
     def _after_failure(self, space, flat: Flattened, error: Exception, fresh: bool) -> Variant:
         """Run the function itself where its tape failed: it may catch what NumPy raises there."""
-        if fresh:
+        if fresh and not space.variant.recording.assumed:
             raise error
         try:
             text = f"{type(error).__name__} was raised, which the function may catch"

@@ -181,6 +181,11 @@ class VariantWorkspace(Workspace):
         self.alive: tuple = ()
         self.checked: Any = None  # the cells of the last sweep with checks (``debug_mode``)
 
+    def has_assumed(self) -> bool:
+        """Whether the guard that stopped the sweep is on what a rule has assumed (`Recording.assumed`)."""
+        assumed = self.variant.recording.assumed
+        return bool(assumed) and int(self.plan.tape.code["aux"][self.stopped]) in assumed
+
     def whole(self) -> Workspace:
         """Return a workspace of the same tape and inputs whose instructions run one after another."""
         return self

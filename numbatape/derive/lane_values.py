@@ -6,6 +6,7 @@ import numpy as np
 
 from ..ops import OPS, ArrayOp
 from ..tape import Tape
+from ..tape.column_scans import reach
 from ..tape.instruction import GUARD, NONE
 from ..tape.sizes import Sizes
 from ..tape.tape import CONSTANT, POOLS, STORAGE, VALUE, Layout
@@ -77,7 +78,7 @@ class LaneValues:
         self._find_laned(slots, fixed, count)
         self._storages = [tape.storages]
         self._storage_count = len(tape.storages)
-        self._values = [tape.values]
+        self._values = tape.values
         self._value_count = len(tape.values)
         self._place()
 
@@ -127,22 +128,15 @@ class LaneValues:
             self.unchanging[-1] = False
 
     def _dependents(self, sources: list[int], count: int) -> np.ndarray:
-        """Return which groups depend on some values (included); the last entry, for no group, is False.
-
-        This iterates to a fixed point, because cells that are written several times may be read in between.
-        """
-        found = bytearray(count + 1)
-        for group in self.group[sources].tolist():
-            found[group] = 1
+        """Return which groups depend on some values (included); the last entry, for no group, is False."""
         code = self.tape.code[self.tape.code["op"] != GUARD]
-        rows = [self.group[code[name]].tolist() for name in ("out", "a", "b", "c", "aux")]
-        grown = -1
-        while grown != (grown := found.count(1)):
-            for out, a, b, c, scratch in zip(*rows, strict=True):
-                if found[a] or found[b] or found[c] or found[out]:
-                    found[out] = found[scratch] = 1
-                    found[count] = 0
-        return np.frombuffer(bytes(found), bool)
+        columns = np.stack([code[name] for name in ("out", "a", "b", "c", "aux")], axis=1)
+        groups = np.append(self.group[:-1] + 1, 0).astype(np.int32)  # `reach` calls what is not there 0
+        numbers = groups[columns]
+        marked = np.zeros(count + 1, bool)
+        marked[groups[sources]] = True
+        out, operands = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1:])
+        return np.roll(reach(out, operands, marked), -1)
 
     # ---- cells
 
@@ -208,16 +202,19 @@ class LaneValues:
 
     def new_values(self, storages: np.ndarray, offsets, layouts) -> np.ndarray:
         """Append values, and return their numbers."""
-        new = np.empty(len(storages), VALUE)
+        first, stop = self._value_count, self._value_count + len(storages)
+        if stop > len(self._values):
+            grown = np.empty(2 * stop, VALUE)
+            grown[:first] = self._values[:first]
+            self._values = grown
+        new = self._values[first:stop]
         new["storage"], new["offset"], new["layout"] = storages, offsets, layouts
-        self._values.append(new)
-        first, self._value_count = self._value_count, self._value_count + len(new)
-        return np.arange(first, self._value_count)
+        self._value_count = stop
+        return np.arange(first, stop)
 
     def values(self) -> np.ndarray:
         """Return all values."""
-        self._values = [np.concatenate(self._values)]
-        return self._values[0]
+        return self._values[: self._value_count]
 
     def views(self, numbers: np.ndarray, padding: np.ndarray | int = 0) -> np.ndarray:
         """Return values of the tape with lanes in front, then ``padding`` axes of one entry.

@@ -133,7 +133,7 @@ class _Widened:
         new = replace(
             old,
             code=code,
-            values=values.values(),
+            values=values.values().copy(),
             layouts=tuple(values.layouts),
             storages=values.storages(),
             literals=tuple(self.literals),

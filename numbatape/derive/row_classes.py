@@ -14,21 +14,25 @@ from ..ops import OPS, Elementwise
 from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
+from .lane_values import distinct
 from .partials import reads_numbers
+
+MOST_NUMBER = 1 << 62  # that has room in 64 bits, with a sign
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:
     """Return numbers that are equal where all columns are, from 0 on."""
-    found = np.zeros(len(columns[0]), np.int64)
+    found, count = np.zeros(len(columns[0]), np.int64), 1  # below ``count``
     for column in columns:
         least, most = int(column.min(initial=0)), int(column.max(initial=0))
-        pairs = found * (most - least + 1) + column - least
-        order = np.argsort(pairs, kind="stable")
-        ordered = pairs[order]
-        new = np.zeros(len(pairs), np.int64)
-        new[1:] = ordered[1:] != ordered[:-1]
-        found[order] = np.cumsum(new)
-    return found
+        width = most - least + 1
+        if count * width > MOST_NUMBER:
+            found = distinct(found)[1]
+            count = int(found.max(initial=0)) + 1
+        if width > 1:
+            found = found * width + column - least
+            count *= width
+    return distinct(found)[1]
 
 
 ELEMENTWISE = np.array([isinstance(op, Elementwise) for op in OPS])

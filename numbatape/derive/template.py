@@ -57,7 +57,8 @@ class Before:
     """The state of a tape before the derivative of an instruction is appended.
 
     Numbers are named by their *place* in a list: the signature's arguments, then the new values, then other
-    numbers, then the line and NONE. So NONE is also the place of operands that are not there.
+    numbers, then those of new guards, then the line and NONE. So NONE is also the place of operands that are
+    not there.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ class Before:
         self._touched = [*collected, *added]
         sized = (tape.code, tape.values, tape.storages, emitter.slopes, sums)
         self._counts = tuple(map(len, sized))
+        self._guards = len(tape.guards)
         self._unrepeatable = self._other_counts()
         self._pools = list(tape.pool_cells)
         values, buffers = tape.values, cells.buffers
@@ -125,7 +127,7 @@ class Before:
     def _other_counts(self) -> tuple[int, ...]:
         tape = self._tape
         literals = len(tape.literals) - len(tape.cell_literals)
-        return len(tape.guards), len(tape.inputs), len(tape.calls), len(tape.inner), literals
+        return len(tape.inputs), len(tape.calls), len(tape.inner), literals
 
     def words(self, kinds: Kinds) -> list[int]:
         """Return what was appended since as a template, see `numbatape.derive.walk_words`.
@@ -133,12 +135,16 @@ class Before:
         Raises
         ------
         Unrepeatable
-            If something else was done than to append instructions, values and storages.
+            If something else was done than to append instructions, values and storages, and guards whose
+            outcome is assumed (`Emitter.ask`).
         """
         self._cells.parts = None
-        if self._other_counts() != self._unrepeatable:
-            raise Unrepeatable
         tape = self._tape
+        guards = tape.guards[self._guards :]
+        known = not self._emitter.assumes or any(guard.kind != "bool" for guard in guards)
+        if self._other_counts() != self._unrepeatable or (guards and known):
+            raise Unrepeatable
+        self._new_guards = len(guards)
         code, values, storages, slopes, sums = self._counts
         self._literals = set(tape.cell_literals.values())
         new = [value for value in range(values, len(tape.values)) if value not in self._literals]
@@ -169,8 +175,9 @@ class Before:
         ]
         parts[names.SUM_PART] = [self._sum(value, terms) for value, terms in newest(self._sums, sums)]
         parts[names.SPARE_PART] = [(self._places[value],) for value in new if value in tape.spare]
+        parts[names.GUARD_PART] = [()] * len(guards)
         parts[names.OTHERS] = [(number,) for number in self._others]
-        if self._first + len(self._others) + 2 > MOST_NUMBERS:
+        if self._first + len(self._others) + len(guards) + 2 > MOST_NUMBERS:
             raise Unrepeatable
         words = [len(part) for part in parts]
         for part in parts:
@@ -199,10 +206,13 @@ class Before:
 
     def _row(self, row: Instruction) -> list[int]:
         """Return the places of an instruction's fields."""
-        if row.op == GUARD or row.line != self._line:
+        if row.line != self._line:
             raise Unrepeatable
         fields = [self._constant(number) for number in (row.op, row.active, row.stage)]
-        return [*fields, *map(self._place, (row.out, row.a, row.b, row.c, row.aux)), LINE]
+        fields += map(self._place, (row.out, row.a, row.b, row.c))
+        if row.op == GUARD:
+            return [*fields, LINE - self._new_guards + row.aux - self._guards, LINE]
+        return [*fields, self._place(row.aux), LINE]
 
     def _placed(self, new: list[int], storages: int) -> list[NewValue]:
         """Return where the new values are; ``storages`` is the number of storages that there were."""

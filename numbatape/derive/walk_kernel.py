@@ -26,6 +26,8 @@ from .walk_words import (
     FORWARD,
     FRESH,
     FULL,
+    GUARD_COUNT,
+    GUARD_PART,
     HEAD,
     HEADER,
     KINDS,
@@ -109,6 +111,10 @@ def repeat(w, i, start):
     for k in range(word_t[start + OTHERS]):
         at_t[total + k] = word_t[others + k]
     total += word_t[start + OTHERS]
+    for k in range(word_t[start + GUARD_PART]):
+        at_t[total + k] = w[GUARD_COUNT] + k
+    total += word_t[start + GUARD_PART]
+    w[GUARD_COUNT] += word_t[start + GUARD_PART]
     at_t[total] = row_t[row + LINE]
     at_t[total + 1] = NONE
     total += 2

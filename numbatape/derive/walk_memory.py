@@ -7,7 +7,7 @@ import numpy as np
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..tape.code import LAST_OUT
-from ..tape.instruction import NONE, value_numbers
+from ..tape.instruction import GUARD, NONE, value_numbers
 from ..tape.uses import key_of
 from . import walk_words as names
 from .accumulators import POOL_COUNT, Buffer, Cells
@@ -15,6 +15,7 @@ from .activity import Active, Places
 from .row_classes import Kinds, reading
 from .template import MOST_NUMBERS, newest
 
+FIRST_WORDS = 256  # that there is room for at first in the arrays of templates
 MOST_WORDS = 1024  # of a signature, which names at most `names.MOST_ENTRIES` cotangents of an operand
 ROOM, ROOM_EACH = 4096, 8  # new values that there is room for at first, and further ones for each instruction
 
@@ -61,10 +62,11 @@ class Memory:
         self._known: dict[tuple, int] = {}  # the kernel's numbers of Python's numbers
         self._parts: list = []  # these numbers
         self._addresses: dict[tuple, int] = {}  # values by storage, offset, dimensions and strides
-        self._templates: list[tuple[int, ...]] = []
-        self._signatures: list[int] = []
-        self._words: list[int] = []
-        self._index()
+        self._templates = 0
+        self._used = dict.fromkeys((names.TEMPLATES, names.SIGNATURES, names.WORDS), 0)
+        for word in (names.TABLE, *self._used):
+            self._keep(word, np.zeros(FIRST_WORDS, np.int32))
+        self.w[names.MASK] = FIRST_WORDS - 1
 
     def set_rows(self, found: Active, classes: np.ndarray, sole: np.ndarray | None, forward: bool) -> None:
         """Give the kernel the instructions in the order of the walk.
@@ -142,7 +144,10 @@ class Memory:
     def take(self) -> None:
         """Append to the tape what the kernel has appended since the last time."""
         tape, w, emitter = self._tape, self.w, self._emitter
-        tape.code.extend(self._new(names.CODE, names.CODE_COUNT, 9))
+        code = self._new(names.CODE, names.CODE_COUNT, 9)
+        tape.code.extend(code)
+        if w[names.GUARD_COUNT] > len(tape.guards):
+            emitter.note_guards(code[code[:, 0] == GUARD])
         values = self._arrays[names.VALUES][3 * self._values : 3 * int(w[names.VALUE_COUNT])]
         tape.values.extend(values.reshape(-1, 3))
         self._values = len(tape.values)
@@ -165,8 +170,8 @@ class Memory:
     def follow(self, kinds=None) -> None:
         """Tell the kernel what Python has appended to the tape."""
         tape, w = self._tape, self.w
-        if len(tape.values) > self._room // 2:
-            self.make_room(2 * len(tape.values) + self._room)
+        if max(len(tape.values), int(w[names.ENTRY_COUNT]) + MOST_WORDS) > self._room:
+            self.make_room(2 * max(self._room, len(tape.values)))
         first, stop = self._values, len(tape.values)
         if kinds is None:
             kinds = list(map(self._kinds.of, range(first, stop)))
@@ -189,6 +194,7 @@ class Memory:
         recent = tape.code.recent
         w[names.LAST] = recent[LAST_OUT] if recent else NONE
         w[names.VALUE_COUNT], w[names.STORAGE_COUNT] = stop, len(tape.storages)
+        w[names.GUARD_COUNT] = len(tape.guards)
 
     def number_of(self, part) -> int:
         """Return the kernel's number of a cotangent or a partial."""
@@ -210,31 +216,40 @@ class Memory:
 
     def note(self, signature: list[int], words: list[int] | None) -> None:
         """Add a template; None for words that the derivative with this signature must be taken by Python."""
-        template = len(self._signatures), len(signature), len(self._words), words is not None
-        self._templates.append(template)
-        self._signatures += signature
-        self._words += words or ()
-        self._index()
+        used = self._used
+        template = [used[names.SIGNATURES], len(signature), used[names.WORDS], words is not None]
+        for word, items in ((names.TEMPLATES, template), (names.SIGNATURES, signature), (names.WORDS, words)):
+            self._extend(word, items or [])
+        self._templates += 1
+        slots = self._arrays[names.TABLE]
+        if 4 * self._templates <= len(slots):
+            self._enter_template(slots, self._templates)
+            return
+        slots = self._keep(names.TABLE, np.zeros(2 * len(slots), np.int32))
+        self.w[names.MASK] = len(slots) - 1
+        for number in range(1, self._templates + 1):
+            self._enter_template(slots, number)
 
-    def _index(self) -> None:
-        """Give the kernel the templates."""
-        size = 256
-        while size < 4 * len(self._templates):
-            size *= 2
-        slots = [0] * size
-        for number, (first, length, _, _) in enumerate(self._templates, 1):
-            code = 0
-            for word in self._signatures[first : first + length]:
-                code = (code * 1000003 + word + 65536) & 0xFFFFFFFF
-            slot = code & size - 1
-            while slots[slot]:
-                slot = slot + 1 & size - 1
-            slots[slot] = number
-        self._keep(names.TABLE, np.array(slots, np.int32))
-        self._keep(names.TEMPLATES, np.array(self._templates, np.int32))
-        self._keep(names.SIGNATURES, np.array(self._signatures, np.int32))
-        self._keep(names.WORDS, np.array(self._words, np.int32))
-        self.w[names.MASK] = size - 1
+    def _extend(self, word: int, items: list[int]) -> None:
+        """Append to an array of the kernel's."""
+        array, first = self._arrays[word], self._used[word]
+        stop = self._used[word] = first + len(items)
+        if stop > len(array):
+            former, array = array, self._keep(word, np.zeros(2 * stop, np.int32))
+            array[:first] = former[:first]
+        array[first:stop] = items
+
+    def _enter_template(self, slots: np.ndarray, number: int) -> None:
+        """Enter a template, by its number plus one, into the table of templates by their signatures' hash."""
+        at = names.TEMPLATE_WORDS * (number - 1)
+        first, length = self._arrays[names.TEMPLATES][at : at + 2].tolist()
+        code = 0
+        for word in self._arrays[names.SIGNATURES][first : first + length].tolist():
+            code = (code * 1000003 + word + 65536) & 0xFFFFFFFF
+        slot = code & len(slots) - 1
+        while slots[slot]:
+            slot = slot + 1 & len(slots) - 1
+        slots[slot] = number
 
     # ---- cotangents: those that the kernel knows, and those in cells
 

@@ -41,6 +41,7 @@ NEW_SUMS = 34  # out: values that are sums of products
 SUM_COUNT = 35
 ROOM = 36  # how many of each of these there is room for
 LATEST = 37  # the last instruction whose line Python's walk would have set, NONE for none
+GUARD_COUNT = 38  # how many guards are on the tape
 
 # An instruction of the walk: number of its class, operands that are needed (bits), line, result and operands,
 # then the place of each of these or NONE, then FLAGS.
@@ -83,7 +84,8 @@ ARRAY_PART = 6  # which operand, whether others stay, place of the base, number 
 SLOPE_PART = 7  # places of result, number of operand, place of partial
 SUM_PART = 8  # place of sum, number of products, places of three
 SPARE_PART = 9
-HEADER = 10
+GUARD_PART = 10  # no words: guards have the numbers that follow those of the guards before
+HEADER = 11
 FRESH = 0
 OWN = 1
 THEIRS = 2

@@ -52,6 +52,11 @@ class Emitter:
 
     # ---- branches of rules
 
+    @property
+    def assumes(self) -> bool:
+        """Whether `ask` assumes the usual case, so that what a rule appends depends on no number."""
+        return True
+
     def ask(self, condition: Symbol, usual: bool) -> bool:
         """Return the truth of a one-cell value, and record a guard on it.
 
@@ -65,6 +70,10 @@ class Emitter:
         """Record that a one-cell value has a truth value."""
         number = instructions.in_family(self.tape, condition.number, F64, self.line)
         self.tape.guard(number, "bool", outcome, condition.level, self.line)
+
+    def note_guards(self, rows: np.ndarray) -> None:
+        """Note guards on assumptions that were appended as instructions, in the columns of an instruction."""
+        self.tape.note_guards(rows)
 
     def cofactors(self, a: Symbol) -> Symbol:
         """Return the cofactors of matrices of any rank, which only traces can record (by a rule)."""

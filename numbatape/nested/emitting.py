@@ -10,6 +10,7 @@ import numpy as np
 
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
+from ..tape.instruction import instructions
 from ..tape.tape import FAMILY_DTYPE
 from ..trace.array import TracedArray, deferred
 from ..trace.primitives import family_of
@@ -23,11 +24,27 @@ class TraceEmitter(Emitter):
         super().__init__(trace.tape, trace.strong, trace.values == "fast")
         self.trace = trace
 
+    @property
+    def assumes(self) -> bool:
+        """Whether `ask` assumes the usual case: the sweep after the trace then checks the guards."""
+        return self.trace.assumes and not self.trace.in_loop
+
     def ask(self, condition: Symbol, usual: bool) -> bool:
-        """Return the truth of a one-cell value in this trace, and record a guard."""
-        outcome = bool(self.trace.evaluation.value(condition.number))
-        self.guard(condition, outcome)
-        return outcome
+        """Return the truth of a one-cell value, and record a guard.
+
+        Where the trace assumes nothing, it is the truth in this trace.
+        """
+        if self.assumes:
+            self.trace.assume(len(self.tape.guards), condition.number, usual)
+        else:
+            usual = bool(self.trace.evaluation.value(condition.number))
+        self.guard(condition, usual)
+        return usual
+
+    def note_guards(self, rows: np.ndarray) -> None:
+        for number, row in enumerate(instructions(rows.tolist()), len(self.tape.guards)):
+            self.trace.assume(number, row.a, bool(self.tape.numbers[row.b]))
+        super().note_guards(rows)
 
     def stands_for(self, row: Symbol, lane: Symbol) -> None:
         self.trace.evaluation.stands_for(row.number, lane.number)

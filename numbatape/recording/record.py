@@ -27,7 +27,7 @@ from ..trace.integers import TracedInteger, lifted, settled
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import dense_number, family_of, sample_of
 from ..trace.shared_inputs import note_inputs
-from ..trace.trace import CURRENT, Outside, Trace
+from ..trace.trace import CURRENT, AssumptionError, Outside, Trace
 from ..trace.unknown import refuse_unknown
 from . import contents  # noqa: F401  (it announces which file has what)
 
@@ -80,6 +80,8 @@ class Recording:
     kept
         Whether the function kept numbers of this call: unless its effects can be repeated it has to run in
         each call.
+    assumed
+        The numbers of guards whose outcome a rule has assumed: the sweep after the trace checks them.
     """
 
     tape: Tape
@@ -94,6 +96,12 @@ class Recording:
     captures: bool
     effects: Effects | None = None
     kept: bool = False
+    assumed: tuple[int, ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether the run did something else than to compute its result."""
+        return bool(self.kept or self.failed or self.outside or self.effects is not None)
 
 
 @pytrees.opaque
@@ -115,6 +123,7 @@ def record(
     environment: Environment | None = None,
     values: str = "fast",
     captures: bool = False,
+    assumes: bool = False,
 ) -> Recording:
     """Run ``function`` on traced leaves and return what it did.
 
@@ -145,11 +154,23 @@ def record(
         ``Config.values``: which implementation's bits elementwise results have.
     captures
         Whether captured arrays are known to need tracing; otherwise this is found out.
+    assumes
+        Whether rules may assume that a number is as it usually is (that a matrix is not singular), if the
+        function's only effect is its result. The caller has to check `Recording.assumed`.
     """
-    given = function, leaves, rebuild, transform, passes, strong, values, environment, captures
     while True:
+        given = function, leaves, rebuild, transform, passes, strong, values, assumes, environment, captures
         try:
-            return _with_integers(given, data_integers)
+            recording = _with_integers(given, data_integers)
+            if not recording.assumed or not recording.has_effects:
+                return recording
+            assumes = False
+            if environment is not None:
+                environment.undo()
+        except AssumptionError:
+            assumes = False
+            if environment is not None:
+                environment.undo()
         except MissingBodyError as missing:  # Python needed the numbers of a sub-tape
             if environment is not None:
                 environment.undo()
@@ -159,7 +180,7 @@ def record(
 
 def _with_integers(given: tuple, data_integers: bool) -> Recording:
     """Record with Python ints as data if that is asked for; with plain ints, if it does not work."""
-    leaves, environment = given[1], given[7]
+    leaves, environment = given[1], given[8]
     traces: list[Trace] = []
     if data_integers:
         try:
@@ -167,7 +188,7 @@ def _with_integers(given: tuple, data_integers: bool) -> Recording:
             # The exception that it caught may be due to a traced int.
             if not recording.failed or not _has_integers(traces, leaves):
                 return recording
-        except MissingBodyError:
+        except (MissingBodyError, AssumptionError):
             raise
         except Exception:  # if the int is not the cause, the second run raises it again
             if not _has_integers(traces, leaves):
@@ -203,18 +224,29 @@ def _reaching(*given, data_integers: bool) -> Recording:
 
 def _undrawn(*given) -> Recording:
     """Record, and raise if the function draws random numbers."""
-    environment = given[7]
+    environment = given[8]
     undo = (lambda: None) if environment is None else environment.undo
     return randomness.repeated(lambda: _record(*given), undo)
 
 
 def _record(
-    function, leaves, rebuild, transform, passes, strong, values, environment, captures, traces, data_integers
+    function,
+    leaves,
+    rebuild,
+    transform,
+    passes,
+    strong,
+    values,
+    assumes,
+    environment,
+    captures,
+    traces,
+    data_integers,
 ) -> Recording:
     trace = Trace()
     traces.append(trace)
     trace.captures = CapturedArrays(trace) if captures else None
-    trace.strong, trace.values, trace.environment = strong, values, environment
+    trace.strong, trace.values, trace.assumes, trace.environment = strong, values, assumes, environment
     trace.tape.exact = values == "numpy"
     trace.swept = transform is None
     traced = []
@@ -250,9 +282,13 @@ def _record(
                 raise trace.leak  # code caught it and took a path that the function does not take
             if trace.missing is not None:
                 raise trace.missing
+            if trace.mistaken:
+                raise AssumptionError
             repeats = environment if environment is not None and environment.repeats else None
             recording = _finish(trace, result, passes, repeats)
     except Exception as error:
+        if trace.mistaken:
+            raise AssumptionError from None
         found = imported(".leaks", __package__).explained(trace, error)
         if found is error:
             raise
@@ -261,8 +297,10 @@ def _record(
         CURRENT.reset(token)
         restore(trace)
         kept = Kept(trace)
-        kept.settle([] if environment is None else environment.reached())
-        trace.close()
+        try:
+            kept.settle([] if environment is None else environment.reached())
+        finally:
+            trace.close()
     return replace(recording, kept=True) if kept.found else recording
 
 
@@ -309,6 +347,7 @@ def _finish(trace: Trace, result, passes, environment: Environment | None) -> Re
         tuple(trace.outside),
         trace.captures is not None,
         effects,
+        assumed=tuple(trace.assumed),
     )
 
 

@@ -228,6 +228,11 @@ class TapeBuilder:
         self.code.recent += (GUARD, 0, stage, NONE, value, expected, NONE, len(self.guards), line)
         self.guards.append(Guard(kind, outcome, line))
 
+    def note_guards(self, rows: np.ndarray) -> None:
+        """Note guards on truth values that were appended as instructions, each a row of columns."""
+        for row in instructions(rows.tolist()):
+            self.guards.append(Guard("bool", bool(self.numbers[row.b]), row.line))
+
     def line(self, code, number: int) -> int:
         """Return the index of a source position (a code object and a line number)."""
         key = (id(code), number)  # a code object's own hash reads all of its bytecode

@@ -82,6 +82,10 @@ def not_numpys(data) -> UnsupportedOperationError:
     )
 
 
+class AssumptionError(Exception):
+    """A trace needs a number of a derivative in which a rule has assumed what is not so."""
+
+
 class Trace:
     """The state of one trace.
 
@@ -116,6 +120,10 @@ class Trace:
         self.given: list[tuple[int, Any]] = []  # values by number that derivatives are evaluated from
         self.deferred: list = []  # weak references to arrays whose numbers nobody has computed
         self._evaluation: Evaluation | None = None
+        self.assumes = False  # whether rules may assume the usual case, see `assume`
+        self.assumed: list[int] = []  # the guards on what they have assumed
+        self._unchecked: list[tuple[int, bool]] = []  # assumed truth values that were not evaluated, by value
+        self.mistaken = False  # whether one of them is wrong
         self.arrays: list[tuple] = []  # (id of the memory's owner, weak reference), not sorted yet
         self.sharing: dict[int, list] = {}  # weak references to arrays, by the id of the memory's owner
         self.integers = False  # whether there are traced Python ints, see `integers`
@@ -176,12 +184,32 @@ class Trace:
 
     @property
     def evaluation(self) -> Evaluation:
-        """What computes numbers of derivatives, which are recorded without any."""
+        """What computes numbers of derivatives, which are recorded without any.
+
+        Raises
+        ------
+        AssumptionError
+            If a rule has assumed what is not so: what it appended does not compute the derivative here.
+        """
         if self._evaluation is None:
             self._evaluation = Evaluation(self.tape, self._results_of)
             for number, value in self.given:
                 self._evaluation.note(number, value)
+        if self._unchecked:
+            unchecked, self._unchecked = self._unchecked, []
+            self.mistaken |= any(bool(self._evaluation.value(number)) != truth for number, truth in unchecked)
+        if self.mistaken:
+            raise AssumptionError
         return self._evaluation
+
+    def assume(self, guard: int, condition: int, truth: bool) -> None:
+        """Note that a rule has assumed the truth of a value, and recorded the guard of a given number on it.
+
+        To evaluate the value takes longer than to record it. So that is left to the first sweep over the
+        tape, unless the trace itself needs the number of a derivative.
+        """
+        self.assumed.append(guard)
+        self._unchecked.append((condition, truth))
 
     def know(self, number: int, value) -> None:
         """Let the numbers of a value be known to who evaluates; nobody may write to them."""

@@ -7,6 +7,7 @@ import pytest
 import scipy.special as sc
 
 import numbatape as nt
+from numbatape.trace.evaluation import Evaluation
 
 MODES = ("reverse_over_forward", "forward_over_reverse")
 
@@ -61,6 +62,53 @@ def test_a_cache_goes_from_regular_to_singular_matrices_and_back():
         np.testing.assert_allclose(
             nt.value_gradient_and_hessian(cache, a)[2], nt.hessian(leibniz)(a), atol=1e-13
         )
+
+
+def filtered(det):
+    """A sum over matrices, of which ``x[k]`` decides whether the k-th one is singular."""
+    return lambda x: sum(np.sin(det(np.array([[x[k], 1.0], [x[k - 1], 2.0]]))) for k in range(len(x)))
+
+
+def test_rules_assume_regular_matrices_and_evaluate_nothing(monkeypatch):
+    x = np.linspace(1.0, 3.0, 30)
+    want = nt.hessian(filtered(leibniz))(x)
+    monkeypatch.setattr(Evaluation, "value", None)
+    np.testing.assert_allclose(nt.hessian(filtered(np.linalg.det))(x), want, atol=1e-13)
+
+
+@pytest.mark.parametrize("singular", [{0}, {7}, {3, 29}])
+def test_what_a_rule_has_assumed_is_checked(singular):
+    """In the first call by its sweep; the second one finds the trace that assumed nothing."""
+    x = np.linspace(1.0, 3.0, 30)
+    for k in singular:
+        x[k] = x[k - 1] / 2.0
+    want, f = nt.hessian(filtered(leibniz))(x), filtered(np.linalg.det)
+    for _ in range(2):
+        np.testing.assert_allclose(nt.hessian(f)(x), want, atol=1e-13)
+
+
+@pytest.mark.parametrize("corner", [0.5, 0.25])
+def test_python_sees_numbers_of_derivatives_that_hold(corner):
+    """With ``corner=0.5`` the matrix is singular, and the function asks for a number of the gradient."""
+    calls = []
+
+    def f(det):
+        def run(x):
+            calls.append(None)
+            slope = nt.grad(lambda y: det(np.array([[y[0], 1.0], [y[1], 2.0]])))(x)
+            try:
+                steep = bool(slope[0] > 1.0)
+            except Exception:
+                steep = False
+            return np.sum(slope * x) * x[0] if steep else np.sum(x**3)
+
+        return run
+
+    x = np.array([corner, 1.0])
+    want = nt.hessian(f(leibniz))(x)
+    count = len(calls)
+    np.testing.assert_allclose(nt.hessian(f(np.linalg.det))(x), want, atol=1e-13)
+    assert len(calls) == 2 * count  # a trace that starts again undoes what the first one did
 
 
 def test_stacks_and_singles_of_det():
