@@ -203,7 +203,7 @@ class LaneValues:
     def new_values(self, storages: np.ndarray, offsets, layouts) -> np.ndarray:
         """Append values, and return their numbers."""
         first, stop = self._value_count, self._value_count + len(storages)
-        if stop > len(self._values):
+        if stop >= len(self._values):  # the tape's own are read-only
             grown = np.empty(2 * stop, VALUE)
             grown[:first] = self._values[:first]
             self._values = grown

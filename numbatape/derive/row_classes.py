@@ -11,29 +11,11 @@ from math import isfinite
 import numpy as np
 
 from ..ops import OPS, Elementwise
+from ..tape.combinations import combinations
 from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
-from .lane_values import distinct
 from .partials import reads_numbers
-
-MOST_NUMBER = 1 << 62  # that has room in 64 bits, with a sign
-
-
-def numbered(*columns: np.ndarray) -> np.ndarray:
-    """Return numbers that are equal where all columns are, from 0 on."""
-    found, count = np.zeros(len(columns[0]), np.int64), 1  # below ``count``
-    for column in columns:
-        least, most = int(column.min(initial=0)), int(column.max(initial=0))
-        width = most - least + 1
-        if count * width > MOST_NUMBER:
-            found = distinct(found)[1]
-            count = int(found.max(initial=0)) + 1
-        if width > 1:
-            found = found * width + column - least
-            count *= width
-    return distinct(found)[1]
-
 
 ELEMENTWISE = np.array([isinstance(op, Elementwise) for op in OPS])
 # Sorts of literals, beside 0 for a value that is not one. Those from REPEATED on have one literal each.
@@ -88,8 +70,8 @@ class Kinds:
         its = np.where(pooled, storage, POOL_COUNT), layout, is_number
         arrays = [np.where(pooled, 0, column) for column in of_storage.T]
         arrays.append(np.where(pooled | (layout == 0), 0, offset))
-        self.first = numbered(*its, literal, *arrays)
-        self.rough = numbered(*its, sorts, *arrays)
+        self.first = combinations(*its, literal, *arrays)[1]
+        self.rough = combinations(*its, sorts, *arrays)[1]
         self.literal = np.append(literal, NONE)
         samples = np.zeros(int(self.first.max(initial=-1)) + 1, np.int64)
         samples[self.first] = np.arange(len(self.first))
@@ -153,4 +135,4 @@ def classes_of(kinds: Kinds, rows: np.ndarray, needed: np.ndarray) -> np.ndarray
         columns.append(with_none[rows[name]])
     for name in ("a", "b", "c"):
         columns.append(np.where(exact, kinds.literal[rows[name]], NONE))
-    return numbered(*columns)
+    return combinations(*columns)[1]
