@@ -18,7 +18,7 @@ from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
 from ..rerolling.distribution import Distribution, Slots
-from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating
+from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
 
@@ -162,6 +162,8 @@ class _Search:
             budget -= high - low
             best: tuple[float, list[Stretch]] = (0.0, [])
             for promised, stretches in repeating(self.rank, self.previous, low, high):
+                if sum(map(self._most, stretches)) <= best[0]:
+                    continue
                 budget -= sum(its.stop - its.start for its in stretches)
                 saved, good = self._tried(stretches)
                 if saved > best[0]:
@@ -175,6 +177,11 @@ class _Search:
                 waiting.append((low, high))
                 found += best[1]
         return found
+
+    def _most(self, stretch: Stretch) -> float:
+        """Return about what re-rolling saves if all slots that may be vectors become some."""
+        vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
+        return max(0.0, saving(int(vector.sum()), stretch.turns))
 
     def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Stretch]]:
         """Return what re-rolling saves, and the stretches that are worth it."""
