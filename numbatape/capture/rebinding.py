@@ -22,7 +22,7 @@ import numpy as np
 
 from ..numpy_api.arrays_of_lists import JOINERS
 from ..numpy_api.function_tables import STAND_INS
-from ..numpy_api.stand_ins import made
+from ..numpy_api.stand_ins import made, stand_in_of_object
 from ..numpy_api.vectorize import CLASSES
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
@@ -30,7 +30,7 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.classes import users_classes
-from ..usercode.ownership import adopt, is_library_function, module_of
+from ..usercode.ownership import adopt, is_library_function
 from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they register themselves)
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
@@ -62,7 +62,6 @@ class Table:
         self._ready = {id(getattr(builtins, name)): its for name, its in self.builtins.items()}
         self._makers: dict[int, Callable] = {}  # makers of stand-ins, by the id of the original
         self._originals: list = []  # kept alive, so that no other object gets their ids
-        self._distributions: dict[str, tuple] = {}
         proxies = {}
         for name in loaded:
             found = _replaced_in(name)
@@ -70,8 +69,6 @@ class Table:
                 found |= creators(found)
             self._makers |= {id(original): make for original, make in found.values()}
             self._originals += [original for original, _ in found.values()]
-            if name == "scipy.stats":
-                self._distributions = found
             late = {key: make for key, (_, make) in found.items()}
             if name == "numpy":
                 late["polynomial"] = lambda: UsersModule(np.polynomial, _in_trace)  # NumPy imports it late
@@ -96,29 +93,14 @@ class Table:
         found = self._ready.get(key)
         if found is None and key in self._makers:
             found = self._ready[key] = self._makers[key]()
-        if found is None and module_of(value).startswith("scipy.stats."):
-            from ..scipy_api.distributions import thaw  # imported only if it is needed
-
-            found = thaw(value, self._distribution)
-            if type(value).__name__ == "gaussian_kde":
-                from ..scipy_api import kernel_density
-
-                found = kernel_density.stand_in_of(value)
-        if found is None and module_of(value).startswith("scipy.interpolate."):
-            from ..scipy_api.interpolation import stand_in_of
-
-            found = stand_in_of(value)
+        if found is None:
+            found = stand_in_of_object(value)
         if found is None and is_library_function(value):
             found = self._ready[key] = operations.library_copy(value)
             self._originals.append(value)
         if found is None and isinstance(value, Path):
             found = clocks_and_files.noting_path(value)
         return found
-
-    def _distribution(self, name):
-        """Return ``(original, stand-in)`` of a distribution, or None."""
-        found = self._distributions.get(name)
-        return None if found is None else (found[0], found[1]())
 
     def _add(self, name: str, replaced: dict, late: dict | None = None):
         module = sys.modules[name]

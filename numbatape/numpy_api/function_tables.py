@@ -156,6 +156,7 @@ rule = RULES.registering
 # ---- functions that never reach a protocol: while tracing, others stand for them
 
 STAND_INS: dict[str, dict[str, tuple[str, ...]]] = {}  # module -> name -> the files that define its stand-in
+OBJECTS: dict[str, str] = {}  # first part of a module's name -> the file that knows objects of its classes
 MAKERS: dict[str, dict[str, Callable]] = {}  # module -> name -> what makes the stand-in from the original
 
 

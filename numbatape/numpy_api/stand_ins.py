@@ -17,7 +17,8 @@ from ..trace.array import TracedArray
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
-from .function_tables import MAKERS, STAND_INS
+from ..usercode.ownership import module_of
+from .function_tables import MAKERS, OBJECTS, STAND_INS
 from .registration import as_users_call, evaluated, run_composition
 
 # NumPy gets arguments of these classes as they are.
@@ -49,6 +50,15 @@ def made(module: str, name: str, original):
     for file in STAND_INS[module][name]:
         imported(file)
     return MAKERS[module][name](original)
+
+
+def stand_in_of_object(value):
+    """Return the stand-in for an object that a library's class has made, or for such a class, or None."""
+    module = value.__module__ if isinstance(value, type) else module_of(value)
+    if not isinstance(module, str) or not module.startswith("scipy."):
+        return None
+    files = [file for start, file in OBJECTS.items() if module.startswith(start)]
+    return imported(files[0]).stand_in_of(value) if files else None
 
 
 def stand_in(original, implementation, run=run_composition, for_lists: bool = False):

@@ -256,6 +256,7 @@ STAND_INS = {
             bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser nbinom
             nchypergeom_fisher nhypergeom planck poisson randint skellam yulesimon zipf zipfian
         """,
+        "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
         "scipy_api.kernel_density": "gaussian_kde",
         "scipy_api.special_laws": "crystalball genhyperbolic jf_skew_t kappa4 pearson3",
         "scipy_api.distribution_functions": """
@@ -272,6 +273,7 @@ STAND_INS = {
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
             multivariate_t normal_inverse_gamma vonmises_fisher wishart
         """,
+        "scipy_api.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem
             skew trim_mean variation zmap zscore
@@ -310,6 +312,15 @@ STAND_INS = {
     },
 }
 
+# Objects that libraries' classes have made outside of the function, by the beginning of the class's module.
+OBJECTS = {
+    "scipy.stats._distribution_infrastructure": "scipy_api.distribution_families",
+    "scipy.stats._new_distributions": "scipy_api.distribution_families",
+    "scipy.stats._kde": "scipy_api.kernel_density",
+    "scipy.stats.": "scipy_api.distributions",
+    "scipy.interpolate.": "scipy_api.interpolation",
+}
+
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -333,6 +344,7 @@ def _announce() -> None:
     for module, contents in STAND_INS.items():
         for name, names in contents.items():
             function_tables.announce(module, _file(name), names.split())
+    function_tables.OBJECTS.update({start: _file(name) for start, name in OBJECTS.items()})
 
 
 def load_all() -> None:

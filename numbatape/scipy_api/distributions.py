@@ -8,15 +8,17 @@ elementary or functions of the op table.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from dataclasses import replace
 
 import numpy as np
 
 from ..errors import UnsupportedOperationError
-from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.function_tables import MAKERS, STAND_INS
 from ..numpy_api.registration import run_composition
-from ..numpy_api.stand_ins import stand_in
+from ..numpy_api.stand_ins import made, stand_in
 from ..trace.operands import adopt, values_of
 from ..usercode.frames import where_in_user_code
 from .law_methods import CONTINUOUS, DISCRETE, NEEDS, OF_PARAMETERS
@@ -141,26 +143,31 @@ def extend(name: str, **functions) -> None:
     register(name, replace(LAWS[name], **functions))
 
 
-def thaw(value, distribution):
-    """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``.
+def named(name) -> tuple | None:
+    """Return ``(original, stand-in)`` of the distribution with some name, or None."""
+    original = getattr(sys.modules["scipy.stats"], name, None) if isinstance(name, str) else None
+    return None if original is None or name not in STAND_INS["scipy.stats"] else (original, _stand_in(name))
 
-    Parameters
-    ----------
-    distribution
-        Returns ``(original, stand-in)`` by the name of a distribution, None where there is none.
-    """
+
+@functools.cache
+def _stand_in(name: str):
+    return made("scipy.stats", name, getattr(sys.modules["scipy.stats"], name))
+
+
+def stand_in_of(value):
+    """Return the stand-in for a distribution that was frozen outside: ``prior = norm(0, 1)``, or None."""
     kept = getattr(value, "dist", None)
     if kept is None:
-        return _thaw_vectors(value, distribution)
-    stands = distribution(getattr(kept, "name", None))
+        return _thaw_vectors(value)
+    stands = named(getattr(kept, "name", None))
     if stands is None or type(kept) is not type(stands[0]):
         return None
     return Frozen(stands[1], value.args, value.kwds)
 
 
-def _thaw_vectors(value, distribution):
+def _thaw_vectors(value):
     """Thaw a distribution of vectors or matrices, which keeps its parameters as attributes."""
-    stands = distribution(type(value).__name__.removesuffix("_frozen"))
+    stands = named(type(value).__name__.removesuffix("_frozen"))
     if stands is None or type(getattr(value, "_dist", None)) is not type(stands[0]):
         return None
     parameters = {}

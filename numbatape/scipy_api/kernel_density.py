@@ -94,8 +94,10 @@ class Density:
         return -0.5 * np.sum(gaps**2, 0), norm
 
 
-def stand_in_of(value) -> Density:
-    """Return the stand-in for a ``gaussian_kde`` that was made outside of the function."""
+def stand_in_of(value) -> Density | None:
+    """Return the stand-in for a ``gaussian_kde`` that was made outside of the function, or None."""
+    if type(value).__name__ != "gaussian_kde":
+        return None
     return Density(value, value.dataset, value.weights, value.cho_cov)
 
 

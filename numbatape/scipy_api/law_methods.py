@@ -46,7 +46,7 @@ def _outside(law: Law, x, low, high):
     """Return where a density vanishes; NaN counts as inside, so that the formula propagates it."""
     bounds = []
     for end, beyond, at in ((low, np.less, np.less_equal), (high, np.greater, np.greater_equal)):
-        infinite = _is_infinite(end)
+        infinite = is_infinite(end)
         if law.open or law.far or not infinite:
             bounds.append((at if law.open or infinite else beyond)(x, end))
         if law.far and type(end) is TracedArray:  # in a later call the end may be infinite
@@ -56,7 +56,7 @@ def _outside(law: Law, x, low, high):
     return any_of(bounds)
 
 
-def _is_infinite(end) -> bool:
+def is_infinite(end) -> bool:
     return type(end) is not TracedArray and bool(np.all(np.isinf(end)))
 
 
@@ -109,10 +109,10 @@ def _cumulative(name):
             whole = np.where(np.isfinite(x), x, 0.0)
         result = derive(getattr(law, source)(whole, *shapes))
         ends = law.ends(shapes)
-        below = np.less if law.discrete and not _is_infinite(ends[0]) else np.less_equal
+        below = np.less if law.discrete and not is_infinite(ends[0]) else np.less_equal
         beyond = (below, np.greater_equal)
         whole_line = (
-            not law.discrete and not law.far and all(map(_is_infinite, ends))
+            not law.discrete and not law.far and all(map(is_infinite, ends))
         )  # the formulas hold at infinity, too
         for end, outside, limit in zip(ends, beyond, LIMITS[name], strict=True):
             if not whole_line:
@@ -208,6 +208,13 @@ def _stats(distribution, law, args, kwargs):
     return results if len(results) > 1 else results[0]
 
 
+def _support(distribution, law, args, kwargs):
+    _, shapes, loc, scale, broken = _parameters(distribution, law, 0.0, args, kwargs)
+    bad = any_of([np.less_equal(scale, 0.0), *([] if broken is None else [broken])])
+    ends = [end if is_infinite(end) else loc + scale * end for end in law.ends(shapes)]
+    return tuple(ends if bad is None else [np.where(bad, np.nan, end) for end in ends])
+
+
 CUMULATIVE = {name: _at(_cumulative(name)) for name in ROUTES}
 QUANTILES = {name: _quantile(name) for name in ("ppf", "isf")}
 CONTINUOUS = {"logpdf": _at(_log_density), "pdf": _at(_density), **CUMULATIVE, **QUANTILES}
@@ -216,6 +223,7 @@ OF_PARAMETERS = {
     "median": _median,
     "interval": _interval,
     "stats": _stats,
+    "support": _support,
     **{name: _moment(name) for name in ("mean", "var", "std", "entropy")},
 }
 NEEDS = {
