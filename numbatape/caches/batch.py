@@ -10,6 +10,7 @@ serves only that point.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +81,8 @@ class Batch:
         visit: Callable,
         fill: Callable | None = None,
         usual: Lookup | None = None,
-    ) -> None:
-        """Sweep over all points, in order as far as possible.
+    ) -> list[Sweep]:
+        """Sweep over all points, in order as far as possible; return the sweeps.
 
         Parameters
         ----------
@@ -105,6 +106,7 @@ class Batch:
         for first in range(0, count, width):
             chosen = np.arange(first, min(first + width, count))
             run.group(Group(chosen, usual if first == 0 else usual.elsewhere()))
+        return run.sweeps
 
     def _lookup(self, flat: Flattened, stop: Stop | None = None, tried=frozenset()) -> Lookup:
         """Return a variant that may hold at a point and that ``stop`` and ``tried`` do not rule out."""
@@ -157,6 +159,15 @@ class Lookup(NamedTuple):
         return None if self.alone else Lookup(self.variant)
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep that came to its end: the points that ``chosen`` picks were in the first lanes."""
+
+    space: VariantWorkspace
+    chosen: slice | np.ndarray
+    count: int
+
+
 class Group(NamedTuple):
     """Points that may take one path: their numbers, in rising order.
 
@@ -183,6 +194,7 @@ class _Run:
     def __init__(self, batch: Batch, flat_at, points, visit, fill, width: int):
         self.batch, self.flat_at, self.points = batch, flat_at, points
         self.visit, self.fill, self.width = visit, fill, width
+        self.sweeps: list[Sweep] = []
 
     def group(self, group: Group) -> None:
         """Sweep a group of points, and the groups that it falls into."""
@@ -256,6 +268,7 @@ class _Run:
             if outcome == status.DONE:
                 variant.counter[0] += count
                 self.visit(space, place, count)
+                self.sweeps.append(Sweep(space, place, count))
                 break
             if outcome != status.GUARD:
                 return self._failed(Lookup(variant, fresh), chosen, failure(space, outcome)) + left

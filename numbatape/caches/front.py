@@ -77,6 +77,24 @@ class Front:
         """
         if omitted is None or len(pytrees.leaves(extras)) != len(more):
             return
+
+        def made(form: int, turn: Turn):
+            return entry_for(evaluator, flat, space, outs, form, sweep, omitted, more, turn=turn)
+
+        self.keep(flat, result, made, omitted, extras)
+
+    def keep(
+        self,
+        flat: Flattened,
+        result,
+        made: Callable,
+        omitted: frozenset[int] = frozenset(),
+        extras: tuple = (),
+    ) -> None:
+        """Keep the entry of calls like one that has just been served, see `learn`.
+
+        ``made(form, turn)`` makes it; None if it would serve none.
+        """
         form = _form(result)
         given, keywords = roles_of(flat, omitted)
         given = (*given, *extras)
@@ -86,8 +104,7 @@ class Front:
         table = self._tables.get(key)
         if table is not None and not table.welcome:
             return
-        made_as = TUPLE if contained or form is None else form
-        entry = entry_for(evaluator, flat, space, outs, made_as, sweep, omitted, more, turn=self._turn)
+        entry = made(TUPLE if contained or form is None else form, self._turn)
         if entry is None:
             return
         if table is None:

@@ -97,6 +97,49 @@ class ComplexRow:
         return None
 
 
+class LaneRow:
+    """An array whose first axis numbers points, each of which goes into a lane of the cells.
+
+    There may be fewer points than lanes, unless a builtin writes them.
+
+    Parameters
+    ----------
+    cells
+        The lanes of the array, or of the real parts of a complex one.
+    dtype
+        Of the array.
+    imag
+        The lanes of the imaginary parts, None for a real array.
+    """
+
+    def __init__(self, cells: ndarray, dtype: np.dtype, imag: ndarray | None = None):
+        self.cells, self.dtype, self.imag = cells, dtype, imag
+        self.size = cells.shape
+
+    def fits(self, leaf) -> bool:
+        return (
+            leaf.__class__ is ndarray and leaf.dtype == self.dtype and leaf.shape[1:] == self.cells.shape[1:]
+        )
+
+    def write(self, leaf) -> None:
+        if self.imag is None:
+            _fill_lanes(self.cells, leaf)
+        else:
+            _fill_lanes(self.cells, leaf.real)
+            _fill_lanes(self.imag, leaf.imag)
+
+    def native(self, alive: list) -> dict | None:
+        return None if self.imag is not None else ArrayRow(self.cells, self.dtype, self.size).native(alive)
+
+
+def _fill_lanes(cells: ndarray, points: ndarray) -> None:
+    """Write points into lanes; lanes that are left over repeat the first point."""
+    count = len(points)
+    cells[:count] = points
+    if count < len(cells):
+        cells[count:] = points[0]
+
+
 class SameRow:
     """A value that selects the tape, or an array that nobody can write to: it must be the same as before."""
 
@@ -206,29 +249,43 @@ def _largest(integers: ndarray) -> int:
     return max(abs(int(integers.max())), abs(int(integers.min())))
 
 
-Row = ArrayRow | NumberRow | ComplexRow | SameRow | DataRow
+Row = ArrayRow | NumberRow | ComplexRow | LaneRow | SameRow | DataRow
 
 
-def rows_of(flat: Flattened, space: VariantWorkspace, omitted: frozenset[int] = frozenset()) -> list[Row]:
+def rows_of(
+    flat: Flattened,
+    space: VariantWorkspace,
+    omitted: frozenset[int] = frozenset(),
+    lanes: frozenset[int] = frozenset(),
+) -> list[Row]:
     """Return one row per leaf of the arguments that a call is given.
 
     Parameters
     ----------
     omitted
         The arguments that calls leave out: constants that the cache was given at its preparation.
+    lanes
+        Numbers of the tape's inputs that have a point in each lane.
     """
     rows: list[Row] = []
     before: Any = None  # the leaf before; that of an imaginary part is the real part
-    cells = iter(space.inputs)
+    cells = enumerate(space.inputs)
     columns = zip(flat.leaves, flat.specs, flat.by_identity, strict=True)
     for leaf, spec, by_identity in columns:
         if spec.level == STATIC:
             if spec.argument not in omitted:
                 rows.append(SameRow(leaf))
             continue
-        own = next(cells)
+        number, own = next(cells)
         dtype = np.dtype(spec.dtype)
-        if spec.part == "imag" and spec.argument not in omitted:
+        if number in lanes:
+            if spec.part == "imag":
+                real = rows[-1]
+                assert isinstance(real, LaneRow)
+                rows[-1] = LaneRow(real.cells, np.dtype(spec.whole_dtype), own)
+            else:
+                rows.append(LaneRow(own, dtype))
+        elif spec.part == "imag" and spec.argument not in omitted:
             whole = np.dtype(spec.whole_dtype)
             kind = {"array": ndarray, "float": complex}.get(spec.kind, whole.type)
             real = rows[-1]

@@ -12,8 +12,9 @@ from ..recording.record import Output
 from ..trace.complex_pairs import Pair, is_complex, join, split
 from .arguments import STATIC, Constant, Flattened, LeafSpec
 from .batch import OVER_POINTS, Batch, Lookup
+from .lane_calls import Lesson, teach
 from .points import Rows
-from .registry import Shelf
+from .registry import Caller, Shelf
 
 
 def values(function):
@@ -28,14 +29,16 @@ class MappedPoints:
     ----------
     function, names, shelf
         The function, the names of its parameters, and what is kept of it.
+    caller
+        Whose workspaces the call uses, and who learns how to repeat it.
     mapped
         The arguments.
     out_axes
         Where the results get the axis.
     """
 
-    def __init__(self, function, names, shelf: Shelf, mapped: Mapped, out_axes: OutAxes):
-        self.function, self.names, self.shelf = function, names, shelf
+    def __init__(self, function, names, shelf: Shelf, caller: Caller, mapped: Mapped, out_axes: OutAxes):
+        self.function, self.names, self.shelf, self.caller = function, names, shelf, caller
         self.mapped, self.out_axes = mapped, out_axes
         self.shared = [
             Constant(leaf) if axis is None and _is_data(leaf) else leaf
@@ -49,23 +52,25 @@ class MappedPoints:
             return self._nothing()
         flat = self.at(0)
         slots = frozenset(_slots(flat.specs, self.mapped.axes))
-        key = ("vmap", flat.signature, slots)
-        with self.shelf.lent(key, lambda: self._batch(flat, slots)) as batch:
-            first = None
-            try:
-                first = batch.first(flat)
-                return self._swept(batch, first)
-            except ForeignTraceError:
-                raise  # the function uses values of a trace that is under way
-            except UnsupportedOperationError:
-                # Another run would repeat the changes that the function has made to what it captures.
-                if (first is not None and first.changed) or batch.program.refresh():
-                    raise
+        batch = self._batch(flat, slots)
+        first = None
+        try:
+            first = batch.first(flat)
+            return self._swept(batch, first)
+        except ForeignTraceError:
+            raise  # the function uses values of a trace that is under way
+        except UnsupportedOperationError:
+            # Another run would repeat the changes that the function has made to what it captures.
+            if (first is not None and first.changed) or batch.program.refresh():
+                raise
         return self._one_by_one()
 
     def _batch(self, flat: Flattened, slots) -> Batch:
-        program = self.shelf.program(self.function, flat, values, config=OVER_POINTS)
-        return Batch(program, slots, reverse=False)
+        def made() -> Batch:
+            program = self.shelf.program(self.function, flat, values, config=OVER_POINTS)
+            return Batch(program, slots, reverse=False)
+
+        return self.caller.kept(("vmap", flat.signature, slots), made)
 
     # ---- arguments
 
@@ -102,8 +107,37 @@ class MappedPoints:
             leaves, structure = wholes_of(space.variant.recording.result)
             results.put(chosen, structure, [_stack(space, leaf, count) for leaf in leaves])
 
-        batch.run(self.at, self._points(), visit, usual=first)
-        return results.placed(self.out_axes)
+        sweeps = batch.run(self.at, self._points(), visit, usual=first)
+        result = results.placed(self.out_axes)
+        self._teach(batch, sweeps, results, result)
+        return result
+
+    def _teach(self, batch: Batch, sweeps, results: _Results, result) -> None:
+        """Let the next call like this one be a steady call, if its results are arrays that sweeps fill."""
+        axes = results.axes(self.out_axes)
+        if axes is None:
+            return
+
+        def sources(space):
+            leaves = wholes_of(space.variant.recording.result)[0]
+            return [lambda n, leaf=leaf: _stack(space, leaf, n)[0] for leaf in leaves]
+
+        def finished(arrays):
+            return [np.moveaxis(x, 0, axis) if axis else x for x, axis in zip(arrays, axes, strict=True)]
+
+        lesson = Lesson(
+            self.at(0),
+            self.mapped.axes,
+            self.mapped.leaves,
+            batch.evaluator,
+            batch.slots,
+            "watched",
+            sweeps,
+            sources,
+            results.arrays(),
+            finished if any(axes) else list,
+        )
+        teach(self.caller.front, lesson, result)
 
     def _one_by_one(self):
         """Return the results of calls of the function itself, for what cannot be traced."""
@@ -141,8 +175,7 @@ class MappedPoints:
     def _like(self, flat: Flattened) -> tuple:
         """Return the structure of what the function returns for a row, and arrays like its leaves."""
         slots = frozenset(_slots(flat.specs, self.mapped.axes))
-        with self.shelf.lent(("vmap", flat.signature, slots), lambda: self._batch(flat, slots)) as batch:
-            variant = batch.first(flat).variant
+        variant = self._batch(flat, slots).first(flat).variant
 
         def like(leaf):
             if leaf.__class__ is Pair:
@@ -235,10 +268,21 @@ class _Results:
             if laned or not _same(self._shared[k], stack):
                 self._shared[k] = None
 
+    def arrays(self) -> list:
+        """Return one array for each leaf, with the lanes first; None for a leaf that is None."""
+        return [None if rows is None else rows.array for rows in self._rows]
+
     def placed(self, out_axes: OutAxes):
         """Return the tree of results."""
-        stacks = [None if rows is None else rows.array for rows in self._rows]
-        return out_axes.placed(self._structure, stacks, self._shared)
+        return out_axes.placed(self._structure, self.arrays(), self._shared)
+
+    def axes(self, out_axes: OutAxes) -> list[int] | None:
+        """Return where each leaf of the results has the axis of lanes; None if a leaf has none."""
+        stacks = self.arrays()
+        if any(x is None for x in stacks):
+            return None
+        axes = out_axes.axes(self._structure, stacks)
+        return None if any(axis is None for axis in axes) else axes
 
 
 def _same(x, y) -> bool:

@@ -27,6 +27,7 @@ from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .elastic import ElasticEntry
+    from .lane_calls import LaneEntry
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
@@ -79,7 +80,7 @@ class Entry:
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
         self.sweep, self.rebound, self.turn = sweep, rebound, turn
-        self.owner: SteadyCalls | None = None
+        self.owner: SteadyCalls | LaneEntry | None = None
         self.first: Callable | None = None  # serves a call when this entry is in front
         self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
         self.has_room: Callable = bool  # whether workspaces for further sizes may be kept
@@ -123,11 +124,12 @@ class Entry:
             return REFUSED
         self.turn.busy = True
         try:
-            return self._serve(leaves)
+            return self.serve_in_turn(leaves)
         finally:
             self.turn.busy = False
 
-    def _serve(self, leaves: Sequence):
+    def serve_in_turn(self, leaves: Sequence):
+        """Do what `serve` does, for who has the turn."""
         if self.rebound is not None and self.rebound():
             return REFUSED
         if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
@@ -141,10 +143,7 @@ class Entry:
             return REFUSED
         if self.space.variant.effects is not None:
             self.space.variant.effects.replay(self.space.outputs)
-        made = [out.make() for out in self.outs]
-        if self.form == jit.steady.ALONE:
-            return made[0]
-        return (made[0], tuple(made[1:])) if self.form == jit.steady.PAIR else tuple(made)
+        return in_form(self.form, [out.make() for out in self.outs])
 
     def _reload(self, changed) -> bool:
         """Compute with other constants from now on; return False if the tape holds for no others."""
@@ -172,6 +171,16 @@ class Entry:
         for words, _ in self._natives:
             words[ROW_COUNT] = -1 if stale else len(self.rows)
 
+    def occupy(self) -> None:
+        """Take the workspace from the entry that it served before."""
+        if self.space.entry is not None:
+            self.space.entry.retire()
+        self.space.entry = self
+
+    def leave(self) -> None:
+        """Let the workspace serve no entry."""
+        self.space.entry = None
+
     def retire(self) -> None:
         """Refuse all calls from now on, because the workspace is put to another use.
 
@@ -183,6 +192,13 @@ class Entry:
             words[ROW_COUNT] = -1
         if self.owner is not None:
             self.owner.drop(self)
+
+
+def in_form(form: int, made: Sequence):
+    """Return the leaves of results in the form in which a call returns them."""
+    if form == jit.steady.ALONE:
+        return made[0]
+    return (made[0], tuple(made[1:])) if form == jit.steady.PAIR else tuple(made)
 
 
 def _stopped() -> None:
@@ -203,37 +219,36 @@ class SteadyCalls:
     def __init__(self, general: Callable, install: Callable[[Callable], None]):
         self._general = general
         self._install = install
-        self._entries: dict[tuple, list[Entry]] = {}
+        self._entries: dict[tuple, list[Entry | LaneEntry]] = {}
         self._elastic: list[ElasticEntry] = []  # what serves new sizes, the last used first
         self._untried: list[Entry] = []  # of traces for which there may be none yet
         self._met: dict[tuple, int] = {}  # how often sizes came that no entry is for
         self.welcome = True  # whether an entry for the present call would pay
-        self._front: Entry | None = None  # whose builtin is installed
-        self._last: Entry | None = None  # which served the last call that the front did not
+        self._front: Entry | LaneEntry | None = None  # whose builtin is installed
+        self._last: Entry | LaneEntry | None = None  # which served the last call that the front did not
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def learn(self, entry: Entry) -> None:
+    def learn(self, entry: Entry | LaneEntry) -> None:
         """Keep an entry for calls with leaves of its sizes."""
-        if entry.space.entry is not None:
-            entry.space.entry.retire()
-        entry.space.entry = entry
+        entry.occupy()
         entry.owner = self
-        if entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
+        if isinstance(entry, Entry) and entry.follows_sizes and len(self._untried) < MOST_ELASTIC:
             self._untried.append(entry)
         self._entries.setdefault(tuple(row.size for row in entry.rows), []).insert(0, entry)
         self._put_in_front(entry)
 
-    def _put_in_front(self, entry: Entry) -> None:
+    def _put_in_front(self, entry: Entry | LaneEntry) -> None:
         self._front = entry
         if entry.first is None:
             entry.first = entry.native(self.again) or self.again
         self._install(entry.first)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: Entry | LaneEntry) -> None:
         """Forget an entry."""
-        entry.owner = entry.space.entry = None
+        entry.owner = None
+        entry.leave()
         for key, entries in list(self._entries.items()):
             if entry in entries:
                 entries.remove(entry)
@@ -296,7 +311,7 @@ class SteadyCalls:
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
         return self._served(leaves, None)
 
-    def _served(self, leaves: tuple, front: Entry | None):
+    def _served(self, leaves: tuple, front: Entry | LaneEntry | None):
         """Serve leaves by an entry; ``front`` has been asked already."""
         for entry in self._entries.get(sizes_of(leaves), ()):
             if entry is not front and entry.builtin is not None:
@@ -315,7 +330,7 @@ class SteadyCalls:
                     return result
         return REFUSED
 
-    def _note(self, entry: Entry, front: Entry | None) -> None:
+    def _note(self, entry: Entry | LaneEntry, front: Entry | LaneEntry | None) -> None:
         """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
         if entry is not self._last:
             self._last = entry
@@ -337,6 +352,7 @@ def entry_for(
     sweep: str,
     omitted: frozenset[int] = frozenset(),
     more: Sequence[Row] = (),
+    lanes: frozenset[int] = frozenset(),
     *,
     turn: Turn,
 ) -> Entry | None:
@@ -350,13 +366,15 @@ def entry_for(
         Arguments that calls leave out; their contents are watched where they were at preparation.
     more
         Rows of further leaves, behind those of the arguments: directions, cotangents.
+    lanes
+        Numbers of the tape's inputs that have a point in each lane.
     """
     config = evaluator.program.config
     if config.debug_mode or space.variant.single_use or space.variant.sharing is not None:
         return None
     if any(spec.part and spec.level == CONSTANT and spec.kind != "array" for spec in flat.specs):
         return None  # the parts of a complex constant number are not compared one by one
-    rows = rows_of(flat, space, omitted)
+    rows = rows_of(flat, space, omitted, lanes)
     watched = watched_memory(flat, omitted)
     if any(array is None for array in watched) or not evaluator.watch(space, watched):
         return None

@@ -185,6 +185,10 @@ class OutAxes:
     def __init__(self, out_axes):
         self._given = out_axes
 
+    def axes(self, structure, stacks: list) -> list:
+        """Return the axis of each leaf of the results; None for a leaf that gets no axis."""
+        return _spread(self._given, pytrees.unflatten(structure, stacks), "nt.vmap: out_axes")
+
     def placed(self, structure, stacks: list, shared: list) -> Any:
         """Return the tree of results.
 
@@ -197,7 +201,7 @@ class OutAxes:
         shared
             The value of each leaf that is the same in all lanes, else None.
         """
-        axes = _spread(self._given, pytrees.unflatten(structure, stacks), "nt.vmap: out_axes")
+        axes = self.axes(structure, stacks)
         return pytrees.unflatten(
             structure,
             [

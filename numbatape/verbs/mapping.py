@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..caches.mapped_points import MappedPoints
-from ..caches.registry import Shelf
+from ..caches.registry import Caller, Shelf
 from ..capture import rebinding
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..control.trees import leaves_of
@@ -18,7 +18,14 @@ from .verb_calls import dispatch
 
 
 def mapped_call(
-    function: Callable, names: Sequence[str], shelf: Shelf, in_axes, out_axes, args: Sequence, kwargs: dict
+    function: Callable,
+    names: Sequence[str],
+    shelf: Shelf,
+    what: tuple,
+    in_axes,
+    out_axes,
+    args: Sequence,
+    kwargs: dict,
 ):
     """Return the results of a function over an axis of its arguments, which come without marks of roles.
 
@@ -26,13 +33,17 @@ def mapped_call(
     ----------
     function, names, shelf
         The function, the names of its parameters, and what is kept of it.
+    what
+        The key of the verb's callers on the shelf.
     in_axes, out_axes
         As `vmap` takes them.
     """
     placing = OutAxes(out_axes)
 
     def outside():
-        return MappedPoints(function, names, shelf, Mapped(in_axes, args, kwargs), placing).result()
+        mapped = Mapped(in_axes, args, kwargs)
+        with shelf.lent(what, Caller) as caller:
+            return MappedPoints(function, names, shelf, caller, mapped, placing).result()
 
     return dispatch(
         (args, kwargs), outside, lambda: recorded(function, Mapped(in_axes, args, kwargs), placing)

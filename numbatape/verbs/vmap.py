@@ -9,7 +9,7 @@ from ..caches.registry import shelf_of
 from ..control.mapped_axes import check_in_axes, check_out_axes
 from .made import made_by
 from .mapping import mapped_call
-from .verb_calls import bare_arguments
+from .verb_calls import bare_arguments, one_shot
 
 
 def vmap(f: Callable, in_axes=0, out_axes=0):
@@ -74,9 +74,10 @@ def _vmap(f, in_axes, out_axes):
     """Return what serves ``vmap(f, in_axes, out_axes)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
+    what = ("vmap", repr(in_axes), repr(out_axes))
 
-    def call(*args, **kwargs):
+    def general(args, kwargs):
         kwargs = dict(zip(kwargs, bare_arguments(kwargs.values()), strict=True))
-        return mapped_call(target, names, shelf, in_axes, out_axes, bare_arguments(args), kwargs)
+        return mapped_call(target, names, shelf, what, in_axes, out_axes, bare_arguments(args), kwargs)
 
-    return call
+    return one_shot(shelf.idle(what), general)

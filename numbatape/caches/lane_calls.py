@@ -1,0 +1,240 @@
+"""The steady call of a function over points: blocks of points go into lanes, are swept and read.
+
+The first call with arguments of some sizes goes through `numbatape.caches.batch`, which finds out what each
+point needs. Where every block of points took one path, the next call like it repeats these sweeps. If one of
+them stops (at a guard on which the points part, or at an error), the general call serves all points.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.steady import CALLED, TUPLE
+from ..threads import Turn
+from .arguments import Flattened
+from .batch import Sweep
+from .front import Front
+from .outs import Out
+from .program import Evaluator
+from .steady import REFUSED, Entry, SteadyCalls, entry_for, in_form
+from .variant import VariantWorkspace
+
+
+class Block(NamedTuple):
+    """Points that are swept at once.
+
+    Attributes
+    ----------
+    entry
+        Writes the points into lanes and sweeps.
+    chosen
+        Which points these are.
+    sources
+        By result: returns what the sweep has left, of so many points.
+    """
+
+    entry: Entry
+    chosen: slice
+    sources: Sequence[Callable[[int], np.ndarray]]
+
+
+class Leaf(NamedTuple):
+    """The shape of a leaf of the arguments if it is an array, and which axis of it numbers the points."""
+
+    size: tuple[int, ...] | None
+    axis: int | None
+
+    def points_first(self, leaf):
+        return np.moveaxis(leaf, self.axis, 0) if self.axis else leaf
+
+    def part(self, leaf, chosen: slice):
+        return leaf if self.axis is None else leaf[chosen]
+
+
+class LaneEntry:
+    """A steady call of `SteadyCalls` that consists of sweeps over blocks of points.
+
+    Parameters
+    ----------
+    blocks
+        The sweeps, in order.
+    rows
+        What the leaves of the arguments are like.
+    results
+        Shape and dtype of each array that the sweeps fill, point by point.
+    finished
+        Makes the leaves of the results of these arrays.
+    form
+        How the results are put together, see `Entry`.
+    turn
+        Of the caller whose workspaces these are.
+    """
+
+    builtin = None
+
+    def __init__(self, blocks: list[Block], rows: list[Leaf], results, finished, form: int, turn: Turn):
+        self.blocks, self.rows, self.turn = blocks, rows, turn
+        self._results, self._finished, self._form = results, finished, form
+        self._entries = list(dict.fromkeys(block.entry for block in blocks))
+        self.has_room = self._entries[0].has_room
+        self.owner: SteadyCalls | None = None
+        self.first: Callable | None = None
+        self._retired = False
+
+    def native(self, fallback: Callable) -> None:
+        """There is no builtin that sweeps several times."""
+
+    def serve(self, leaves: Sequence):
+        """Return the results or `REFUSED`."""
+        if self.turn.busy or self._retired or len(leaves) != len(self.rows):
+            return REFUSED
+        self.turn.busy = True
+        try:
+            return self._serve(leaves)
+        finally:
+            self.turn.busy = False
+
+    def _serve(self, leaves: Sequence):
+        rows = self.rows
+        given = [row.points_first(leaf) for row, leaf in zip(rows, leaves, strict=True)]
+        arrays = [np.empty(shape, dtype) for shape, dtype in self._results]
+        for entry, chosen, sources in self.blocks:
+            parts = [row.part(leaf, chosen) for row, leaf in zip(rows, given, strict=True)]
+            if entry.serve_in_turn(parts) is REFUSED:
+                return REFUSED
+            count = chosen.stop - chosen.start
+            for array, source in zip(arrays, sources, strict=True):
+                array[chosen] = source(count)
+        return in_form(self._form, self._finished(arrays))
+
+    # ---- whose workspaces these are
+
+    def occupy(self) -> None:
+        """Take the workspaces from the entries that they served before."""
+        for entry in self._entries:
+            entry.occupy()
+            entry.owner = self
+
+    def leave(self) -> None:
+        """Let the workspaces serve no entry."""
+        for entry in self._entries:
+            entry.owner = None
+            entry.leave()
+
+    def drop(self, entry: Entry) -> None:
+        """Serve no call any more, because a workspace is put to another use."""
+        self.retire()
+
+    def retire(self) -> None:
+        """Refuse all calls from now on."""
+        self._retired = True
+        if self.owner is not None:
+            self.owner.drop(self)
+
+
+class Lesson(NamedTuple):
+    """What a general call over points has done, for `teach`.
+
+    Attributes
+    ----------
+    flat
+        The arguments at one point.
+    axes
+        For each leaf of the arguments the axis that numbers the points, None if all points share it.
+    leaves
+        The leaves of the arguments.
+    evaluator, slots
+        What has swept, and the numbers of the tape's inputs that have a point in each lane.
+    entry_point
+        Name of the sweeps' entry point.
+    sweeps
+        All sweeps, in order.
+    sources
+        Returns for a workspace, by array: what returns what a sweep has left, of so many points.
+    arrays
+        What the sweeps have filled.
+    finished
+        Makes the leaves of the result of the arrays.
+    """
+
+    flat: Flattened
+    axes: Sequence[int | None]
+    leaves: Sequence
+    evaluator: Evaluator
+    slots: frozenset[int]
+    entry_point: str
+    sweeps: list[Sweep]
+    sources: Callable[[VariantWorkspace], list[Callable[[int], np.ndarray]]]
+    arrays: list[np.ndarray]
+    finished: Callable[[list[np.ndarray]], Sequence]
+
+
+def teach(front: Front, lesson: Lesson, result, directions: int | None = None) -> None:
+    """Let calls like one over points be served by a steady call, if each block of points took one path.
+
+    Parameters
+    ----------
+    front
+        What learns it.
+    result
+        What the call returned.
+    directions
+        The number of an argument behind those of the function, which stays in the workspaces.
+    """
+    variants = [sweep.space.variant for sweep in lesson.sweeps]
+    if any(variant.contents is not None or variant.effects is not None for variant in variants):
+        return
+    omitted = frozenset() if directions is None else frozenset((directions,))
+
+    def entry(space: VariantWorkspace, outs: list[Out], form: int, turn: Turn) -> Entry | None:
+        how = lesson.flat, space, outs, form, lesson.entry_point, omitted, (), lesson.slots
+        return entry_for(lesson.evaluator, *how, turn=turn)
+
+    def made(form: int, turn: Turn) -> Entry | LaneEntry | None:
+        if not _is_one_block(lesson):
+            return _entry_of_blocks(lesson, entry, form, turn)
+        space = lesson.sweeps[0].space
+        outs = [
+            Out(CALLED, functools.partial(_filled, array.shape, array.dtype, source))
+            for array, source in zip(lesson.arrays, lesson.sources(space), strict=True)
+        ]
+        return entry(space, outs, form, turn)
+
+    front.keep(lesson.flat, result, made, omitted)
+
+
+def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> LaneEntry | None:
+    known: dict[int, tuple] = {}
+    blocks = []
+    for sweep in lesson.sweeps:
+        space, chosen = sweep.space, sweep.chosen
+        if id(space) not in known:
+            known[id(space)] = entry(space, [], TUPLE, turn), lesson.sources(space)
+        its, sources = known[id(space)]
+        if its is None or chosen.__class__ is not slice:  # other points may part in another way
+            return None
+        blocks.append(Block(its, chosen, sources))
+    rows = [
+        Leaf(leaf.shape if leaf.__class__ is np.ndarray else None, axis)
+        for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
+    ]
+    results = [(array.shape, array.dtype) for array in lesson.arrays]
+    return LaneEntry(blocks, rows, results, lesson.finished, form, turn)
+
+
+def _is_one_block(lesson: Lesson) -> bool:
+    """Whether the arguments are one block that fills all lanes, so that an `Entry` serves calls like it."""
+    first, *others = lesson.sweeps
+    lanes = {len(first.space.inputs[slot]) for slot in lesson.slots}
+    return not others and lanes == {first.count} and not any(lesson.axes) and lesson.finished is list
+
+
+def _filled(shape: tuple[int, ...], dtype, source: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Return a new array with what a sweep has left."""
+    array = np.empty(shape, dtype)
+    array[...] = source(shape[0])
+    return array
