@@ -89,7 +89,7 @@ def test_histograms_of_two_variables(name):
             value, _ = nt.value_and_pullback(cache, np.ones_like(f(p)), point)
             np.testing.assert_allclose(value, f(point), rtol=1e-14)
         assert cache.traces == 1
-        nt.check(f, 0.97 * p)  # no point on an edge
+        nt.check(f, 0.97 * p, points=0)  # no point on an edge, and of some nearby the differences cross one
     shares = nt.jacobian(lambda w: np.histogram2d(p[0], p[1], weights=w, bins=3)[0])(p[2])
     np.testing.assert_array_equal(shares.sum((0, 1)), np.ones(30))  # each point is in one bin
     with pytest.raises(nt.UnsupportedOperationError, match="pass range"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +50,10 @@ def check_derivatives(
 
     The value is compared with the plain function's, forward with reverse mode along random directions, the
     gradient with extrapolated differences [1]_, the Hessian-vector product in both nestings with one
-    another and with differences of the gradient. Calls are repeated and must give the same bits,
-    leave the arguments alone and need no more memory than the first ones; the same array as
-    two arguments must give two gradients; dtypes must be NumPy's, in float32 too.
+    another and with differences of the gradient. Points nearby are checked by the same prepared caches.
+    Calls are repeated and must give the same bits, leave the arguments alone and need no more memory than
+    the first ones; the same array as two arguments must give two gradients; dtypes must be NumPy's, in
+    float32 too.
 
     Parameters
     ----------
@@ -102,7 +104,8 @@ def check_derivatives(
     rng = np.random.default_rng(seed)
     point = Point(args)
     options = order, forward, (rtol, atol, rtol_modes)
-    _Check(f, point, options, rng).run()
+    check = _Check(f, point, options, rng)
+    check.run()
     for _ in range(points):
         u = rng.uniform(-1.0, 1.0, (2, point.vector.size))
         near = point.vector * (1.0 + 0.1 * u[0]) + np.where(point.vector == 0.0, 0.1 * u[1], 0.0)
@@ -110,7 +113,8 @@ def check_derivatives(
         with np.errstate(all="ignore"):
             value = f(*unmarked(copied(moved.args)))
         if all(np.isfinite(leaf).all() for leaf in float_leaves(value)):
-            _Check(f, moved, options, rng).run()
+            check.move(moved, value)
+            check.run()
     if reference is not None:
         check_reference(f, reference, point, options[2], rng)
     if max_bytes is not None:
@@ -148,10 +152,10 @@ def check(f: Callable, *args, **options) -> None:
 
 
 class _Check:
-    """The checks at one point."""
+    """The checks at one point, then at others by the same caches, as a user calls them."""
 
     def __init__(self, f, point: Point, options, rng):
-        self.f, self.point, self.rng = f, point, rng
+        self.f, self.rng = f, rng
         self.order, self.forward, (self.rtol, self.atol, self.rtol_modes) = options
         single = any(
             np.asarray(leaf).dtype == np.float32
@@ -162,14 +166,28 @@ class _Check:
         if single:
             self.rtol_modes = max(self.rtol_modes, 1e-4)
             self.rtol, self.atol = max(self.rtol, 1e-3), max(self.atol, 1e-4)
-        self.value = f(*unmarked(copied(point.args)))
-        leaves = float_leaves(self.value)
+        self.weights: list[np.ndarray] = []
+        self.move(point, f(*unmarked(copied(point.args))))
+
+    def move(self, point: Point, value) -> None:
+        """Go on to a point, where the function has the given value."""
+        self.point, self.value = point, value
+        leaves = float_leaves(value)
         if not leaves:
             raise TypeError("the function returns no float, nor an array of floats")
-        self.weights = [
-            rng.uniform(0.5, 1.5, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)) for x in leaves
-        ]
-        self.total = weighed(f, self.weights)
+        shapes = list(map(np.shape, leaves))
+        if shapes != list(map(np.shape, self.weights)):  # the first point, or a branch with other results
+            self.weights = [
+                self.rng.uniform(0.5, 1.5, shape) * self.rng.choice([-1.0, 1.0], shape) for shape in shapes
+            ]
+            self.total = weighed(self.f, self.weights)
+            self.caches: dict[str, Any] = {}
+
+    def _cache(self, name: str, prepare: Callable, args, **options):
+        """Return the cache of that name, prepared where it is first needed."""
+        if name not in self.caches:
+            self.caches[name] = prepare(self.total, *args, **options)
+        return self.caches[name]
 
     def run(self) -> None:
         gradient = self.first_order()
@@ -182,7 +200,7 @@ class _Check:
         point = self.point
         args = copied(point.args)
         before = contents(args)
-        cache = prepare_gradient_cache(self.total, *args)
+        cache = self._cache("gradient", prepare_gradient_cache, args)
         calls = [value_and_gradient(cache, *args) for _ in range(4)]
         flat = [np.append(point.flat(grads), float(value)) for value, grads in calls]
         for k, again in enumerate(flat[1:], 2):
@@ -210,7 +228,7 @@ class _Check:
         return self.point.at(vector, np.dtype(np.float64))
 
     def _modes(self, gradient: np.ndarray, args) -> None:
-        cache = prepare_derivative_cache(self.total, *args)
+        cache = self._cache("derivative", prepare_derivative_cache, args)
         for _ in range(DIRECTIONS):
             v = self.rng.normal(size=gradient.size)
             pairs = [
@@ -269,7 +287,7 @@ class _Check:
         alone = len(direction) == 1
         products = []
         for mode in MODES:
-            cache = prepare_hvp_cache(self.total, *args, config=Config(second_order_mode=mode))
+            cache = self._cache(mode, prepare_hvp_cache, args, config=Config(second_order_mode=mode))
             given = direction[0] if alone else tuple(direction)
             rows = []
             for _ in range(2):
@@ -291,7 +309,7 @@ class _Check:
         scale = float(np.max(np.abs(products), initial=0.0))
         within = 100 * self.rtol_modes * (scale + np.max(np.abs(gradient), initial=0.0))
         compare("a Hessian-vector product", products[0], MODES, products[1], within, "entry ")
-        wide = prepare_gradient_cache(self.total, *self._wide(point.vector))
+        wide = self._cache("wide", prepare_gradient_cache, self._wide(point.vector))
 
         def gradient_at(h):
             return point.flat(value_and_gradient(wide, *self._wide(point.vector + h * v))[1])

@@ -39,21 +39,20 @@ def check_growth(call: Callable) -> None:
 def _growth(call: Callable) -> list[int]:
     """Return the bytes kept in each window of calls, up to the first one that keeps next to none."""
     grown: list[int] = []
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()  # for all windows: what was made before is not seen when something replaces it
     # A leak grows in every window, but caches that fill up, or other threads, do not.
     while len(grown) < WINDOWS and not (grown and grown[-1] <= GROWTH):
         call()
         gc.collect()
-        tracing = tracemalloc.is_tracing()
-        if not tracing:
-            tracemalloc.start()
-        call()
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(CALLS):
             call()
         gc.collect()
         grown.append(tracemalloc.get_traced_memory()[0] - before)
-        if not tracing:
-            tracemalloc.stop()
+    if not tracing:
+        tracemalloc.stop()
     return grown
 
 
