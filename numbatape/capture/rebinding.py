@@ -16,11 +16,12 @@ import functools
 import sys
 import types
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from ..numpy_api.arrays_of_lists import JOINERS
+from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
 from ..numpy_api.vectorize import CLASSES
@@ -71,7 +72,9 @@ class Table:
             self._originals += [original for original, _ in found.values()]
             late = {key: make for key, (_, make) in found.items()}
             if name == "numpy":
-                late["polynomial"] = lambda: UsersModule(np.polynomial, _in_trace)  # NumPy imports it late
+                # NumPy imports these when they are first asked for.
+                late["polynomial"] = lambda: UsersModule(np.polynomial, _in_trace)
+                late["testing"] = self._testing
             proxies[name] = self._add(name, {}, _copied(sys.modules[name]) | late)
         proxies["numpy.lib"] = self._add("numpy.lib", {})
         for name, proxy in proxies.items():  # np.linalg, np.lib.stride_tricks, os.path
@@ -102,6 +105,16 @@ class Table:
             found = clocks_and_files.noting_path(value)
         return found
 
+    def _testing(self):
+        """Return the stand-in for ``numpy.testing``; importing it takes longer than most traces."""
+        name = "numpy.testing"
+        import_module(name)
+        if id(sys.modules[name]) not in self.modules:
+            found = _replaced_in(name)
+            self._originals += [original for original, _ in found.values()]
+            self._add(name, {}, {key: make for key, (_, make) in found.items()})
+        return self.modules[id(sys.modules[name])][1]
+
     def _add(self, name: str, replaced: dict, late: dict | None = None):
         module = sys.modules[name]
         proxy = ModuleCopy(module, replaced, late or {})
@@ -120,6 +133,9 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         original = getattr(module, key, None)
         if original is not None:
             found[key] = original, functools.cache(functools.partial(make, original))
+    if name in MODULES:
+        for key, its in stacking(name).items():
+            found.setdefault(key, its)
     if name == "numpy":
         for key, (original, its) in (JOINERS | CLASSES | ITERATORS).items():
             found[key] = original, functools.partial(_itself, its)
@@ -153,7 +169,10 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
-    return _table(tuple(name for name in {**STAND_INS, **OUTSIDE} if name in sys.modules), writes)
+    return _table(
+        tuple(name for name in {**STAND_INS, **OUTSIDE, **dict.fromkeys(MODULES)} if name in sys.modules),
+        writes,
+    )
 
 
 def module_in_traces(module: types.ModuleType) -> types.ModuleType:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+
 import numpy as np
 
 from ..trace import boxes
-from ..trace.operands import find_trace, lift, lift_all
+from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.plain_arrays import as_ndarrays, has_plain, trace_of_plain, wrap
 from .registration import unsupported_argument
 from .stand_ins import stands_for
+
+SEQUENCES = (list, tuple)
 
 
 def _filled_in(x, dtype, ndmin=0):
@@ -18,7 +23,7 @@ def _filled_in(x, dtype, ndmin=0):
 
 
 @stands_for("numpy", "array")
-def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
+def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=None):
     made = _filled_in(object, dtype, ndmin)
     return made if type(object) in (list, tuple) else np.copy(made)  # of a list it is a new array already
 
@@ -88,6 +93,15 @@ def ndenumerate(arr):
     return ((place, x[place]) for place in np.ndindex(x.shape))
 
 
+@stands_for("numpy", "arange")
+def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
+    """Return evenly spaced points; how many there are is a guard."""
+    start, stop = (0.0, start) if stop is None else (start, stop)
+    count = max(int(np.ceil((stop - start) / step)), 0)
+    points = start + np.arange(count) * ((start + step) - start)  # as NumPy computes them
+    return points if dtype is None else np.astype(points, np.dtype(dtype))
+
+
 @stands_for("numpy", "full")
 def full(shape, fill_value, dtype=None, order="C"):
     return np.copy(np.broadcast_to(_filled_in(fill_value, dtype), shape))
@@ -119,6 +133,52 @@ for _name in OF_LISTS:
     stands_for("numpy", _name, run=None, for_lists=True)(_of_lists(getattr(np, _name)))
 for _name in OF_LISTS_LINALG:
     stands_for("numpy.linalg", _name, run=None, for_lists=True)(_of_lists(getattr(np.linalg, _name)))
+
+
+# NumPy's protocol looks into the lists that these functions take.
+OF_SEQUENCES = frozenset(
+    (
+        *("block", "choose", "column_stack", "concat", "concatenate", "dstack", "einsum", "einsum_path"),
+        *("histogramdd", "hstack", "ix_", "lexsort", "multi_dot", "piecewise", "ravel_multi_index", "select"),
+        *("stack", "unravel_index", "vstack"),
+    )
+)
+MODULES = ("numpy", "numpy.linalg", "numpy.fft")
+
+
+def stacking(module: str) -> dict[str, tuple]:
+    """Return ``{name: (original, what makes the stand-in)}`` for NumPy's functions of arrays in a module.
+
+    NumPy's protocol sees traced arrays, and no lists of them: the stand-ins stack those first.
+    """
+    functions = {
+        name: function
+        for name, function in vars(sys.modules[module]).items()
+        if hasattr(function, "_implementation") and name not in OF_SEQUENCES
+    }
+    return {
+        name: (function, functools.cache(functools.partial(stacking_lists, function)))
+        for name, function in functions.items()
+    }
+
+
+def stacking_lists(function):
+    """Return a function that stacks lists with traced entries, and calls NumPy's."""
+
+    def call(*args, **kwargs):
+        trace = find_trace([x for x in (*args, *kwargs.values()) if type(x) in SEQUENCES])
+        if trace is not None:
+            args = tuple([_stacked(trace, x) for x in args])
+            kwargs = {name: _stacked(trace, x) for name, x in kwargs.items()}
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__ = function.__doc__
+    return call
+
+
+def _stacked(trace, x):
+    return lift(trace, x) if type(x) in SEQUENCES and find_trace(x) is not None else x
 
 
 def _of_lists_of_lists(function):
@@ -158,7 +218,8 @@ class _Joiner:
         return 0
 
     def __getitem__(self, key):
-        trace = find_trace(key)
+        slices = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, slice)]
+        trace = find_trace(key, [(part.start, part.stop, part.step) for part in slices])
         if trace is None:
             return (
                 wrap(trace_of_plain(key), self._original[as_ndarrays(key)])
@@ -166,13 +227,27 @@ class _Joiner:
                 else self._original[key]
             )
         key = as_ndarrays(key if isinstance(key, tuple) else (key,))
-        parts = [self._original[part] if isinstance(part, slice) else part for part in key]
+        parts = [self._points(part) if isinstance(part, slice) else part for part in key]
         if any(isinstance(part, str) for part in parts):
             raise unsupported_argument("np.r_", "directions in a string", "np.concatenate takes an axis")
+        # Python's numbers are weakly typed: they take the dtype of the others.
+        strong = [x for x in values_of(parts) if hasattr(x, "dtype") or isinstance(x, (list, tuple))]
+        dtype = np.result_type(*map(np.asarray, strong)) if strong else None
         parts = [np.atleast_1d(lift(trace, part)) for part in parts]
+        if dtype is not None:
+            parts = [x if x.dtype == dtype else np.astype(x, dtype) for x in parts]
         if self._columns:
             parts = [np.expand_dims(part, 1) if part.ndim == 1 else part for part in parts]
         return np.concatenate(parts, -1 if self._columns else 0)
+
+    def _points(self, part: slice):
+        """Return the points that a slice stands for: a range, or with ``3j`` so many on a line."""
+        if find_trace((part.start, part.stop, part.step)) is None:
+            return self._original[part]
+        start = 0 if part.start is None else part.start
+        if isinstance(part.step, complex):
+            return np.linspace(start, part.stop, int(abs(part.step)))
+        return arange(start, part.stop, 1 if part.step is None else part.step)
 
 
 JOINERS = {"r_": (np.r_, _Joiner(np.r_, False)), "c_": (np.c_, _Joiner(np.c_, True))}

@@ -167,7 +167,12 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     else:
         k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, n - 2)
         low, base = fp[k], xp[k]
-        inside = (fp[k + 1] - low) / (xp[k + 1] - base) * (x - base) + low
+        gap = xp[k + 1] - base
+        if xp[n - 1] == xp[n - 2]:  # a jump at the end, where NumPy returns the last value (a guard)
+            inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low
+            inside = np.where(gap == 0, fp[k + 1], inside)
+        else:
+            inside = (fp[k + 1] - low) / gap * (x - base) + low
     result = np.where(np.less(x, xp[0]), fp[0] if left is None else left, inside)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, result)
 

@@ -19,6 +19,7 @@ from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .complex_ufuncs import unsupported
 from .dispatch import writing
 from .function_tables import COMPLEX, form, full_name, implements_complex
+from .reductions import is_given
 
 
 def call_complex_function(function, args, kwargs):
@@ -94,18 +95,25 @@ def by_parts_of_two(function):
     return _on_parts(function, 2)
 
 
+# Options whose values are put among the entries, or added to them: their own halves belong to both parts.
+DATA = frozenset(("prepend", "append", "to_end", "to_begin", "initial"))
+
+
 def _on_parts(function, count: int):
     def call(*args, **kwargs):
         args, kwargs = _positional(function, count, args, kwargs)
-        rest = (*args[count:], *kwargs.values())
+        rest = (*args[count:], *(v for k, v in kwargs.items() if k not in DATA))
         if meets([x for x in rest if not _is_dtype(x)]):
             raise unsupported(full_name(function), "its other arguments must be real")
         value = function(*values_of(args), **values_of(kwargs))
         kwargs = {k: _order(v, args[0]) for k, v in kwargs.items() if k != "dtype"}
         data, args = args[:count], tuple(_order(option, args[0]) for option in args)
-        re = function(*map(real_of, data), *args[count:], **kwargs)
-        im = function(*map(imag_of, data), *args[count:], **kwargs)
-        return combine(re, im, value)
+
+        def part(half):
+            options = {k: half(v) if k in DATA and is_given(v) else v for k, v in kwargs.items()}
+            return function(*map(half, data), *args[count:], **options)
+
+        return combine(part(real_of), part(imag_of), value)
 
     return call
 
@@ -125,7 +133,11 @@ def _is_dtype(x) -> bool:
 
 
 def _positional(function, count: int, args, kwargs):
-    """Return a call's arguments, the first ones by position."""
+    """Return a call's arguments, the first ones by position, and data among the options by name."""
+    if len(args) > count:
+        names = list(inspect.signature(function).parameters)[: len(args)]
+        first = next((k for k in range(count, len(names)) if names[k] in DATA), len(args))
+        args, kwargs = args[:first], {**dict(zip(names[first:], args[first:], strict=False)), **kwargs}
     if len(args) >= count:
         return args, kwargs
     names = list(inspect.signature(function).parameters)[len(args) : count]
@@ -144,6 +156,44 @@ def of_all(function):
     return call
 
 
+@implements_complex(np.insert)
+def insert(arr, obj, values, axis=None):
+    value = np.insert(*values_of((arr, obj, values)), axis)
+    parts = (np.insert(half(arr), obj, half(values), axis) for half in (real_of, imag_of))
+    return combine(*parts, value)
+
+
+# ---- order: by the real parts, and by the imaginary ones where those are equal
+
+
+@implements_complex(np.argsort)
+def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    second = np.argsort(a.imag, axis, kind="stable")
+    first = np.argsort(np.take_along_axis(a.real, second, axis), axis, kind="stable")
+    return np.take_along_axis(second, first, axis)
+
+
+@implements_complex(np.sort)
+def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    return np.take_along_axis(a, np.argsort(a, axis), axis)
+
+
+@implements_complex(np.sort_complex)
+def sort_complex(a):
+    return np.sort(a)
+
+
+@implements_complex(np.sinc)
+def sinc(x):
+    scaled = np.pi * x
+    scaled = np.where(scaled == 0, 1e-20, scaled)  # as NumPy does
+    return np.sin(scaled) / scaled
+
+
 # ---- choosing
 
 
@@ -154,6 +204,19 @@ def where(condition, x=None, y=None, /):
         return np.nonzero(condition)
     value = np.where(*values_of((condition, x, y)))
     return combine(*(np.where(condition, half(x), half(y)) for half in (real_of, imag_of)), value)
+
+
+@implements_complex(np.interp)
+def interp(x, xp, fp, left=None, right=None, period=None):
+    if meets((x, xp)):
+        raise unsupported("np.interp(x, xp, ...)", "only the values at the knots may be complex")
+    value = np.interp(*values_of((x, xp, fp, left, right)), period)
+
+    def part(half):
+        ends = (None if end is None else half(end) for end in (left, right))
+        return np.interp(x, xp, half(fp), *ends, period)
+
+    return combine(part(real_of), part(imag_of), value)
 
 
 @implements_complex(np.select)
@@ -177,10 +240,12 @@ def by_condition(function):
 
 @implements_complex(np.pad)
 def pad(array, pad_width, mode="constant", **options):
+    if mode in ("maximum", "minimum", "median") or callable(mode):
+        raise unsupported(f"np.pad(..., mode={mode!r})", "an order by both parts has no derivative")
     value = np.pad(values_of(array), pad_width, mode, **options)
     done = []
     for half in (real_of, imag_of):
-        own = {k: half(v) if k == "constant_values" else v for k, v in options.items()}
+        own = {k: half(v) if k in ("constant_values", "end_values") else v for k, v in options.items()}
         done.append(np.pad(half(array), pad_width, mode, **own))
     return combine(*done, value)
 

@@ -6,17 +6,20 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
-from .complex_ufuncs import unsupported
 from .dispatch import along
 from .function_tables import HOLDS, implements, implements_complex
+from .reductions import NO, flag, is_given
 
 
 @implements_complex(np.prod)
-def prod(a, axis=None, dtype=None, out=None, keepdims=False, **options):
+def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
-    value = np.prod(values_of(a), axis=axis, dtype=dtype, keepdims=keepdims, **options)
-    if options:
-        raise unsupported(f"np.prod({', '.join(options)}=...)")
+    if where is not NO and where is not True:
+        a = np.where(where, a, 1.0)
+    keepdims = flag(keepdims)
+    if is_given(initial):
+        return np.prod(a, axis, dtype, keepdims=keepdims) * initial
+    value = np.prod(values_of(a), axis=axis, dtype=dtype, keepdims=keepdims)
     if axis is None:
         axes = tuple(range(np.ndim(values_of(a))))
     else:
@@ -45,16 +48,16 @@ def cumprod(a, axis=None, dtype=None, out=None):
 
 
 @implements_complex(np.var)
-def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    off = a - np.mean(a, axis, keepdims=True)
-    count = a.size if axis is None else np.prod([a.shape[k] for k in np.atleast_1d(axis)])
-    total = np.sum(off.real**2 + off.imag**2, axis, keepdims=keepdims)
-    return total / max(int(count) - ddof, 0)
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
+    """Add the variances of both parts."""
+    options = dict(axis=axis, ddof=ddof if correction is NO else correction, keepdims=keepdims, where=where)
+    means = (NO, NO) if mean is NO else (mean.real, mean.imag)
+    return np.var(a.real, **options, mean=means[0]) + np.var(a.imag, **options, mean=means[1])
 
 
 @implements_complex(np.std)
-def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims))
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options):
+    return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims, **options))
 
 
 # ---- polynomials, grids

@@ -11,7 +11,7 @@ from ..trace.operands import adopt, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..usercode.frames import where_in_user_code
 from .function_tables import RULES
-from .ufuncs import into_out
+from .ufuncs import METHODS, into_out
 
 REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_and: np.all, np.logical_or: np.any}
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -33,18 +33,20 @@ def call_complex_ufunc(ufunc, method, inputs, kwargs):
     inputs, kwargs = as_ndarrays((inputs, kwargs))
     name = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
     kwargs.pop("out", None)
-    if kwargs.pop("where", True) is not True:
-        raise unsupported(f"{name}(..., where=mask)", "use np.where(mask, ..., ...)")
     if method == "__call__":
+        if kwargs.pop("where", True) is not True:
+            raise unsupported(f"{name}(..., where=mask)", "use np.where(mask, ..., ...)")
         return call(ufunc, inputs, kwargs)
     if method == "outer":
         left, right = inputs
         shape = (*np.shape(values_of(left)), *(1,) * np.ndim(values_of(right)))
         return ufunc(np.reshape(left, shape), right, **kwargs)
     function = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}.get(method, {}).get(ufunc)
-    if function is None:
+    if function is not None:
+        return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
+    if RULES.find(ufunc) is None or (ufunc.nin, ufunc.nout) != (2, 1):
         raise unsupported(name)
-    return function(inputs[0], axis=kwargs.pop("axis", 0), **kwargs)
+    return METHODS[method](ufunc, inputs, kwargs)
 
 
 def call(ufunc, inputs, kwargs):

@@ -75,7 +75,7 @@ def _svd(a):
 @records(np.linalg.svd)
 def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
-        raise unsupported_argument(np.linalg.svd, "hermitian=True", "np.linalg.eigh")
+        a = _from_lower(a)
     if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
         raise unsupported_argument(
             np.linalg.svd, "full_matrices=True", "of a matrix that is not square, full_matrices=False is"
@@ -141,8 +141,9 @@ def _tall_pinv(a):
 @composes(np.linalg.pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     cutoff = rcond if rcond is not None else None if rtol is np._NoValue else rtol
-    if hermitian or np.ndim(0.0 if cutoff is None else cutoff):
-        raise unsupported_argument(np.linalg.pinv, "hermitian or an array rcond")
+    if np.ndim(0.0 if cutoff is None else cutoff):
+        raise unsupported_argument(np.linalg.pinv, "an array as rcond")
+    a = _from_lower(a) if hermitian else a
     default = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else 1e-15
     return _pinv(np.linalg.pinv, a, default if cutoff is None else cutoff)
 
@@ -170,11 +171,18 @@ def cond(x, p=None):
 
 @composes(np.linalg.matrix_rank)
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
-    if hermitian or tol is not None or A.ndim < 2:
-        raise unsupported_argument(np.linalg.matrix_rank, "tol, hermitian or a vector")
-    values = _svd(stop_gradient(A))[1]
+    if A.ndim < 2:
+        return np.any(A != 0).astype(int)
+    values = _svd(stop_gradient(_from_lower(A) if hermitian else A))[1]
+    if tol is not None:
+        return np.count_nonzero(values > np.expand_dims(tol, -1), -1)
     relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
-    return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
+    return np.count_nonzero(values > np.max(values, -1, keepdims=True) * np.expand_dims(relative, -1), -1)
+
+
+def _from_lower(a):
+    """Return the symmetric matrix whose lower triangle NumPy reads."""
+    return np.tril(a) + np.matrix_transpose(np.tril(a, -1))
 
 
 def spectral_norm(x, ord, axes, keepdims):

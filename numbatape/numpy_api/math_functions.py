@@ -109,6 +109,18 @@ def ldexp(x, i):
     return _guarded(np.ldexp(x, i), x)
 
 
+@stands_for("math", "frexp")
+def frexp(x):
+    return np.frexp(x)
+
+
+@stands_for("math", "nextafter")
+def nextafter(x, y, *, steps=None):
+    for _ in range(1 if steps is None else steps):
+        x = np.nextafter(x, y)
+    return x
+
+
 @stands_for("math", "modf")
 def modf(x):
     return np.modf(x)

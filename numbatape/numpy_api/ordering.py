@@ -6,11 +6,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..errors import UnsupportedOperationError
-from ..trace.axes import along_axis, merge
+from ..trace.axes import along_axis, one_axis
 from ..trace.indexing import mask_positions
-from ..trace.operands import lift_all, lift_first
+from ..trace.operands import adopt, lift_all, lift_first
 from ..usercode.frames import where_in_user_code
-from .registration import composes, records, unsupported_argument
+from .function_tables import HOLDS
+from .registration import composes, records
 
 
 @composes(np.sort)
@@ -82,18 +83,41 @@ def digitize(x, bins, right=False):
     return bins.size - np.searchsorted(bins[::-1], x, "right" if right else "left")
 
 
-@composes(np.unique)
-def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
-    for name, given in (
-        ("return_index", return_index),
-        ("return_inverse", return_inverse),
-        ("return_counts", return_counts),
-        ("axis", axis is not None),
-    ):
-        if given:
-            raise unsupported_argument(np.unique, name)
+@records(np.unique, complex=HOLDS)
+def unique(value, ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
+    """Sort, and keep the first entry of each run of equal ones; how many there are is a guard."""
     x = lift_first(ar)
-    ordered = np.sort(merge(x, [x.ndim]))
-    if ordered.size < 2:
-        return ordered
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    if axis is None:
+        rows = np.ravel(x)
+        order = np.argsort(rows, kind="stable") if return_index or return_inverse else None
+        ordered = np.sort(rows) if order is None else rows[order]
+        first = _first_of_runs(ordered, options.get("equal_nan", True))
+    else:
+        rows = np.moveaxis(x, one_axis(x, axis), 0)
+        columns = np.reshape(rows, (rows.shape[0], -1))
+        order = np.lexsort(columns.T[::-1])
+        ordered, sorted_columns = rows[order], columns[order]
+        first = np.any(np.stack([_first_of_runs(column, False) for column in sorted_columns.T]), 0)
+    found = ordered[first]
+    results = [found if axis is None else np.moveaxis(found, 0, one_axis(x, axis))]
+    if return_index:
+        results.append(order[first])
+    if return_inverse:
+        group = np.cumsum(first) - 1
+        results.append(np.reshape(group[np.argsort(order)], np.shape(value[1 + return_index])))
+    if return_counts:
+        starts = np.flatnonzero(first)
+        results.append(np.diff(np.concatenate([starts, [first.shape[0]]])))
+    if len(results) == 1:
+        return adopt(results[0], value)
+    return tuple(adopt(one, its) for one, its in zip(results, value, strict=True))
+
+
+def _first_of_runs(ordered, equal_nan: bool):
+    """Return which entries of a sorted vector differ from the one before."""
+    if ordered.shape[0] < 2:
+        return np.equal(ordered, ordered) | True
+    differ = ordered[1:] != ordered[:-1]
+    if equal_nan and ordered.dtype.kind == "f":
+        differ = differ & ~(np.isnan(ordered[1:]) & np.isnan(ordered[:-1]))
+    return np.concatenate([[True], differ])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trace.array import TracedArray
 from ..trace.axes import pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
+from .function_tables import HOLDS
 from .registration import composes, unsupported_argument
 
 
-@composes(np.roots)
+@composes(np.roots, complex=HOLDS)
 def roots(p):
     """Eigenvalues of the companion matrix, as NumPy computes them; which ends are zero is guarded."""
     p = lift_first(p)
@@ -34,7 +34,7 @@ def roots(p):
     return np.concatenate([np.linalg.eigvals(companion), zeros])
 
 
-@composes(np.polydiv)
+@composes(np.polydiv, complex=HOLDS)
 def polydiv(u, v):
     """Long division; whether leading coefficients of the remainder are zero is guarded."""
     u, v = lift_all(u, v)
@@ -69,7 +69,7 @@ def polyval(p, x):
     return result
 
 
-@composes(np.polyder)
+@composes(np.polyder, complex=HOLDS)
 def polyder(p, m=1):
     p = lift_first(p)
     for _ in range(m):
@@ -78,27 +78,35 @@ def polyder(p, m=1):
     return p
 
 
-@composes(np.polyadd)
+@composes(np.polyadd, complex=HOLDS)
 def polyadd(a1, a2):
     a1, a2 = map(np.atleast_1d, lift_all(a1, a2))
     gap = pinned(a1, 0) - pinned(a2, 0)
     return np.pad(a1, (max(-gap, 0), 0)) + np.pad(a2, (max(gap, 0), 0))
 
 
-@composes(np.polymul)
+@composes(np.polymul, complex=HOLDS)
 def polymul(a1, a2):
-    return np.convolve(a1, a2)
+    # Leading zeros are left out, as in np.poly1d: how many there are is guarded.
+    return np.convolve(*(_without_leading_zeros(np.atleast_1d(x)) for x in lift_all(a1, a2)))
 
 
-@composes(np.polysub)
+def _without_leading_zeros(p):
+    first, count = 0, pinned(p, 0)
+    while first < count - 1 and bool(p[first] == 0):
+        first += 1
+    return p[first:] if first else p
+
+
+@composes(np.polysub, complex=HOLDS)
 def polysub(a1, a2):
-    return np.polyadd(a1, np.negative(np.asarray(a2) if type(a2) is not TracedArray else a2))[...]
+    return np.polyadd(a1, np.negative(lift_first(a2, a1)))[...]
 
 
-@composes(np.polyint)
+@composes(np.polyint, complex=HOLDS)
 def polyint(p, m=1, k=None):
     p = lift_first(p, k)
-    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,))
+    constants = np.zeros(m) if k is None else np.broadcast_to(lift_first(k, p), (m,))
     for step in range(m):
         n = p.shape[-1]
         p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(constants[step])])

@@ -54,6 +54,10 @@ for _function in (np.result_type, np.can_cast, np.common_type, np.isrealobj, np.
 _of_dtypes(np.min_scalar_type)
 
 
+for _function in (np.may_share_memory, np.shares_memory):
+    _of_dtypes(_function, "of_values")
+
+
 @composes(np.isclose, complex=HOLDS)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     a, b = lift_all(a, b)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes
 from ..trace.operands import adopt, lift_first
+from .function_tables import HOLDS
 from .registration import composes
 
 NO = np._NoValue
@@ -125,8 +126,8 @@ def _cumulative_with_initial(function, start):
 
 
 if hasattr(np, "cumulative_sum"):  # NumPy 2.1
-    composes(np.cumulative_sum)(_cumulative_with_initial(np.cumsum, 0))
-    composes(np.cumulative_prod)(_cumulative_with_initial(np.cumprod, 1))
+    composes(np.cumulative_sum, complex=HOLDS)(_cumulative_with_initial(np.cumsum, 0))
+    composes(np.cumulative_prod, complex=HOLDS)(_cumulative_with_initial(np.cumprod, 1))
 
 
 # ---- logsumexp

@@ -101,8 +101,7 @@ def evaluated(function, implementation, run):
 
     @functools.wraps(implementation)
     def call(*args, **kwargs):
-        if "overwrite_input" in kwargs:
-            raise unsupported_argument(function, "overwrite_input", "leave it out")
+        kwargs.pop("overwrite_input", None)  # it allows NumPy to work in the argument's memory
         value = call_function(*values_of(args), **(values_of(kwargs) if kwargs else kwargs))
         for name in kwargs:
             if name not in accepted and not takes_any:

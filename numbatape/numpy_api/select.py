@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from ..trace.array import TracedArray
 from ..trace.axes import axis_to_end, count_of, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
-from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
-from ..trace.primitives import elementwise, value_of
+from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
+from ..trace.positions import fixed
+from ..trace.primitives import elementwise, expand, value_of
 from .function_tables import HOLDS, implements
-from .registration import composes, unsupported_argument
+from .registration import composes, records, unsupported_argument
 
 # Instructions take operands of these classes as they are; lists have to become arrays first.
 ALREADY = (TracedArray, np.ndarray, float, int)
@@ -59,7 +58,7 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-@implements(np.piecewise)
+@implements(np.piecewise, complex=HOLDS)
 def piecewise(x, condlist, funclist, *args, **kw):
     """Call each function on all of ``x``; entries that it is not chosen for get no adjoint from it."""
     x = lift_first(x, *condlist)
@@ -147,7 +146,7 @@ def take_along_axis(arr, indices, axis=-1):
     return x[tuple(key)]
 
 
-@composes(np.choose)
+@composes(np.choose, complex=HOLDS)
 def choose(a, choices, out=None, mode="raise"):
     trace = find_trace(a, choices)
     entries = np.broadcast_arrays(a, *choices)
@@ -198,26 +197,24 @@ def delete(arr, obj, axis=None):
     return np.take(x, np.delete(np.arange(n), obj), axis)
 
 
-@composes(np.insert)
-def insert(arr, obj, values, axis=None):
+@records(np.insert)
+def insert(value, arr, obj, values, axis=None):
+    """Take the entries of both arrays, one behind the other, in the order that NumPy gives positions."""
     x, values = lift_all(arr, values)
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
-    if np.ndim(obj) or isinstance(obj, slice):
-        raise unsupported_argument(np.insert, "obj", "one position is; or join slices by np.concatenate")
     axis = one_axis(x, axis)
     n = pinned(x, axis)
-    place = operator.index(obj)
-    place = place + n if place < 0 else place
-    lead = (slice(None),) * axis
-    if values.ndim == x.ndim:
-        block = np.moveaxis(values, 0, axis)
-    else:
-        block = np.expand_dims(values, axis) if values.ndim else values
-    shape = list(x.shape)
-    shape[axis] = block.shape[axis] if block.ndim == x.ndim else 1
-    block = np.broadcast_to(block, shape)
-    return np.concatenate([x[(*lead, slice(None, place))], block, x[(*lead, slice(place, None))]], axis)
+    trace = find_trace(obj)
+    obj = obj if trace is None else fixed(lift(trace, obj))  # positions decide on slices: guards
+    count = np.shape(value)[axis] - n
+    if values.ndim < x.ndim:
+        values = expand(values, tuple(range(x.ndim - values.ndim)))
+    if np.ndim(obj) == 0 and not isinstance(obj, slice):
+        values = np.moveaxis(values, 0, axis)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    both = np.concatenate([x, np.broadcast_to(np.astype(values, x.dtype), shape)], axis)
+    return adopt(np.take(both, np.insert(np.arange(n), obj, n + np.arange(count)), axis), value)
 
 
 @implements(np.apply_along_axis, complex=HOLDS)

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
+from ..trace import operations
 from ..trace.axes import along_axis, merge
 from ..trace.operands import find_trace, lift_all, lift_first, values_of
-from .function_tables import implements
+from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
 
@@ -17,45 +18,41 @@ def _flat(x):
     return merge(x, [x.ndim])
 
 
-@composes(np.isin)
+@composes(np.isin, complex=HOLDS)
 def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
     x, tests = lift_all(element, test_elements)
     found = np.any(np.equal(np.expand_dims(x, -1), _flat(tests)), axis=-1)
     return np.logical_not(found) if invert else found
 
 
-def _refuse_indices(function, return_indices):
-    if return_indices:
-        raise unsupported_argument(function, "return_indices")
-
-
-@composes(np.union1d)
+@composes(np.union1d, complex=HOLDS)
 def union1d(ar1, ar2):
     return np.unique(np.concatenate([_flat(x) for x in lift_all(ar1, ar2)]))
 
 
-@composes(np.setdiff1d)
+@composes(np.setdiff1d, complex=HOLDS)
 def setdiff1d(ar1, ar2, assume_unique=False):
     x, others = lift_all(ar1, ar2)
     x = _flat(x) if assume_unique else np.unique(x)
     return x[np.isin(x, others, invert=True)]
 
 
-@composes(np.intersect1d)
+@composes(np.intersect1d, complex=HOLDS)
 def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
-    _refuse_indices(np.intersect1d, return_indices)
+    if return_indices:
+        return operations.library_copy(np.intersect1d._implementation)(ar1, ar2, assume_unique, True)
     x, others = lift_all(ar1, ar2)
     x = np.sort(_flat(x)) if assume_unique else np.unique(x)
     return x[np.isin(x, others)]
 
 
-@composes(np.setxor1d)
+@composes(np.setxor1d, complex=HOLDS)
 def setxor1d(ar1, ar2, assume_unique=False):
     x, others = lift_all(ar1, ar2)
     return np.sort(np.concatenate([np.setdiff1d(x, others), np.setdiff1d(others, x)]))
 
 
-@composes(np.unique_values)
+@composes(np.unique_values, complex=HOLDS)
 def unique_values(x):
     # NumPy promises no order; this one is sorted.
     return np.unique(lift_first(x))
@@ -90,17 +87,28 @@ def _stable(x, axis):
     return np.argsort(x, axis, kind="stable")
 
 
-@composes(np.poly)
+@composes(np.poly, complex=HOLDS)
 def poly(seq_of_zeros):
     zeros = lift_first(seq_of_zeros)
-    if zeros.ndim != 1:
-        raise unsupported_argument(
-            np.poly, "a matrix", "its eigenvalues are np.linalg.eigvalsh's, if it is symmetric"
-        )
+    if zeros.ndim == 2:
+        coefficients = np.poly(np.linalg.eigvals(zeros))
+        return coefficients if np.iscomplexobj(values_of(zeros)) else np.real(coefficients)
     result = np.ones(1)
     for k in range(zeros.shape[0]):
         result = np.concatenate([result, np.zeros(1)]) - zeros[k] * np.concatenate([np.zeros(1), result])
     return result
+
+
+def _edges(x, bins, range):
+    """Return the edges of bins of equal widths, which move with the extreme entries if no range is given."""
+    if isinstance(bins, str):
+        raise unsupported_argument(np.histogram, f"bins={bins!r}", "pass their number, or edges")
+    if range is not None or find_trace(x) is None or not x.shape[0]:
+        return np.histogram_bin_edges(values_of(x), bins, range)
+    low, high = np.min(x), np.max(x)
+    if low == high:  # records a guard
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, int(bins) + 1)
 
 
 @composes(np.histogram)
@@ -108,15 +116,8 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     """Sum weights bin by bin; the bin of each entry is data."""
     if find_trace(bins, range) is not None:
         raise unsupported_argument(np.histogram, "bins or range")
-    x, edges = values_of(a), bins
-    if np.ndim(bins) == 0:
-        if range is None and find_trace(a) is not None:
-            raise unsupported_argument(
-                np.histogram, "bins=number without range", "edges that move: pass range"
-            )
-        edges = np.histogram_bin_edges(x, bins, range)
-    edges = np.asarray(edges, float)
     x = _flat(lift_first(a, weights))
+    edges = _edges(x, bins, range) if np.ndim(bins) == 0 else np.asarray(bins, float)
     inside = [np.logical_and(np.greater_equal(x, low), np.less(x, high))
               for low, high in zip(edges[:-1], edges[1:], strict=True)]  # fmt: skip
     inside[-1] = np.logical_and(np.greater_equal(x, edges[-2]), np.less_equal(x, edges[-1]))
@@ -134,13 +135,14 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
         raise unsupported_argument(np.histogramdd, "bins or range")
     if isinstance(sample, (list, tuple)):  # columns
         sample = np.stack([np.ravel(column) for column in sample], -1)
-    given = bins if isinstance(bins, (list, tuple)) else (bins,)
-    if find_trace(sample) is not None and range is None and not all(map(np.ndim, given)):
-        hint = "edges that move: pass range"
-        raise unsupported_argument(np.histogramdd, "bins=number without range", hint)
     x = lift_first(sample, weights)
     x = np.reshape(x, (-1, 1)) if x.ndim == 1 else x
-    edges = np.histogramdd(values_of(x), bins, range)[1]
+    count = x.shape[1]
+    given = bins if isinstance(bins, (list, tuple)) else (bins,) * count
+    edges = [
+        np.asarray(its, float) if np.ndim(its) else _edges(x[:, k], its, None if range is None else range[k])
+        for k, its in enumerate(given)
+    ]
     place, inside = 0, True
     for k, ends in enumerate(edges):
         column, last = x[:, k], len(ends) - 2

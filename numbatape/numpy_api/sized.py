@@ -18,7 +18,7 @@ from ..trace.integers import settled
 from ..trace.operands import find_trace, lift_first
 from ..trace.primitives import broadcast_to
 from ..trace.trace import current, failing
-from . import arrays_of_lists  # noqa: F401  (its stand-ins are wrapped here)
+from . import arrays_of_lists  # its stand-ins are wrapped here
 from .function_tables import MAKERS, REAL
 
 
@@ -117,7 +117,7 @@ IMPLEMENTATIONS = {
 
 def _with_sizes(original, implementation, make):
     """Return a function that calls the implementation for sizes, and else what stands for the original."""
-    otherwise = original if make is None else make(original)
+    otherwise = arrays_of_lists.stacking_lists(original) if make is None else make(original)
 
     def call(*args, **kwargs):
         if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):

@@ -14,6 +14,7 @@ import numpy as np
 from ..late import imported
 from ..trace import integers
 from ..trace.array import TracedArray
+from ..trace.complex_array import meets
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
 from ..trace.trace import failing
@@ -76,6 +77,8 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
         if for_lists and args and type(args[0]) is TracedArray and USUAL.issuperset(map(type, args)):
             return original(*args, **kwargs)
         if of_numbers:
+            if original.__name__ != "prod" and meets(args):
+                raise TypeError("must be real number, not complex")
             args = tuple(map(integers.lifted, args))
         args = unflattened(args)
         trace = find_trace(args, tuple(kwargs.values()))

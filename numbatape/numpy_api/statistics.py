@@ -11,6 +11,7 @@ from ..trace.axes import axes_of, count_of, entries, length, merge, pinned
 from ..trace.indexing import take_rows
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import expand, layout_of
+from .function_tables import HOLDS
 from .reductions import NO, flag, is_given
 from .registration import composes, unsupported_argument
 
@@ -195,7 +196,7 @@ composes(np.percentile)(_quantile(np.percentile, 100.0))
 # ---- covariance
 
 
-@composes(np.cov)
+@composes(np.cov, complex=HOLDS)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     blocks = [_rows(lift_first(block, m, y), rowvar) for block in (m, y) if block is not None]
     x = np.concatenate(blocks)
@@ -203,7 +204,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     if fweights is not None or aweights is not None:
         return _weighted_cov(x, ddof, fweights, aweights)
     centered = x - np.mean(x, 1, keepdims=True)
-    return np.squeeze(centered @ centered.T / _freedom(x, (1,), ddof))
+    return np.squeeze(centered @ np.conj(centered.T) / _freedom(x.real, (1,), ddof))
 
 
 def _weighted_cov(x, ddof, fweights, aweights):
@@ -214,20 +215,23 @@ def _weighted_cov(x, ddof, fweights, aweights):
     spread = 1.0 if aweights is None else np.sum(weights * aweights) / total
     centered = x - (np.sum(x * weights, 1) / total)[:, None]
     count = np.maximum(total - ddof * spread, 0.0)
-    return np.squeeze(centered @ (centered * weights).T / count)
+    return np.squeeze(centered @ np.conj((centered * weights).T) / count)
 
 
 def _rows(x, rowvar):
     return np.atleast_2d(x) if rowvar or x.ndim == 1 else x.T
 
 
-@composes(np.corrcoef)
+@composes(np.corrcoef, complex=HOLDS)
 def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = np.cov(x, y, rowvar)
     if c.ndim == 0:
         return c / c
-    spread = np.sqrt(np.diagonal(c))
-    return np.clip(c / spread[:, None] / spread[None, :], -1.0, 1.0)
+    spread = np.sqrt(np.real(np.diagonal(c)))
+    result = c / spread[:, None] / spread[None, :]
+    if type(result) is TracedArray:
+        return np.clip(result, -1.0, 1.0)
+    return np.clip(result.real, -1.0, 1.0) + 1j * np.clip(result.imag, -1.0, 1.0)
 
 
 # ---- without NaN
@@ -238,28 +242,28 @@ def _filled(a, fill):
     return np.where(np.isnan(x), fill, x)
 
 
-@composes(np.nansum)
+@composes(np.nansum, complex=HOLDS)
 def nansum(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     return np.sum(_filled(a, 0.0), axis, dtype, None, keepdims, initial, where)
 
 
-@composes(np.nanprod)
+@composes(np.nanprod, complex=HOLDS)
 def nanprod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     return np.prod(_filled(a, 1.0), axis, dtype, None, keepdims, initial, where)
 
 
-@composes(np.nanmean)
+@composes(np.nanmean, complex=HOLDS)
 def nanmean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     return np.mean(a, axis, dtype, None, flag(keepdims), where=_present(a, where))
 
 
-@composes(np.nanvar)
+@composes(np.nanvar, complex=HOLDS)
 def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     ddof = correction if correction is not NO else ddof
     return np.var(a, axis, dtype, None, ddof, flag(keepdims), where=_present(a, where), mean=mean)
 
 
-@composes(np.nanstd)
+@composes(np.nanstd, complex=HOLDS)
 def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     ddof = correction if correction is not NO else ddof
     return np.sqrt(np.nanvar(a, axis, dtype, None, ddof, flag(keepdims), where=where, mean=mean))
@@ -285,11 +289,11 @@ composes(np.nanmax)(_nan_extremum(np.max, -np.inf))
 composes(np.nanmin)(_nan_extremum(np.min, np.inf))
 
 
-@composes(np.nancumsum)
+@composes(np.nancumsum, complex=HOLDS)
 def nancumsum(a, axis=None, dtype=None, out=None):
     return np.cumsum(_filled(a, 0.0), axis, dtype)
 
 
-@composes(np.nancumprod)
+@composes(np.nancumprod, complex=HOLDS)
 def nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(_filled(a, 1.0), axis, dtype)

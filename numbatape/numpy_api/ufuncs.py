@@ -17,7 +17,7 @@ from ..trace.complex_array import TracedComplex
 from ..trace.operands import NUMPYS, find_trace, lift, values_of
 from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
-from ..trace.primitives import FLOAT64, elementwise, expand, row, value_of
+from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..trace.trace import not_numpys
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
@@ -256,8 +256,7 @@ def _folded(ufunc, x, axes, parts, masks, initial, keepdims):
         result = more if masks is None else np.where(masks[k], more, result)
     if not keepdims or not axes:
         return result
-    wide = tuple(sorted(axes))
-    return np.expand_dims(result, wide) if result.__class__ is np.ndarray else expand(result, wide)
+    return np.expand_dims(result, tuple(sorted(axes)))
 
 
 def _refuse_options(ufunc, method, kwargs):

@@ -33,6 +33,7 @@ OPERATIONS = {
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",
     "nested.transforms": "Linearised is_float or_zeros",
+    "trace.operands": "adopt",
     "trace.primitives": "transpose",
     "trace.scatters": "add_at one_by_one write_at",
     "capture.library_copies": "library_copy",
@@ -72,7 +73,8 @@ NUMPY = {
     "numpy_api.polynomials": "polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "numpy_api.predicates": """
         allclose around array_equal array_equiv can_cast common_type fix i0 isclose iscomplexobj isneginf
-        isposinf isrealobj min_scalar_type ndim result_type round shape sinc size
+        isposinf isrealobj may_share_memory min_scalar_type ndim result_type round shape shares_memory sinc
+        size
     """,
     "numpy_api.products": """
         cross dot inner kron linalg.cross linalg.matmul linalg.outer linalg.tensordot linalg.trace
@@ -115,7 +117,8 @@ WRITERS = {
 # NumPy's functions of complex arrays whose implementations are not made by a form.
 COMPLEX = {
     "numpy_api.complex_functions": """
-        astype full_like imag iscomplex isreal pad real real_if_close select sliding_window_view where
+        argsort astype full_like imag insert interp iscomplex isreal pad real real_if_close select sinc
+        sliding_window_view sort sort_complex where
     """,
     "numpy_api.complex_linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
     "numpy_api.complex_products": "einsum linalg.multi_dot",
@@ -197,12 +200,18 @@ STAND_INS = {
             arange broadcast_to empty eye full identity linspace ones prod repeat reshape tile zeros
         """,
         "numpy_api.arrays_of_lists": """
-            all amax amin any append argmax argmin argsort array asanyarray asarray asarray_chkfinite
+            all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite
             ascontiguousarray asfortranarray atleast_1d atleast_2d average broadcast_to clip column_stack
-            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack fromiter
-            full hstack inner kron max mean median min nanmax nanmean nanmin nansum ndenumerate outer pad
-            percentile polyval prod ptp quantile ravel repeat require reshape roll sort squeeze stack std sum
-            tile trace transpose tril triu vander var vdot vstack
+            concatenate convolve cross cumprod cumsum diag diagflat diff dot dstack flip from_dlpack
+            fromiter full hstack inner kron max mean median min nanmax nanmean nanmin nansum
+            ndenumerate outer pad percentile polyval prod ptp quantile ravel repeat require reshape roll sort
+            squeeze stack std sum tile trace transpose tril triu vander var vdot vstack
+        """,
+    },
+    "numpy.testing": {
+        "numpy_api.assertions": """
+            assert_allclose assert_almost_equal assert_array_almost_equal assert_array_equal assert_array_less
+            assert_equal
         """,
     },
     "numpy.ctypeslib": {
@@ -216,14 +225,15 @@ STAND_INS = {
     },
     "numpy.linalg": {
         "numpy_api.arrays_of_lists": """
-            cholesky cond det eigh eigvalsh inv matrix_power norm pinv qr slogdet solve svd trace
+            cholesky cond det eigh eigvalsh inv matrix_power norm pinv
+            qr slogdet solve svd trace
         """,
     },
     "math": {
         "numpy_api.math_functions": """
             acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2
-            expm1 fabs floor fmod fsum gamma hypot isclose isfinite isinf isnan ldexp lgamma log log10 log1p
-            log2 modf pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
+            expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan ldexp lgamma log log10
+            log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
         """,
     },
     "scipy.spatial.distance": {
@@ -305,9 +315,9 @@ STAND_INS = {
             center_of_mass maximum mean median minimum standard_deviation sum sum_labels variance
         """,
         "scipy_api.image_windows": """
-            black_tophat grey_closing grey_dilation grey_erosion grey_opening maximum_filter
-            maximum_filter1d median_filter minimum_filter minimum_filter1d morphological_gradient
-            morphological_laplace percentile_filter rank_filter white_tophat
+            black_tophat grey_closing grey_dilation grey_erosion grey_opening maximum_filter maximum_filter1d
+            median_filter minimum_filter minimum_filter1d morphological_gradient morphological_laplace
+            percentile_filter rank_filter white_tophat
         """,
     },
 }

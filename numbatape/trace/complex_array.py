@@ -232,7 +232,9 @@ class TracedComplex(Methods):
         return operations.leak(self, what, hint)
 
     def item(self, *args):
-        return complex(self[args] if args else self.reshape(()))
+        flat = len(args) == 1 and not isinstance(args[0], tuple)
+        value = self.reshape(-1)[args[0]] if flat else self[args[0] if len(args) == 1 else args]
+        return operations.adopted(value, np.asarray(value._value).item())
 
     # ---- properties
 

@@ -8,7 +8,6 @@ import sys
 import numpy as np
 
 from ..errors import LeakError, UnsupportedOperationError
-from ..tape.tape import ACTIVE
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_core_file
 from . import operations
@@ -17,11 +16,11 @@ from .symbolic_sizes import rely_on
 from .trace import standing
 
 FUNCTIONS = (
-    *("all", "any", "argmax", "argmin", "argsort", "choose", "cumprod", "cumsum"),
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "cumprod", "cumsum"),
     *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
-UNSUPPORTED = ("partition", "resize", "setfield", "byteswap")
+UNSUPPORTED = ("resize", "setfield", "byteswap")
 
 
 def _method(name: str):
@@ -164,6 +163,10 @@ class Methods(Kinds):
         check_attribute(self, "sort")
         self[...] = np.sort(self, axis, kind, order, stable=stable)
 
+    def partition(self, kth, axis=-1, kind="introselect", order=None):
+        check_attribute(self, "partition")
+        self[...] = np.partition(self, kth, axis, kind, order)
+
     def put(self, indices, values, mode="raise"):
         np.put(self, indices, values, mode)
 
@@ -194,17 +197,14 @@ class Methods(Kinds):
             value = self[args[0] if isinstance(args[0], tuple) else args]
         else:
             value = self.reshape(())
-        if self._level == ACTIVE:
-            raise LeakError(
-                f"x.item() at {where_in_user_code()} would drop the derivative of a traced value; "
-                "use x[0] or x.reshape(())"
-            )
-        return {"b": bool, "i": int, "u": int}.get(self.dtype.kind, float)(value)
+        if self.dtype.kind == "f":
+            return _as_python_number(value)
+        return (bool if self.dtype.kind == "b" else int)(value)
 
     def tolist(self):
         check_attribute(self, "tolist")
         if self.ndim == 0:
-            return self
+            return _as_python_number(self) if self.dtype.kind == "f" else self
         return [row.tolist() if row.ndim else row for row in self]
 
     def view(self, dtype=None, type=None):
@@ -222,6 +222,12 @@ class Methods(Kinds):
     def tobytes(self, order="C"):
         check_attribute(self, "tobytes")
         raise LeakError(f"x.tobytes() at {where_in_user_code()} would drop a derivative")
+
+
+def _as_python_number(x):
+    """Return a traced number as a Python float, which is weakly typed."""
+    value = x._value.item() if hasattr(x._value, "item") else x._value
+    return operations.adopt(np.astype(x, np.float64), value)
 
 
 for _name in FUNCTIONS:
