@@ -80,6 +80,12 @@ REAL = {
     "ends of interp": (X, lambda x: [
         np.interp(x, [-1.0, 0.0, 0.0], [x[0], 2.0, x[1]]), np.interp(x, [-1.0, 1.0], x[:2], left=x[3]),
         np.interp(x, [0.0, 0.3, 0.9], [1.0, 2.0, x[0]], period=1.1)]),
+    "whole numbers": (X, lambda x: [
+        x * np.reciprocal(np.array([1, 2, -1, 3, 5])), np.linalg.lstsq(ROWS.T @ ROWS, x[:2])[0],
+        x * np.searchsorted([-1.0, 0.0, 1.0], np.append(x[:4], np.nan)),
+        np.interp([0.3, np.nan], [0, 1], x[:2])[0]]),
+    "no matrices": (S, lambda s: [
+        np.linalg.eigvalsh(s[None][:0]), np.linalg.eigh(s[None][:0])[1], np.linalg.svd(s[None][:0])[1], s]),
     "masks and initial": (A, lambda a: [
         np.var(a, where=a > 0), np.std(a, 0, where=a > -9, ddof=1), np.max(a, where=a < 0.5, initial=-3.0),
         np.sum(a, 1, initial=2.0, where=a > 0), np.prod(a, 0, initial=a[0, 0]), np.add.reduce(a, (0, 1)),

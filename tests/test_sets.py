@@ -60,9 +60,9 @@ def test_counts_follow_the_entries():
     np.testing.assert_array_equal(counts, np.outer(np.histogram(A, EDGES)[0], np.ones(5)))
 
 
-def test_edges_that_move():
-    with pytest.raises(nt.UnsupportedOperationError, match="pass range"):
-        nt.grad(lambda x: np.sum(np.histogram(x, 3)[0] * x[0]))(A)
+def test_bins_that_a_rule_chooses_are_refused():
+    with pytest.raises(nt.UnsupportedOperationError, match="pass their number"):
+        nt.grad(lambda x: np.sum(np.histogram(x, "auto")[0] * x[0]))(A)
 
 
 HISTOGRAMS = {
@@ -92,5 +92,3 @@ def test_histograms_of_two_variables(name):
         nt.check(f, 0.97 * p, points=0)  # no point on an edge, and of some nearby the differences cross one
     shares = nt.jacobian(lambda w: np.histogram2d(p[0], p[1], weights=w, bins=3)[0])(p[2])
     np.testing.assert_array_equal(shares.sum((0, 1)), np.ones(30))  # each point is in one bin
-    with pytest.raises(nt.UnsupportedOperationError, match="pass range"):
-        nt.grad(lambda x: np.histogram2d(x, x)[0].sum())(x)

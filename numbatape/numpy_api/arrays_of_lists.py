@@ -135,9 +135,11 @@ for _name in OF_LISTS_LINALG:
     stands_for("numpy.linalg", _name, run=None, for_lists=True)(_of_lists(getattr(np.linalg, _name)))
 
 
-# NumPy's protocol looks into the lists that these functions take.
+# NumPy's protocol looks into the lists that these functions take, or they write to their first argument, or
+# their answer depends on who asks.
 OF_SEQUENCES = frozenset(
     (
+        *("copyto", "fill_diagonal", "ndim", "place", "put", "put_along_axis", "putmask", "shape", "size"),
         *("block", "choose", "column_stack", "concat", "concatenate", "dstack", "einsum", "einsum_path"),
         *("histogramdd", "hstack", "ix_", "lexsort", "multi_dot", "piecewise", "ravel_multi_index", "select"),
         *("stack", "unravel_index", "vstack"),
@@ -151,14 +153,10 @@ def stacking(module: str) -> dict[str, tuple]:
 
     NumPy's protocol sees traced arrays, and no lists of them: the stand-ins stack those first.
     """
-    functions = {
-        name: function
+    return {
+        name: (function, functools.partial(stacking_lists, function))
         for name, function in vars(sys.modules[module]).items()
         if hasattr(function, "_implementation") and name not in OF_SEQUENCES
-    }
-    return {
-        name: (function, functools.cache(functools.partial(stacking_lists, function)))
-        for name, function in functions.items()
     }
 
 

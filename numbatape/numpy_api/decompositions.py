@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ..trace.axes import axes_of, pinned
-from ..trace.operands import adopt, lift_all, lift_first
+from ..trace.axes import axes_of, count_of, pinned
+from ..trace.operands import adopt, lift, lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
 from .registration import composes, converted, records, run_record, unsupported_argument
@@ -23,6 +23,9 @@ def _packed(op: str, a, parts):
     for axis in (-2, -1):
         pinned(a, axis)
     batch = np.shape(a._value)[:-2]
+    if 0 in batch:
+        count_of(a, range(len(batch)))  # a guard: there is nothing to compute for no matrices
+        return [lift(a._trace, np.asarray(part)) for part in parts]
     cells = [np.reshape(np.asarray(part), (*batch, -1) if np.size(part) else (*batch, 0)) for part in parts]
     whole = array_instruction(op, (a,), np.concatenate(cells, -1))
     pieces, first = [], 0
@@ -151,6 +154,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 @records(np.linalg.lstsq)
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
+    a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
     residuals = value[1]

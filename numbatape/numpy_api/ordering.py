@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..errors import UnsupportedOperationError
 from ..trace.axes import along_axis, one_axis
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, lift_all, lift_first
-from ..usercode.frames import where_in_user_code
 from .function_tables import HOLDS
 from .registration import composes, records
 
@@ -67,10 +65,10 @@ def searchsorted(a, v, side="left", sorter=None):
     a, v = lift_all(a, v)
     if sorter is not None:
         a = a[sorter]
-    before = np.less if side == "left" else np.less_equal
-    if np.isnan(v._value).any():
-        raise UnsupportedOperationError(f"np.searchsorted of NaN at {where_in_user_code()} is not supported")
-    return np.count_nonzero(before(a, np.expand_dims(v, -1)), axis=-1)
+    # Entries behind are counted, because NaN is behind all numbers and no comparison with it holds.
+    behind = np.greater_equal if side == "left" else np.greater
+    numbers = np.count_nonzero(np.equal(a, a), axis=-1)
+    return numbers - np.count_nonzero(behind(a, np.expand_dims(v, -1)), axis=-1)
 
 
 @composes(np.digitize)

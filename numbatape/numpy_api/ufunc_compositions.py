@@ -57,6 +57,14 @@ def nextafter(x, y):
     return operations.call_rule("np.nextafter", np.nextafter, lambda ybar, z, x, y: (ybar[0], None), x, y)[0]
 
 
+@composed(np.reciprocal)
+def reciprocal(x):
+    value = np.reciprocal(value_of(x))
+    if value.dtype.kind == "f":
+        return elementwise("reciprocal", x, value=value)
+    return adopt(np.where(np.abs(x) == 1, x, 0), value)  # of integers, rounded towards zero
+
+
 @composed(np.modf)
 def modf(x):
     whole = np.trunc(x)
