@@ -43,7 +43,7 @@ from .reach import Reach
 from .references import is_atom
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
-PACKAGES = ("scipy.sparse", "scipy.spatial", "scipy")
+PACKAGES = ("scipy.sparse", "scipy")
 
 
 class Table:

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..capture.opened import Opened
-from ..rules.primitive import Primitive, Rule
-from ..trace.primitives import stop_gradient
+from ..rules.searches import Search
 from .flow import Flow
 from .implicit import Solution
 
@@ -100,37 +99,17 @@ class Observed:
     """
 
     def __init__(self, name: str, run: Callable, given: tuple, functions: int):
-        self._run, self._known = run, None
-        rule = Rule(self._counted, lambda *_: (None,) * len(given), _still, None)
-        rule.name = f"steps and events of {name}"
-        self.status, self.last, *counts = map(int, stop_gradient(Primitive(rule)(*given)))
-        rule = Rule(self._timed, lambda *_: (None,) * len(given), _still, None)
-        rule.name = f"times of {name}"
-        times = stop_gradient(Primitive(rule)(*given))
+        search = Search(name, run, given)
+        self.status, self.last, *counts = map(int, search.numbers("steps and events", _counts))
+        times = search.numbers("times", lambda found: np.concatenate([found.t, *(found.t_events or ())]))
         ends = np.cumsum([0, *counts])
         assert len(counts) == 1 + functions
         self.times, *self.events = [times[a:b] for a, b in zip(ends, ends[1:], strict=False)]
 
-    def of(self, *given):
-        """Return SciPy's result for some numbers, which is kept for the next question about it."""
-        known = self._known
-        if known is None or not all(map(np.array_equal, known[0], given)):
-            known = self._known = [np.array(x) for x in given], self._run(*given)
-        return known[1]
 
-    def _counted(self, *given):
-        found = self.of(*given)
-        events = found.t_events or ()
-        last = -1
-        if found.status == 1:
-            ended = [abs(at[-1] - given[1][0]) if len(at) else -1.0 for at in events]
-            last = int(np.argmax(ended))
-        return np.array([found.status, last, len(found.t), *map(len, events)], float)
-
-    def _timed(self, *given):
-        found = self.of(*given)
-        return np.concatenate([found.t, *(found.t_events or ())])
-
-
-def _still(tangents, z, *_):
-    return 0.0 * z
+def _counts(found) -> list[int]:
+    """Return the status, the function that ended the integration, and the numbers of steps and events."""
+    events, last = found.t_events or (), -1
+    if found.status == 1:
+        last = int(np.argmax([abs(at[-1] - found.t[0]) if len(at) else -1.0 for at in events]))
+    return [found.status, last, len(found.t), *map(len, events)]

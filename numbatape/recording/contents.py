@@ -236,6 +236,8 @@ STAND_INS = {
             log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
         """,
     },
+    "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
+    "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.distance": {
         "scipy_api.spatial": """
             braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean minkowski pdist
@@ -329,6 +331,9 @@ OBJECTS = {
     "scipy.stats._kde": "scipy_api.kernel_density",
     "scipy.stats.": "scipy_api.distributions",
     "scipy.interpolate.": "scipy_api.interpolation",
+    "scipy.spatial._ckdtree": "scipy_api.neighbours",
+    "scipy.spatial._kdtree": "scipy_api.neighbours",
+    "scipy.spatial._qhull": "scipy_api.neighbours",
 }
 
 _PACKAGE = __name__.partition(".")[0]
