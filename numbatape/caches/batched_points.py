@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..control.mapped_axes import OutAxes, wholes_of
 from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
-from ..nested.recorded_derivatives import gradients, pullback, pushforward
+from ..nested.recorded_derivatives import gradients, pullback, pushforward, with_aux
 from ..recording.record import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
@@ -19,9 +20,19 @@ from .batch import OVER_POINTS, Batch, Lookup
 from .dense_jacobian import samples_of
 from .derived import Derived, UnitSeeds, active_leaves, outputs_of
 from .lane_calls import Lesson, teach
-from .points import Rows, at_point, batched_leaves, common_length, sample_points
+from .points import (
+    Rows,
+    Stacks,
+    at_point,
+    batched_leaves,
+    common_length,
+    empty_stacks,
+    sample_points,
+    stacked,
+    with_lanes,
+)
 from .registry import Caller, Shelf
-from .results import per_argument, require_derivative
+from .results import per_argument, require_aux, require_derivative, seed_output
 from .variant import Variant
 
 
@@ -38,12 +49,16 @@ class BatchedPoints:
         The arguments, and what the function gets of them, without the marks of their roles.
     axes
         Which axis of each argument numbers the points, None for one that all points share.
+    has_aux
+        Whether the function returns ``(value, aux)``.
     """
 
-    def __init__(self, function, names, shelf: Shelf, caller: Caller, args, trees, axes):
+    def __init__(self, function, names, shelf: Shelf, caller: Caller, args, trees, axes, has_aux: bool):
         self.function, self.names, self.shelf, self.caller = function, names, shelf, caller
         self.axes = axes
         self.trees = trees
+        self.has_aux = has_aux
+        self._aux = Stacks(0, "nt.batch")
         leaves = batched_leaves(trees, axes)
         self.count = common_length(leaves)
         self._shared = [
@@ -83,7 +98,7 @@ class BatchedPoints:
             yield Flattened(args, {}, self.names)
 
     def result(self):
-        """Return (values, derivatives)."""
+        """Return (values, derivatives); with aux, ((values, aux), derivatives)."""
         flat = self.flat
         batches = self.caller.kept(("batch", flat.signature, self.slots), lambda: self._batches(flat))
         while True:
@@ -104,14 +119,15 @@ class BatchedPoints:
         1 024: arK 0.9 µs and 3.2, garch11 2.4 and 4.5; functions of matrices take 0.8 to 1.1 of the time).
         """
         taped, swept = (
-            self.shelf.program(self.function, flat, how, config=OVER_POINTS) for how in (gradients, None)
+            self.shelf.program(self.function, flat, how, config=OVER_POINTS)
+            for how in (with_aux(gradients) if self.has_aux else gradients, None)
         )
         return [Batch(taped, self.slots, reverse=False), Batch(swept, self.slots, reverse=True)]
 
     def _result(self, batch: Batch, flat: Flattened):
         first = batch.first(flat)
         recording = first.variant.recording
-        value = _value(first.variant, flat, batch)
+        value = self._value(first.variant, flat, batch)
         if value.dtype.kind != "c" and not value.ndim:
             return self._gradients(batch, flat, first)
         if first.changed:
@@ -120,10 +136,38 @@ class BatchedPoints:
                 "at the first point: return what it keeps, or take nt.jacobian point by point"
             )
         if value.dtype.kind != "c":
-            return self._jacobians(flat, value)
-        require_derivative(flat, _primal(recording, batch))
-        values, grads = self._jacobians(flat, np.stack([value.real, value.imag]), side_by_side)
-        return _joined(values), pytrees.mapped(lambda part: None if part is None else _joined(part), grads)
+            values, grads = self._jacobians(flat, value)
+            return self._with_aux(values), grads
+        require_derivative(flat, self._primal(recording, batch))
+        halves = side_by_side_and_aux if self.has_aux else side_by_side
+        values, grads = self._jacobians(flat, np.stack([value.real, value.imag]), halves)
+        grads = pytrees.mapped(lambda part: None if part is None else _joined(part), grads)
+        return self._with_aux(_joined(values)), grads
+
+    def _primal(self, recording: Recording, batch: Batch):
+        """Return the function's own result (without aux) in what a batch records."""
+        if not batch.reverse:
+            return recording.result[0]
+        if not self.has_aux:
+            return recording.result
+        require_aux(recording)
+        return recording.result[0]
+
+    def _value(self, variant: Variant, flat: Flattened, batch: Batch) -> np.ndarray:
+        """Return an array like the function's own result, for arguments of some sizes."""
+
+        def like(x):
+            return variant.output_like(x.number, flat.dimensions) if x.__class__ is Output else x
+
+        result = self._primal(variant.recording, batch)
+        if result.__class__ is Pair:
+            return np.asarray(like(result.re) + 1j * like(result.im))
+        value = np.asarray(like(result))
+        if value.dtype.kind not in "biufc":
+            raise OutputError(
+                f"nt.batch needs a function that returns one number or array, got {type(result).__name__}"
+            )
+        return value
 
     def _nothing(self, batch: Batch):
         """Return (values, derivatives) of no points, in the shapes that they have at made-up points."""
@@ -133,14 +177,17 @@ class BatchedPoints:
             except (ArithmeticError, LookupError, ValueError) as error:
                 why = error
                 continue
-            value = _value(variant, flat, batch)
-            require_derivative(flat, _primal(variant.recording, batch))
+            value = self._value(variant, flat, batch)
+            require_derivative(flat, self._primal(variant.recording, batch))
             part = np.result_type(value.dtype, np.float32) if value.dtype.kind == "c" else np.dtype(bool)
             grads = [
                 np.empty((0, *value.shape, *np.shape(leaf)), np.result_type(spec.dtype, part))
                 for leaf, spec in active_leaves(flat)
             ]
-            return np.empty((0, *value.shape), value.dtype), self._by_argument(flat, grads)
+            if self.has_aux:
+                self._aux = empty_stacks(variant, flat, variant.recording.result[-1], "nt.batch")
+            values = np.empty((0, *value.shape), value.dtype)
+            return self._with_aux(values), self._by_argument(flat, grads)
         raise SpecError(
             "no points: the batched axis has length 0, and the shape of the function's result is not known, "
             "because it raises at points of ones, of identity matrices and of zeros"
@@ -151,32 +198,55 @@ class BatchedPoints:
         values = Rows(self.count)
         grads = [np.empty((self.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
         active = [k for k, (_, spec, _) in enumerate(flat.traced()) if spec.level == ACTIVE]
+        self._aux = Stacks(self.count, "nt.batch")
 
         def sources(space):
-            """Return what reads the value and the gradients of the points of a sweep."""
+            """Return what reads the value, the gradients and aux of the points of a sweep."""
             recording = space.variant.recording
-            (view,) = outputs_of(space, _primal(recording, batch))
+            (view,) = outputs_of(space, self._primal(recording, batch))
             if batch.reverse:
                 parts = [space.gradients[k] for k in active]
             else:
                 parts = outputs_of(space, recording.result[1])
-            ndims = [_value(space.variant, flat, batch).ndim, *(grad.ndim - 1 for grad in grads)]
-            return [_first_lanes(part, ndim) for part, ndim in zip([view, *parts], ndims, strict=True)]
+            ndims = [self._value(space.variant, flat, batch).ndim, *(grad.ndim - 1 for grad in grads)]
+            read = [_first_lanes(part, ndim) for part, ndim in zip([view, *parts], ndims, strict=True)]
+            return [read[0], *self._aux_sources(space), *read[1:]]
 
         def visit(space, chosen, n):
-            value = _real(_value(space.variant, flat, batch))
+            value = _real(self._value(space.variant, flat, batch))
             if batch.reverse:
-                space.seed[...] = 1.0
+                primal = self._primal(space.variant.recording, batch)
+                seed_output(space, primal if primal.__class__ is Output else None)
                 space.reverse()
             first, *others = sources(space)
             values.put(chosen, first(n), value.shape, value.dtype)
-            for grad, source in zip(grads, others, strict=True):
+            for grad, source in zip(grads, others[-len(grads) :], strict=True):
                 grad[chosen] = source(n)
+            self._put_aux(space, chosen, n)
 
         sweeps = batch.run(self.at, self.points, visit, usual=first)
-        result = values.array, self._by_argument(flat, grads)
-        self._teach(flat, batch, sweeps, sources, [values.array, *grads], result)
+        result = self._with_aux(values.array), self._by_argument(flat, grads)
+        self._teach(flat, batch, sweeps, sources, [values.array, *self._aux_arrays(), *grads], result)
         return result
+
+    # ---- aux
+
+    def _put_aux(self, space, chosen, n: int, width: int = 0) -> None:
+        if self.has_aux:
+            leaves, structure = wholes_of(space.variant.recording.result[-1])
+            self._aux.put(chosen, structure, [stacked(space, leaf, n, width) for leaf in leaves])
+
+    def _aux_sources(self, space, width: int = 0) -> list[Callable]:
+        leaves = wholes_of(space.variant.recording.result[-1])[0] if self.has_aux else []
+        return [lambda n, leaf=leaf: stacked(space, leaf, n, width)[0] for leaf in leaves]
+
+    def _aux_arrays(self) -> list:
+        return self._aux.arrays() if self.has_aux else []
+
+    def _with_aux(self, values):
+        return (values, self._aux.placed(OutAxes(0))) if self.has_aux else values
+
+    # ---- further calls
 
     def _teach(self, flat: Flattened, batch: Batch, sweeps, sources, arrays, result, directions=None) -> None:
         """Let the next call like this one be a steady call, if its results are arrays that sweeps fill."""
@@ -205,6 +275,8 @@ class BatchedPoints:
         size = int(np.prod(shape))
         forward = sum(sizes) <= size
         kind, second = ("jvp", pushforward(False)) if forward else ("vjp", pullback)
+        if self.has_aux:
+            kind, second = f"{kind} and aux", with_aux(second)
         transform = second if first is None else lambda function: second(first(function))
         samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
         width = sum(sizes) if forward else size
@@ -219,7 +291,7 @@ class BatchedPoints:
 
         point = extended(0)
         directions = derived.slots(point)
-        values = Rows(self.count)
+        values, self._aux = Rows(self.count), Stacks(self.count, "nt.batch")
         grads = [np.empty((self.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
 
         def fill(space):
@@ -229,20 +301,20 @@ class BatchedPoints:
 
         def columns(view, n: int, k: int):
             """Return what a leaf's directions give, of a view in which all directions are side by side."""
-            matrix = _with_lanes(view, n, width, shape).reshape(n, width, size).swapaxes(1, 2)
+            matrix = with_lanes(view, n, width, shape).reshape(n, width, size).swapaxes(1, 2)
             start = sum(sizes[:k])
             return matrix[:, :, start : start + sizes[k]].reshape(n, *grads[k].shape[1:])
 
         def rows_of(view, n: int, k: int):
             own = np.shape(rows[k][0])
-            return _with_lanes(view, n, width, own).reshape(n, *grads[k].shape[1:])
+            return with_lanes(view, n, width, own).reshape(n, *grads[k].shape[1:])
 
         def sources(space):
-            """Return what reads the value and the Jacobians of the points of a sweep."""
-            result, parts = space.variant.recording.result
+            """Return what reads the value, the Jacobians and aux of the points of a sweep."""
+            result, parts = space.variant.recording.result[:2]
             (view,) = outputs_of(space, result)
             views = outputs_of(space, parts)
-            read = [_first_lanes(view, _value(space.variant, point, batch).ndim)]
+            read = [_first_lanes(view, self._value(space.variant, point, batch).ndim)]
             for k in range(len(grads)):
                 if forward and not views:  # a constant
                     read.append(lambda n: 0.0)
@@ -250,20 +322,23 @@ class BatchedPoints:
                     read.append(lambda n, k=k: columns(views[0], n, k))
                 else:
                     read.append(lambda n, k=k: rows_of(views[k], n, k))
-            return read
+            return [read[0], *self._aux_sources(space, width), *read[1:]]
 
         def visit(space, chosen, n):
-            found = _real(_value(space.variant, point, batch))
+            found = _real(self._value(space.variant, point, batch))
             first, *others = sources(space)
             values.put(chosen, first(n), found.shape, found.dtype)
-            for grad, source in zip(grads, others, strict=True):
+            for grad, source in zip(grads, others[-len(grads) :], strict=True):
                 grad[chosen] = source(n)
+            self._put_aux(space, chosen, n, width)
 
         sweeps = batch.run(extended, self.points, visit, fill)
-        result = values.array, self._by_argument(flat, grads)
+        jacobians = self._by_argument(flat, grads)
         if first is None:
-            self._teach(point, batch, sweeps, sources, [values.array, *grads], result, point.count - 1)
-        return result
+            result = self._with_aux(values.array), jacobians
+            arrays = [values.array, *self._aux_arrays(), *grads]
+            self._teach(point, batch, sweeps, sources, arrays, result, point.count - 1)
+        return values.array, jacobians
 
     def _derived_batch(self, flat: Flattened, transform, samples, width: int):
         derived = Derived(self.function, OVER_POINTS, transform, lanes=True)
@@ -274,28 +349,6 @@ class BatchedPoints:
 def _first_lanes(view: np.ndarray, ndim: int) -> Callable[[int], np.ndarray]:
     """Return what gives the first lanes of a view; a view without lanes is the same for all points."""
     return (lambda n: view[:n]) if view.ndim > ndim else (lambda n: view)
-
-
-def _primal(recording: Recording, batch: Batch):
-    """Return the function's own result in what a batch records."""
-    return recording.result if batch.reverse else recording.result[0]
-
-
-def _value(variant: Variant, flat: Flattened, batch: Batch) -> np.ndarray:
-    """Return an array like the function's own result, for arguments of some sizes."""
-
-    def like(x):
-        return variant.output_like(x.number, flat.dimensions) if x.__class__ is Output else x
-
-    result = _primal(variant.recording, batch)
-    if result.__class__ is Pair:
-        return np.asarray(like(result.re) + 1j * like(result.im))
-    value = np.asarray(like(result))
-    if value.dtype.kind not in "biufc":
-        raise OutputError(
-            f"nt.batch needs a function that returns one number or array, got {type(result).__name__}"
-        )
-    return value
 
 
 def _real(value: np.ndarray) -> np.ndarray:
@@ -318,18 +371,16 @@ def side_by_side(function):
     return derived
 
 
+def side_by_side_and_aux(function):
+    """Record the real and the imaginary part of a function's first result, stacked, and its second result."""
+
+    def derived(*args, **kwargs):
+        z, aux = pytrees.value_and_aux(function(*args, **kwargs))
+        return np.stack([np.real(z), np.imag(z)]), aux
+
+    return derived
+
+
 def _joined(parts: np.ndarray) -> np.ndarray:
     """Return complex numbers of arrays whose axis 1 numbers real and imaginary parts."""
     return join(parts[:, 0], parts[:, 1])
-
-
-def _with_lanes(view: np.ndarray, points: int, width: int, shape) -> np.ndarray:
-    """Return an output with an axis of points and one of directions, either of which it may lack."""
-    extra = view.ndim - len(shape)
-    if extra == 2:
-        return view[:points]
-    if extra == 1 and view.shape[0] == width:
-        return np.broadcast_to(view, (points, width, *shape))
-    if extra == 1:
-        return np.broadcast_to(view[:points, None], (points, width, *shape))
-    return np.broadcast_to(view, (points, width, *shape))

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
-from ..errors import ForeignTraceError, OutputError, SpecError, StructureError, UnsupportedOperationError
-from ..recording.record import Output
-from ..trace.complex_pairs import Pair, is_complex, join, split
+from ..errors import ForeignTraceError, SpecError, UnsupportedOperationError
+from ..trace.complex_pairs import is_complex, split
 from .arguments import STATIC, Constant, Flattened, LeafSpec
 from .batch import OVER_POINTS, Batch, Lookup
 from .lane_calls import Lesson, teach
-from .points import Rows
+from .points import Stacks, empty_stacks, stacked
 from .registry import Caller, Shelf
 
 
@@ -101,18 +100,18 @@ class MappedPoints:
 
     def _swept(self, batch: Batch, first: Lookup):
         """Return the results of sweeps over lanes."""
-        results = _Results(self.mapped.count)
+        results = Stacks(self.mapped.count, "nt.vmap")
 
         def visit(space, chosen, count):
             leaves, structure = wholes_of(space.variant.recording.result)
-            results.put(chosen, structure, [_stack(space, leaf, count) for leaf in leaves])
+            results.put(chosen, structure, [stacked(space, leaf, count) for leaf in leaves])
 
         sweeps = batch.run(self.at, self._points(), visit, usual=first)
         result = results.placed(self.out_axes)
         self._teach(batch, sweeps, results, result)
         return result
 
-    def _teach(self, batch: Batch, sweeps, results: _Results, result) -> None:
+    def _teach(self, batch: Batch, sweeps, results: Stacks, result) -> None:
         """Let the next call like this one be a steady call, if its results are arrays that sweeps fill."""
         axes = results.axes(self.out_axes)
         if axes is None:
@@ -120,7 +119,7 @@ class MappedPoints:
 
         def sources(space):
             leaves = wholes_of(space.variant.recording.result)[0]
-            return [lambda n, leaf=leaf: _stack(space, leaf, n)[0] for leaf in leaves]
+            return [lambda n, leaf=leaf: stacked(space, leaf, n)[0] for leaf in leaves]
 
         def finished(arrays):
             return [np.moveaxis(x, 0, axis) if axis else x for x, axis in zip(arrays, axes, strict=True)]
@@ -141,7 +140,7 @@ class MappedPoints:
 
     def _one_by_one(self):
         """Return the results of calls of the function itself, for what cannot be traced."""
-        results = _Results(self.mapped.count)
+        results = Stacks(self.mapped.count, "nt.vmap")
         for k in range(self.mapped.count):
             args, kwargs = self.mapped.rebuilt(
                 [
@@ -158,32 +157,19 @@ class MappedPoints:
         """Return results without lanes, in the shapes that the function returns for made-up rows."""
         for flat in self._samples():
             try:
-                structure, samples = self._like(flat)
+                variant = (
+                    self._batch(flat, frozenset(_slots(flat.specs, self.mapped.axes))).first(flat).variant
+                )
             except (ArithmeticError, LookupError, ValueError) as error:
                 why = error
                 continue
-            results = _Results(0)
-            empty = [None if x is None else np.asarray(x)[None][:0] for x in samples]
-            results.put(slice(0, 0), structure, [(x, True) for x in empty])
-            return results.placed(self.out_axes)
+            stacks = empty_stacks(variant, flat, variant.recording.result, "nt.vmap")
+            return stacks.placed(self.out_axes)
         raise SpecError(
             "nt.vmap: there are no lanes, because the mapped axis has length 0, and the shape of the "
             "function's result is not known, because it raises for rows of ones, of identity matrices and of "
             "zeros"
         ) from why
-
-    def _like(self, flat: Flattened) -> tuple:
-        """Return the structure of what the function returns for a row, and arrays like its leaves."""
-        slots = frozenset(_slots(flat.specs, self.mapped.axes))
-        variant = self._batch(flat, slots).first(flat).variant
-
-        def like(leaf):
-            if leaf.__class__ is Pair:
-                return join(like(leaf.re), like(leaf.im))
-            return variant.output_like(leaf.number, flat.dimensions) if leaf.__class__ is Output else leaf
-
-        leaves, structure = wholes_of(variant.recording.result)
-        return structure, [like(leaf) for leaf in leaves]
 
     def _samples(self) -> Iterator[Flattened]:
         """Yield arguments with made-up rows."""
@@ -218,73 +204,3 @@ def _slots(specs: list[LeafSpec], axes) -> Iterator[int]:
                 if axis is not None:
                     yield number
                 number += 1
-
-
-def _stack(space, leaf, count: int) -> tuple:
-    """Return a part of the result in some lanes, and whether it has a first axis of lanes."""
-    if leaf.__class__ is Pair:
-        (re, laned), (im, too) = (_stack(space, part, count) for part in (leaf.re, leaf.im))
-        return join(re, im), laned or too
-    if leaf.__class__ is not Output:
-        return leaf, False
-    sample, view = np.asarray(space.variant.recording.values[leaf.number]), space.outputs[leaf.number]
-    laned = view.ndim > sample.ndim
-    return (view[:count] if laned else view).astype(sample.dtype, copy=False), laned
-
-
-class _Results:
-    """The results of all lanes, as they become known.
-
-    Parameters
-    ----------
-    count
-        The number of lanes.
-    """
-
-    def __init__(self, count: int):
-        self._count = count
-        self._structure = None
-        self._rows: list[Rows | None] = []
-        self._shared: list = []
-
-    def put(self, chosen, structure, stacks: list[tuple]) -> None:
-        """Note the results of some lanes: for each leaf an array, and whether it has an axis of lanes."""
-        absent = [stack is None for stack, _ in stacks]
-        if self._structure is None:
-            self._structure = structure
-            self._rows = [None if missing else Rows(self._count) for missing in absent]
-            self._shared = [None if laned else stack for stack, laned in stacks]
-        elif structure != self._structure or absent != [rows is None for rows in self._rows]:
-            raise StructureError("nt.vmap: the function returns different structures for different rows")
-        for k, (rows, (stack, laned)) in enumerate(zip(self._rows, stacks, strict=True)):
-            if rows is None:
-                continue
-            array = np.asarray(stack)
-            if array.dtype.kind not in "biufc":
-                raise OutputError(
-                    f"nt.vmap stacks numbers and arrays, and the function returns a {type(stack).__name__}"
-                )
-            rows.put(chosen, array, array.shape[1:] if laned else array.shape, array.dtype, "nt.vmap")
-            if laned or not _same(self._shared[k], stack):
-                self._shared[k] = None
-
-    def arrays(self) -> list:
-        """Return one array for each leaf, with the lanes first; None for a leaf that is None."""
-        return [None if rows is None else rows.array for rows in self._rows]
-
-    def placed(self, out_axes: OutAxes):
-        """Return the tree of results."""
-        return out_axes.placed(self._structure, self.arrays(), self._shared)
-
-    def axes(self, out_axes: OutAxes) -> list[int] | None:
-        """Return where each leaf of the results has the axis of lanes; None if a leaf has none."""
-        stacks = self.arrays()
-        if any(x is None for x in stacks):
-            return None
-        axes = out_axes.axes(self._structure, stacks)
-        return None if any(axis is None for axis in axes) else axes
-
-
-def _same(x, y) -> bool:
-    x, y = np.asarray(x), np.asarray(y)
-    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()

@@ -270,11 +270,12 @@ def require_derivative(flat: Flattened, result) -> None:
 
 
 def seed_output(space: VariantWorkspace, output: Output | None) -> None:
-    """Write the cotangents of a gradient: one for this output, zero for all others."""
+    """Write the cotangents of a gradient: one for this output (in all lanes), zero for all others."""
     space.seed[...] = 0.0
     first = 0
     for number, level in enumerate(space.variant.recording.levels):
         if level == ACTIVE:
+            size = space.outputs[number].size
             if output is not None and number == output.number:
-                space.seed[first] = 1.0
-            first += space.outputs[number].size
+                space.seed[first : first + size] = 1.0
+            first += size

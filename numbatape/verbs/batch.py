@@ -9,13 +9,14 @@ from ..caches.base import parameter_names, python_function
 from ..caches.batched_points import BatchedPoints
 from ..caches.registry import Caller, shelf_of
 from ..errors import SpecError
+from ..trace import pytrees
 from . import inner_batch
 from .made import made_by
 from .mapping import mapped_call
 from .verb_calls import bare_arguments, dispatch, one_shot, with_statics
 
 
-def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argnames=None):
+def batch(f, in_axes=0, *, value_only=False, has_aux=False, static_argnums=None, static_argnames=None):
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different
@@ -35,6 +36,9 @@ def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argname
     value_only : bool
         Whether to return the values alone, and to compute no derivative. `vmap` does the same for any axes,
         and for functions that return containers.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, and what aux contains (numbers
+        and arrays) is stacked, with a leading axis of points.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
@@ -44,7 +48,7 @@ def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argname
         ``b(X, *others)`` → ``(values, derivatives)``: values with a leading axis of points; of a scalar
         function the gradients, of an array-valued one the Jacobians, each with a leading axis of points.
         With several batched float arguments the derivatives are a tuple. With ``value_only`` it returns the
-        values alone.
+        values alone. With ``has_aux`` there is ``(values, aux)`` in the place of the values.
 
     Raises
     ------
@@ -65,14 +69,15 @@ def batch(f, in_axes=0, *, value_only=False, static_argnums=None, static_argname
            [1., 0.]])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(batch, f, _batch, in_axes=in_axes, value_only=bool(value_only), **statics)
+    options = {"value_only": bool(value_only), "has_aux": bool(has_aux)}
+    return made_by(batch, f, _batch, in_axes=in_axes, **options, **statics)
 
 
-def _batch(f, in_axes, value_only, static_argnums, static_argnames):
+def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames):
     """Return what serves ``batch(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
-    what = ("batch", repr(in_axes), value_only, repr(static_argnums), repr(static_argnames))
+    what = ("batch", repr(in_axes), value_only, has_aux, repr(static_argnums), repr(static_argnames))
     idle = shelf.idle(what)
 
     def general(args, kwargs):
@@ -81,14 +86,17 @@ def _batch(f, in_axes, value_only, static_argnums, static_argnames):
         args = with_statics(f, args, static_argnums, static_argnames)
         axes, trees = _axes(in_axes, args), bare_arguments(args)
         if value_only:
-            return mapped_call(target, names, shelf, what, axes, 0, trees, {})
+            found = mapped_call(target, names, shelf, what, axes, 0, trees, {})
+            return pytrees.value_and_aux(found) if has_aux else found
 
         def outside(args):
             with shelf.lent(what, Caller) as caller:
                 trees = bare_arguments(args)
-                return BatchedPoints(target, names, shelf, caller, args, trees, axes).result()
+                return BatchedPoints(target, names, shelf, caller, args, trees, axes, has_aux).result()
 
-        return dispatch(trees, lambda: outside(args), lambda: inner_batch.batch(target, args, axes, outside))
+        return dispatch(
+            trees, lambda: outside(args), lambda: inner_batch.batch(target, args, axes, has_aux, outside)
+        )
 
     return one_shot(idle, general)
 

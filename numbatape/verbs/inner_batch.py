@@ -18,8 +18,10 @@ from .mapping import recorded
 from .verb_calls import bare_arguments
 
 
-def batch(function, args, axes, no_points: Callable):
+def batch(function, args, axes, has_aux: bool, no_points: Callable):
     """Return (values, one tree of derivatives per batched argument, alone if there is one).
+
+    With aux, there is ``(values, aux)`` in the place of the values.
 
     Parameters
     ----------
@@ -38,7 +40,7 @@ def batch(function, args, axes, no_points: Callable):
     chosen = [k for k, axis in enumerate(axes) if axis is not None and args[k].__class__ is not Constant]
     mapped = Mapped(axes, bare, {})
     values, grads = recorded(
-        lambda *point: _derivative(Call(function, point, {}, chosen)), mapped, OutAxes(0)
+        lambda *point: _derivative(Call(function, point, {}, chosen, has_aux)), mapped, OutAxes(0)
     )
     return values, grads[0] if len(grads) == 1 else grads
 
@@ -48,7 +50,8 @@ def _derivative(call: Call) -> tuple:
     run = call.linearised()
     if not run.structure.is_leaf():
         raise OutputError(f"nt.batch needs a function that returns one number or array, got {run.structure}")
-    return run.require_numbers().result, tuple(jacobian_of(call, run, False, "auto"))
+    value = run.require_numbers().result
+    return (value, *call.aux) if call.has_aux else value, tuple(jacobian_of(call, run, False, "auto"))
 
 
 def _is_traced(leaf) -> bool:
