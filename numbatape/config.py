@@ -60,6 +60,9 @@ class Config:
         expressions of shifted slices become one instruction), "fuse" (sums of products do) and "strips"
         (value and gradient of long vectors are computed together, some hundred entries at a time). Results
         stay what they are, to rounding.
+    threads : int
+        Threads over which `batch` and `vmap` spread blocks of points. Results have the same bits for any
+        number of them. All other computations use one thread.
 
     Raises
     ------
@@ -86,6 +89,7 @@ class Config:
     max_variants: int = 64
     max_bytes: int | None = None
     passes: str | tuple[str, ...] = "all"
+    threads: int = 1
 
     def __post_init__(self):
         for field in fields(self):
@@ -129,6 +133,7 @@ CHOICES: dict[str, tuple[Callable, str]] = {
     "chunk_size": (_is_count_or_none, "a positive integer or None"),
     "max_bytes": (_is_count_or_none, "a positive integer or None"),
     "max_variants": (_is_count, "a positive integer"),
+    "threads": (_is_count, "a positive integer"),
     "second_order_mode": _one_of("reverse_over_forward", "forward_over_reverse"),
     "values": _one_of("fast", "numpy"),
     "passes": (_are_passes, f"'all', 'none' or a tuple of names out of {', '.join((*PASSES, STRIPS))}"),

@@ -10,12 +10,12 @@ serves only that point.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..config import PASSES, STRIPS, Config
+from ..config import Config, chosen_passes
 from ..derive.lanes import Lanes
 from ..engine.failures import failure
 from ..errors import MissingBodyError
@@ -33,10 +33,18 @@ NARROWEST, WIDEST = 8, 1024
 CELLS = 1 << 18
 
 
-# What the tapes that are swept over many points are made with. Their single cells are vectors over the points
-# already, and vectors with such lanes take longer: re-rolled, 1 024 draws of arK took 3.3 ms instead of 1.3,
-# of garch11 6.9 instead of 2.6.
-OVER_POINTS = Config(passes=tuple(name for name in (*PASSES, STRIPS) if name != "reroll"))
+# Cells of a block of points that are worth a thread: handing a block to another thread takes 20 to 50 µs.
+CELLS_A_THREAD = 1 << 15
+
+
+def over_points(config: Config) -> Config:
+    """Return what the tapes that are swept over many points are made with.
+
+    Their single cells are vectors over the points already, and vectors with such lanes take longer:
+    re-rolled, 1 024 draws of arK took 3.3 ms instead of 1.3, of garch11 6.9 instead of 2.6.
+    """
+    passes = tuple(name for name in chosen_passes(config) if name != "reroll")
+    return replace(config, passes=passes, threads=1)
 
 
 class Batch:
@@ -52,6 +60,8 @@ class Batch:
         Whether a reverse sweep follows.
     inner
         A level of lanes inside of each point (directions), and its width.
+    threads
+        How many threads may sweep over blocks of points at once.
     """
 
     def __init__(
@@ -60,6 +70,7 @@ class Batch:
         slots: frozenset[int],
         reverse: bool,
         inner: tuple[Lanes, int] | None = None,
+        threads: int = 1,
     ):
         # The bits of a point's result must not depend on the other points of the sweep.
         outer = Lanes(slots, hoist=not reverse, folded=False)
@@ -68,6 +79,7 @@ class Batch:
         self.evaluator = Evaluator(program, (outer,) if inner is None else (inner[0], outer))
         self.slots = slots
         self.reverse = reverse
+        self.threads = threads
 
     def first(self, flat: Flattened) -> Lookup:
         """Return the variant for the arguments at some point, traced if there is none."""
@@ -101,7 +113,7 @@ class Batch:
         count = len(points[0])
         usual = usual or self.first(flat_at(0))
         # A single lane would be computed by other kernels, whose results may differ in the last bit.
-        width = max(NARROWEST, min(self._width(usual.variant, flat_at(0)), count))
+        width = max(NARROWEST, min(self._width(usual.variant, flat_at(0), count), count))
         run = _Run(self, flat_at, points, visit, fill, width)
         for first in range(0, count, width):
             chosen = np.arange(first, min(first + width, count))
@@ -119,10 +131,15 @@ class Batch:
         changed = self.program.refresh()
         return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)
 
-    def _width(self, variant: Variant, flat: Flattened) -> int:
-        """Return how many points' cells fit into a core's cache."""
+    def _width(self, variant: Variant, flat: Flattened, count: int) -> int:
+        """Return how many points' cells fit into a core's cache; with threads, as many blocks for each."""
         cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
-        return max(NARROWEST, min(WIDEST, CELLS // cells))
+        width = max(NARROWEST, min(WIDEST, CELLS // cells))
+        if self.threads > 1 and count * cells >= 2 * CELLS_A_THREAD:
+            threads = min(self.threads, count * cells // CELLS_A_THREAD)
+            blocks = -(-count // (width * threads)) * threads
+            width = min(width, -(-count // blocks))
+        return width
 
     def _parted(self, space: VariantWorkspace, count: int) -> tuple[np.ndarray, Stop]:
         """Return which points the guard that stopped a sweep holds for, and the stop of the others."""

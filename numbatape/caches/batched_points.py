@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
+from ..config import Config
 from ..control.mapped_axes import OutAxes, wholes_of
 from ..derive.lanes import Lanes
 from ..errors import OutputError, SpecError, UnsupportedOperationError
@@ -14,23 +14,14 @@ from ..nested.recorded_derivatives import gradients, pullback, pushforward, with
 from ..recording.record import Output, Recording
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
-from ..trace.complex_pairs import Pair, is_complex, join, split
-from .arguments import Constant, Flattened, Static, is_mark, require_active
-from .batch import OVER_POINTS, Batch, Lookup
+from ..trace.complex_pairs import Pair, join
+from .arguments import Flattened
+from .batch import Batch, Lookup, over_points
 from .dense_jacobian import samples_of
 from .derived import Derived, UnitSeeds, active_leaves, outputs_of
 from .lane_calls import Lesson, teach
-from .points import (
-    Rows,
-    Stacks,
-    at_point,
-    batched_leaves,
-    common_length,
-    empty_stacks,
-    sample_points,
-    stacked,
-    with_lanes,
-)
+from .point_results import Rows, Stacks, empty_stacks, stacked, with_lanes
+from .points import Points
 from .registry import Caller, Shelf
 from .results import per_argument, require_aux, require_derivative, seed_output
 from .variant import Variant
@@ -41,70 +32,32 @@ class BatchedPoints:
 
     Parameters
     ----------
-    function, names, shelf
-        The function, the names of its parameters, and what is kept of it.
+    function, shelf
+        The function, and what is kept of it.
     caller
         Whose workspaces the call uses, and who learns how to repeat it.
-    args, trees
-        The arguments, and what the function gets of them, without the marks of their roles.
-    axes
-        Which axis of each argument numbers the points, None for one that all points share.
+    points
+        The arguments.
     has_aux
         Whether the function returns ``(value, aux)``.
+    config
+        How the function is recorded, and over how many threads its points are spread.
     """
 
-    def __init__(self, function, names, shelf: Shelf, caller: Caller, args, trees, axes, has_aux: bool):
-        self.function, self.names, self.shelf, self.caller = function, names, shelf, caller
-        self.axes = axes
-        self.trees = trees
+    def __init__(self, function, shelf: Shelf, caller: Caller, points: Points, has_aux: bool, config: Config):
+        self.function, self.shelf, self.caller, self.points = function, shelf, caller, points
         self.has_aux = has_aux
+        self.config, self.threads = over_points(config), config.threads
         self._aux = Stacks(0, "nt.batch")
-        leaves = batched_leaves(trees, axes)
-        self.count = common_length(leaves)
-        self._shared = [
-            a if is_mark(a) or axis is not None else Constant(a) for a, axis in zip(args, axes, strict=True)
-        ]
-        self._kept: tuple[int, Flattened] | None = None
-        flat = self.flat = self.at(0) if self.count else next(self._samples())
-        require_active(flat)
-        self.slots = frozenset(
-            k
-            for k, (_, spec, _) in enumerate(flat.traced())
-            if spec.argument >= 0 and axes[spec.argument] is not None
-        )
-        self.points = [
-            part if axis == 0 else np.moveaxis(part, axis, 0)
-            for leaf, axis in leaves
-            for part in (split(leaf) if is_complex(leaf) else (np.asarray(leaf),))
-        ]
-
-    def at(self, k: int) -> Flattened:
-        """Return the arguments at one point."""
-        if self._kept is None or self._kept[0] != k:
-            args = [
-                arg if axis is None else at_point(arg, axis, k)
-                for arg, axis in zip(self._shared, self.axes, strict=True)
-            ]
-            self._kept = k, Flattened(tuple(args), {}, self.names)
-        return self._kept[1]
-
-    def _samples(self) -> Iterator[Flattened]:
-        """Yield the arguments at made-up points, for a batch that has none."""
-        trees = [
-            itertools.repeat(arg) if axis is None else sample_points(arg, axis)
-            for arg, axis in zip(self._shared, self.axes, strict=True)
-        ]
-        for args in zip(*trees, strict=False):
-            yield Flattened(args, {}, self.names)
 
     def result(self):
         """Return (values, derivatives); with aux, ((values, aux), derivatives)."""
-        flat = self.flat
-        batches = self.caller.kept(("batch", flat.signature, self.slots), lambda: self._batches(flat))
+        flat = self.points.flat
+        batches = self.caller.kept(("batch", flat.signature, self.points.slots), lambda: self._batches(flat))
         while True:
             batch = batches[0]
             try:
-                return self._result(batch, flat) if self.count else self._nothing(batch)
+                return self._result(batch, flat) if self.points.count else self._nothing(batch)
             except UnsupportedOperationError:
                 # Another run would repeat the changes that the function has made to what it captures.
                 if len(batches) == 1 or batch.program.refresh():
@@ -119,10 +72,14 @@ class BatchedPoints:
         1 024: arK 0.9 µs and 3.2, garch11 2.4 and 4.5; functions of matrices take 0.8 to 1.1 of the time).
         """
         taped, swept = (
-            self.shelf.program(self.function, flat, how, config=OVER_POINTS)
+            self.shelf.program(self.function, flat, how, config=self.config)
             for how in (with_aux(gradients) if self.has_aux else gradients, None)
         )
-        return [Batch(taped, self.slots, reverse=False), Batch(swept, self.slots, reverse=True)]
+        threads = self.threads
+        return [
+            Batch(taped, self.points.slots, reverse=False, threads=threads),
+            Batch(swept, self.points.slots, reverse=True, threads=threads),
+        ]
 
     def _result(self, batch: Batch, flat: Flattened):
         first = batch.first(flat)
@@ -171,7 +128,7 @@ class BatchedPoints:
 
     def _nothing(self, batch: Batch):
         """Return (values, derivatives) of no points, in the shapes that they have at made-up points."""
-        for flat in self._samples():
+        for flat in self.points.samples():
             try:
                 variant = batch.first(flat).variant
             except (ArithmeticError, LookupError, ValueError) as error:
@@ -195,10 +152,10 @@ class BatchedPoints:
 
     def _gradients(self, batch: Batch, flat: Flattened, first: Lookup):
         rows = active_leaves(flat)
-        values = Rows(self.count)
-        grads = [np.empty((self.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
+        values = Rows(self.points.count)
+        grads = [np.empty((self.points.count, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
         active = [k for k, (_, spec, _) in enumerate(flat.traced()) if spec.level == ACTIVE]
-        self._aux = Stacks(self.count, "nt.batch")
+        self._aux = Stacks(self.points.count, "nt.batch")
 
         def sources(space):
             """Return what reads the value, the gradients and aux of the points of a sweep."""
@@ -224,7 +181,7 @@ class BatchedPoints:
                 grad[chosen] = source(n)
             self._put_aux(space, chosen, n)
 
-        sweeps = batch.run(self.at, self.points, visit, usual=first)
+        sweeps = batch.run(self.points.at, self.points.arrays, visit, usual=first)
         result = self._with_aux(values.array), self._by_argument(flat, grads)
         self._teach(flat, batch, sweeps, sources, [values.array, *self._aux_arrays(), *grads], result)
         return result
@@ -252,14 +209,21 @@ class BatchedPoints:
         """Let the next call like this one be a steady call, if its results are arrays that sweeps fill."""
         if [id(leaf) for leaf in pytrees.leaves(result)] != [id(array) for array in arrays]:
             return
-        pairs = [
-            (leaf, None if is_mark(arg) and arg.__class__ is not Constant else axis)
-            for arg, tree, axis in zip(self._shared, self.trees, self.axes, strict=True)
-            for leaf in ([tree] if arg.__class__ is Static else pytrees.leaves(tree))
-        ]
-        leaves, axes = [leaf for leaf, _ in pairs], [axis for _, axis in pairs]
+        leaves, axes = zip(*self.points.leaves(), strict=True)
         how = "gradient" if batch.reverse else "watched"
-        lesson = Lesson(flat, axes, leaves, batch.evaluator, batch.slots, how, sweeps, sources, arrays, list)
+        lesson = Lesson(
+            flat,
+            axes,
+            leaves,
+            batch.evaluator,
+            batch.slots,
+            how,
+            sweeps,
+            batch.threads,
+            sources,
+            arrays,
+            list,
+        )
         teach(self.caller.front, lesson, result, directions)
 
     def _by_argument(self, flat, parts):
@@ -274,25 +238,25 @@ class BatchedPoints:
         sizes = [int(np.size(leaf)) for leaf, _ in rows]
         size = int(np.prod(shape))
         forward = sum(sizes) <= size
-        kind, second = ("jvp", pushforward(False)) if forward else ("vjp", pullback)
+        kind, second = ("jvp", pushforward(self.config.strong_zero)) if forward else ("vjp", pullback)
         if self.has_aux:
             kind, second = f"{kind} and aux", with_aux(second)
         transform = second if first is None else lambda function: second(first(function))
         samples = samples_of(flat) if forward else [np.zeros(shape, dtype)]
         width = sum(sizes) if forward else size
-        key = (f"batch {kind}", first, flat.signature, self.slots, shape, tuple(sizes))
+        key = (f"batch {kind}", first, flat.signature, self.points.slots, shape, tuple(sizes))
         derived, batch = self.caller.kept(key, lambda: self._derived_batch(flat, transform, samples, width))
         last: dict = {}
 
         def extended(k: int) -> Flattened:
             if last.get("k") != k:
-                last.update(k=k, flat=derived.extended(self.at(k), samples))
+                last.update(k=k, flat=derived.extended(self.points.at(k), samples))
             return last["flat"]
 
         point = extended(0)
         directions = derived.slots(point)
-        values, self._aux = Rows(self.count), Stacks(self.count, "nt.batch")
-        grads = [np.empty((self.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
+        values, self._aux = Rows(self.points.count), Stacks(self.points.count, "nt.batch")
+        grads = [np.empty((self.points.count, *shape, *np.shape(leaf)), spec.dtype) for leaf, spec in rows]
 
         def fill(space):
             UnitSeeds([int(np.size(sample)) for sample in samples]).write(
@@ -332,7 +296,7 @@ class BatchedPoints:
                 grad[chosen] = source(n)
             self._put_aux(space, chosen, n, width)
 
-        sweeps = batch.run(extended, self.points, visit, fill)
+        sweeps = batch.run(extended, self.points.arrays, visit, fill)
         jacobians = self._by_argument(flat, grads)
         if first is None:
             result = self._with_aux(values.array), jacobians
@@ -341,9 +305,9 @@ class BatchedPoints:
         return values.array, jacobians
 
     def _derived_batch(self, flat: Flattened, transform, samples, width: int):
-        derived = Derived(self.function, OVER_POINTS, transform, lanes=True)
+        derived = Derived(self.function, self.config, transform, lanes=True)
         inner = Lanes(frozenset(derived.slots(derived.extended(flat, samples))))
-        return derived, Batch(derived.program, self.slots, reverse=False, inner=(inner, width))
+        return derived, Batch(derived.program, self.points.slots, False, (inner, width), self.threads)
 
 
 def _first_lanes(view: np.ndarray, ndim: int) -> Callable[[int], np.ndarray]:

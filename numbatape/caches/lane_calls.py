@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.steady import CALLED, TUPLE
-from ..threads import Turn
+from ..threads import CREW, Turn
 from .arguments import Flattened
 from .batch import Sweep
 from .front import Front
@@ -60,8 +60,8 @@ class LaneEntry:
 
     Parameters
     ----------
-    blocks
-        The sweeps, in order.
+    shares
+        The blocks of each thread.
     rows
         What the leaves of the arguments are like.
     results
@@ -76,10 +76,10 @@ class LaneEntry:
 
     builtin = None
 
-    def __init__(self, blocks: list[Block], rows: list[Leaf], results, finished, form: int, turn: Turn):
-        self.blocks, self.rows, self.turn = blocks, rows, turn
+    def __init__(self, shares: list[list[Block]], rows: list[Leaf], results, finished, form: int, turn: Turn):
+        self.shares, self.rows, self.turn = shares, rows, turn
         self._results, self._finished, self._form = results, finished, form
-        self._entries = list(dict.fromkeys(block.entry for block in blocks))
+        self._entries = list(dict.fromkeys(block.entry for share in shares for block in share))
         self.has_room = self._entries[0].has_room
         self.owner: SteadyCalls | None = None
         self.first: Callable | None = None
@@ -102,13 +102,19 @@ class LaneEntry:
         rows = self.rows
         given = [row.points_first(leaf) for row, leaf in zip(rows, leaves, strict=True)]
         arrays = [np.empty(shape, dtype) for shape, dtype in self._results]
-        for entry, chosen, sources in self.blocks:
-            parts = [row.part(leaf, chosen) for row, leaf in zip(rows, given, strict=True)]
-            if entry.serve_in_turn(parts) is REFUSED:
-                return REFUSED
-            count = chosen.stop - chosen.start
-            for array, source in zip(arrays, sources, strict=True):
-                array[chosen] = source(count)
+
+        def run(share: list[Block]) -> bool:
+            for entry, chosen, sources in share:
+                parts = [row.part(leaf, chosen) for row, leaf in zip(rows, given, strict=True)]
+                if entry.serve_in_turn(parts) is REFUSED:
+                    return False
+                count = chosen.stop - chosen.start
+                for array, source in zip(arrays, sources, strict=True):
+                    array[chosen] = source(count)
+            return True
+
+        if not all(CREW.together([functools.partial(run, share) for share in self.shares])):
+            return REFUSED
         return in_form(self._form, self._finished(arrays))
 
     # ---- whose workspaces these are
@@ -153,6 +159,8 @@ class Lesson(NamedTuple):
         Name of the sweeps' entry point.
     sweeps
         All sweeps, in order.
+    threads
+        How many threads may sweep at once.
     sources
         Returns for a workspace, by array: what returns what a sweep has left, of so many points.
     arrays
@@ -168,6 +176,7 @@ class Lesson(NamedTuple):
     slots: frozenset[int]
     entry_point: str
     sweeps: list[Sweep]
+    threads: int
     sources: Callable[[VariantWorkspace], list[Callable[[int], np.ndarray]]]
     arrays: list[np.ndarray]
     finished: Callable[[list[np.ndarray]], Sequence]
@@ -208,22 +217,34 @@ def teach(front: Front, lesson: Lesson, result, directions: int | None = None) -
 
 
 def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> LaneEntry | None:
-    known: dict[int, tuple] = {}
-    blocks = []
-    for sweep in lesson.sweeps:
-        space, chosen = sweep.space, sweep.chosen
-        if id(space) not in known:
-            known[id(space)] = entry(space, [], TUPLE, turn), lesson.sources(space)
-        its, sources = known[id(space)]
+    known: dict[tuple[int, int], tuple] = {}
+    threads = min(lesson.threads, len(lesson.sweeps))
+    shares: list[list[Block]] = [[] for _ in range(threads)]
+    for k, sweep in enumerate(lesson.sweeps):
+        space, chosen, thread = sweep.space, sweep.chosen, k % threads
+        if (id(space), thread) not in known:
+            own = space if thread == 0 else _another(space)
+            known[id(space), thread] = entry(own, [], TUPLE, turn), lesson.sources(own)
+        its, sources = known[id(space), thread]
         if its is None or chosen.__class__ is not slice:  # other points may part in another way
             return None
-        blocks.append(Block(its, chosen, sources))
+        shares[thread].append(Block(its, chosen, sources))
     rows = [
         Leaf(leaf.shape if leaf.__class__ is np.ndarray else None, axis)
         for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
     ]
     results = [(array.shape, array.dtype) for array in lesson.arrays]
-    return LaneEntry(blocks, rows, results, lesson.finished, form, turn)
+    return LaneEntry(shares, rows, results, lesson.finished, form, turn)
+
+
+def _another(space: VariantWorkspace) -> VariantWorkspace:
+    """Return a workspace with the same contents, for another thread."""
+    made = VariantWorkspace(space.plan, space.variant)
+    for cells, its in zip(made.inputs, space.inputs, strict=True):
+        cells[...] = its
+    made.seed[...] = space.seed
+    made.run_prologue()
+    return made
 
 
 def _is_one_block(lesson: Lesson) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..errors import ForeignTraceError, SpecError, UnsupportedOperationError
 from ..trace.complex_pairs import is_complex, split
 from .arguments import STATIC, Constant, Flattened, LeafSpec
-from .batch import OVER_POINTS, Batch, Lookup
+from .batch import Batch, Lookup, over_points
 from .lane_calls import Lesson, teach
-from .points import Stacks, empty_stacks, stacked
+from .point_results import Stacks, empty_stacks, stacked
 from .registry import Caller, Shelf
 
 
@@ -34,10 +35,22 @@ class MappedPoints:
         The arguments.
     out_axes
         Where the results get the axis.
+    config
+        How the function is recorded, and over how many threads its rows are spread.
     """
 
-    def __init__(self, function, names, shelf: Shelf, caller: Caller, mapped: Mapped, out_axes: OutAxes):
+    def __init__(
+        self,
+        function,
+        names,
+        shelf: Shelf,
+        caller: Caller,
+        mapped: Mapped,
+        out_axes: OutAxes,
+        config: Config,
+    ):
         self.function, self.names, self.shelf, self.caller = function, names, shelf, caller
+        self.config = config
         self.mapped, self.out_axes = mapped, out_axes
         self.shared = [
             Constant(leaf) if axis is None and _is_data(leaf) else leaf
@@ -66,8 +79,8 @@ class MappedPoints:
 
     def _batch(self, flat: Flattened, slots) -> Batch:
         def made() -> Batch:
-            program = self.shelf.program(self.function, flat, values, config=OVER_POINTS)
-            return Batch(program, slots, reverse=False)
+            program = self.shelf.program(self.function, flat, values, config=over_points(self.config))
+            return Batch(program, slots, reverse=False, threads=self.config.threads)
 
         return self.caller.kept(("vmap", flat.signature, slots), made)
 
@@ -132,6 +145,7 @@ class MappedPoints:
             batch.slots,
             "watched",
             sweeps,
+            batch.threads,
             sources,
             results.arrays(),
             finished if any(axes) else list,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..caches.arguments import Constant, is_mark
 from ..caches.base import parameter_names, python_function
 from ..caches.batched_points import BatchedPoints
-from ..caches.registry import Caller, shelf_of
+from ..caches.points import Points
+from ..caches.registry import USUAL, Caller, shelf_of
+from ..config import Config
 from ..errors import SpecError
 from ..trace import pytrees
 from . import inner_batch
@@ -16,7 +20,16 @@ from .mapping import mapped_call
 from .verb_calls import bare_arguments, dispatch, one_shot, with_statics
 
 
-def batch(f, in_axes=0, *, value_only=False, has_aux=False, static_argnums=None, static_argnames=None):
+def batch(
+    f,
+    in_axes=0,
+    *,
+    value_only=False,
+    has_aux=False,
+    static_argnums=None,
+    static_argnames=None,
+    config: Config | None = None,
+):
     """Return a function that evaluates ``f`` and its derivative at many points in one sweep.
 
     Each point is a lane: arrays shared by all points are not repeated. Points that take different
@@ -41,6 +54,9 @@ def batch(f, in_axes=0, *, value_only=False, has_aux=False, static_argnums=None,
         and arrays) is stacked, with a leading axis of points.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
+    config : Config, optional
+        Choices: ``threads``, and how ``f`` is recorded (``values``, ``strong_zero``, ``passes``). Inside of a
+        traced function, those of the trace hold.
 
     Returns
     -------
@@ -68,16 +84,18 @@ def batch(f, in_axes=0, *, value_only=False, has_aux=False, static_argnums=None,
     array([[2., 1.],
            [1., 0.]])
     """
-    statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    options = {"value_only": bool(value_only), "has_aux": bool(has_aux)}
-    return made_by(batch, f, _batch, in_axes=in_axes, **options, **statics)
+    statics: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    options: dict[str, Any] = {"in_axes": in_axes, "value_only": bool(value_only), "has_aux": bool(has_aux)}
+    return made_by(batch, f, _batch, **options, **statics, config=config)
 
 
-def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames):
+def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames, config):
     """Return what serves ``batch(f, ...)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
-    what = ("batch", repr(in_axes), value_only, has_aux, repr(static_argnums), repr(static_argnames))
+    config = config or USUAL
+    statics = repr(static_argnums), repr(static_argnames)
+    what = ("batch", repr(in_axes), value_only, has_aux, statics, config)
     idle = shelf.idle(what)
 
     def general(args, kwargs):
@@ -86,17 +104,18 @@ def _batch(f, in_axes, value_only, has_aux, static_argnums, static_argnames):
         args = with_statics(f, args, static_argnums, static_argnames)
         axes, trees = _axes(in_axes, args), bare_arguments(args)
         if value_only:
-            found = mapped_call(target, names, shelf, what, axes, 0, trees, {})
+            found = mapped_call(target, names, shelf, what, axes, 0, trees, {}, config)
             return pytrees.value_and_aux(found) if has_aux else found
 
         def outside(args):
+            points = Points(names, args, bare_arguments(args), axes)
             with shelf.lent(what, Caller) as caller:
-                trees = bare_arguments(args)
-                return BatchedPoints(target, names, shelf, caller, args, trees, axes, has_aux).result()
+                return BatchedPoints(target, shelf, caller, points, has_aux, config).result()
 
-        return dispatch(
-            trees, lambda: outside(args), lambda: inner_batch.batch(target, args, axes, has_aux, outside)
-        )
+        def nested():
+            return inner_batch.batch(target, args, axes, has_aux, outside)
+
+        return dispatch(trees, lambda: outside(args), nested)
 
     return one_shot(idle, general)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..caches.mapped_points import MappedPoints
 from ..caches.registry import Caller, Shelf
 from ..capture import rebinding
+from ..config import Config
 from ..control.mapped_axes import Mapped, OutAxes, wholes_of
 from ..control.trees import leaves_of
 from ..control.vectorised import in_lanes, without_lanes
@@ -26,6 +27,7 @@ def mapped_call(
     out_axes,
     args: Sequence,
     kwargs: dict,
+    config: Config,
 ):
     """Return the results of a function over an axis of its arguments, which come without marks of roles.
 
@@ -37,13 +39,15 @@ def mapped_call(
         The key of the verb's callers on the shelf.
     in_axes, out_axes
         As `vmap` takes them.
+    config
+        How the function is recorded, and over how many threads its rows are spread.
     """
     placing = OutAxes(out_axes)
 
     def outside():
         mapped = Mapped(in_axes, args, kwargs)
         with shelf.lent(what, Caller) as caller:
-            return MappedPoints(function, names, shelf, caller, mapped, placing).result()
+            return MappedPoints(function, names, shelf, caller, mapped, placing, config).result()
 
     return dispatch(
         (args, kwargs), outside, lambda: recorded(function, Mapped(in_axes, args, kwargs), placing)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..caches.base import parameter_names, python_function
-from ..caches.registry import shelf_of
+from ..caches.registry import USUAL, shelf_of
+from ..config import Config
 from ..control.mapped_axes import check_in_axes, check_out_axes
 from .made import made_by
 from .mapping import mapped_call
 from .verb_calls import bare_arguments, one_shot
 
 
-def vmap(f: Callable, in_axes=0, out_axes=0):
+def vmap(f: Callable, in_axes=0, out_axes=0, *, config: Config | None = None):
     """Return a function that does what ``f`` does, for each entry along an axis of its arguments.
 
     ``nt.vmap(f)(x)`` is ``np.stack([f(row) for row in x])``, computed in lanes: one sweep computes many rows
@@ -34,6 +35,9 @@ def vmap(f: Callable, in_axes=0, out_axes=0):
     out_axes : int or None, or container of them
         Where the results have the mapped axis; None for a result that is the same for all rows, and gets
         no axis. A container says it for the parts of a result that is one.
+    config : Config, optional
+        Choices: ``threads``, and how ``f`` is recorded (``values``, ``strong_zero``, ``passes``). Inside of a
+        traced function, those of the trace hold.
 
     Returns
     -------
@@ -67,17 +71,19 @@ def vmap(f: Callable, in_axes=0, out_axes=0):
     """
     check_in_axes(in_axes)
     check_out_axes(out_axes)
-    return made_by(vmap, f, _vmap, in_axes=in_axes, out_axes=out_axes)
+    return made_by(vmap, f, _vmap, in_axes=in_axes, out_axes=out_axes, config=config)
 
 
-def _vmap(f, in_axes, out_axes):
+def _vmap(f, in_axes, out_axes, config):
     """Return what serves ``vmap(f, in_axes, out_axes)``."""
     target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
-    what = ("vmap", repr(in_axes), repr(out_axes))
+    config = config or USUAL
+    what = ("vmap", repr(in_axes), repr(out_axes), config)
 
     def general(args, kwargs):
-        kwargs = dict(zip(kwargs, bare_arguments(kwargs.values()), strict=True))
-        return mapped_call(target, names, shelf, what, in_axes, out_axes, bare_arguments(args), kwargs)
+        args, named = bare_arguments(args), bare_arguments(kwargs.values())
+        kwargs = dict(zip(kwargs, named, strict=True))
+        return mapped_call(target, names, shelf, what, in_axes, out_axes, args, kwargs, config)
 
     return one_shot(shelf.idle(what), general)
