@@ -26,11 +26,12 @@ from .program import Evaluator, Program, Stop
 from .trace_log import reason_of
 from .variant import Variant, VariantWorkspace, constant_contents
 
+# A single lane would be computed by other kernels, whose results may differ in the last bit.
 NARROWEST, WIDEST = 8, 1024
-# The cells of one sweep: 2 MB. Fewer cells would stay in a faster cache, but each instruction would be
-# dispatched for fewer lanes (garch11: 2.4 µs per point; with a quarter of the cells 3.1, with an eighth
-# 4.1, with four times as many 2.4).
-CELLS = 1 << 18
+# The cells of one sweep: 1 MB. Fewer cells would stay in a faster cache, but each instruction would be
+# dispatched for fewer lanes. By number of cells, 1 << 18 to 1 << 15, a point takes so many µs: garch11 1.75,
+# 1.57, 1.72, 2.0; arK 1.0, 0.83, 0.82, 0.82.
+CELLS = 1 << 17
 
 
 # Cells of a block of points that are worth a thread: handing a block to another thread takes 20 to 50 µs.
@@ -112,8 +113,7 @@ class Batch:
         """
         count = len(points[0])
         usual = usual or self.first(flat_at(0))
-        # A single lane would be computed by other kernels, whose results may differ in the last bit.
-        width = max(NARROWEST, min(self._width(usual.variant, flat_at(0), count), count))
+        width = self._width(usual.variant, flat_at(0), count)
         run = _Run(self, flat_at, points, visit, fill, width)
         for first in range(0, count, width):
             chosen = np.arange(first, min(first + width, count))
@@ -132,14 +132,15 @@ class Batch:
         return Lookup(variant, fresh=True, alone=variant.single_use or changed, changed=changed)
 
     def _width(self, variant: Variant, flat: Flattened, count: int) -> int:
-        """Return how many points' cells fit into a core's cache; with threads, as many blocks for each."""
+        """Return how many points a block has, of blocks of about the same size.
+
+        Their cells fit into a core's cache, and there are as many blocks for each thread.
+        """
         cells = variant.cells_a_lane(flat.dimensions, self.evaluator.levels, self.inner)
-        width = max(NARROWEST, min(WIDEST, CELLS // cells))
-        if self.threads > 1 and count * cells >= 2 * CELLS_A_THREAD:
-            threads = min(self.threads, count * cells // CELLS_A_THREAD)
-            blocks = -(-count // (width * threads)) * threads
-            width = min(width, -(-count // blocks))
-        return width
+        blocks = -(-count // max(NARROWEST, min(WIDEST, CELLS // cells)))
+        threads = max(1, min(self.threads, count * cells // CELLS_A_THREAD))
+        blocks = -(-blocks // threads) * threads
+        return -(-count // (blocks * NARROWEST)) * NARROWEST  # lanes of a cell start on cache lines
 
     def _parted(self, space: VariantWorkspace, count: int) -> tuple[np.ndarray, Stop]:
         """Return which points the guard that stopped a sweep holds for, and the stop of the others."""
