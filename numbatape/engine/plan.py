@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .strip_tables import Strips
 
 LIMIT = names.LIMIT
+# The longest head of a record: that of an array op has CORE_HEAD words, and for each of four operands at most
+# MOST_LETTERS sizes and strides.
+MOST_HEAD = names.CORE_HEAD + 2 * 4 * names.MOST_LETTERS
 
 # Instructions and cells of a sweep that takes 20 µs at most, 100 if all are special functions.
 BRIEF_CODE, BRIEF_CELLS = 512, 2048
@@ -187,9 +190,9 @@ def _evaluate(tape: Tape, dimensions) -> np.ndarray:
 def derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     """Return the engine's instructions and their records."""
     layouts, dims, strides = tape.layout_tables
-    code = np.zeros((len(tape), 5), np.int32)
+    code = np.zeros((len(tape), names.CODE_WORDS), np.int32)
     ranks = layouts[:, 1][tape.values["layout"][tape.code["out"]]] if len(tape) else np.zeros(0, int)
-    aux = np.zeros(int((24 + 5 * (ranks + 1)).sum()) + 64, np.int32)
+    aux = np.zeros(int((MOST_HEAD + names.LEVEL * (ranks + 1)).sum()) + 64, np.int32)
     rows = np.ascontiguousarray(tape.code).view(np.int32)
     values = np.ascontiguousarray(tape.values).view(np.int32)
     words = {

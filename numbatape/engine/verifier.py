@@ -26,6 +26,7 @@ from ..tape.instruction import GUARD, INSTRUCTION, NONE
 from ..tape.tape import FAMILIES, LEVELS, POOLS, STORAGE, VALUE
 from . import plan_kernels as names
 from .codegen import FIRST_KERNEL
+from .frame import OPERANDS_MASK
 from .vectors import first_opcodes
 
 REASONS = (
@@ -50,7 +51,7 @@ def op_info(values: str) -> np.ndarray:
     vectors = first_opcodes()
     table = np.zeros((len(OPS), names.INFO), np.int32)
     for k, op in enumerate(OPS):
-        row = table[k]
+        row = table[k]  # its first word is the kind of the op
         row[names.ARITY] = op.arity
         if isinstance(op, ArrayOp):
             row[0], row[names.LETTERS] = names.CORE, len(op.letters)
@@ -171,7 +172,7 @@ def _check_instructions(tape: Tape) -> None:
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
     info = op_info("fast")[np.where(guards, 0, code["op"] >> 1)].T
     given = operands >= 0
-    wanted = np.arange(4)[:, None] <= np.where(guards, 2, info[1])
+    wanted = np.arange(4)[:, None] <= np.where(guards, 2, info[names.ARITY])
     wanted[0] = ~guards
     fail(wanted & ~given, "{} is missing")
     fail(given & ~wanted, "{} is one too many")
@@ -181,7 +182,7 @@ def _check_instructions(tape: Tape) -> None:
     if not len(values):
         return
     rank = tape.layout_tables[0][:, 1][values["layout"]]
-    own = rank[operands] - info[3:7]
+    own = rank[operands] - info[names.CORE_RANKS : names.CORE_RANKS + len(OPERANDS)]
     used = given & ~guards
     fail(used & (own < 0), "{} has too few dimensions")
     fail(used & (own > own[0]), "{} has more dimensions than the result")
@@ -206,7 +207,8 @@ def _check_ownership(tape: Tape) -> None:
         bad = touched[owned] > 1
         if bad.any():
             raise failure(tape, int(scratch[bad][0]), "the scratch is not the instruction's own")
-    indexed = np.where(calls, op_info("fast")[np.where(calls, code["op"] >> 1, 0), 19] >> 8, 0) & 7
+    flags = op_info("fast")[np.where(calls, code["op"] >> 1, 0), names.FLAGS]
+    indexed = np.where(calls, flags >> names.POSITIONS, 0) & OPERANDS_MASK
     if not indexed.any():
         return
     group, calls = _groups(tape), np.flatnonzero(calls)
