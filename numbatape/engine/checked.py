@@ -6,6 +6,7 @@ index outside of them. This is slow; the tests and ``debug_mode`` use it to find
 
 from __future__ import annotations
 
+import ast
 import functools
 import operator
 
@@ -64,9 +65,9 @@ def _invoke(table, opcode, w, pc):
 @functools.cache
 def module(source: str) -> dict:
     """Return the functions of a module of kernels, as plain Python functions."""
-    names = interpreted.names(source) | {"clear": _clear, "invoke": _invoke}
-    exec(compile(source, "<numbatape checked kernels>", "exec"), names)
-    return names
+    scope = interpreted.names(source) | {"clear": _clear, "invoke": _invoke}
+    interpreted.run(ast.parse(source), scope, "checked")
+    return scope
 
 
 class _CallTable:

@@ -72,6 +72,28 @@ def names(source: str) -> dict[str, object]:
     return found
 
 
+class _Literals(ast.NodeTransformer):
+    """Makes float literals NumPy's: Python's own floats raise where compiled code gives inf or NaN."""
+
+    def __init__(self):
+        self.found: dict[str, np.float64] = {}
+
+    def visit_Constant(self, node):
+        if type(node.value) is not float:
+            return node
+        name = f"literal_{len(self.found)}"
+        self.found[name] = np.float64(node.value)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def run(tree: ast.Module, scope: dict[str, object], title: str) -> None:
+    """Execute a module of kernels in a scope, in which its functions are then."""
+    literals = _Literals()
+    tree = ast.fix_missing_locations(literals.visit(tree))
+    scope |= literals.found
+    exec(compile(tree, f"<numbatape {title} kernels>", "exec"), scope)
+
+
 # ---- kernels over memory
 
 _TYPES = {"f64": ctypes.c_double, "f32": ctypes.c_float, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
@@ -150,9 +172,9 @@ _BY_ADDRESS = {
 def entry_points(source: str) -> dict[str, int]:
     """Return the addresses of a module's entry points, by name."""
     cells = "f32" if source.startswith(HEADER) else "f64"
-    tree = ast.fix_missing_locations(_OverMemory(cells).visit(ast.parse(source)))
+    tree = _OverMemory(cells).visit(ast.parse(source))
     scope = names(source) | _BY_ADDRESS
-    exec(compile(tree, "<numbatape interpreted kernels>", "exec"), scope)
+    run(tree, scope, "interpreted")
     addresses = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["w", "pc"]:

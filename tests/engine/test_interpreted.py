@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -123,3 +124,11 @@ def test_mistakes_in_the_lowering_are_not_interpreted(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler.lowering, "lower", lambda source, key: lowered)
     with pytest.raises(RuntimeError, match="parsing error"):
         loader._load.__wrapped__("run", "# cells: f64\ndef run(w, pc):\n    return 2\n")
+
+
+def test_literals_divide_and_overflow_as_in_compiled_code():
+    source = "def f(w, pc):\n    total = 0.0\n    return 1.0 / total + (10.0 * w) ** 400.0 - 1.0 / -total\n"
+    scope = {}
+    with np.errstate(all="ignore"):
+        interpreted.run(ast.parse(source), scope, "tested")
+        assert scope["f"](1, 0) == np.inf
