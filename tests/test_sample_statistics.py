@@ -19,12 +19,12 @@ CASES = {
     "hmean": lambda x: stats.hmean(x, axis=None) + stats.hmean(x[:, 0], weights=WEIGHTS),
     "pmean": lambda x: stats.pmean(x, 2.5) + stats.pmean(x, 0),
     "gstd": lambda x: stats.gstd(x),
-    "moment": lambda x: stats.moment(x, 3) + stats.moment(x, 2, center=1.0),
+    "moment": lambda x: stats.moment(x, 3) + stats.moment(x, 2, center=1.0) + stats.moment(x, [2, 3])[1],
     "skew": lambda x: stats.skew(x) * stats.skew(x, axis=None, bias=False),
     "kurtosis": lambda x: stats.kurtosis(x) * stats.kurtosis(x, axis=None, bias=False, fisher=False),
     "sem": lambda x: stats.sem(x),
     "variation": lambda x: stats.variation(x, ddof=1),
-    "trim_mean": lambda x: stats.trim_mean(x, 0.25),
+    "trim_mean": lambda x: stats.trim_mean(x, 0.25) + stats.trim_mean(x, 0.25, axis=None, keepdims=True)[0],
     "iqr": lambda x: stats.iqr(x, axis=0) + stats.iqr(x, scale="normal"),
     "median_abs_deviation": lambda x: stats.median_abs_deviation(x[:, 1], scale="normal"),
     "entropy": lambda x: (
@@ -45,6 +45,38 @@ def test_statistic(name):
     nt.testing.check_derivatives(f, X, order=2)
 
 
-def test_policies_that_drop_entries_raise():
+HOLES = np.array([[False, True], [False, False], [True, False], [False, False]])
+ONE_SAMPLE = ("gmean", "moment", "kurtosis", "sem", "iqr", "entropy")
+
+
+@pytest.mark.parametrize("axis", [0, None])
+def test_statistics_of_the_entries_that_are_not_nan(axis):
+    def f(x):
+        x = np.where(HOLES, np.nan, x)
+        results = [getattr(stats, name)(x, axis=axis, nan_policy="omit") for name in ONE_SAMPLE]
+        results += [
+            stats.zscore(x, axis=axis, nan_policy="omit"),
+            stats.pmean(x, 3.0, axis=0, nan_policy="omit"),
+        ]
+        return [np.nan_to_num(one) for one in results]
+
+    value, pullback = nt.vjp(f, X)
+    for ours, scipys in zip(value, f(X), strict=True):
+        np.testing.assert_allclose(ours, scipys, rtol=1e-12)
+    (gradient,) = pullback([np.ones(np.shape(one)) for one in value])
+    ends = [sum(np.sum(one) for one in f(X + sign * 1e-6 * WEIGHTS[:, None])) for sign in (1, -1)]
+    np.testing.assert_allclose(np.sum(gradient * WEIGHTS[:, None]), (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+
+
+def test_nan_policies_are_guards():
+    raising = nt.grad(lambda x: stats.skew(x, nan_policy="raise"))
+    omitting = nt.grad(lambda x: stats.gmean(x, nan_policy="omit"))
+    x = np.append(X[:, 0], 1.5)
+    np.testing.assert_array_equal(raising(x), nt.grad(lambda x: stats.skew(x))(x))
+    assert np.all(omitting(x) > 0)
+    x[1] = np.nan
+    with pytest.raises(ValueError, match="nan values"):
+        raising(x)
+    np.testing.assert_array_equal(omitting(x)[[0, 2]], nt.grad(stats.gmean)(np.delete(x, 1))[:2])
     with pytest.raises(nt.UnsupportedOperationError, match="nan_policy='omit'"):
-        nt.grad(lambda x: stats.skew(x, nan_policy="omit"))(X[:, 0])
+        nt.grad(lambda x: stats.gmean(x, weights=np.ones(5), nan_policy="omit"))(x)

@@ -12,7 +12,7 @@ from .registration import composes, unsupported_argument
 NO = np._NoValue
 
 
-def _without_nan(x, axis, keepdims, reduce):
+def without_nan(x, axis, keepdims, reduce):
     """Reduce the entries that are not NaN along an axis; positions are data, their number is a guard."""
     if axis is None:
         flat = merge(x, [x.ndim])
@@ -26,7 +26,7 @@ def _without_nan(x, axis, keepdims, reduce):
             )
         kept = [k for k in range(x.ndim) if k not in axes]
         rows = merge(np.transpose(x, [*kept, *axes]), [1] * len(kept) + [len(axes)])
-        result = _without_nan(rows, -1, False, reduce)
+        result = without_nan(rows, -1, False, reduce)
         return expand(result, tuple(a - x.ndim for a in sorted(axes))) if keepdims else result
     axis = one_axis(x, axis)
     rows = axis_to_end(x, axis)
@@ -48,7 +48,7 @@ def nanquantile(
     if weights is not None:
         raise unsupported_argument(np.nanquantile, "weights")
     keepdims = keepdims is not NO and keepdims
-    return _without_nan(lift_first(a, q), axis, keepdims, lambda x: np.quantile(x, q, method=method))
+    return without_nan(lift_first(a, q), axis, keepdims, lambda x: np.quantile(x, q, method=method))
 
 
 @composes(np.nanpercentile)
@@ -62,7 +62,7 @@ def nanpercentile(
 
 @composes(np.nanmedian)
 def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=NO):
-    return _without_nan(lift_first(a), axis, keepdims is not NO and keepdims, np.median)
+    return without_nan(lift_first(a), axis, keepdims is not NO and keepdims, np.median)
 
 
 def _nan_position(function, worst):

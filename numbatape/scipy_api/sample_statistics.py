@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
+from ..numpy_api.nan_statistics import without_nan
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..trace.operands import lift_all, lift_first
@@ -11,18 +14,38 @@ from .laws import sc
 
 
 def statistic(name: str):
-    """Register a statistic; only ``nan_policy="propagate"`` is supported."""
+    """Register a statistic, also under ``nan_policy``."""
 
     def register(function):
         def call(*args, nan_policy="propagate", **kwargs):
-            if nan_policy != "propagate":
-                raise unsupported_argument(f"scipy.stats.{name}", f"nan_policy={nan_policy!r}")
+            # A guard says whether something is NaN; SciPy has raised its own error already.
+            given = [x for x in (*args, *kwargs.values()) if hasattr(x, "ndim")]
+            if nan_policy == "omit" and any(bool(np.any(np.isnan(x))) for x in given):
+                return _omitting(name, function, *args, **kwargs)
+            if nan_policy == "raise":
+                for x in given:
+                    bool(np.any(np.isnan(x)))
             return function(*args, **kwargs)
 
         stands_for("scipy.stats", name)(call)
         return function
 
     return register
+
+
+def _omitting(name: str, function, *args, **kwargs):
+    """Return a statistic of the entries that are not NaN."""
+    if name in ("zscore", "gzscore", "zmap"):
+        return function(*args, **kwargs, mean=np.nanmean, std=np.nanstd)
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    options = bound.arguments
+    if options.get("weights") is not None or options.get("qk") is not None or name == "boxcox_llf":
+        raise unsupported_argument(f"scipy.stats.{name}", "nan_policy='omit'", "of one sample it is")
+    x, *_ = options.values()
+    data, axis, keepdims = next(iter(options)), options.pop("axis"), options.pop("keepdims")
+    del options[data]
+    return without_nan(lift_first(x), axis, keepdims, lambda row: function(row, axis=0, **options))
 
 
 def _count(x, axis) -> int:
@@ -34,20 +57,19 @@ def _central(x, axis):
 
 
 @statistic("zmap")
-def zmap(scores, compare, axis=0, ddof=0):
+def zmap(scores, compare, axis=0, ddof=0, *, mean=np.mean, std=np.std):
     compare = lift_first(compare, scores)
-    mean, std = np.mean(compare, axis, keepdims=True), np.std(compare, axis, ddof=ddof, keepdims=True)
-    return (scores - mean) / std
+    return (scores - mean(compare, axis, keepdims=True)) / std(compare, axis, ddof=ddof, keepdims=True)
 
 
 @statistic("zscore")
-def zscore(a, axis=0, ddof=0):
-    return zmap(a, a, axis, ddof)
+def zscore(a, axis=0, ddof=0, **by):
+    return zmap(a, a, axis, ddof, **by)
 
 
 @statistic("gzscore")
-def gzscore(a, *, axis=0, ddof=0):
-    return zscore(np.log(lift_first(a)), axis, ddof)
+def gzscore(a, *, axis=0, ddof=0, **by):
+    return zscore(np.log(lift_first(a)), axis, ddof, **by)
 
 
 @statistic("gmean")
@@ -85,7 +107,7 @@ def gstd(a, axis=0, ddof=1, *, keepdims=False):
 @statistic("moment")
 def moment(a, order=1, axis=0, *, center=None, keepdims=False):
     if np.ndim(order):
-        raise unsupported_argument("scipy.stats.moment", f"order={order!r}", "one whole number is")
+        return np.stack([moment(a, one, axis, center=center, keepdims=keepdims) for one in order])
     if np.ndim(center):
         raise unsupported_argument("scipy.stats.moment", "several centers", "one number is")
     x = lift_first(a, center)
@@ -133,13 +155,13 @@ def variation(a, axis=0, *, ddof=0, keepdims=False):
 @statistic("trim_mean")
 def trim_mean(a, proportiontocut, axis=0, *, keepdims=False):
     a = lift_first(a)
+    kept = tuple(1 if axis is None or k == axis % a.ndim else n for k, n in enumerate(a.shape))
     if axis is None:
         a, axis = np.reshape(a, -1), 0
-    if keepdims:
-        raise unsupported_argument("scipy.stats.trim_mean", "keepdims=True")
     rows, n = np.moveaxis(np.sort(a, axis), axis, -1), a.shape[axis]
     cut = int(proportiontocut * n)
-    return np.mean(rows[..., cut : n - cut], -1)
+    result = np.mean(rows[..., cut : n - cut], -1)
+    return np.reshape(result, kept) if keepdims else result
 
 
 @statistic("iqr")

@@ -81,7 +81,10 @@ def comb(N, k, *, exact=False, repetition=False):
     if exact:
         raise unsupported_argument("scipy.special.comb", "exact=True")
     n, k = lift_all(N, k)
-    n = n + k - 1 if repetition else n
+    if repetition:
+        if sys.modules["scipy.special"].comb(0.5, 0.3, repetition=True):  # since SciPy 1.16 all numbers count
+            return np.where((k == 0) & (n >= 0), 1.0, elementwise("binom", n + k - 1, k))
+        n = n + k - 1
     return np.where((k <= n) & (n >= 0) & (k >= 0), elementwise("binom", n, k), 0.0)
 
 

@@ -209,23 +209,25 @@ def _place(trace, k, dim: int) -> int:
     """Return the size code of an index, which must be inside of the axis."""
     if sizes.is_size(k):
         return _along_axis(trace, sizes.code_of(trace, k), k._value, dim, 1)
-    return _along_axis(trace, k, int(k), dim, 1) if dim < 0 else k % dim
+    return _along_axis(trace, None, int(k), dim, 1) if dim < 0 else k % dim
 
 
-def _along_axis(trace, code: int, value: int, dim: int, entries: int) -> int:
+def _along_axis(trace, code: int | None, value: int, dim: int, entries: int) -> int:
     """Return a position counted from the start of an axis that has so many entries from there on.
 
     Parameters
     ----------
     code, value
-        The position as the function gives it: negative from the end. An int that is negative is no code.
+        The position as the function gives it, negative from the end: its size code, or None for a plain
+        number, and its value. (A code is a negative number as well, so the two can't be told apart.)
     """
     table = trace.tape.sizes
     if value >= 0:
+        code = value if code is None else code
         table.guard(code, ">=", 0)
         table.guard(dim, ">=", table.add(code, entries))
         return code
-    from_end = -code if code == value else sizes.combined(table, "sub", 0, code)
+    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
     table.guard(from_end, ">=", 1)
     table.guard(dim, ">=", from_end)
     return table.sub(dim, from_end)
@@ -264,7 +266,7 @@ def _end(trace, k, default: int, dim: int) -> int | None:
     value, n = k._value if size else int(k), trace.tape.sizes.value(dim)
     if not -n <= value <= n:
         return None
-    return _along_axis(trace, sizes.code_of(trace, k) if size else value, value, dim, 0)
+    return _along_axis(trace, sizes.code_of(trace, k) if size else None, value, dim, 0)
 
 
 # ---- index arrays

@@ -1,0 +1,94 @@
+"""Verbs traced at some sizes and called at others: values are NumPy's, gradients those of a new trace."""
+
+import types
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.signal
+
+import numbatape as nt
+
+POINTS = np.random.default_rng(4).normal(size=(2, 8))
+SIZES = [(3, 3), (7, 2), (6, 5), (2, 4), (1, 1), (5, 3)]
+
+SLICES = {
+    "x[:-k]": lambda x, y: x[: -len(y)],
+    "x[-k:]": lambda x, y: x[-len(y) :],
+    "x[k:]": lambda x, y: x[len(y) :],
+    "x[:k]": lambda x, y: x[: len(y)],
+    "x[1:-k]": lambda x, y: x[1 : -len(y)],
+    "x[-k:-1]": lambda x, y: x[-len(y) : -1],
+    "x[k-n:]": lambda x, y: x[len(y) - len(x) :],
+    "x[:n-k]": lambda x, y: x[: len(x) - len(y)],
+    "x[k::-1]": lambda x, y: x[len(y) :: -1],
+    "x[::k]": lambda x, y: x[:: len(y)],
+    "x[k//2:-1]": lambda x, y: x[len(y) // 2 : -1],
+    "x[-1-k//2]": lambda x, y: x[-1 - min(len(y), len(x)) // 2],
+}
+JOINED = {
+    "full": lambda x, y: np.convolve(x, y),
+    "same": lambda x, y: scipy.signal.convolve(x, y, "same"),
+    "valid": lambda x, y: np.correlate(x, y, "valid"),
+    "pad": lambda x, y: np.pad(x, (len(y), 1), mode="reflect" if len(x) > len(y) else "edge"),
+    "wrap": lambda x, y: np.pad(x, len(y), mode="wrap"),
+    "roll": lambda x, y: x * np.roll(x, len(y)),
+    "tile": lambda x, y: np.tile(x, len(y)) * np.repeat(y, len(x)),
+    "resize": lambda x, y: np.resize(x, len(y)) * y,
+    "insert": lambda x, y: np.insert(x, [0, len(x)], y[:1]),
+    "interp": lambda x, y: np.interp(x, np.linspace(-1.0, 1.0, len(y)), y),
+    "searchsorted": lambda x, y: x * np.searchsorted(np.sort(y), x),
+    "eye": lambda x, y: np.eye(len(x), len(y)) @ y,
+    "tril": lambda x, y: np.tril(np.outer(x, y), 1)[-1],
+    "vander": lambda x, y: np.vander(x, len(y)),
+    "polynomials": lambda x, y: np.polymul(x, y) * np.polyval(x, 0.3),
+    "toeplitz": lambda x, y: scipy.linalg.toeplitz(x, y),
+    "block": lambda x, y: np.block([[np.outer(x, x), np.outer(x, y)], [np.outer(y, x), np.outer(y, y)]]),
+    "gradient": lambda x, y: np.gradient(np.concatenate([x, y])),
+    "pinv": lambda x, y: np.linalg.pinv(np.outer(x, y) + np.eye(len(x), len(y))),
+    "singular values": lambda x, y: (
+        np.linalg.svd(np.outer(x, y) + np.eye(len(x), len(y)))[1] if len(x) == len(y) else x
+    ),
+    "quantile": lambda x, y: np.quantile(x, 0.3) * y,
+    "unique": lambda x, y: np.unique(np.concatenate([x, y, x]), return_counts=True)[1] * x[0],
+    "linspace": lambda x, y: np.linspace(x[0], y[-1], len(x) + 1),
+    "fft": lambda x, y: np.abs(np.fft.fft(x, len(y) + 1)),
+    "written": lambda x, y: _written(x, y),
+}
+
+
+def _written(x, y):
+    z = np.zeros((len(x), len(y)))
+    z[:, 0] = x
+    z[-1] += y
+    z[len(x) // 2] *= 2.0
+    return z
+
+
+def copy_of(f):
+    """Return the same function as another object, which has been traced nowhere."""
+    return types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
+
+
+@pytest.mark.parametrize("name", [*SLICES, *JOINED])
+@pytest.mark.filterwarnings("ignore::numbatape.RetracingWarning")
+def test_verbs_follow_the_sizes(name):
+    program = (SLICES | JOINED)[name]
+
+    def f(x, y):
+        return np.sum(np.sin(program(x, y)))
+
+    verb = nt.value_and_grad(f, argnums=(0, 1))
+    for m, k in SIZES:
+        x, y = POINTS[0, :m].copy(), POINTS[1, :k].copy()
+        try:
+            wanted = f(x, y)
+        except (IndexError, ValueError) as error:
+            with pytest.raises(type(error)):
+                verb(x, y)
+            continue
+        value, gradients = verb(x, y)
+        np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12, err_msg=str((m, k)))
+        again = nt.grad(copy_of(f), argnums=(0, 1))(x, y)
+        for ours, others in zip(gradients, again, strict=True):
+            np.testing.assert_allclose(ours, others, rtol=1e-9, atol=1e-10, err_msg=str((m, k)))
