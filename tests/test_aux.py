@@ -48,7 +48,14 @@ VERBS = {
     "jvp": lambda f, x, **k: nt.jvp(f, (x,), (V,), **k)[1:],
     "vjp": lambda f, x, **k: ((made := nt.vjp(f, x, **k))[1](2.0)[0], *made[2:]),
     "derivative": lambda f, x, **k: nt.derivative(lambda t: f(x + t * V), **k)(0.0),
+    "sparse_jacobian": lambda f, x, **k: entries(nt.sparse_jacobian(f, **k)(x)),
+    "sparse_hessian": lambda f, x, **k: entries(nt.sparse_hessian(f, **k)(x)),
 }
+
+
+def entries(found):
+    """Return the entries of a sparse derivative, which may come with aux."""
+    return (found[0].data, found[1]) if isinstance(found, tuple) else found.data
 
 
 def apart(name, found, has_aux: bool):

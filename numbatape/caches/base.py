@@ -71,7 +71,7 @@ class PreparedCache:
         self._keep_results()
 
     @classmethod
-    def prepare(cls, function, args, kwargs, config, include_callable):
+    def prepare(cls, function, args, kwargs, config, include_callable, transform=None):
         """Trace ``function`` at ``args`` and return the cache; the functions ``prepare_..._cache`` call this.
 
         Parameters
@@ -86,6 +86,8 @@ class PreparedCache:
             Choices; None for the defaults.
         include_callable : bool
             Whether ``function`` is a callable dataclass whose arrays are differentiated, too.
+        transform : callable, optional
+            What is traced is ``transform(function)``.
 
         Returns
         -------
@@ -125,7 +127,7 @@ class PreparedCache:
             target, args, names = _call_first, (function, *args), ("callable", *names)
         prepared = Flattened(tuple(args), kwargs, names)
         require_active(prepared)
-        return cls(Program(target, config, repeats=cls.repeats), prepared, tuple(args), kwargs, names)
+        return cls(Program(target, config, transform, cls.repeats), prepared, tuple(args), kwargs, names)
 
     def _ready(self) -> None:
         """Check that the function's result fits the verb, and make what a new cache needs."""

@@ -54,7 +54,7 @@ class SparseHessianCache(SparseCache):
     def _derivative(self, compression):
         if self._shared is not None:
             return self._shared.clone()
-        return Derived(self._program.function, self._program.config, self._transform(), lanes=True)
+        return self._derived(self._transform(), lanes=True)
 
     def _shapes(self, flat, primal, compression):
         return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
@@ -111,7 +111,7 @@ class SparseHessianCache(SparseCache):
         return value_of(space, result), gradient, matrix
 
     def _single(self) -> Derived:
-        return Derived(self._program.function, self._program.config, self._transform(), lanes=False)
+        return self._derived(self._transform(), lanes=False)
 
 
 def prepare_sparse_hessian_cache(

@@ -12,7 +12,7 @@ from ..sparse.compression import ROWS, check_product, compress_jacobian, known_p
 from ..sparse.pattern import Pattern, among_rows, jacobian_pattern
 from .arguments import Flattened
 from .dense_jacobian import float_outputs, float_rows, samples_of
-from .derived import Derived, active_leaves, outputs_of
+from .derived import active_leaves, outputs_of
 from .one_at_a_time import one_at_a_time
 from .results import value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions
@@ -47,9 +47,8 @@ class SparseJacobianCache(SparseCache):
         return compress_jacobian(matrix)
 
     def _derivative(self, compression):
-        config, function = self._program.config, self._program.function
-        transform = pullback if compression.kind == ROWS else pushforward(config.strong_zero)
-        return Derived(function, config, transform, lanes=True)
+        pushed = pushforward(self._program.config.strong_zero)
+        return self._derived(pullback if compression.kind == ROWS else pushed, lanes=True)
 
     def _shapes(self, flat, primal, compression):
         if compression.kind == ROWS:
@@ -101,8 +100,7 @@ class SparseJacobianCache(SparseCache):
 
     def _compare(self, flat: Flattened, matrix) -> None:
         directions = random_directions(flat)
-        config = self._program.config
-        single = Derived(self._program.function, config, pushforward(config.strong_zero), lanes=False)
+        single = self._derived(pushforward(self._program.config.strong_zero), lanes=False)
         space = single.sweep(single.extended(flat, directions))
         parts = outputs_of(space, space.variant.recording.result[1])
         check_product(matrix, as_vector(directions), as_vector(parts), "Jacobian")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
+from ..nested.recorded_derivatives import of_first_result
 from ..sparse.compression import Compression
 from ..sparse.pattern import Pattern, among_rows
 from .arguments import Flattened
@@ -56,6 +58,12 @@ class SparseCache(PreparedCache, ABC):
     def _ready(self) -> None:
         require_real(self._prepared, "a sparse derivative")
         self._known: dict[tuple, KnownPattern] = {}
+
+    def _derived(self, transform: Callable, lanes: bool) -> Derived:
+        """Return a derivative of what the cache traces: the function, or its first result alone."""
+        program = self._program
+        its = transform if program.transform is None else of_first_result(transform)
+        return Derived(program.function, program.config, its, lanes)
 
     def _derivatives(self) -> list[Derived]:
         return [*super()._derivatives(), *(known.derived for known in self._known.values())]

@@ -130,6 +130,30 @@ def with_aux(transform):
     return wrapped
 
 
+def first_result(function):
+    """Record the value of a function that returns ``(value, aux)``."""
+
+    def value(*args, **kwargs):
+        return pytrees.value_and_aux(function(*args, **kwargs))[0]
+
+    return value
+
+
+def second_result(function):
+    """Record aux of a function that returns ``(value, aux)``."""
+
+    def aux(*args, **kwargs):
+        return pytrees.value_and_aux(function(*args, **kwargs))[1]
+
+    return aux
+
+
+@functools.cache
+def of_first_result(transform):
+    """Record what a transform records, of a function's first result alone."""
+    return lambda function: transform(first_result(function))
+
+
 @functools.cache
 def hessian_vector(mode: str, strong: bool):
     """Record ``(result, gradients, Hessian times directions)`` of a scalar function."""

@@ -224,7 +224,7 @@ def require_numbers(result, parts) -> None:
 def value_and_aux(result) -> tuple:
     """Return the result of a function of which ``has_aux=True`` was said; raise if it is no pair."""
     if not isinstance(result, tuple) or len(result) != 2:
-        got = "a number or an array" if type(result) in OPAQUE else result.__class__.__name__
+        got = str(getattr(result, "dtype", result.__class__.__name__))
         got = f"a tuple of {len(result)}" if isinstance(result, tuple) else got
         raise OutputError(f"has_aux=True needs a function that returns (value, aux), got {got}")
     return result

@@ -28,9 +28,9 @@ def sparsity(function, args, order: int) -> scipy.sparse.csr_array:
     return _jacobian_pattern(run) if order == 1 else _hessian_pattern(run)
 
 
-def jacobian(function, args, pattern):
-    """Return the Jacobian with respect to the first argument."""
-    call = _call(function, args)
+def jacobian(function, args, pattern, has_aux: bool):
+    """Return the Jacobian with respect to the first argument (with aux: and aux)."""
+    call = _call(function, args, has_aux=has_aux)
     run = call.linearised().require_numbers()
     count, rows = _rows(run)
     if pattern is None:
@@ -44,12 +44,13 @@ def jacobian(function, args, pattern):
     else:
         parts = _split(compression.seeds(), run.marks)
         products = [_joined(run.push(seeds), run.outputs) for seeds in parts]
-    return _matrix(compression, products, among_rows(compression.indptr, count, rows))
+    matrix = _matrix(compression, products, among_rows(compression.indptr, count, rows))
+    return (matrix, *call.aux) if has_aux else matrix
 
 
-def hessian(function, args, pattern):
-    """Return the Hessian of a scalar function with respect to the first argument."""
-    call = _call(function, args)
+def hessian(function, args, pattern, has_aux: bool):
+    """Return the Hessian of a scalar function with respect to the first argument (with aux: and aux)."""
+    call = _call(function, args, has_aux=has_aux)
     call.require_real("a sparse derivative")
     runs: list[Linearised] = []
 
@@ -70,11 +71,12 @@ def hessian(function, args, pattern):
         pushed = iter(outer.push(seeds))
         parts = [next(pushed) if type(part) is TracedArray else None for part in outer.parts]
         products.append(_joined(parts, outer.marks))
-    return _matrix(compression, products, compression.indptr)
+    found = _matrix(compression, products, compression.indptr)
+    return (found, *call.aux) if has_aux else found
 
 
-def _call(function, args, chosen=(0,)) -> Call:
-    call = Call(function, bare_arguments(args), {}, chosen)
+def _call(function, args, chosen=(0,), has_aux: bool = False) -> Call:
+    call = Call(function, bare_arguments(args), {}, chosen, has_aux)
     for slot in call.trace.tape.inputs:
         for dim in slot.dims:
             call.trace.tape.sizes.pin(dim)  # seeds and positions hold for these sizes only

@@ -12,9 +12,10 @@ from ..caches.complex_leaves import require_real
 from ..caches.program import Evaluator
 from ..caches.pullback import require_numbers
 from ..caches.registry import shelf_of
-from ..caches.results import scalar_output
-from ..caches.sparse_hessian import prepare_sparse_hessian_cache
-from ..caches.sparse_jacobian import output_pattern, prepare_sparse_jacobian_cache
+from ..caches.results import scalar_output, value_of
+from ..caches.sparse_hessian import SparseHessianCache
+from ..caches.sparse_jacobian import SparseJacobianCache, output_pattern
+from ..nested.recorded_derivatives import first_result, second_result
 from ..sparse.pattern import hessian_pattern
 from . import inner_sparse
 from .made import made_by
@@ -96,28 +97,40 @@ def _in_places(f, args: tuple, kwargs: dict) -> tuple:
     return bound.args
 
 
-def _one_shot(f, prepare, pattern, static_argnums, static_argnames, run, inner):
-    """Return a function that prepares a cache for each signature of its arguments."""
-    target = python_function(f)
+def _one_shot(f, kind, pattern, has_aux, static_argnums, static_argnames, run, inner):
+    """Return a function that prepares a cache of some kind for each signature of its arguments."""
+    target, names = python_function(f), parameter_names(f)
     shelf = shelf_of(target)
 
     def call(x, *constants, **kwargs):
         args = with_statics(f, _in_places(f, (x, *constants), kwargs), static_argnums, static_argnames)
         args = (args[0], *map(as_constant, args[1:]))
 
-        def outer():
-            flat = Flattened(args, {}, parameter_names(f))
-            require_floats(flat, (0,))
-            key = (prepare.__name__, flat.signature, id(pattern))
-            with shelf.lent(key, lambda: prepare(target, *args, pattern=pattern)) as cache:
-                return run(cache, args)
+        def prepared():
+            cache = kind.prepare(target, args, None, None, False, first_result if has_aux else None)
+            cache._given_pattern = pattern
+            return cache
 
-        return dispatch(bare_arguments(args), outer, lambda: inner(target, args, pattern))
+        def outer():
+            flat = Flattened(args, {}, names)
+            require_floats(flat, (0,))
+            key = (kind.__name__, has_aux, flat.signature, id(pattern))
+            with shelf.lent(key, prepared) as cache:
+                matrix = run(cache, args)
+            if not has_aux:
+                return matrix
+            with shelf.lent(("aux", flat.signature), lambda: _aux_evaluator(flat)) as evaluator:
+                return matrix, value_of(evaluator.forward(flat))
+
+        return dispatch(bare_arguments(args), outer, lambda: inner(target, args, pattern, has_aux))
+
+    def _aux_evaluator(flat: Flattened) -> Evaluator:
+        return Evaluator(shelf.program(target, flat, second_result))
 
     return call
 
 
-def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=None):
+def sparse_jacobian(f, pattern=None, *, has_aux=False, static_argnums=None, static_argnames=None):
     """Return a function that computes the Jacobian of ``f`` as a ``scipy.sparse.csr_array``.
 
     The pattern is read off the tape and coloured on first use [1]_; columns (or rows) of one colour share a
@@ -130,13 +143,16 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
         constants.
     pattern : sparse or dense matrix, optional
         Where entries may be, if it is known.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``j(x, *constants)`` → csr_array of shape (entries of the output, entries of x).
+        ``j(x, *constants)`` → csr_array of shape (entries of the output, entries of x); ``(csr_array, aux)``
+        with ``has_aux``.
 
     Raises
     ------
@@ -144,6 +160,8 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
         From the call: the first argument is no float array, or it is complex.
     PatternError
         From the call: ``pattern`` has another shape than the derivative.
+    OutputError
+        From the call: with ``has_aux``, the function does not return a pair.
     TypeError
         From the call: a keyword-only argument was given.
 
@@ -160,15 +178,15 @@ def sparse_jacobian(f, pattern=None, *, static_argnums=None, static_argnames=Non
            [ 0., -1.,  1.]])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(sparse_jacobian, f, _sparse_jacobian, pattern=pattern, **statics)
+    return made_by(sparse_jacobian, f, _sparse_jacobian, pattern=pattern, has_aux=has_aux, **statics)
 
 
 def _sparse_jacobian(f, *options):
     run = lambda cache, args: cache.jacobian(args)[1]  # noqa: E731
-    return _one_shot(f, prepare_sparse_jacobian_cache, *options, run, inner_sparse.jacobian)
+    return _one_shot(f, SparseJacobianCache, *options, run, inner_sparse.jacobian)
 
 
-def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None):
+def sparse_hessian(f, pattern=None, *, has_aux=False, static_argnums=None, static_argnames=None):
     """Return a function that computes the Hessian of ``f`` as a ``scipy.sparse.csr_array``.
 
     Parameters
@@ -178,13 +196,16 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
         are constants.
     pattern : sparse or dense matrix, optional
         Where entries may be (one triangle is enough), if it is known.
+    has_aux : bool
+        Whether ``f`` returns ``(value, aux)``: the value is differentiated, aux is passed through.
     static_argnums, static_argnames : int, str or tuple of them
         Arguments that select a tape, by place or by name: any hashable value.
 
     Returns
     -------
     callable
-        ``h(x, *constants)`` → csr_array of shape (entries of x, entries of x).
+        ``h(x, *constants)`` → csr_array of shape (entries of x, entries of x); ``(csr_array, aux)`` with
+        ``has_aux``.
 
     Raises
     ------
@@ -204,9 +225,9 @@ def sparse_hessian(f, pattern=None, *, static_argnums=None, static_argnames=None
     array([ 0., 12., 48.])
     """
     statics = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return made_by(sparse_hessian, f, _sparse_hessian, pattern=pattern, **statics)
+    return made_by(sparse_hessian, f, _sparse_hessian, pattern=pattern, has_aux=has_aux, **statics)
 
 
 def _sparse_hessian(f, *options):
     run = lambda cache, args: cache.hessian(args)[2]  # noqa: E731
-    return _one_shot(f, prepare_sparse_hessian_cache, *options, run, inner_sparse.hessian)
+    return _one_shot(f, SparseHessianCache, *options, run, inner_sparse.hessian)
