@@ -106,6 +106,27 @@ def test_files_that_a_page_names(page):
     assert {path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())} == set()
 
 
+def without_code(page) -> str:
+    """Return the text of a page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+
+
+def anchors(page) -> set[str]:
+    """Return the names by which links reach the headings of a page, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links(page):
+    """Links to files and headings of the repository lead somewhere; README.md is no page of the site."""
+    text = re.sub(r"`[^`\n]*`", "", without_code(page))
+    for file, heading in re.findall(r"\]\((?!http)([^)#\s]*)#?([^)\s]*)\)", text):
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), f"{page.name}: {file}"
+        assert not heading or heading in anchors(target), f"{page.name}: {file}#{heading}"
+
+
 def test_navigation_has_every_page():
     """The site (docs/conf.py) and docs/index.md lead to all pages, in one order."""
     navigation = runpy.run_path(str(ROOT / "docs" / "conf.py"))["NAVIGATION"]
