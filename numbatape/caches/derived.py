@@ -116,7 +116,7 @@ class Derived:
         if seeds is None:
             seeds = UnitSeeds([int(np.size(sample)) for sample in samples])
         total = seeds.total
-        width = chunk_width(total, chunk or self.preferred_width(extended))
+        width = chunk_width(total, chunk or self.preferred_width(extended, total))
         # If one sweep is enough the lanes hold all directions, and may stay.
         whole = width >= total
         space = self.sweep(extended, width, lambda views: seeds.write(views, 0), whole)
@@ -162,10 +162,18 @@ class Derived:
         left_out = omitted | {extended.count - 1}
         front.learn(extended, evaluator, space, result, outs, "watched", left_out, trees, rows)
 
-    def preferred_width(self, extended: Flattened) -> int:
-        """Return how many lanes fit into a core's cache, for arguments of these sizes."""
+    def preferred_width(self, extended: Flattened, total: int) -> int:
+        """Return how many lanes fit into a core's cache, for arguments of these sizes; not more than needed.
+
+        Parameters
+        ----------
+        total
+            How many directions there are.
+        """
         slots = self.slots(extended)
         variant = self.program.find_or_trace(extended)[0]
+        if total <= min(WIDEST, LANE_CELLS // (2 * variant.most_cells(extended.dimensions))):
+            return total  # a bound on the cells of a lane is enough to know this
         cells = variant.cells_a_lane(extended.dimensions, (_lanes(slots, True),))
         return max(1, min(WIDEST, LANE_CELLS // cells))
 

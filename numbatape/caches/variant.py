@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Plan, Workspace, make_plan
-from ..engine.placement import LINE_CELLS, placed_cells
+from ..engine.placement import LINE_CELLS, placed_cells, room_of
 from ..engine.workspace import Adjoints
 from ..errors import UnsupportedOperationError
 from ..late import imported
@@ -49,6 +49,7 @@ class Variant:
         self._replanner: Replanner | None = None
         self._one_way: Any = None  # see `one_way`
         self._plans: dict[tuple, Plan | None] = {}
+        self._allowed: dict[tuple, bool] = {}  # whether the tape's guards on sizes hold, by dimensions
         self._laned: dict[tuple[Lanes, ...], Tape] = {}
         self._cells: dict[tuple, int] = {}  # by lane, see `cells_a_lane`
 
@@ -118,6 +119,11 @@ class Variant:
             self._cells[key] = max(1, (many - few) // LINE_CELLS)
         return self._cells[key]
 
+    def most_cells(self, dimensions: tuple) -> int:
+        """Return how many cells all values take at some sizes, none of which shares another one's."""
+        room = room_of(self.tape, np.array(self.tape.sizes.evaluate(dimensions), np.int64))
+        return max(1, int(room.sum()))
+
     def plan(self, dimensions: tuple) -> Plan | None:
         """Return the plan for some sizes, or None where the trace relied on others."""
         if dimensions in self._plans:
@@ -130,18 +136,32 @@ class Variant:
     def _made_plan(self, dimensions: tuple) -> Plan | None:
         if self._replanner is not None:
             return self._replanner.plan(dimensions)
-        sizes = self.tape.sizes
-        try:
-            broken = sizes.broken_guard(sizes.evaluate(dimensions)) is not None
-        except ZeroDivisionError:
-            broken = True
-        if broken:
+        if not self._allows(dimensions):
             return None
         plan = make_plan(self.tape, dimensions, self._values)
         if self._planned:  # sizes change
             self._replanner = imported("..engine.replan", __package__).Replanner.of(plan)
         self._planned = True
         return plan
+
+    def _allows(self, dimensions: tuple) -> bool:
+        """Whether the trace relied on nothing that other sizes break.
+
+        Tapes with lanes are planned by themselves, so this makes no plan of the tape without lanes.
+        """
+        if dimensions in self._plans or self._replanner is not None:
+            return self.plan(dimensions) is not None
+        allowed = self._allowed.get(dimensions)
+        if allowed is None:
+            if len(self._allowed) >= MOST_PLANS:
+                self._allowed.clear()
+            sizes = self.tape.sizes
+            try:
+                allowed = sizes.broken_guard(sizes.evaluate(dimensions)) is None
+            except ZeroDivisionError:
+                allowed = False
+            self._allowed[dimensions] = allowed
+        return allowed
 
     def one_way(self, config: Config) -> OneWay:
         """Return how the gradient is computed in one sweep; ``config`` is always the program's."""
@@ -155,7 +175,7 @@ class Variant:
             return False
         if self.sharing is not None and self.sharing != sharing_of(flat):
             return False
-        return self.plan(flat.dimensions) is not None
+        return self._allows(flat.dimensions)
 
 
 class VariantWorkspace(Workspace):

@@ -11,10 +11,16 @@ from collections.abc import Callable
 import numpy as np
 
 SPARSE = 8  # a table of flags with at most so many entries per row costs less than sorting the rows
+FEW = 64  # rows of which Python takes less time than NumPy
 
 
 def combinations(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a row for each combination of numbers that occurs, and the number of each row's combination."""
+    if len(columns[0]) <= FEW:
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
+        rank = {row: k for k, row in enumerate(sorted(set(rows)))}
+        place = {row: k for k, row in reversed([*enumerate(rows)])}
+        return np.array([place[row] for row in rank], np.int64), np.array([rank[r] for r in rows], np.int64)
     number, count = numbered(columns[0])
     for column in columns[1:]:
         other, more = numbered(column)
