@@ -2,7 +2,8 @@
 
 Most values of a long trace are single cells. Their storage and offset are packed into one negative integer
 of 64 bits, so that such a value takes 8 bytes; a tuple takes 100, and Python's garbage collector examines it
-again and again. The addresses of all other values are tuples in a list, and their integer is a place there.
+again and again. The addresses of all other values are in an array of three integers each, and their integer
+is a place there.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Values(dict):
     def __init__(self, addresses: np.ndarray | None = None):
         super().__init__()
         self.words = array("q")
-        self._places: list[tuple[int, int, int]] = []
+        self._places = array("i")
         if addresses is not None:
             for address in addresses.tolist():
                 self.append(address)
@@ -52,7 +53,11 @@ class Values(dict):
         if number < 0:
             raise IndexError(f"no value has the number {number}")
         word = self.words[number]
-        found = (~word & STORAGE, ~word >> SHIFT, 0) if word < 0 else self._places[word]
+        found: tuple[int, int, int]
+        if word < 0:
+            found = ~word & STORAGE, ~word >> SHIFT, 0
+        else:
+            found = tuple(self._places[word : word + 3])  # type: ignore[assignment]
         super().__setitem__(number, found)
         return found
 
@@ -69,30 +74,29 @@ class Values(dict):
         storage, offset, layout = addresses.astype(np.int64).T
         words = ~(offset << SHIFT | storage)
         others = (layout != 0) | (offset < 0) | (storage > STORAGE)
-        words[others] = len(self._places) + np.arange(np.count_nonzero(others))
-        self._places += map(tuple, addresses[others].tolist())
+        words[others] = len(self._places) + 3 * np.arange(np.count_nonzero(others))
+        self._places.frombytes(addresses[others].astype(np.int32).tobytes())
         self.words.frombytes(words.tobytes())
 
     def _word(self, address: tuple[int, int, int]) -> int:
         storage, offset, layout = address
         if not layout and 0 <= offset < FARTHEST and storage <= STORAGE:
             return ~(offset << SHIFT | storage)
-        self._places.append(address)
-        return len(self._places) - 1
+        self._places.extend(address)
+        return len(self._places) - 3
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return iter(self.columns().tolist())
 
     def at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return storages and offsets of some values; what it returns for negative numbers has no meaning."""
-        words = np.frombuffer(self.words, np.int64)[
-            numbers
-        ]  # not a view, which would keep the array from growing
+        # None of these is a view, which would keep the array from growing.
+        words = np.frombuffer(self.words, np.int64)[numbers]
         storage, offset = ~words & STORAGE, ~words >> SHIFT
         others = words >= 0
         if others.any():
-            rows = np.array([self._places[word][:2] for word in words[others].tolist()], np.int64)
-            storage[others], offset[others] = rows.T
+            rows = np.frombuffer(self._places, np.int32).reshape(-1, 3)[words[others] // 3]
+            storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
     def columns(self) -> np.ndarray:
@@ -104,5 +108,5 @@ class Values(dict):
         found["offset"][single] = packed >> SHIFT
         found["layout"][single] = 0
         if self._places:
-            found[~single] = np.array(self._places, VALUE)[words[~single]]
+            found[~single] = np.array(self._places, np.int32).view(VALUE)[words[~single] // 3]
         return found
