@@ -54,7 +54,11 @@ def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
     if not draft.directions:
         return code
     rows = linear_rows(draft, code)
-    return rewritten(code, _Contraction(draft, code, rows).changes()) if len(rows.numbers) else code
+    if not len(rows.numbers):
+        return code
+    code = code.copy()
+    code["active"][rows.numbers] = 0  # as of new rows: such tapes are swept forward alone
+    return rewritten(code, _Contraction(draft, code, rows).changes())
 
 
 class _Contraction:
@@ -87,6 +91,8 @@ class _Contraction:
         found = {}
         columns = (self.rows.numbers, self.rows.readers)
         for row, k, readers in zip(self.code, *(column.tolist() for column in columns), strict=True):
+            if not readers and self._is_plain(row):
+                continue  # it stays what it is
             self.emitted = []
             form = self._form(row)
             most = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0
@@ -102,6 +108,11 @@ class _Contraction:
         return found
 
     # ---- forms
+
+    def _is_plain(self, row: Instruction) -> bool:
+        """Whether no operand is a sum of products that was passed on."""
+        group, forms = self.group, self.forms
+        return group.item(row.a) not in forms and (row.b == NONE or group.item(row.b) not in forms)
 
     def _form(self, row: Instruction) -> list[Term]:
         """Return a row's result as a sum of products."""
