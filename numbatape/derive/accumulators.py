@@ -285,9 +285,9 @@ class Cells:
         if self.parts is not None:
             for number, (offset, dims, _, _) in enumerate(buffer.pending, first):
                 self.parts[number] = Part(storage, offset, not dims, 0)
-        levels = np.array([level for _, _, level in tape.storages])
+        levels = np.array([tape.storages[home][2] for home in tape.values.at(numbers)[0].tolist()])
         rows = np.full((count, len(Instruction._fields)), NONE, np.int32)
-        active = np.where(levels[tape.values.at(numbers)[0]] == ACTIVE, 2, 0)
+        active = np.where(levels == ACTIVE, 2, 0)
         target = first + np.arange(count)
         fields = opcode(ADD, family), active, MAIN, target, target, numbers
         for k, field in enumerate(fields):
