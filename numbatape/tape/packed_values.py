@@ -41,7 +41,7 @@ class Values(dict):
     def __init__(self, addresses: np.ndarray | None = None):
         super().__init__()
         self.words = array("q")
-        self._places = array("i")
+        self._places = array("q")
         if addresses is not None:
             for address in addresses.tolist():
                 self.append(address)
@@ -75,7 +75,7 @@ class Values(dict):
         words = ~(offset << SHIFT | storage)
         others = (layout != 0) | (offset < 0) | (storage > STORAGE)
         words[others] = len(self._places) + 3 * np.arange(np.count_nonzero(others))
-        self._places.frombytes(addresses[others].astype(np.int32).tobytes())
+        self._places.frombytes(addresses[others].astype(np.int64).tobytes())
         self.words.frombytes(words.tobytes())
 
     def _word(self, address: tuple[int, int, int]) -> int:
@@ -95,7 +95,7 @@ class Values(dict):
         storage, offset = ~words & STORAGE, ~words >> SHIFT
         others = words >= 0
         if others.any():
-            rows = np.frombuffer(self._places, np.int32).reshape(-1, 3)[words[others] // 3]
+            rows = np.frombuffer(self._places, np.int64).reshape(-1, 3)[words[others] // 3]
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
@@ -108,5 +108,6 @@ class Values(dict):
         found["offset"][single] = packed >> SHIFT
         found["layout"][single] = 0
         if self._places:
-            found[~single] = np.array(self._places, np.int32).view(VALUE)[words[~single] // 3]
+            places = np.array(self._places, np.int64).astype(np.int32).view(VALUE)
+            found[~single] = places[words[~single] // 3]
         return found
