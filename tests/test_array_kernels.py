@@ -74,11 +74,11 @@ class Run:
             self.args[name] = first
             self.args |= {f"s{name}{axis}": step for axis, step in enumerate(steps)}
             self.views[name] = (stack, first, operand.shape, steps)
-        sizes = {"p": 2}  # the letter that only the transform's result has
+        sizes: dict[str, int] = {}
         for letters, operand in zip(op.operands[1:], operands, strict=True):
             sizes |= dict(zip(letters, operand.shape, strict=True))
-        for letter in set(op.operands[0]) - set(sizes):  # a size that only the value knows
-            sizes[letter] = len(op.numpy[0](*operands))
+        if not sizes.keys() >= {*op.operands[0]}:  # sizes that only the value knows
+            sizes |= zip(op.operands[0], np.shape(oracle(op, operands)), strict=True)
         self.shape = tuple(sizes[letter] for letter in op.operands[0])
         self.args |= sizes
         self.args |= {f"so{k}": s for k, s in enumerate(strides_of(self.shape, "contiguous"))}
@@ -166,6 +166,10 @@ def log_abs_det(a):
     return np.log(z * np.sign(z.real))
 
 
+def recurrence_value(a, b, c):
+    return np.linalg.solve(np.eye(len(a) + 1) - np.diag(a, -1), np.append(c, b))
+
+
 # Where NumPy has no function of just these operands.
 VALUES = {
     "logsumexp": scipy.special.logsumexp,
@@ -179,6 +183,8 @@ VALUES = {
     "add_at": lambda x, e, p: x + e @ np.eye(len(x))[p.astype(int)],
     "tril": lambda x, k: np.tril(x, int(k)),
     "triu": lambda x, k: np.triu(x, int(k)),
+    "recurrence": recurrence_value,
+    "weighed_recurrence": recurrence_value,
     "solve_lower": triangular_value(1, 0),
     "solve_upper": triangular_value(0, 0),
     "solve_lower_unit": triangular_value(1, 1),
@@ -679,3 +685,10 @@ def test_repeated_positions_add_up():
     run = swept("take1", [5.0, 6.0, 7.0], [0.0, -1.0, 2.0, 0.0], gbar=[1.0, 10.0, 100.0, 1000.0])
     np.testing.assert_array_equal(run.value, [5.0, 7.0, 7.0, 5.0])
     close(run.a, [1001.0, 0.0, 110.0])
+
+
+def test_a_cotangent_of_zero_stays_zero():
+    """Whatever the coefficients of a recurrence of cotangents are."""
+    cells = np.array([np.inf, np.nan, 3.0, 0.0, 2.0, 1.0, 0.0, *[np.nan] * 4])
+    assert ARRAY_OPS["weighed_recurrence"].forward(Cells(cells), 7, 0, 3, 6, 3, 1, 1) == DONE
+    np.testing.assert_array_equal(cells[7:], [0.0, 0.0, 2.0, 7.0])

@@ -17,10 +17,10 @@ from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
 from ..tape.instruction import MAIN, NONE, Instruction, opcode
-from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS
+from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS, Layout
 from ..tape.uses import key_of
 
-ADD = OPCODE["add"]
+ADD, COPY = OPCODE["add"], OPCODE["copy"]
 POOL_COUNT = len(POOLS)
 MANY = 32  # parts of an array that wait, from which on they are added up as columns
 
@@ -220,6 +220,8 @@ class Cells:
                     buffer.pending = [(*first, total)]
                     base, start, _ = tape.values[total.number]
                     return self._view(base, storage, offset, its.dims, its.strides, start)
+            if self._are_all_cells(storage, pending):
+                return self._gathered(buffer, storage, offset, its)
             self._allocate(buffer, storage)
         if len(buffer.pending) < MANY:
             for part in buffer.pending:
@@ -251,6 +253,26 @@ class Cells:
         """Whether a view is all of a storage, in order."""
         expected, size = self.tape.contiguous_strides(dims)
         return offset == 0 and strides == expected and size == self.tape.storages[storage][0]
+
+    def _are_all_cells(self, storage: int, pending) -> bool:
+        """Whether cotangents are those of the single cells of a storage, each of which has one."""
+        count = self.tape.storages[storage][0]
+        if self.lanes is not None or len(pending) != count or any(dims for _, dims, _, _ in pending):
+            return False
+        return {offset for offset, _, _, _ in pending} == set(range(count))
+
+    def _gathered(self, buffer: Buffer, storage: int, offset, its: Layout) -> Symbol:
+        """Copy the cotangents of all cells of a storage into an array."""
+        tape, (size, family, _) = self.tape, self.tape.storages[storage]
+        buffer.base = tape.array((size,), family, ACTIVE)
+        base = tape.values[buffer.base][0]
+        for place, _, _, ct in buffer.pending:
+            number = self._summand(ct, family)
+            active = int(ct.__class__ is Symbol and ct.level == ACTIVE)
+            target = self._view(base, storage, place, (), ()).number
+            tape.emit(opcode(COPY, family), active, MAIN, target, number, line=self.emitter.line)
+        buffer.pending = []
+        return self._view(base, storage, offset, its.dims, its.strides)
 
     def _allocate(self, buffer: Buffer, storage: int) -> None:
         """Give a storage's cotangent cells of its own, zero at first."""

@@ -190,6 +190,9 @@ class Pushforward:
                     operands[k] = emitter.zeros(own, self.tape.family_of(number))
             sizes = dict(zip(cores[0], dims[batch:], strict=True))
             return emitter.op(op.name, *operands, **sizes)
+        if op.pushforward is not None and not emitter.strong and not self.strong:
+            aligned = [along(k) if k in given else None for k in range(len(operands))]
+            return op.pushforward(emitter, Symbol(emitter, row.out), operands, aligned)
         if op.bilinear and not emitter.strong and not self.strong:
             total = None
             for k in given:

@@ -37,6 +37,15 @@ def running_totals(sets, operands, positions, core):
     return sets.running(operands[0])
 
 
+def recurring(sets, operands, positions, core):
+    """Each state of a recurrence depends on the start, and on the coefficients and addends before it."""
+    x, y, start = operands
+    batch = max(len(operand) for operand in operands if operand is not None)
+    steps = sets.together((batch, core[0] - 1), x, y)
+    first = np.zeros(batch, steps.dtype) if start is None else start.reshape(-1)
+    return sets.running(np.concatenate([first[:, None], steps], axis=1))
+
+
 def added_rows(sets, operands, positions, core):
     """Row ``positions[i]`` of the result depends on row i of the operand; positions may repeat."""
     x = operands[0]
@@ -95,3 +104,10 @@ def systems(sets, operands):
     if y is not None:
         found.append(pairs(matrix[:, None], sets.along_last(y.swapaxes(1, 2))))
     return found
+
+
+def coefficients_and_addends(sets, operands):
+    """The coefficients of a recurrence interact with each other, and with all that enters linearly."""
+    if operands[0] is None:
+        return []
+    return [pairs(sets.whole(operands[0]), sets.whole(*operands))]

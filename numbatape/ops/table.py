@@ -170,6 +170,10 @@ class ArrayOp(Traits):
         result ``z``, and symbols. It returns one cotangent per operand, None where none is needed. A
         cotangent has the operand's shape, or one that broadcasts to it; batch dimensions come first.
         Formulas: Giles, "Collected matrix derivative results" (2008).
+    pushforward
+        Optional: the tangent of the result as further instructions, ``pushforward(e, z, operands, tangents)``
+        with None for a tangent of zero. Otherwise the pullback is transposed, which may take more
+        instructions.
     scratch
         Cells of scratch that a batch element needs, as a formula in the signature's letters; they keep their
         contents from forward to reverse.
@@ -212,6 +216,7 @@ class ArrayOp(Traits):
     forward: Callable
     reverse: Callable | None
     pullback: Callable | None = None
+    pushforward: Callable | None = None
     scratch: str = "0"
     index: str = ""
     linear: bool = False
@@ -313,6 +318,7 @@ def array_op(name, signature, numpy=(), **options):
                 interacts=getattr(block, "interacts", None),
                 oracle=getattr(block, "oracle", None),
                 pullback=getattr(block, "pullback", None),
+                pushforward=getattr(block, "pushforward", None),
                 across=(block.forward_across, block.reverse_across) if "beside" in options else None,
                 **options,
             )

@@ -276,7 +276,9 @@ def _record(
         foreign = environment is not None and environment.foreign
         with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
             run, args, kwargs = rebinding.rebind_call(function, args, kwargs)
-            result = (run if transform is None else transform(run))(*args, **kwargs)
+            if transform is not None:
+                run = transform(imported("..nested.rolled", __package__).rolled(run, passes))
+            result = run(*args, **kwargs)
             restore(trace)
             if trace.leak is not None:
                 raise trace.leak  # code caught it and took a path that the function does not take

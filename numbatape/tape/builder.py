@@ -18,7 +18,7 @@ from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
-from .tape import CONSTANT, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
+from .tape import CONSTANT, F64, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
 
 
 class TapeBuilder:
@@ -40,6 +40,8 @@ class TapeBuilder:
     exact
         Whether all results have the bits of NumPy's own functions (``Config(values="numpy")``), and so passes
         may change none.
+    rewrites
+        What passes have done while recording, as `Tape.rewrites`.
     floor
         Values below this number keep their addresses: while a body is recorded, those from outside.
     """
@@ -51,6 +53,7 @@ class TapeBuilder:
         self.inner: dict[int, str] = {}
         self.floor = 0
         self.exact = False
+        self.rewrites: list[tuple[str, int, int]] = []
         self.sizes = Sizes()
         self.code = Code()
         self.values = Values()
@@ -157,15 +160,21 @@ class TapeBuilder:
             key = (data.tobytes(), family)
             value = self.cell_literals.get(key)
             if value is None:
-                value = self.cell_literals[key] = self.scalar(family, CONSTANT)
+                value = self.scalar(family, CONSTANT)
                 storage, offset, _ = self.values[value]
                 self.literals.append(Literal(storage, offset, data.flatten()))
-                if data.dtype == np.float64:
-                    self.numbers[value] = data[()]
+                self.name_literal(value, data[()])
             return value
         value = self.array(data.shape, family, CONSTANT)
         self.literals.append(Literal(self.values[value][0], 0, data.flatten()))
         return value
+
+    def name_literal(self, value: int, number) -> None:
+        """Note that a value is a literal of one cell, which holds ``number``."""
+        family = self.family_of(value)
+        self.cell_literals.setdefault((number.tobytes(), family), value)
+        if family == F64:
+            self.numbers[value] = number
 
     def input(self, shape: tuple[int, ...], family: int, level: int) -> int:
         """Return the value of the next argument leaf; its dimensions are symbols."""

@@ -64,8 +64,8 @@ class Draft:
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
         self.literals = list(builder.literals)
-        self.rewrites: list[tuple[str, int, int]] = []
-        self._literal_groups: list[int] = []  # of those that passes have added
+        self.rewrites: list[tuple[str, int, int]] = list(builder.rewrites)
+        self._literal_values: list[int] = []  # of those that passes have added
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
         storage, offset, layout = (np.ascontiguousarray(values[name]) for name in VALUE.names)
@@ -169,7 +169,8 @@ class Draft:
     def literal_groups(self) -> np.ndarray:
         """Return the group of each literal."""
         places = [(item.storage, item.offset) for item in self.builder.literals]
-        return np.append(self._group_at(*rows_as_columns(places, 2)), self._literal_groups).astype(np.int32)
+        added = self.group[np.array(self._literal_values, int)]
+        return np.append(self._group_at(*rows_as_columns(places, 2)), added).astype(np.int32)
 
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
@@ -222,9 +223,9 @@ class Draft:
     def literal(self, data: np.ndarray) -> int:
         """Return a new constant value of float64 cells that holds ``data``."""
         value = self.array(data.shape, F64, CONSTANT)
-        storage, offset, _, group = self._row(value)
+        storage, offset, _ = self.address(value)
         self.literals.append(Literal(storage, offset, data.flatten()))
-        self._literal_groups.append(group)
+        self._literal_values.append(value)
         return value
 
     def view(self, base: int, offset: int, dims, strides) -> int:
@@ -281,6 +282,36 @@ class Draft:
         at = place[group[found]]
         storage[found], offset[found], group[found] = storage[homes[at]], offsets[at], group[homes[at]]
         self._uses = None
+
+    # ---- back to the builder
+
+    def write_back(self, code: np.ndarray, start: int) -> None:
+        """Let the builder go on from what passes have made of what it recorded.
+
+        Parameters
+        ----------
+        code
+            The instructions.
+        start
+            The first one that passes have rewritten.
+        """
+        builder, known = self.builder, len(self.builder.values)
+        storage, offset, layout, _ = self._columns()
+        before = builder.values.columns()
+        moved = (before["storage"] != storage[:known]) | (before["offset"] != offset[:known])
+        for value in np.flatnonzero(moved).tolist():
+            builder.values[value] = self.address(value)
+            if storage[value] < len(POOLS):
+                builder.note_view(int(storage[value]), int(offset[value]))
+        builder.values.extend(np.stack([storage[known:], offset[known:], layout[known:]], axis=1))
+        builder.storages[:], builder.pool_cells[:] = self.storages, self._cells
+        for value, item in zip(self._literal_values, self.literals[len(builder.literals) :], strict=True):
+            if layout[value] == SCALAR_LAYOUT:
+                builder.name_literal(value, item.data[0])
+        builder.literals[:] = self.literals
+        builder.rewrites[:] = self.rewrites
+        builder.code.cut(start)
+        builder.code.extend(code[start:].view(np.int32).reshape(-1, len(code.dtype)))
 
     # ---- what views cover
 

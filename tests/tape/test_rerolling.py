@@ -143,8 +143,29 @@ def remembered(x):
     return total
 
 
+def polynomial(x):
+    """Horner's rule: a linear recurrence."""
+    y = x[0]
+    for t in range(N):
+        y = y * x[1] + x[t]
+    return y
+
+
+def smoothed(x):
+    """A linear recurrence of several steps, in an array, whose states are read in two later turns."""
+    levels = np.zeros(N)
+    level, total = x[0] * 0.1, 0.0
+    for t in range(N):
+        level = (x[2] * x[2] * Y[t] - (level - x[t]) / (2.0 + x[1] ** 2)) * 0.5
+        levels[t] = level
+        total = total + (x[t] - level) ** 2
+    return total + np.sum(levels * Y)
+
+
 # And how many instructions are left at most.
 LOOPS = {
+    polynomial: 2,
+    smoothed: 40,
     autoregression: 20,
     volatility: 4 * N,
     lagged: 20,
@@ -164,6 +185,17 @@ def test_a_loop_becomes_vectors(function):
     np.testing.assert_allclose([other, value], function(X), rtol=1e-13)
     np.testing.assert_allclose(its, slope, rtol=1e-12, atol=1e-13)
     nt.testing.check_derivatives(function, X)
+
+
+@pytest.mark.parametrize("function", LOOPS, ids=lambda function: function.__name__)
+def test_derivatives_are_taken_of_vectors(function):
+    """The tape of a Hessian-vector product has few instructions, too."""
+    cache = nt.prepare_hvp_cache(function, X)
+    _, _, product = nt.value_and_hvp(cache, Y, X)
+    plain = nt.prepare_hvp_cache(function, X, config=nt.Config(passes=OTHERS))
+    np.testing.assert_allclose(product, nt.value_and_hvp(plain, Y, X)[2], rtol=1e-11, atol=1e-11)
+    long, short = (its._single.program.variants.popitem()[1].tape for its in (plain, cache))
+    assert 2 * len(short) < len(long)
 
 
 @pytest.mark.parametrize("function", [autoregression, volatility], ids=lambda function: function.__name__)
@@ -268,3 +300,36 @@ def test_loops_that_begin_alike():
     assert len(rolled.tape) < len(plain.tape)
     slopes = [nt.value_and_gradient(each, X)[1][0] for each in (plain, rolled)]
     np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-12)
+
+
+# ---- derivatives of what was re-rolled when the function returned
+
+
+def written(x):
+    """Numbers that loops have computed are written to arrays, one of which is the argument."""
+    s, found = x[0], []
+    for t in range(N):
+        s = 0.9 * s + np.sin(x[t])
+        found.append(s)
+    x[3:20] = found[2:19]
+    z = np.zeros(N)
+    for t in range(N):
+        z[t] = found[t] * x[t]
+    z[5] = found[7]
+    return z
+
+
+def nested(x):
+    inner = nt.grad(lambda y: polynomial(y) + y[0] ** 3)(x)
+    return polynomial(inner * 0.1) * inner
+
+
+@pytest.mark.parametrize("function", [written, nested], ids=lambda function: function.__name__)
+def test_values_that_are_read_after_the_loops(function):
+    """The function, and derivatives of derivatives, go on with values that the pass has moved."""
+    found = []
+    for passes in (OTHERS, "all"):
+        cache = nt.prepare_derivative_cache(function, X.copy(), config=nt.Config(passes=passes))
+        found.append(nt.value_and_derivative(cache, (X.copy(), Y)))
+    for plain, rolled in zip(*found, strict=True):
+        np.testing.assert_allclose(rolled, plain, rtol=1e-12, atol=1e-12)

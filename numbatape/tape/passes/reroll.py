@@ -12,15 +12,19 @@ loops (`exp`), but in nothing that a guard, a comparison or a rounding depends o
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
+from ..rerolling.cycles import ADD, DIVIDE, MULTIPLY, NEGATE, NOT_LINEAR, SUBTRACT, WEIGH
 from ..rerolling.distribution import Distribution, Slots
 from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
+from ..rows import Rows
 
 SHORT = 24  # instructions on single cells: fewer are left alone
 ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
@@ -30,9 +34,19 @@ LEAST = 50.0  # nanoseconds that a stretch must save
 NUMBER, OTHER = 1, 2  # kinds of operands; 0 is none
 
 
-def reroll(draft: Draft, code: np.ndarray) -> np.ndarray:
-    """Replace the turns of loops by instructions on vectors."""
-    search = _Search(draft, code)
+def reroll(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
+    """Replace the turns of loops by instructions on vectors.
+
+    Parameters
+    ----------
+    draft, code
+        What was recorded.
+    start
+        The first instruction that may be rewritten.
+    read_later
+        Whether instructions that are not recorded yet may read any result.
+    """
+    search = _Search(draft, code, start)
     stretches = search.run() if search.single.sum() >= SHORT else []
     parts, last = [], 0
     for stretch in sorted(stretches):
@@ -40,7 +54,7 @@ def reroll(draft: Draft, code: np.ndarray) -> np.ndarray:
         plan = Distribution(search.cells, stretch, search.slots)
         if plan.saved < LEAST:
             continue
-        parts += [search.code[last : stretch.start], *Rolling(draft, search.cells, plan).rows()]
+        parts += [search.code[last : stretch.start], *Rolling(draft, search.cells, plan, read_later).rows()]
         last = stretch.stop
     if not parts:
         return code
@@ -51,17 +65,18 @@ def reroll(draft: Draft, code: np.ndarray) -> np.ndarray:
 class _Search:
     """Finds stretches that are worth re-rolling."""
 
-    def __init__(self, draft: Draft, code: np.ndarray):
+    def __init__(self, draft: Draft, code: np.ndarray, start: int):
         self.draft, self.code = draft, code
         ops = draft.ops
         kinds = ops.is_any(ops.with_trait("elementwise") - ops.with_trait("casts"), code["op"])
         self.single = kinds & (code["op"] & 1 == F64) & (code["aux"] == NONE)
+        self.single[:start] = False
         scalar = np.append(draft.layout == 0, True)
         for name in ("out", "a", "b", "c"):
             self.single &= scalar[code[name]]
         if self.single.sum() < SHORT:
             return
-        self.cells = cells = Cells(draft, code)
+        self.cells = cells = Cells(draft, code, start)
         for name in ("out", "a", "b", "c"):
             self.single &= cells.single[code[name]]
         self.single &= cells.writer[cells.of[code["out"]]] == np.arange(len(code))
@@ -81,6 +96,7 @@ class _Search:
         self.vector = self.single & (free | ops.is_any(alike, code["op"]))
         added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
+        self.form = _forms(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
 
     def _ordered(self) -> np.ndarray:
         """Return the instructions with the later one of two results as the first operand of an addition.
@@ -129,7 +145,8 @@ class _Search:
             ordered |= self._disturbed(rows, stretch)
         vector = self.vector[rows].reshape(single.shape).all(axis=0) & ~ordered
         addition = np.where(vector, self.addition[stretch.start : stretch.start + stretch.period], 0)
-        return Slots(vector, ordered, addition)
+        form = np.where(vector, self.form[stretch.start : stretch.start + stretch.period], NOT_LINEAR)
+        return Slots(vector, ordered, addition, form)
 
     def _disturbed(self, rows: slice, stretch: Stretch) -> np.ndarray:
         """Return the slots that touch cells of which it is not known which instruction writes which one."""
@@ -193,3 +210,19 @@ class _Search:
                 total += saved
                 good.append(stretch)
         return total, good
+
+
+@cache
+def _forms(ops: Rows) -> np.ndarray:
+    """Return what each op does in a linear recurrence; the last entry is that of a guard."""
+    found = np.full(len(ops) + 1, NOT_LINEAR, np.int8)
+    for form, rows in (
+        (ADD, ops.with_signs((1, 1))),
+        (SUBTRACT, ops.with_signs((1, -1))),
+        (NEGATE, ops.with_signs((-1,))),
+        (DIVIDE, ops.with_trait("quotient")),
+        (MULTIPLY, {row for row in ops.with_trait("factors") if ops[row].factors == "xy"}),
+        (WEIGH, {row for row in ops.with_trait("zero_wins") if ops[row].zero_wins == "x"}),
+    ):
+        found[[row for row in rows if ops[row].arity == 2 or form == NEGATE]] = form
+    return found

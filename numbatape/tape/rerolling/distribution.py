@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .components import components
+from .cycles import Step, steps_of
 from .periods import CELL, FEWEST, SCALAR, VECTOR, Stretch
 from .single_cells import Cells
 from .turns import GATHERED, IRREGULAR, MISSING, SAME, TURN, Column, Turns
 
-ONCE, VECTOR_SLOT, SUM, REST = range(4)  # what becomes of a component
+ONCE, VECTOR_SLOT, SUM, RECURRENCE, REST = range(5)  # what becomes of a component
 SUM_CALL = 30.0  # nanoseconds that a sum takes in both sweeps beside its cells
+RECURRENCE_CELL = 2.5  # nanoseconds
 GATHER_CELL = 3.0
 MOST_TRIES = 6
 
@@ -42,11 +44,15 @@ class Slots(NamedTuple):
     addition
         1 where the second operand is added to the first one, -1 where it is subtracted, 0 elsewhere; it may
         be computed in another order.
+    form
+        What slots of a linear recurrence do (`numbatape.tape.rerolling.cycles`), if they may be computed
+        with other bits.
     """
 
     vector: np.ndarray
     ordered: np.ndarray
     addition: np.ndarray
+    form: np.ndarray
 
 
 class Distribution:
@@ -111,7 +117,7 @@ class Distribution:
         parts = []
         for slots in components(edges):
             if len(slots) > 1 or slots[0] in edges[slots[0]]:
-                parts.append(Component(SUM if self._is_sum(slots) else REST, slots))
+                parts.append(Component(self._cycle(slots), slots))
             elif not self._as_vector[slots[0]]:
                 parts.append(Component(REST, slots))
             else:
@@ -173,6 +179,36 @@ class Distribution:
             if slots:
                 found.append(Component(REST, sorted(slots)))
         return found
+
+    def _cycle(self, slots: list[int]) -> int:
+        """Return what becomes of slots that depend on one another."""
+        if self._is_sum(slots):
+            return SUM
+        return RECURRENCE if self._is_recurrence(slots) else REST
+
+    # ---- recurrences
+
+    def steps(self, slots: list[int]) -> list[Step]:
+        """Return the slots of a linear recurrence in the order of a turn."""
+        found = steps_of(self.turns, slots, self.slots.form)
+        assert found is not None
+        return found
+
+    def _is_recurrence(self, slots: list[int]) -> bool:
+        """Whether slots are a linear recurrence whose coefficients and addends can be vectors."""
+        turns = self.turns
+        steps = steps_of(turns, slots, self.slots.form)
+        if steps is None:
+            return False
+        tail = steps[-1].slot
+        if any(column.slot == tail and column.lag > 1 for row in turns.columns for column in row):
+            return False  # only the state before the first turn is beside the others
+        return all(
+            turns.results[slot]
+            and not turns.differing[slot] & ~(1 << carried)
+            and all(self._regular(column) for k, column in enumerate(turns.columns[slot]) if k != carried)
+            for slot, carried, _ in steps
+        )
 
     # ---- sums
 
@@ -236,6 +272,9 @@ class Distribution:
         """Return the columns that a component reads as vectors."""
         if part.what == SUM:
             return [self.turns.columns[slot][k] for slot, k, _ in self.addends(part.slots)]
+        if part.what == RECURRENCE:
+            steps = self.steps(part.slots)
+            return [self.turns.columns[its.slot][k] for its in steps for k in range(3) if k != its.carried]
         return [*self.turns.columns[part.slots[0]]] if part.what == VECTOR_SLOT else []
 
     def _deepest(self, parts: list[Component]) -> int:
@@ -251,7 +290,11 @@ class Distribution:
             total += SCALAR * turns * len(part.slots)
             if part.what == ONCE:
                 continue
-            total -= VECTOR + CELL * turns if part.what == VECTOR_SLOT else SUM_CALL
+            if part.what == RECURRENCE:  # a product and a sum need no further vectors
+                more = max(len(part.slots) - 2, 0)
+                total -= VECTOR + RECURRENCE_CELL * turns + more * (VECTOR + CELL * turns)
+            else:
+                total -= VECTOR + CELL * turns if part.what == VECTOR_SLOT else SUM_CALL
             for column in self._read(part):
                 if column.kind == GATHERED:
                     total -= VECTOR + GATHER_CELL * turns

@@ -30,6 +30,8 @@ class Cells:
         What was recorded.
     code
         Its instructions.
+    start
+        The first instruction whose result may be moved.
 
     Attributes
     ----------
@@ -56,7 +58,7 @@ class Cells:
         By storage: a value that has all of its cells, for arrays that cells were moved to.
     """
 
-    def __init__(self, draft: Draft, code: np.ndarray):
+    def __init__(self, draft: Draft, code: np.ndarray, start: int):
         self.draft, self.code = draft, code
         self.recorded = code
         storage, uses = draft.storage, draft.uses(code)
@@ -79,7 +81,7 @@ class Cells:
         self._moves: list[tuple[np.ndarray, int, np.ndarray]] = []
         self._writers(uses, storage, inside)
         self.numbers = self._literals(total)
-        self.movable = (self.home < len(POOLS)) & (self.home != NONE) & (self.writer >= 0)
+        self.movable = (self.home < len(POOLS)) & (self.home != NONE) & (self.writer >= start)
         self.reads = np.zeros(total, np.int32)
         for name in "abc":
             self.reads += np.bincount(of[code[name]], minlength=total).astype(np.int32)
@@ -125,13 +127,13 @@ class Cells:
         jumps = (code["op"] == GUARD) | draft.ops.is_any(draft.ops.with_trait("jumps"), code["op"])
         return ~live(uses.out, uses.operands, np.zeros(draft.count, bool), jumps)
 
-    def move(self, cells: np.ndarray, base: int) -> None:
-        """Let cells of pools stand in an array from its first cell on."""
+    def move(self, cells: np.ndarray, base: int, first: int = 0) -> None:
+        """Let cells of pools stand in an array from its cell ``first`` on."""
         self.home[cells] = storage = self.draft.address(base)[0]
-        self.offset[cells] = np.arange(len(cells))
+        self.offset[cells] = places = np.arange(first, first + len(cells))
         self.movable[cells] = False
         self.bases[storage] = base
-        self._moves.append((cells, base, np.arange(len(cells))))
+        self._moves.append((cells, base, places))
 
     def merge(self, cells: np.ndarray) -> None:
         """Let all cells be the first one of them: they hold the same number."""
