@@ -292,9 +292,10 @@ class PreparedCache:
         list of dict
             One entry for each guard: ``line`` (of the source), ``kind`` (what Python asked for: "bool",
             "int", ... or "size"), ``condition`` (the text of the line, or the relation between sizes),
-            ``outcomes``, a dictionary of hits by outcome, and ``variants``, the number of traces that it is
-            part of. A hit is a sweep that went this way: of the function, or of a derivative that has a tape
-            of its own. The list has the attributes ``traces`` (what was traced when, and why) and ``why``
+            ``outcomes``, a dictionary of hits by outcome, ``variants``, the number of traces that it is
+            part of, and ``inside``, the name of the sub-tape (`nt.function`) that it belongs to, "" for the
+            function itself. A hit is a sweep that went this way: of the function, or of a derivative that
+            has a tape of its own. Each known path of a sub-tape has the hits of the traces that call it. The list has the attributes ``traces`` (what was traced when, and why) and ``why``
             (the reason for the last trace), and prints as a table.
 
         Examples

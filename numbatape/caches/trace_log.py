@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RetracingWarning
-from ..tape.tape import Line
+from ..tape.tape import Line, Tape
 from .arguments import STATIC, Flattened
 from .variant import Variant
 
@@ -219,10 +219,13 @@ def report(programs) -> GuardReport:
     for program in programs:
         notes += program.log.notes
         for variant in program.snapshot():
-            for line, kind, condition, outcome in _conditions(variant):
+            for inside, line, kind, condition, outcome in dict.fromkeys(_conditions(variant.tape, "")):
                 entry = guards.setdefault(
                     (str(line), kind, condition if kind == "size" else ""),
-                    {"line": line, "kind": kind, "condition": condition, "outcomes": {}, "variants": 0},
+                    {
+                        **{"line": line, "kind": kind, "condition": condition, "outcomes": {}, "variants": 0},
+                        "inside": inside,
+                    },
                 )
                 seen = entry["outcomes"]
                 seen[outcome] = seen.get(outcome, 0) + variant.hits
@@ -230,19 +233,19 @@ def report(programs) -> GuardReport:
     return GuardReport(guards.values(), notes)
 
 
-def _conditions(variant: Variant):
-    """Yield ``(line, kind, condition, outcome)`` of each guard of a trace, once a line and outcome."""
-    tape = variant.tape
-    found = []
+def _conditions(tape: Tape, inside: str):
+    """Yield ``(name of the sub-tape, line, kind, condition, outcome)`` of each guard, also of those inside."""
     for guard in tape.guards:
         line = tape.lines[guard.position] if guard.position >= 0 else None
-        found.append((line, guard.kind, source_of(line), guard.outcome))
+        yield inside, line, guard.kind, source_of(line), guard.outcome
     sizes = tape.sizes
     for relied in sizes.guards:
         if relied.line >= 0:
             condition = f"{sizes.text(relied.left)} {relied.relation} {sizes.text(relied.right)}"
-            found.append((tape.lines[relied.line], "size", condition, True))
-    return dict.fromkeys(found)
+            yield inside, tape.lines[relied.line], "size", condition, True
+    for called in tape.calls:
+        for body in getattr(called, "bodies", ()):  # a user's rule has none
+            yield from _conditions(body, called.name)
 
 
 def source_of(line: Line | None) -> str:

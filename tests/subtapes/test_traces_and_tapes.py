@@ -47,6 +47,26 @@ def test_each_path_is_traced_once():
     assert len(runs) == 2
 
 
+def test_guards_of_sub_tapes_are_reported():
+    @nt.function
+    def inner(x):
+        return 2.0 * x if x > 0 else -x
+
+    @nt.function
+    def outer(x):
+        return inner(x) ** 2
+
+    def f(x):
+        return nt.scan(lambda total, v: (total + outer(v), total), 0.0, x)[0]
+
+    cache = nt.prepare_gradient_cache(f, np.ones(2))
+    for signs in ([1.0, 1.0], [1.0, -1.0]):
+        nt.value_and_gradient(cache, np.array(signs))
+    (guard,) = [one for one in cache.guards() if one["kind"] == "bool"]
+    assert guard["inside"].endswith("inner") and set(guard["outcomes"]) == {True, False}
+    assert guard["condition"] == "return 2.0 * x if x > 0 else -x"
+
+
 def test_other_statics_dtypes_and_structures_are_other_signatures():
     g, runs = counted(lambda x, mode: x * 2.0 if mode == "a" else x + 1.0)
     f = lambda x: np.sum(g(x, "a") * g(x, "b") * g(x, "a")) + g(x[0], "b")  # noqa: E731
