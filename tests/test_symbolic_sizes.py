@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, signal, stats
 
 import numbatape as nt
 
@@ -32,6 +32,18 @@ def made_inside(x):
     out = np.zeros(len(x))
     out[:] = x**2
     return np.sum(out * x)
+
+
+def positive_part(x):
+    y = x**3
+    y[y < 0.0] = 0.0
+    return np.sum(y)
+
+
+def with_diagonal(x):
+    K = np.outer(x, x)
+    np.fill_diagonal(K, 2.0 + x[0])
+    return np.sum(K**2)
 
 
 ONE_TAPE = {
@@ -94,6 +106,25 @@ ONE_TAPE = {
     "cholesky": lambda x: np.sum(np.log(np.diag(np.linalg.cholesky(np.outer(x, x) + np.eye(len(x)))))),
     "trace": lambda x: np.trace(np.outer(x, x)),
     "where": lambda x: np.sum(np.where(x > 0, x**2, np.zeros_like(x))),
+    "interp": lambda x: np.sum(np.interp(np.linspace(0, 1, 7), np.linspace(0, 1, len(x)), x) ** 2),
+    "resampled": lambda x: np.sum(np.interp(np.linspace(-1, 9, 2 * len(x)), np.arange(len(x)), x) ** 2),
+    "diff with an entry before": lambda x: np.sum(np.diff(x, prepend=x[0], append=2.0) ** 3),
+    "inserted": lambda x: np.sum(np.insert(x, 0, 0.5) * np.insert(x, -1, x[0])),
+    "deleted": lambda x: np.sum(np.delete(x, 0) ** 2) + np.sum(np.delete(x, -2) ** 3),
+    "pad": lambda x: np.sum(np.pad(x, (1, len(x)), constant_values=2.0) ** 2),
+    "pad by edges": lambda x: np.sum(np.pad(x, (2, 3), mode="edge") ** 2),
+    "pad by reflections": lambda x: np.sum(np.pad(x, 1, mode="reflect") * np.pad(x, 1, mode="symmetric")),
+    "pad by wrapping": lambda x: np.sum(np.diff(np.pad(x, (2, 1), mode="wrap")) ** 2),
+    "masked write": lambda x: positive_part(x),
+    "diagonal": lambda x: with_diagonal(x),
+    "tri": lambda x: np.sum((np.tri(len(x), k=1) @ x) ** 2),
+    "windows": lambda x: np.sum((x * (np.hanning(len(x)) + np.blackman(len(x)) + np.bartlett(len(x)))) ** 2),
+    "skew": lambda x: stats.skew(x) + stats.kurtosis(x) * stats.sem(x),
+    "nanmean": lambda x: np.nanmean(x) * np.nanstd(x),
+    "reduceat": lambda x: np.sum(np.add.reduceat(x, [0]) ** 2),
+    "multivariate": lambda x: stats.multivariate_normal.logpdf(x, np.zeros(len(x)), np.eye(len(x))),
+    "cumulative integral": lambda x: np.sum(integrate.cumulative_trapezoid(x, dx=0.1, initial=0) ** 2),
+    "analytic signal": lambda x: np.sum(np.abs(signal.hilbert(x)) ** 3),
     "logpdf": lambda x: np.mean(stats.norm.logpdf(x, 0.1, 1.2)),
     "trapezoid": lambda x: np.trapezoid(x**2, dx=1 / (len(x) - 1)),
     "meshes": lambda x: np.sum((x[:, None] - x[None, :]) ** 2) / len(x) ** 2,

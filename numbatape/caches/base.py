@@ -295,8 +295,9 @@ class PreparedCache:
             ``outcomes``, a dictionary of hits by outcome, ``variants``, the number of traces that it is
             part of, and ``inside``, the name of the sub-tape (`nt.function`) that it belongs to, "" for the
             function itself. A hit is a sweep that went this way: of the function, or of a derivative that
-            has a tape of its own. Each known path of a sub-tape has the hits of the traces that call it. The list has the attributes ``traces`` (what was traced when, and why) and ``why``
-            (the reason for the last trace), and prints as a table.
+            has a tape of its own. Each known path of a sub-tape has the hits of the traces that call it.
+            The list has the attributes ``traces`` (what was traced when, and why) and ``why`` (the reason
+            for the last trace), and prints as a table.
 
         Examples
         --------

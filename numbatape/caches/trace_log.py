@@ -234,7 +234,7 @@ def report(programs) -> GuardReport:
 
 
 def _conditions(tape: Tape, inside: str):
-    """Yield ``(name of the sub-tape, line, kind, condition, outcome)`` of each guard, also of those inside."""
+    """Yield ``(name of the sub-tape, line, kind, condition, outcome)`` of all guards, those inside too."""
     for guard in tape.guards:
         line = tape.lines[guard.position] if guard.position >= 0 else None
         yield inside, line, guard.kind, source_of(line), guard.outcome

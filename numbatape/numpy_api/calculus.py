@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
-from ..trace.axes import length, merge, one_axis, pinned
+from ..trace.axes import entries, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
 from ..trace.primitives import broadcast_to, layout_of, view
 from .registration import composes
@@ -36,9 +36,9 @@ def diff(a, n=1, axis=-1, prepend=NO, append=NO):
 def _block(part, x, axis):
     if np.ndim(values_of(part)):
         return part
-    shape = list(x.shape)
+    shape = list(x._sizes())
     shape[axis] = 1
-    return np.broadcast_to(part, shape)
+    return np.broadcast_to(lift(find_trace(x), part), tuple(shape))
 
 
 @composes(np.ediff1d, complex="by_parts")
@@ -128,10 +128,7 @@ MODES = {0: "valid", 1: "same", 2: "full"}
 @composes(np.convolve, complex="bilinear")
 def convolve(a, v, mode="full"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
-    if MODES.get(mode, mode) == "same":  # the result is as long as the longer one, whichever it is
-        pinned(v, 0), pinned(a, 0)
-    if np.shape(v._value)[0] > np.shape(a._value)[0]:
-        pinned(v, 0), pinned(a, 0)
+    if length(v, 0) > length(a, 0):
         a, v = v, a
     return _correlated(a, v[::-1], MODES.get(mode, mode))
 
@@ -139,10 +136,7 @@ def convolve(a, v, mode="full"):
 @composes(np.correlate, complex="conjugating_second")
 def correlate(a, v, mode="valid"):
     a, v = (np.ravel(x) for x in lift_all(a, v))
-    if MODES.get(mode, mode) == "same":  # the result is as long as the longer one, whichever it is
-        pinned(v, 0), pinned(a, 0)
-    if np.shape(v._value)[0] > np.shape(a._value)[0]:
-        pinned(v, 0), pinned(a, 0)
+    if length(v, 0) > length(a, 0):
         return _correlated(v, a, MODES.get(mode, mode))[::-1]
     return _correlated(a, v, MODES.get(mode, mode))
 
@@ -161,11 +155,10 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         xp, fp = xp[order], fp[order]
         xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
-    n = pinned(xp, 0)
-    if n == 1:
-        inside = np.broadcast_to(fp[0], x.shape) + 0.0
+    if length(xp, 0) == 1:
+        inside = np.broadcast_to(fp[0], x._sizes()) + 0.0
     else:
-        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, n - 2)
+        k = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), entries(xp, (0,), 2))
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
         if xp[n - 1] == xp[n - 2]:  # a jump at the end, where NumPy returns the last value (a guard)

@@ -6,11 +6,12 @@ import numpy as np
 
 from ..trace import operations
 from ..trace.array import TracedArray
-from ..trace.axes import merge, one_axis, pinned, unmerge
+from ..trace.axes import length, merge, one_axis, pinned, unmerge
+from ..trace.integers import settled
 from ..trace.operands import find_trace, lift, lift_first, values_of
 from ..trace.positions import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
-from ..trace.symbolic_sizes import code_of, is_size
+from ..trace.symbolic_sizes import code_of, has_size, is_size
 from .function_tables import implements
 from .registration import composes, records
 
@@ -193,22 +194,62 @@ def pad(array, pad_width, mode="constant", **options):
     copies = mode in COPYING and options.get("reflect_type", "even") == "even"
     if mode != "constant" and not copies:  # means, extremes, ramps, reflections at a point, functions
         return operations.library_copy(np.pad._implementation)(array, pad_width, mode, **options)
-    if isinstance(pad_width, dict):
+    if has_size(pad_width) and mode == "constant":
+        widths = _widths_of_sizes(x, pad_width)
+    elif isinstance(pad_width, dict):
         widths = [(0, 0)] * x.ndim
         for axis, width in pad_width.items():
             widths[one_axis(x, axis)] = (width, width) if np.ndim(width) == 0 else tuple(width)
     else:
-        widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+        widths = np.broadcast_to(np.asarray(settled(pad_width)), (x.ndim, 2)).tolist()
     if mode != "constant":
         for axis, width in enumerate(widths):
-            positions = np.pad(np.arange(pinned(x, axis)), width, mode, **options)
-            x = np.take(x, positions, axis) if any(width) else x
+            x = _continued(x, axis, width, mode, options) if any(width) else x
         return x
     trace = find_trace(fills)
     fills = np.broadcast_to(np.asarray(fills) if trace is None else lift(trace, fills), (x.ndim, 2))
     for axis, (width, fill) in enumerate(zip(widths, fills, strict=True)):
         x = _bordered(x, axis, width, fill)
     return x
+
+
+def _widths_of_sizes(x, pad_width) -> list:
+    """Return the widths before and behind each axis, where some are sizes."""
+    rows = pad_width if isinstance(pad_width, (list, tuple)) else (pad_width,)
+    if not isinstance(rows[0], (list, tuple)):
+        rows = (rows,)
+    pairs = [tuple(row) * (3 - len(row)) for row in rows]
+    table = x._trace.tape.sizes
+    for n in (n for pair in pairs for n in pair if is_size(n)):
+        table.guard(code_of(x._trace, n), ">=", 0, x._trace.line())
+    return pairs * x.ndim if len(pairs) == 1 else pairs
+
+
+def _continued(x, axis: int, width, mode: str, options):
+    """Return ``x`` between entries of its own, as slices: so its size may be any."""
+    n, lead = length(x, axis), (slice(None),) * axis
+    before, behind = width
+    # How far the entries next to the border are from it, and how many there are at least for one reflection.
+    least = {"edge": 1, "reflect": max(width) + 1, "symmetric": max(width), "wrap": max(width)}[mode]
+    if not n >= least:
+        return np.take(x, np.pad(np.arange(pinned(x, axis)), width, mode, **options), axis)
+
+    def part(first, last, step=1):
+        """Return entries in this order, or the other one where the step is negative."""
+        entries = x[(*lead, slice(first, last))]
+        return entries if step > 0 else np.flip(entries, axis)
+
+    if mode == "edge":
+        ends = [np.repeat(part(0, 1), before, axis), np.repeat(part(n - 1, n), behind, axis)]
+    elif mode == "wrap":
+        ends = [part(n - before, n), part(0, behind)]
+    else:
+        skip = int(mode == "reflect")
+        ends = [part(skip, skip + before, -1), part(n - skip - behind, n - skip, -1)]
+    blocks = [ends[0], x, ends[1]]
+    return np.concatenate(
+        [block for block, some in zip(blocks, (before, 1, behind), strict=True) if some], axis
+    )
 
 
 def _bordered(x, axis, width, fill):
@@ -223,7 +264,7 @@ def _bordered(x, axis, width, fill):
                 np.astype(number, dtype) if type(number) is TracedArray else np.asarray(number, dtype),
             )
             dims = list(layout_of(x).dims)
-            dims[axis] = n
+            dims[axis] = code_of(x._trace, n)
             border = broadcast_to(cell, tuple(sizes.value(d) for d in dims), dims)
             blocks.insert(0 if side == 0 else len(blocks), border)
     return np.concatenate(blocks, axis) if len(blocks) > 1 else x

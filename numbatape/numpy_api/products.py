@@ -9,7 +9,7 @@ import numpy as np
 from ..emitter import addresses, instructions
 from ..tape.tape import F64
 from ..trace.array import new_traced, revalue
-from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, unmerge
+from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, pinned, unmerge
 from ..trace.operands import lift_all
 from ..trace.primitives import FLOAT64, array_instruction, elementwise, expand, layout_of, trace_of, transpose
 from .function_tables import implements
@@ -202,9 +202,10 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     axisa, axisb, axisc = (axis,) * 3 if axis is not None else (axisa, axisb, axisc)
     a, b = lift_all(a, b)
     a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
-    if a.shape[-1] == 2 and b.shape[-1] == 2:
+    counts = pinned(a, -1), pinned(b, -1)
+    if counts == (2, 2):
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 3 - x.shape[-1])]) for x in (a, b))
+    a, b = (np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 3 - n)]) for x, n in zip((a, b), counts, strict=True))
     return np.moveaxis(_cross(a, b), -1, axisc)
 
 

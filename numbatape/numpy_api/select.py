@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..trace.array import TracedArray
-from ..trace.axes import axis_to_end, count_of, merge, one_axis, pinned
+from ..trace.axes import axis_to_end, length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
 from ..trace.positions import fixed
@@ -182,7 +182,12 @@ def delete(arr, obj, axis=None):
     x = lift_first(arr)
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
-    n = pinned(x, one_axis(x, axis))
+    axis = one_axis(x, axis)
+    if type(obj) is int:
+        lead = (slice(None),) * axis
+        place = obj + length(x, axis) if obj < 0 else obj
+        return np.concatenate([x[(*lead, slice(None, place))], x[(*lead, slice(place + 1, None))]], axis)
+    n = pinned(x, axis)
     if type(obj) is TracedArray and obj.dtype.kind == "b":
         return np.compress(np.logical_not(obj), x, axis)
     if type(obj) is TracedArray:  # positions are data
@@ -204,12 +209,18 @@ def insert(value, arr, obj, values, axis=None):
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
-    n = pinned(x, axis)
     trace = find_trace(obj)
-    obj = obj if trace is None else fixed(lift(trace, obj))  # positions decide on slices: guards
-    count = np.shape(value)[axis] - n
     if values.ndim < x.ndim:
         values = expand(values, tuple(range(x.ndim - values.ndim)))
+    if type(obj) is int:
+        place, lead = obj + length(x, axis) if obj < 0 else obj, (slice(None),) * axis
+        block, shape = np.astype(np.moveaxis(values, 0, axis), x.dtype), list(x._sizes())
+        shape[axis] = block._sizes()[axis]
+        parts = x[(*lead, slice(None, place))], np.broadcast_to(block, tuple(shape))
+        return adopt(np.concatenate([*parts, x[(*lead, slice(place, None))]], axis), value)
+    n = pinned(x, axis)
+    obj = obj if trace is None else fixed(lift(trace, obj))  # positions decide on slices: guards
+    count = np.shape(value)[axis] - n
     if np.ndim(obj) == 0 and not isinstance(obj, slice):
         values = np.moveaxis(values, 0, axis)
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
@@ -220,10 +231,10 @@ def insert(value, arr, obj, values, axis=None):
 @implements(np.apply_along_axis, complex=HOLDS)
 def apply_along_axis(func1d, axis, arr, *args, **kwargs):
     x = axis_to_end(lift_first(arr), one_axis(arr, axis))
-    count_of(x, range(x.ndim - 1))
+    places = [pinned(x, k) for k in range(x.ndim - 1)]
     # Views, as in NumPy, because the function may write to them.
-    results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(x._value.shape[:-1])]
-    shape = np.shape(values_of(results[0]))
-    stacked = np.reshape(np.stack(results), (*x.shape[:-1], *shape))
+    results = [func1d(x[place], *args, **kwargs) for place in np.ndindex(*places)]
+    stacked, shape = np.stack(results), np.shape(values_of(results[0]))
+    stacked = np.reshape(stacked, (*places, *stacked._sizes()[1:]))
     axis = one_axis(arr, axis)
     return np.moveaxis(stacked, range(x.ndim - 1, stacked.ndim), range(axis, axis + len(shape)))

@@ -9,7 +9,7 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..trace import primitives
 from ..trace.array import revalue
-from ..trace.axes import axes_of, drop_axes, merge, one_axis, pinned
+from ..trace.axes import axes_of, drop_axes, length, merge, one_axis, pinned
 from ..trace.indexing import basic
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
@@ -159,9 +159,9 @@ def _split(value, ary, indices_or_sections, axis=0):
         ends = [None, *(index(i) for i in indices_or_sections), None]
         parts = [basic(x, (*lead, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False)]
     else:
-        pinned(x, axis)
-        index(indices_or_sections)  # records a guard, if it is traced
-        ends = [0, *np.cumsum([np.shape(part)[axis] for part in value]).tolist()]
+        count, n = index(indices_or_sections), length(x, axis)  # a traced count records a guard
+        longer = int(n % count)  # so many parts have an entry more than the others
+        ends = [k * (n // count) + min(k, longer) for k in range(count + 1)]
         parts = _cut(x, axis, ends)
     for part, its in zip(parts, value, strict=True):
         revalue(part, its)

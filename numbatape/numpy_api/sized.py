@@ -88,6 +88,36 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     return result if dtype is None else np.astype(result, np.dtype(dtype))
 
 
+def tri(trace, N, M=None, k=0, dtype=float, *, like=None):
+    rows, columns = _dims(trace, (N, N if M is None else M))
+    down, right = extents.arange(trace, rows), extents.arange(trace, columns)
+    return np.astype(down[:, None] >= right[None, :] - settled(k), np.dtype(dtype))
+
+
+def diag_indices(trace, n, ndim=2):
+    (dim,) = _dims(trace, n)
+    return (extents.arange(trace, dim),) * settled(ndim)
+
+
+def _window(of_angles):
+    """Return a window: a function of the angles from 0 to two pi, if it has more than one entry."""
+
+    def window(trace, M):
+        if not M > 1:
+            return None
+        return of_angles(extents.arange(trace, sizes.code_of(trace, M)) * (2.0 * np.pi / (M - 1)))
+
+    return window
+
+
+WINDOWS = {
+    "hanning": lambda angle: 0.5 - 0.5 * np.cos(angle),
+    "hamming": lambda angle: 0.54 - 0.46 * np.cos(angle),
+    "blackman": lambda angle: 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2.0 * angle),
+    "bartlett": lambda angle: 1.0 - np.abs(angle / np.pi - 1.0),
+}
+
+
 def prod(trace, a):
     """``np.prod(x.shape)``: an integer of NumPy's, not a size."""
     sizes_ = a if isinstance(a, (tuple, list)) else (a,)
@@ -111,6 +141,9 @@ IMPLEMENTATIONS = {
     **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
     "arange": arange,
     "prod": prod,
+    "tri": tri,
+    "diag_indices": diag_indices,
+    **{name: _window(of_angles) for name, of_angles in WINDOWS.items()},
     **{name: _implementation(name) for name in ("linspace", "repeat", "tile", "broadcast_to", "reshape")},
 }
 
@@ -124,7 +157,7 @@ def _with_sizes(original, implementation, make):
             trace = current()
             with failing(trace):
                 result = implementation(trace, *args, **kwargs)
-            if type(result) is TracedArray:
+            if type(result) is TracedArray or type(result) is tuple:
                 return result
             args, kwargs = settled(args), settled(kwargs)
         return otherwise(*args, **kwargs)

@@ -24,7 +24,8 @@ def _count(x, axes, where):
     """Return the number of entries of a mean: a number, or an array if there is a mask."""
     if not _masked(where):
         return entries(x, axes)
-    return np.sum(np.broadcast_to(where, x.shape), axes, keepdims=True, dtype=float)
+    where = np.broadcast_to(lift(x._trace, where), x._sizes())
+    return np.sum(where, axes, keepdims=True, dtype=float)
 
 
 def _dtype(x, dtype):

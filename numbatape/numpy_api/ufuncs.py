@@ -297,7 +297,7 @@ def reduceat(ufunc, inputs, kwargs):
     axis = kwargs.pop("axis", 0)
     _refuse_options(ufunc, "reduceat", kwargs)
     indices = [int(i) for i in indices]
-    n = x.shape[axis]
+    n = x._sizes()[axis]
     parts = []
     for start, stop in zip(indices, [*indices[1:], n], strict=True):
         if not 0 <= start < n:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.array import TracedArray
+from ..trace.extents import arange
 from ..trace.operands import find_trace, lift, values_of
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.positions import fixed
 from ..trace.primitives import value_of
+from ..trace.symbolic_sizes import code_of, is_size
 from ..trace.writes import assign, masked, overlap, write_by, write_where
 from .function_tables import in_place
 from .select import wrapped
@@ -125,6 +128,15 @@ def put_along_axis(arr, indices, values, axis=-1):
 
 @in_place(np.fill_diagonal)
 def fill_diagonal(a, val, wrap=False):
+    if type(a) is TracedArray and a.ndim == 2 and not wrap and np.ndim(_values(val)[0]) == 0:
+        rows, columns = a._sizes()
+        if is_size(rows) or is_size(columns):  # a write to each entry keeps the sizes symbolic
+            places = [arange(a._trace, code_of(a._trace, n)) for n in (rows, columns)]
+            assign(
+                a, Ellipsis, np.where(places[0][:, None] == places[1], _lifted(val), a), "np.fill_diagonal"
+            )
+            return
+
     def write(target, source):
         np.fill_diagonal(target, source, wrap)
 

@@ -197,7 +197,8 @@ STAND_INS = {
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.sized": """
-            arange broadcast_to empty eye full identity linspace ones prod repeat reshape tile zeros
+            arange bartlett blackman broadcast_to diag_indices empty eye full hamming hanning identity
+            linspace ones prod repeat reshape tile tri zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite

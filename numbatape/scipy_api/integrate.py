@@ -36,9 +36,10 @@ def cumulative_trapezoid(y, x=None, dx=1.0, axis=-1, initial=None):
 def _led(result, initial, axis):
     if initial is None:
         return result
-    shape = list(result.shape)
+    shape = list(result._sizes())
     shape[axis] = 1
-    return np.concatenate([np.broadcast_to(initial, shape), result], axis)
+    initial = np.broadcast_to(lift_first(initial, result), tuple(shape))
+    return np.concatenate([initial, result], axis)
 
 
 @stands_for("scipy.integrate", "romb")

@@ -53,9 +53,13 @@ def _spread(matrix, dim: int):
     return np.eye(dim) * matrix if ndim == 0 else np.eye(dim) * matrix[:, None]
 
 
-def _dimension(*parameters) -> int:
-    """Return the dimension that SciPy takes from the parameters, never from the points."""
-    return next((np.shape(values_of(p))[-1] for p in parameters if np.ndim(values_of(p))), 1)
+def _dimension(*parameters):
+    """Return the dimension that SciPy takes from the parameters, never from the points: an int, or a size."""
+    return next((_shape(p)[-1] for p in parameters if np.ndim(values_of(p))), 1)
+
+
+def _shape(x) -> tuple:
+    return x._sizes() if type(x) is TracedArray else np.shape(x)
 
 
 def _deviations(x, mean, dim: int):
@@ -65,7 +69,7 @@ def _deviations(x, mean, dim: int):
     elif np.ndim(values_of(x)) == 1 and dim == 1:
         x = np.reshape(x, (-1, 1))
     rows = x if mean is None else x - mean
-    shape = np.shape(values_of(rows))[:-1]
+    shape = _shape(rows)[:-1]
     return np.reshape(rows, (-1, dim)), tuple(n for n in shape if n != 1)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..numpy_api.nan_statistics import without_nan
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import axes_of, entries
 from ..trace.operands import lift_all, lift_first
 from .laws import sc
 
@@ -48,8 +49,9 @@ def _omitting(name: str, function, *args, **kwargs):
     return without_nan(lift_first(x), axis, keepdims, lambda row: function(row, axis=0, **options))
 
 
-def _count(x, axis) -> int:
-    return x.size if axis is None else x.shape[axis]
+def _count(x, axis):
+    """Return the number of entries along an axis: an int, or a traced number."""
+    return entries(x, axes_of(x, axis))
 
 
 def _central(x, axis):
@@ -126,14 +128,14 @@ def _standardised_moment(a, order: int, axis, keepdims):
 @statistic("skew")
 def skew(a, axis=0, bias=True, *, keepdims=False):
     result = _standardised_moment(a, 3, axis, keepdims)
-    n = _count(a, axis)
+    n = _count(lift_first(a), axis)
     return result if bias or n < 3 else np.sqrt(n * (n - 1.0)) / (n - 2.0) * result
 
 
 @statistic("kurtosis")
 def kurtosis(a, axis=0, fisher=True, bias=True, *, keepdims=False):
     result = _standardised_moment(a, 4, axis, keepdims)
-    n = _count(a, axis)
+    n = _count(lift_first(a), axis)
     if not bias and n > 3:
         unbiased = (n * n - 1.0) * result - 3.0 * (n - 1.0) ** 2
         result = unbiased / ((n - 2.0) * (n - 3.0)) + 3.0
@@ -143,7 +145,7 @@ def kurtosis(a, axis=0, fisher=True, bias=True, *, keepdims=False):
 @statistic("sem")
 def sem(a, axis=0, ddof=1, *, keepdims=False):
     a = lift_first(a)
-    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(float(_count(a, axis)))
+    return np.std(a, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(1.0 * _count(a, axis))
 
 
 @statistic("variation")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import axes_of, one_axis, pinned
+from ..trace.axes import axes_of, length, one_axis, pinned
+from ..trace.extents import arange
 from ..trace.operands import lift_all, lift_first, values_of
 from ..trace.primitives import layout_of, view
+from ..trace.symbolic_sizes import code_of
 from .borders import padded
 
 
@@ -143,12 +145,11 @@ def detrend(data, axis=-1, type="linear", bp=0, overwrite_data=False):
 def hilbert(x, N=None, axis=-1):
     """The analytic signal, which has no negative frequencies."""
     x = lift_first(x)
-    n = pinned(x, one_axis(x, axis)) if N is None else N
-    half = np.zeros(n)
-    half[0], half[1 : (n + 1) // 2] = 1.0, 2.0
-    if n % 2 == 0:
-        half[n // 2] = 1.0
-    weights = np.reshape(half, [-1 if k == one_axis(x, axis) else 1 for k in range(x.ndim)])
+    n = length(x, one_axis(x, axis)) if N is None else N
+    k = 1.0 * arange(x._trace, code_of(x._trace, n))
+    half = np.where(2 * k < n, 2.0, np.where(2 * k == n, 1.0, 0.0))
+    half = np.where(k == 0, 1.0, half)
+    weights = half[tuple(slice(None) if k == one_axis(x, axis) else None for k in range(x.ndim))]
     return np.fft.ifft(np.fft.fft(x, n, axis) * weights, axis=axis)
 
 
@@ -178,5 +179,5 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
     else:
         result = np.matmul(windows(padded(line, half, half, mode, cval), window_length), weights)
     result = np.moveaxis(result, -1, axis)
-    assert result.shape == value.shape
+    assert np.shape(values_of(result)) == value.shape
     return result

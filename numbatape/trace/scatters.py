@@ -10,7 +10,16 @@ from .axes import merge, unmerge
 from .indexing import mask_positions
 from .operands import find_trace, lift
 from .positions import fixed
-from .primitives import array_instruction, broadcast_to, contiguous, dims_of, elementwise, reshape, value_of
+from .primitives import (
+    array_instruction,
+    broadcast_to,
+    contiguous,
+    dims_of,
+    elementwise,
+    expand,
+    reshape,
+    value_of,
+)
 from .writes import assign, converted, overlap, setitem
 
 
@@ -24,7 +33,9 @@ def write_at(x: TracedArray, keys: tuple, item) -> None:
         if overlap(x, item):
             setitem(x, fixed(mask), item)  # guarded, because the order of writes matters
             return
-        wide = reshape(mask, (*mask._value.shape, *(1,) * (x.ndim - mask.ndim)))
+        wide = mask
+        if mask.ndim < x.ndim:
+            wide = expand(mask, tuple(range(mask.ndim, x.ndim)))
         if item.ndim == 0 or (item.ndim == 1 == mask.ndim == x.ndim and item.size == 1):
             setitem(x, Ellipsis, elementwise("where", wide, reshape(item, ()), x))
             return

@@ -22,6 +22,7 @@ KNOW_SIZES = frozenset(
             np.full_like,
             np.linspace,
             np.ones_like,
+            np.pad,
             np.repeat,
             np.reshape,
             np.tile,
