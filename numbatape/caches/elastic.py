@@ -272,7 +272,7 @@ def elastic_entry_of(entry, refuse: Callable) -> ElasticEntry | None:
     if variant.contents is not None or variant.effects is not None or space.segments is not None:
         return None
     planner = space.replanner()
-    if planner is None:
+    if planner is None or not planner.proved:
         return None
     if any(
         row.__class__ not in (ArrayRow, NumberRow, SameRow, DataRow, KnownNumberRow) for row in entry.rows

@@ -51,6 +51,7 @@ class OneWay:
 
     def __init__(self, variant: Variant, config: Config):
         tape = variant.tape
+        self._varying = np.flatnonzero(tape.storages["level"] != CONSTANT)
         self._variant, self._values = variant, config.values
         self._passes: Collection[str] = chosen_passes(config)
         self._tapes: list[Tape] = []
@@ -71,8 +72,7 @@ class OneWay:
         """Whether a plan of so many cells by family, and by storage, may have another way."""
         if not self._possible or cells[F64] < LONG or cells[1 - F64]:
             return False
-        varying = self._variant.tape.storages["level"] != CONSTANT
-        return bool((storages[varying] >= LEAST).any())
+        return any(n >= LEAST for n in storages[self._varying].tolist())
 
     def refuses(self, dimensions: Sequence[int], cells: tuple[int, int], storages: np.ndarray) -> bool:
         """Whether two sweeps are known to be better for some sizes, without making a plan for them."""

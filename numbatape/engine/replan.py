@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from ..ops import OPS, ROWS, ArrayOp
+from ..ops import ROWS
 from ..tape import Tape
 from ..tape.instruction import GUARD
 from ..threads import survives_fork
@@ -15,6 +15,7 @@ from . import plan_kernels as names
 from . import replan_kernels as more
 from .chain import in_register
 from .codegen import FIRST_KERNEL
+from .extents_proof import extents_hold_for_all_sizes
 from .plan import Plan, make_plan
 from .segments import MOST, weights
 from .verifier import op_info
@@ -92,7 +93,7 @@ class Replanner:
             more.POSITIVE_COUNT: positive,
             more.STORED_COUNT: len(tape.storages),
         }
-        self._extents = _has_extents(tape)
+        self.proved = extents_hold_for_all_sizes(tape, _alike(tape))
         self._words = np.zeros(more.WORDS, np.int64)
         for word, array in tables.items():
             self._words[word] = array.ctypes.data
@@ -185,7 +186,7 @@ class Replanner:
             self.kernels,
             self.values,
         )
-        if self._extents:
+        if not self.proved:
             verify_extents(plan)
         return plan
 
@@ -248,13 +249,6 @@ def _alike(tape: Tape) -> dict[int, int]:
         if guard.relation == "==" and first < last and first < 0:
             alike[first] = last
     return {code: found(code) for code in alike}
-
-
-def _has_extents(tape: Tape) -> bool:
-    """Whether Python has to look at the sizes of an array op, see `verify_extents`."""
-    rows = (tape.code["op"][tape.code["op"] != GUARD] >> 1).tolist()
-    ops = [OPS[row] for row in set(rows)]
-    return any(isinstance(op, ArrayOp) and (op.scratch != "0" or op.extents != "True") for op in ops)
 
 
 def _is_whole(tape: Tape, value: int, alike: dict[int, int]) -> bool:

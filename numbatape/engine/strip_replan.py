@@ -55,6 +55,10 @@ class StripReplanner:
         self._fits = self._settle(first.dimensions)
 
     @property
+    def proved(self) -> bool:
+        return self._whole.proved
+
+    @property
     def kernels(self) -> tuple[int, ...]:
         return self._whole.kernels
 
@@ -68,26 +72,25 @@ class StripReplanner:
             self._fits = self._settle(tuple(dimensions))
         if not self._fits or not self._derive(cells):
             return LOOK_CLOSER
-        if (self._words[self._fixed_places] != self._fixed).any():
+        words = self._words
+        if not np.array_equal(words[self._checked], words[self._expected]):
             return LOOK_CLOSER
-        counts = self._words[self._counts]
-        lengths = counts[self._first_rows].astype(np.int64)
-        if (
-            (counts != lengths[self._block_of_row]).any()
-            or (cells[self._narrow] != lengths[self._block_of_narrow]).any()
-            or (lengths > self._longest).any()
-        ):
+        lengths = words[self._lengths_of_blocks].tolist()
+        if any(n > most for n, most in zip(lengths, self._longest, strict=True)):
             return LOOK_CLOSER
-        self.code[self._outside, 1:] = self._derived[self._outside, 1:]
-        self.blocks[:, CELLS] = lengths
-        strips = -(-lengths // STRIP)
-        for first, (to, places), totals, count in zip(
-            self._strips.first, self._moving, self._totals, strips.tolist(), strict=True
+        if len(self._narrow) and (cells[self._narrow] != words[self._lengths_of_narrow]).any():
+            return LOOK_CLOSER
+        if len(self._outside):
+            self.code[self._outside, 1:] = self._derived[self._outside, 1:]
+        for n, block, first, (to, places), totals in zip(
+            lengths, self.blocks, self._strips.first, self._moving, self._strip_counts, strict=True
         ):
-            first[to] = self._words[places]
-            totals.reshape(-1)[2::3] = count
+            block[CELLS] = n
+            if len(to):
+                first[to] = words[places]
+            totals[:] = -(-n // STRIP)
         self.work = self._whole.work
-        vectors = self._words[self._lengths]
+        vectors = words[self._lengths]
         long = vectors >= LEAST
         self.strip_work = float((self._work_a_cell * vectors + INSTRUCTION) @ long)
         return OK
@@ -105,7 +108,7 @@ class StripReplanner:
         self._strips = strips  # kept alive, because the blocks refer to its tables by address
         self.code = plan.code.copy()
         self.blocks, self._memory = strips.words()
-        self._totals = strips.tables[2::3]
+        self._strip_counts = [totals.reshape(-1)[2::3] for totals in strips.tables[2::3]]
         (first, _), (first_single, _) = plan.active
         self.ends = np.array([first, first, plan.cells[0], first_single, first_single, plan.cells[1]])
         self.storages = storage_table(self.tape, plan.sizes, plan.bases)
@@ -119,8 +122,10 @@ class StripReplanner:
     def _prepare_derivation(self) -> None:
         """Prepare the call of the kernel that derives instructions at these cells."""
         whole, rows = self._whole, len(self.tape)
-        self._words = np.zeros(names.CODE_WORDS * rows + len(whole.aux), np.int32)
-        code, self.aux = np.split(self._words, [names.CODE_WORDS * rows])
+        # Behind the words that the kernel writes there is room for what most of them must be.
+        size = names.CODE_WORDS * rows + len(whole.aux)
+        self._words = np.zeros(2 * size, np.int32)
+        code, self.aux, self._fixed = np.split(self._words, [names.CODE_WORDS * rows, size])
         self._derived = code.reshape(rows, names.CODE_WORDS)
         self._arguments = whole.arguments()
         self._arguments[names.STORAGES] = self.storages.ctypes.data
@@ -136,16 +141,16 @@ class StripReplanner:
         """Note which words of the instructions change with sizes: the kernel must find all others again."""
         tape, start = self.tape, self._derived.size
         storage, owners = tape.values["storage"], owners_of(tape)
-        self._outside = (self._derived[:, 0] & OPCODE) >= FIRST_KERNEL
+        outside = (self._derived[:, 0] & OPCODE) >= FIRST_KERNEL
         fixed = np.ones(self._derived.shape, bool)
-        fixed[self._outside, 1:] = False
+        fixed[outside, 1:] = False
         counts, block_of_row, records = [], [], []
         narrows: dict[int, int] = {}
         self._moving: list[tuple[np.ndarray, np.ndarray]] = []
         moving: list[int] = []
         for number, block in enumerate(blocks):
             inside = slice(block.start, block.stop)
-            self._outside[inside], fixed[inside] = False, True
+            outside[inside], fixed[inside] = False, True
             written = {owners[row.out.value] for row in block.rows}
             end = STRIDE * len(block.rows)  # of the instructions in the block's table; records follow
             to, places = [], []
@@ -164,13 +169,19 @@ class StripReplanner:
                         to.append(table[operand.place >= STRIDE] + operand.place)
             self._moving.append((np.array(to, int), np.array(places, int)))
             moving += places
-        self._counts, self._block_of_row = np.array(counts), np.array(block_of_row)
-        self._first_rows = np.searchsorted(self._block_of_row, np.arange(len(blocks)))
-        self._narrow, self._block_of_narrow = np.array([*narrows], int), np.array([*narrows.values()], int)
-        self._fixed_places = np.setdiff1d([*np.flatnonzero(fixed), *records], [*counts, *moving])
-        self._fixed = self._words[self._fixed_places]
-        lengths = self._words[self._counts][self._first_rows]
-        self._longest = (SPARE * lengths).astype(np.int64)
+        self._outside = np.flatnonzero(outside)
+        block_of_row = np.array(block_of_row)
+        first_rows = np.searchsorted(block_of_row, np.arange(len(blocks)))
+        self._lengths_of_blocks = np.array(counts)[first_rows]
+        self._narrow = np.array([*narrows], int)
+        self._lengths_of_narrow = self._lengths_of_blocks[np.array([*narrows.values()], int)]
+        places = np.setdiff1d([*np.flatnonzero(fixed), *records], [*counts, *moving])
+        self._fixed[: len(places)] = self._words[places]
+        # What must be as it was, and the lengths of a block's rows, which must be that of its first row.
+        behind = len(self._words) - len(self._fixed) + np.arange(len(places))
+        self._checked = np.concatenate([places, counts])
+        self._expected = np.concatenate([behind, self._lengths_of_blocks[block_of_row]])
+        self._longest = [int(SPARE * n) for n in self._words[self._lengths_of_blocks].tolist()]
 
     def _note_work(self) -> None:
         """Note the work of a cell in each instruction over a vector, by the place of its length."""

@@ -1,0 +1,41 @@
+"""Array ops get the sizes that they need for all sizes of the inputs: shown once, as the check of one plan says."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.engine.extents_proof import Polynomial, extents_hold_for_all_sizes
+from numbatape.tape.instruction import NONE
+from numbatape.tape.tape import Layout
+
+N, M = Polynomial({(-1,): 1}), Polynomial({(-2,): 1})
+
+
+def test_polynomials_are_equal_in_any_order():
+    assert (N + 2) * (M + 1) == 2 + M * N + N + 2 * M
+    assert N * N + -1 * (N * N) == 0
+    assert not N == M and not N + 1 == N
+
+
+PROVED = {
+    "transforms": lambda x: np.sum(np.abs(np.fft.fft(x, 2 * len(x))) ** 4),
+    "scratch": lambda x: np.sum(np.linalg.solve(np.outer(x, x) + np.eye(len(x)), x) * np.sort(x)),
+}
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_sizes_of_a_trace_follow_for_all(name):
+    tape = nt.prepare_gradient_cache(PROVED[name], np.arange(1.0, 8.0)).tape
+    assert extents_hold_for_all_sizes(tape, {})
+    assert any(row["aux"] != NONE for row in tape.code)
+
+
+def test_scratch_of_one_size_is_not_enough_for_all_sizes():
+    tape = nt.prepare_gradient_cache(PROVED["scratch"], np.arange(1.0, 8.0)).tape
+    layouts = (*tape.layouts, Layout((1000,), (1,)))
+    values = tape.values.copy()
+    values["layout"][[row["aux"] for row in tape.code if row["aux"] != NONE]] = len(layouts) - 1
+    changed = SimpleNamespace(code=tape.code, values=values, layouts=layouts, sizes=tape.sizes)
+    assert not extents_hold_for_all_sizes(changed, {})
