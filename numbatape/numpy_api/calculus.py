@@ -161,7 +161,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         k = np.minimum(np.maximum(np.searchsorted(xp, x, "right") - 1, 0), entries(xp, (0,), 2))
         low, base = fp[k], xp[k]
         gap = xp[k + 1] - base
-        if xp[n - 1] == xp[n - 2]:  # a jump at the end, where NumPy returns the last value (a guard)
+        if xp[-1] == xp[-2]:  # a jump at the end, where NumPy returns the last value (a guard)
             inside = (fp[k + 1] - low) / np.where(gap == 0, 1.0, gap) * (x - base) + low
             inside = np.where(gap == 0, fp[k + 1], inside)
         else:

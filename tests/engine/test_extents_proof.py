@@ -1,4 +1,4 @@
-"""Array ops get the sizes that they need for all sizes of the inputs: shown once, as the check of one plan says."""
+"""That array ops get the sizes that they need is shown once for all sizes of the inputs."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ N, M = Polynomial({(-1,): 1}), Polynomial({(-2,): 1})
 def test_polynomials_are_equal_in_any_order():
     assert (N + 2) * (M + 1) == 2 + M * N + N + 2 * M
     assert N * N + -1 * (N * N) == 0
-    assert not N == M and not N + 1 == N
+    assert N != M and N + 1 != N
 
 
 PROVED = {
