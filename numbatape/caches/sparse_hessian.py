@@ -95,9 +95,9 @@ class SparseHessianCache(SparseCache):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
-        single = self._single()
         directions = random_directions(flat) if self._check else samples_of(flat)
         if self._check or not known.compression.lanes or known.derived.last is None:
+            single = self._single()
             space = single.sweep(single.extended(flat, directions))
         else:
             space = known.derived.last
