@@ -170,7 +170,16 @@ def array_loop(x):
     return np.sum(x)
 
 
-@pytest.mark.parametrize(("function", "latest"), [(scalar_loop, 4200), (array_loop, 200)])
+def loop_that_is_rolled(x):
+    total = 0.0
+    for k in range(3000):
+        total = total + np.sin(x[0] * k) * x[1]
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "latest"), [(scalar_loop, 4200), (array_loop, 200), (loop_that_is_rolled, 4200)]
+)
 def test_long_traces(clock, terminal, function, latest):
     """Loops of scalars look at the clock on their way, array operations more often; both name the line."""
     clock.tick = 0.9
@@ -187,6 +196,7 @@ def test_long_traces(clock, terminal, function, latest):
     assert int(count) <= latest
     assert code.co_firstlineno < int(line) < code.co_firstlineno + 4
     counts = [int(count), *(int(more) for more, _ in later)]
+    counts.append(int(re.search(r"traced (\d+)", first)[1]))  # what was traced, not what passes have left
     assert counts == sorted(counts)
 
 

@@ -115,7 +115,7 @@ class Program:
         """Run the function on traced arguments and keep the tape; see `record` for what it may assume."""
         with self._tracing, TRACING.piece(self.name):
             variant = self._trace(flat, assumes)
-            TRACING.count = len(variant.tape)
+            TRACING.count = max(TRACING.count, len(variant.tape))  # passes may have dropped most of them
             self.log.add(self.traces, reason, flat)
             if len(self.variants) > self.config.max_variants:
                 self._drop_oldest()

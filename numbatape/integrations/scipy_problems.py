@@ -76,6 +76,8 @@ def scipy_problem(f, x0, args=(), *, solver="minimize", hess=None, sparse=False)
     ------
     ValueError
         If an option is none of its choices, or not for this solver.
+    TypeError
+        If ``args`` is a string: the solver's name, given by position.
     SpecError
         If ``x0`` holds no floats.
     OutputError
@@ -101,6 +103,8 @@ def scipy_problem(f, x0, args=(), *, solver="minimize", hess=None, sparse=False)
         raise ValueError(f"hess={hess!r} is for minimize; {solver} takes a Jacobian alone")
     if sparse and solver != "least_squares":
         raise ValueError(f"sparse=True is for least_squares, not for {solver}; minimize takes hess='sparse'")
+    if isinstance(args, str):
+        raise TypeError(f"scipy_problem: args={args!r}; the solver is given by name: solver={args!r}")
     args = args if isinstance(args, tuple) else (args,)
     if solver == "curve_fit":
         return _curve_fit(f, x0, args)

@@ -142,6 +142,7 @@ def test_gradients_are_fresh_arrays():
             "is for minimize",
         ),
         (lambda: scipy_problem(rosen, np.ones(3), sparse=True), ValueError, "takes hess='sparse'"),
+        (lambda: scipy_problem(rosen, np.ones(3), "root"), TypeError, "solver='root'"),
         (lambda: scipy_problem(rosen, {"n": "x"}), nt.SpecError, "holds no floats"),
         (lambda: scipy_problem(3.0, np.ones(3)), TypeError, "is not callable"),
         (lambda: scipy_problem(rosen, [1.0], solver="curve_fit"), nt.SpecError, r"args=\(xdata, ydata\)"),
