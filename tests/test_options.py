@@ -127,21 +127,26 @@ def parts_of(results):
 
 
 def check(function, point):
-    wanted = parts_of(function(point.copy()))
-    value, pullback = nt.vjp(lambda x: parts_of(function(x)), point)
-    for k, (ours, numpys) in enumerate(zip(value, wanted, strict=True)):
-        assert np.shape(ours) == np.shape(numpys), k
-        np.testing.assert_allclose(ours, numpys, rtol=1e-10, atol=1e-12, err_msg=f"result {k}")
+    def f(x):
+        return parts_of(function(x))
+
+    value, pullback = nt.vjp(f, point)
+    wanted = f(point.copy())
+    elsewhere = 0.7 * point[::-1] + 0.1  # the tape, or a new one if a guard fails
+    for found, at in ((value, point), (nt.vjp(f, elsewhere)[0], elsewhere)):
+        for k, (ours, numpys) in enumerate(zip(found, f(at.copy()), strict=True)):
+            assert np.shape(ours) == np.shape(numpys), k
+            np.testing.assert_allclose(ours, numpys, rtol=1e-10, atol=1e-12, err_msg=f"result {k}")
     rng = np.random.default_rng(2)
     cotangents = [rng.normal(size=np.shape(part)) for part in wanted]
     step = rng.normal(size=point.shape)
     step = step + 1j * rng.normal(size=point.shape) if np.iscomplexobj(point) else step
-    tangents = nt.jvp(lambda x: parts_of(function(x)), (point,), (step,))[1]
+    tangents = nt.jvp(f, (point,), (step,))[1]
     forward = sum(np.sum(ct * dy) for ct, dy in zip(cotangents, tangents, strict=True))
     (gradient,) = pullback(cotangents)
     np.testing.assert_allclose(np.vdot(gradient, step).real, forward, rtol=1e-9, atol=1e-11)
     h = 1e-6
-    ends = [parts_of(function(point + sign * h * step)) for sign in (1, -1)]
+    ends = [f(point + sign * h * step) for sign in (1, -1)]
     differences = sum(np.sum(ct * (up - down)) for ct, up, down in zip(cotangents, *ends, strict=True))
     np.testing.assert_allclose(forward, differences / (2 * h), rtol=1e-5, atol=1e-6)
 
@@ -178,6 +183,19 @@ def test_math_refuses_complex_numbers_as_python_does(name):
     given = {"atan2": lambda z: (z, 1.0), "isclose": lambda z: (z, 1.0), "fsum": lambda z: ([z, z],)}
     with pytest.raises(TypeError, match="must be real number, not complex"):
         nt.grad(lambda z: getattr(math, name)(*given.get(name, lambda z: (z,))(z)))(1 + 2j)
+
+
+def test_edges_of_a_histogram_that_are_no_numbers_raise_in_each_call():
+    gradient = nt.grad(lambda x: np.histogram(x, 3, weights=x)[1].sum())
+    assert np.all(np.isfinite(gradient(X)))
+    with pytest.raises(ValueError, match="not finite"):
+        gradient(np.append(X[:4], np.nan))
+
+
+@pytest.mark.parametrize("make", [nt.function, nt.checkpoint, lambda f: nt.guarded(f, abs)])
+def test_sub_tapes_are_made_of_functions(make):
+    with pytest.raises(TypeError, match="got 3"):
+        make(3)
 
 
 def test_numbers_of_python_among_joined_arrays_are_weakly_typed():

@@ -106,7 +106,8 @@ def _edges(x, bins, range):
     if range is not None or find_trace(x) is None or not x.shape[0]:
         return np.histogram_bin_edges(values_of(x), bins, range)
     low, high = np.min(x), np.max(x)
-    if low == high:  # records a guard
+    bool(np.isfinite(high - low))  # a guard: NumPy raises if it is not
+    if low == high:  # another one
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, int(bins) + 1)
 

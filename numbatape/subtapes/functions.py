@@ -33,6 +33,8 @@ class Function:
     """A function that is traced once for each signature. Made by `function`, `guarded` and `checkpoint`."""
 
     def __init__(self, f: Callable, static_argnums=(), static_argnames=(), key=None, recompute: bool = False):
+        if not callable(f):
+            raise TypeError(f"a sub-tape is made of a function, got {f!r}")
         functools.update_wrapper(self, f)
         self._given = static_argnums, static_argnames, key, recompute
         self._static = StaticNames(f, static_argnums, static_argnames)
@@ -250,6 +252,8 @@ def function(f: Callable | None = None, *, static_argnums=(), static_argnames=()
     SpecError
         If there is no argument of a given position or name. From a call: a static argument is traced, or has
         no hash.
+    TypeError
+        If ``f`` is not callable.
 
     Notes
     ----- What the function captures (arrays, numbers, objects) is part of a signature: when it changes, the
@@ -297,7 +301,7 @@ def guarded(f: Callable, key: Callable) -> Function:
     Raises
     ------
     TypeError
-        If the key is not callable.
+        If the function or the key is not callable.
 
     Examples
     --------
@@ -332,6 +336,8 @@ def checkpoint(f: Callable) -> Function:
     ------
     ForeignTraceError, LeakError, UnsupportedOperationError
         From a call, while it is traced: what `function` raises.
+    TypeError
+        If ``f`` is not callable.
 
     Examples
     --------
