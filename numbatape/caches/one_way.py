@@ -5,6 +5,9 @@ processor's caches, both wait for memory. The cotangent of a scalar result is kn
 value and gradient are a tape of their own (`numbatape.derive.tapes.gradient`), and both are computed from one
 strip of the vectors after the other (`numbatape.engine.strip_blocks`).
 
+A loop in lanes is another reason for such a tape: forward sweeps run all lanes of a loop together, reverse
+sweeps one lane after another (a map of a scan over 1 024 rows and 100 steps: 4.4 ms instead of 14.9).
+
 Which way a gradient is computed depends on the trace and on sizes alone. So a cache's results keep their bits
 from call to call. For sizes that are new, a kernel finds out which way is theirs, and plans it
 (`OneWayReplanner`).
@@ -30,8 +33,9 @@ from ..engine.strip_plan import strip_plan
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import Adjoints, Workspace
 from ..late import imported
-from ..ops import OPS, ArrayOp
+from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
+from ..tape.loop import Loop
 from ..tape.tape import ACTIVE, CONSTANT, F64
 from ..threads import survives_fork
 from .variant import LONG, VariantWorkspace
@@ -59,10 +63,11 @@ class OneWay:
         self._first: Plan | None = None  # with strips
         self._replanner: OneWayReplanner | None = None
         self._lock = survives_fork(threading.Lock())  # clones in other threads share this object
+        self._in_lanes = _has_loops_in_lanes(tape)
         self._possible = (
             STRIPS in self._passes
             and not (config.debug_mode or config.strong_zero or variant.is_more_than_sweeps)
-            and not (tape.guards or tape.calls or tape.forward)
+            and not (tape.guards or tape.forward or (tape.calls and not self._in_lanes))
             and len(tape) <= MOST_INSTRUCTIONS
             and len(tape.outputs) == 1
             and _is_active_scalar(tape, tape.outputs[0])
@@ -107,6 +112,11 @@ class OneWay:
         if tape.guards or _may_fail(tape) or not _are_own(tape):
             self._possible = False
             return None
+        if self._in_lanes:
+            plan = make_plan(tape, dimensions, self._values)
+            # What surrounds the loops; each of their cells is at least written once.
+            rest, whole = (_work(each.tape, each.sizes)[~_calls(each.tape)].sum() for each in (plan, both))
+            return plan if rest <= MOST_WORK * (whole + plan.cells[F64]) else None
         plan = strip_plan(tape, dimensions, self._values)
         if plan is None or plan.strips is None:
             return None
@@ -187,6 +197,21 @@ def _is_active_scalar(tape: Tape, value: int) -> bool:
     storage, _, layout = tape.values[value].item()
     family, level = (tape.storages[name][storage] for name in ("family", "level"))
     return family == F64 and level == ACTIVE and not tape.layouts[layout].dims
+
+
+def _has_loops_in_lanes(tape: Tape) -> bool:
+    """Whether what a tape calls are loops, of which one has lanes that go through its steps together."""
+    if tape.calls_rules or not all(isinstance(each, Loop) for each in tape.calls):
+        return False
+    if any(each.test is not None or each.steps is not None for each in tape.calls):
+        return False  # the lanes may take different numbers of steps
+    layouts = tape.values["layout"][tape.code["out"][tape.prologue :][_calls(tape)]]
+    return any(len(tape.layouts[k].dims) > 1 for k in layouts.tolist())
+
+
+def _calls(tape: Tape) -> np.ndarray:
+    """Return which instructions behind the prologue are calls."""
+    return np.isin(tape.code["op"][tape.prologue :] >> 1, list(ROWS.with_trait("calls")))
 
 
 def _may_fail(tape: Tape) -> bool:

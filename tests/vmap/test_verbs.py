@@ -5,6 +5,7 @@ import optree
 import pytest
 
 import numbatape as nt
+from numbatape.caches.one_way import OneWayWorkspace
 from tests.vmap.row_programs import PROGRAMS
 
 ROWS = np.array([[0.7, -0.4, 1.3], [-0.9, 0.2, 0.5], [1.1, 0.8, -0.6], [0.3, 1.7, 0.9]])
@@ -82,3 +83,25 @@ def test_the_jacobian_of_a_map(program):
         return np.stack([total(program(np.copy(row))) for row in rows])
 
     assert_equal(program, nt.jacobian(mapped)(ROWS), nt.jacobian(loop)(ROWS))
+
+
+def test_the_gradient_of_a_long_map_of_a_scan_is_one_forward_sweep():
+    """All lanes of a loop go through its steps together forward, and one after another backwards."""
+
+    def last(x):
+        def step(c, row):
+            c = np.tanh(c * x[0] + row * x[1])
+            return c, c * c
+
+        c, squares = nt.scan(step, 0.0 * x[0], np.linspace(0.0, 1.0, 40))
+        return c + np.sum(squares)
+
+    rows = np.random.default_rng(1).normal(size=(256, 2))
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(nt.vmap(last)(x)), rows)
+    (space,) = cache._evaluator._workspaces.values()
+    assert isinstance(space, OneWayWorkspace)
+    for scale in (1.0, -1.0):  # a general call, then a steady one
+        value, (gradient,) = nt.value_and_gradient(cache, scale * rows)
+        values, gradients = nt.batch(last)(scale * rows)
+        np.testing.assert_allclose(value, np.sum(values), rtol=1e-13)
+        np.testing.assert_allclose(gradient, gradients, rtol=1e-11, atol=1e-13)
