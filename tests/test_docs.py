@@ -184,7 +184,8 @@ def exists(name: str) -> bool:
 def test_list_of_supported_functions():
     page = (ROOT / "docs" / "interface.md").read_text()
     listed, present = (set(re.findall("`(.*?)`", text)) for text in (LIST.search(page)[0], supported()))
-    assert not present - listed, "missing on the page: run python tests/test_docs.py"
+    missing = present - listed
+    assert not missing, f"run python tests/test_docs.py; missing on the page: {sorted(missing)}"
     gone = {name for name in listed - present if exists(name)}
     assert not gone, "no longer supported: run python tests/test_docs.py"
 
