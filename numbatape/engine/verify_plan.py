@@ -15,6 +15,7 @@ import numpy as np
 from .. import jit
 from ..errors import VerificationError
 from ..ops import OPS, ArrayOp
+from ..tape.combinations import combinations
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
@@ -87,7 +88,12 @@ def verify_extents(plan) -> None:
         op = OPS[number >> 1]
         if not isinstance(op, ArrayOp) or (op.scratch == "0" and op.extents == "True" and not op.calls):
             continue
-        for k in np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number):
+        rows = np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number)
+        if not op.calls:  # a long tape has many instructions of few sizes
+            words = [names.CORE_CELLS, *range(names.CORE_HEAD, names.CORE_HEAD + len(op.letters))]
+            first, _ = combinations(*(plan.aux[plan.code[rows, 4] + word] for word in words))
+            rows = np.sort(rows[first])
+        for k in rows:
             record = plan.aux[plan.code[k, 4] :]
             sizes_end = names.CORE_HEAD + len(op.letters)
             sizes = dict(zip(op.letters, map(int, record[names.CORE_HEAD : sizes_end]), strict=True))

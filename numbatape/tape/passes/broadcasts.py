@@ -36,8 +36,8 @@ def narrow_broadcasts(draft: Draft, code: np.ndarray) -> np.ndarray:
         if k == done:
             continue
         done, row = k, Instruction._make(code[k].item())
-        views = uses.values(uses.out[k])
-        narrowed = _narrowed(draft, row, views)
+        steady = _steady_axes(draft.layout_of(row.out), [draft.layout_of(x) for x in row.operands])
+        narrowed = _narrowed(draft, row, steady, uses.values(uses.out[k])) if steady else None
         if narrowed is not None:
             code[k] = narrowed
             for reader in uses.readers(uses.out[k]).tolist():
@@ -81,12 +81,9 @@ def _steady_axes(out: Layout, operands: list[Layout]) -> set[int]:
     }
 
 
-def _narrowed(draft: Draft, row: Instruction, values: list[int]) -> Instruction | None:
+def _narrowed(draft: Draft, row: Instruction, steady: set[int], values: list[int]) -> Instruction | None:
     """Compute a result, which ``values`` are views of, without the axes that no operand changes along."""
     out = draft.layout_of(row.out)
-    steady = _steady_axes(out, [draft.layout_of(operand) for operand in row.operands])
-    if not steady:
-        return None
     dims = out.dims
     views = {v: axes_of(draft.layout_of(v), out) if draft.address(v)[1] == 0 else None for v in values}
     left = [axis for axis in range(len(dims)) if axis not in steady]
