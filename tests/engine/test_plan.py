@@ -236,7 +236,7 @@ def test_bytes_per_scalar_instruction():
         a, b = x[0], x[1]
         total = a
         for _ in range(n):
-            total = total * a - b
+            total = b - a / total
         return total
 
     x = np.ones(2)
