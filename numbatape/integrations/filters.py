@@ -90,12 +90,15 @@ def _atleast_1d(x, trace):
 
 @stands_for("scipy.signal", "sosfilt")
 def sosfilt(sos, x, axis=-1, zi=None):
-    if zi is not None:
-        raise unsupported_argument("scipy.signal.sosfilt", "zi", "lfilter takes initial states")
-    sos = _atleast_1d(sos, find_trace(sos, x))
+    """Filter by one section after the other, each with its own initial state if states are given."""
+    sos = _atleast_1d(sos, find_trace(sos, x, zi))
+    states = []
     for k in range(sos.shape[0]):
-        x = lfilter(sos[k, :3], sos[k, 3:], x, axis)
-    return x
+        x = lfilter(sos[k, :3], sos[k, 3:], x, axis, None if zi is None else zi[k])
+        if zi is not None:
+            x, state = x
+            states.append(state)
+    return x if zi is None else (x, np.stack(states))
 
 
 @stands_for("scipy.signal", "filtfilt")

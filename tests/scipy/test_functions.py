@@ -24,6 +24,7 @@ I, F = scipy.ndimage, scipy.fft
 V, W, K = RNG.normal(size=8), RNG.normal(size=3), RNG.normal(size=(2, 3))
 T9 = np.sort(RNG.uniform(size=9))
 P, Q = RNG.normal(size=(4, 3)), RNG.normal(size=(2, 3))
+SECTIONS = S.butter(4, 0.3, output="sos")
 
 CASES = {
     "trapezoid": (lambda y: trapezoid(y, dx=0.5) ** 2 + np.sum(scipy.integrate.trapezoid(y[:6].reshape(2, 3), axis=0)), V),
@@ -52,6 +53,9 @@ CASES = {
     "lfilter zi": (lambda x, z: np.concatenate(S.lfilter([1.0, 0.5, 0.1], [1.0, -0.4], x, zi=z)), V, W[:2]),
     "lfilter zi short": (lambda x, z: np.concatenate(S.lfilter([1.0, 0.5, 0.1], [1.0, -0.4], x[:1], zi=z)), V, W[:2]),
     "sosfilt": (lambda x: S.sosfilt(S.butter(3, 0.3, output="sos"), x), V),
+    "sosfilt with states": (lambda x: S.sosfilt(SECTIONS, x, zi=SECTIONS[:, :2] * x[0])[0] * x[1], V),
+    "states of sosfilt": (lambda x: S.sosfilt(SECTIONS, np.outer(x, x), 0, np.ones((2, 2, len(x))))[1], V),
+    "decimate": (lambda x: S.decimate(np.tile(x, 8), 2), V),
     "filtfilt": (lambda x: S.filtfilt([0.3, 0.2], [1.0, -0.5], x), V),
     "filtfilt even": (lambda x: S.filtfilt([0.3, 0.2], [1.0, -0.5], x, axis=0, padtype="even", padlen=2), M),
     "correlate valid swapped": (lambda a, b: S.correlate(b, a, "valid"), V, W),
