@@ -14,6 +14,7 @@ LAYERS = (
     {"errors", "late"},
     {"config"},
     {"threads", "stalls", "garbage"},
+    {"crew"},
     {"jit"},
     {"tape"},
     {"ops"},

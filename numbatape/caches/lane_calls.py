@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.steady import CALLED, TUPLE
-from ..threads import CREW, Turn
+from ..late import imported
+from ..threads import Turn
 from .arguments import Flattened
 from .batch import Sweep
 from .front import Front
@@ -113,7 +114,12 @@ class LaneEntry:
                     array[chosen] = source(count)
             return True
 
-        if not all(CREW.together([functools.partial(run, share) for share in self.shares])):
+        if len(self.shares) == 1:
+            served = run(self.shares[0])
+        else:
+            crew = imported("numbatape.crew").CREW
+            served = all(crew.together([functools.partial(run, share) for share in self.shares]))
+        if not served:
             return REFUSED
         return in_form(self._form, self._finished(arrays))
 

@@ -5,7 +5,7 @@ import pytest
 
 import numbatape as nt
 from numbatape.caches import batch
-from numbatape.threads import CREW
+from numbatape.crew import CREW
 from numbatape.trace import pytrees
 
 MATRIX = np.random.default_rng(2).normal(size=(12, 12))
