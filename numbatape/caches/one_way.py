@@ -113,10 +113,10 @@ class OneWay:
             self._possible = False
             return None
         if self._in_lanes:
-            plan = make_plan(tape, dimensions, self._values)
+            made = make_plan(tape, dimensions, self._values)
             # What surrounds the loops; each of their cells is at least written once.
-            rest, whole = (_work(each.tape, each.sizes)[~_calls(each.tape)].sum() for each in (plan, both))
-            return plan if rest <= MOST_WORK * (whole + plan.cells[F64]) else None
+            rest, whole = (_work(each.tape, each.sizes)[~_calls(each.tape)].sum() for each in (made, both))
+            return made if rest <= MOST_WORK * (whole + made.cells[F64]) else None
         plan = strip_plan(tape, dimensions, self._values)
         if plan is None or plan.strips is None:
             return None
