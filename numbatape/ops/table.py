@@ -177,8 +177,6 @@ class ArrayOp(Traits):
     scratch
         Cells of scratch that a batch element needs, as a formula in the signature's letters; they keep their
         contents from forward to reverse.
-    index
-        Operands that hold positions: float64 cells whatever the op's dtype, never an adjoint.
     linear, bilinear
         Whether the result is linear in the operands, or in each of them.
     cases
@@ -218,7 +216,6 @@ class ArrayOp(Traits):
     pullback: Callable | None = None
     pushforward: Callable | None = None
     scratch: str = "0"
-    index: str = ""
     linear: bool = False
     bilinear: bool = False
     cases: tuple = ()

@@ -66,6 +66,9 @@ class Traits:
     fallible
         Whether it may fail. Such an instruction stays on a tape where nothing reads its result: whether it
         fails decides what the function does.
+    index
+        Operands that hold positions, of "abc": float64 cells whatever the op's dtype, never an adjoint.
+        Nothing writes to their storage after they were read.
     """
 
     elementwise: bool = False
@@ -88,6 +91,7 @@ class Traits:
     narrows: bool = False
     reads_narrow: bool = False
     fallible: bool = False
+    index: str = ""
 
     @property
     def jumps(self) -> bool:

@@ -60,3 +60,19 @@ def test_the_verifier_looks_into_bodies():
     plan = make_plan(dataclasses.replace(tape, calls=(broken,)), (3,))
     with pytest.raises(VerificationError, match="no value of this tape"):
         Workspace(plan)
+
+
+def test_positions_that_a_body_reads_and_the_tape_around_it_too():
+    """They stay apart from what the tape hands to the body: nothing may write next to them later."""
+    knots = np.linspace(0.0, 1.0, 4)
+
+    def f(rows):
+        def step(total, row):
+            grid = np.linspace(0.0, 1.0, len(row))
+            return total + np.sum(np.interp(knots, grid, row) ** 2), None
+
+        return nt.scan(step, 0.0, rows)[0]
+
+    rows = np.random.default_rng(0).normal(size=(3, 5))
+    expected = [nt.grad(lambda row: f(row[None]))(row) for row in rows]
+    np.testing.assert_allclose(nt.grad(f)(rows), expected, rtol=1e-12)

@@ -20,7 +20,7 @@ from ..uses import Uses
 def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop copies of whole results, whose instructions write to the copy instead."""
     uses = draft.uses(code)
-    fixed = draft.fixed(uses)
+    fixed = draft.fixed(uses) | _positions(draft, code, len(uses.writes))
     # A storage has lanes if any part of it has, so what does not depend on directions stays apart.
     laned = np.zeros(len(fixed), bool)
     if draft.directions:
@@ -36,6 +36,15 @@ def write_in_place(draft: Draft, code: np.ndarray) -> np.ndarray:
                 draft.move(value, target, layout.dims, layout.strides)
             gone[k] = ()
     return rewritten(code, gone)
+
+
+def _positions(draft: Draft, code: np.ndarray, groups: int) -> np.ndarray:
+    """Return which groups are read as positions: nothing may write to their storage afterwards."""
+    found = np.zeros(groups, bool)
+    for k in np.flatnonzero(draft.ops.is_any(draft.ops.with_trait("index"), code["op"])).tolist():
+        for name in draft.ops[int(code["op"][k]) >> 1].index:
+            found[draft.group[int(code[name][k])]] = True
+    return found
 
 
 def _into_parts(draft: Draft, code: np.ndarray, uses: Uses) -> list[int]:
