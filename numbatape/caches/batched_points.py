@@ -69,7 +69,7 @@ class BatchedPoints:
         """Return two ways: the gradient's own tape, swept forward only, and the function's tape, swept back.
 
         The first way is faster, because its cells are reused and stay in the processor's cache (per draw of
-        1 024: arK 0.9 µs and 3.2, garch11 2.4 and 4.5; functions of matrices take 0.8 to 1.1 of the time).
+        1 024: arK 0.8 µs and 3.1, garch11 1.6 and 3.3; functions of matrices take 0.8 to 1.1 of the time).
         """
         taped, swept = (
             self.shelf.program(self.function, flat, how, config=self.config)
