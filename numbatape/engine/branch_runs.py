@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import jit
 from ..tape.loop import Branches, Loop
-from .loop_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY, loop_source
+from .branch_kernels import BRANCH_STATE, BRANCH_WORD, NO_BODY
+from .loop_kernels import loop_source
 from .loop_runs import LoopRun
 
 

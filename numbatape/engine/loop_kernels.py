@@ -1,7 +1,7 @@
 """The kernels of loops: they run a body's sweeps once a step and move cells in between.
 
 Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: 64-bit
-words, named by `STATE`, that `numbatape.engine.loop_runs` fills in. Copies are rows of tables, whose
+words, named by `STATE`, that `numbatape.engine.loop_tables` fills in. Copies are rows of tables, whose
 addresses are in the state.
 """
 
@@ -11,6 +11,7 @@ import functools
 
 from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS
 from ..ops import status
+from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
 
 STATE = (
     "VALUE",  # addresses of the entry points of the body's sweeps
@@ -327,130 +328,17 @@ def back(w, s_q):
         if r_q[4 * k + 1] == 0:
             added(s_q[G] + 8 * (w[2] + r_q[4 * k + 2] * w[4]), w[4], r_q[4 * k], r_q[4 * k + 3])
     return 0
-"""
 
-
-# The state of branches: base address of the cells; place of the index in the second operand, -1 if guards
-# choose; how many bodies there are; the address of the addresses of their states; out:
-# the body that ran or stopped, or NO_BODY; place in the result of the number of the body that guards have
-# chosen.
-BRANCH_STATE = (
-    "BRANCH_V",
-    "BRANCH_INDEX",
-    "BRANCH_BODIES",
-    "BRANCH_STATES",
-    "BRANCH_CHOSEN",
-    "BRANCH_PLACE",
-)
-BRANCH_WORD = {name: k for k, name in enumerate(BRANCH_STATE)}
-
-_BRANCH_TEXT = """
 
 def reverse(w, pc):
     return back(w, pc)
 
 
-def run_once(w, s_q):
-    # Run a body of one step; return the status of its sweep.
-    if s_q[RESULT] != 0:
-        for lane in range(s_q[LANES]):
-            clear(s_q[V], w[0] + lane * s_q[LANE_OUT], s_q[RESULT], 8)
-    taken(w, s_q, s_q[ENTER], s_q[ENTER_COUNT], 0)
-    status = invoke(s_q, VALUE, s_q[FRAME], 0)
-    if status != 0:
-        return status
-    if s_q[SAVING] != 0:
-        save(s_q, 0)
-    given(w, s_q, s_q[OUTPUTS], s_q[OUTPUTS_COUNT], 0)
-    return 0
-
-
-def once(w, pc):
-    s_q = pc
-    if s_q[LANES] > 1 and w[0] != s_q[FIRST]:
-        return 0
-    status = run_once(w, s_q)
-    if status != 0:
-        return stopped_at(w, s_q, status)
-    return 0
-
-
-def once_back(w, pc):
-    s_q = pc
-    if s_q[AGAIN] != 0:
-        taken(w, s_q, s_q[ENTER], s_q[ENTER_COUNT], 0)
-        status = invoke(s_q, VALUE, s_q[FRAME], 0)
-        if status != 0:
-            return stopped_at(w, s_q, status)
-    else:
-        restore(s_q, 0)
-    zeroed(s_q)
-    out = s_q[G] + 8 * w[0]
-    r_q = s_q[SEED_ROWS]
-    for k in range(s_q[SEED_ROWS_COUNT]):
-        added(r_q[3 * k], 1, out + 8 * r_q[3 * k + 1], r_q[3 * k + 2])
-    status = invoke(s_q, PULLBACK, s_q[FRAME], 0)
-    if status != 0:
-        return stopped_at(w, s_q, status)
-    r_q = s_q[BACK_KEPT]
-    for k in range(s_q[BACK_KEPT_COUNT]):
-        if r_q[4 * k + 1] == 0:
-            added(s_q[G] + 8 * (w[2] + r_q[4 * k + 2] * w[4]), w[4], r_q[4 * k], r_q[4 * k + 3])
-    return 0
-
-
-def first_that_holds(w, b_q):
-    # Run the first body whose guards hold, and note in the result which one that is.
-    s_q = b_q[BRANCH_STATES]
-    for k in range(b_q[BRANCH_BODIES]):
-        status = run_once(w, s_q[k])
-        if status == 0:
-            d = b_q[BRANCH_V]
-            d[w[0] + b_q[BRANCH_PLACE]] = float(k)
-            return 0
-        if status != GUARD:
-            b_q[BRANCH_CHOSEN] = k
-            return stopped_at(w, s_q[k], status)
-    b_q[BRANCH_CHOSEN] = NO_BODY
-    return stopped_at(w, s_q[0], GUARD)
-
-
-def chosen(w, b_q):
-    d = b_q[BRANCH_V]
-    if b_q[BRANCH_INDEX] < 0:
-        return int(d[w[0] + b_q[BRANCH_PLACE]])
-    index = d[w[5] + b_q[BRANCH_INDEX] * w[7]]
-    last = b_q[BRANCH_BODIES] - 1
-    choice = 0
-    if index >= last:
-        choice = last
-    elif index > 0.0:
-        choice = int(index)
-    return choice
-
-
-def branch(w, pc):
-    b_q = pc
-    if b_q[BRANCH_INDEX] < 0:
-        return first_that_holds(w, b_q)
-    choice = chosen(w, b_q)
-    b_q[BRANCH_CHOSEN] = choice
-    s_q = b_q[BRANCH_STATES]
-    return once(w, s_q[choice])
-
-
-def branch_back(w, pc):
-    b_q = pc
-    choice = chosen(w, b_q)
-    b_q[BRANCH_CHOSEN] = choice
-    s_q = b_q[BRANCH_STATES]
-    return once_back(w, s_q[choice])
 """
 
 
 TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may take
 INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
-NO_BODY = 1 << 30  # no number of a body: the guards of none of them hold
 
 
 @functools.cache
@@ -458,7 +346,7 @@ def loop_source() -> str:
     """Return the module of the loops' kernels."""
     numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD | BRANCH_WORD
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
-    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + _BRANCH_TEXT
+    return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT
 
 
 _CALL_WORDS = {"NUMBER": NUMBER, "RAISED": RAISED, "STATUS": STATUS, "FAILED": FAILED, "COPY": COPY}
