@@ -9,7 +9,7 @@ import numbatape as nt
 from numbatape.tape.builder import TapeBuilder
 from numbatape.tape.draft import Draft
 from numbatape.tape.instruction import instructions
-from numbatape.tape.uses import NO_GROUP
+from numbatape.tape.uses import NO_GROUP, Uses
 
 
 def steered(x):
@@ -100,3 +100,19 @@ def test_new_values_are_read_like_recorded_ones(draft):
     draft.move(0, part, (3,), (2,))
     assert draft.address(0) == draft.address(part) and draft.group[0] == draft.group[wide]
     assert draft.covers(np.array([wide, part, cell])).tolist() == [True, False, False]
+
+
+def test_whether_a_result_can_move_is_not_asked_for_its_parts(monkeypatch):
+    """Copies of parts of one result (rolled arrays) would ask for all that read it, once each."""
+    asked = []
+    values = Uses.values
+    monkeypatch.setattr(Uses, "values", lambda self, group: asked.append(group) or values(self, group))
+
+    def f(x):
+        y, total = np.exp(x) * x, 0.0
+        for k in range(1, 5):
+            total = total + np.concatenate([y[k:], y[:k]]) * x
+        return np.sum(total)
+
+    nt.prepare_gradient_cache(f, np.ones(40))
+    assert not asked

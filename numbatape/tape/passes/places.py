@@ -83,8 +83,14 @@ def _can_move(draft: Draft, code: np.ndarray, uses: Uses, k: int) -> bool:
     if not fit or not draft.covers(np.array([out]))[0]:
         return False
     its = _settled(draft, out)
-    same = all(draft.address(x)[1] == 0 and _settled(draft, x) == its for x in uses.values(group))
-    return same and _settled(draft, target).dims == its.dims
+    if _settled(draft, target).dims != its.dims or not _is_whole(draft, source, its):
+        return False  # a part of a result; asked first, since thousands of parts may read one result
+    return all(_is_whole(draft, x, its) for x in uses.values(group))
+
+
+def _is_whole(draft: Draft, value: int, its: Layout) -> bool:
+    """Whether a value is all of its storage, in the layout in which that was written."""
+    return draft.address(value)[1] == 0 and _settled(draft, value) == its
 
 
 def _settled(draft: Draft, value: int) -> Layout:
