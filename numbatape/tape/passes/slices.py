@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..column_scans import reach
 from ..draft import Draft
 from ..families import POOLS
 from ..instruction import NONE, Instruction, opcode, rewritten
@@ -40,7 +41,8 @@ class Tree(NamedTuple):
 
 def make_stencils(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Replace trees of steps whose leaves are shifted views of one storage."""
-    steps = _steps(draft, code) if _has_shifted_views(draft, code) else {}
+    shifted = _shifted(draft, code)
+    steps = _steps(draft, code, shifted) if len(shifted) else {}
     if len(steps) < FEWEST_STEPS:
         return code
     changes: dict[int, list[tuple]] = {}
@@ -54,20 +56,27 @@ def make_stencils(draft: Draft, code: np.ndarray) -> np.ndarray:
     return rewritten(code, changes)
 
 
-def _has_shifted_views(draft: Draft, code: np.ndarray) -> bool:
-    """Whether instructions read views of one storage that differ in where they begin alone."""
+def _shifted(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return values in each storage of which instructions read views that begin at different places.
+
+    There are none if no two views of a storage differ in this alone.
+    """
     read = np.concatenate([code["a"], code["b"]])
     read = read[read >= 0]
     storage, offset, layout = (column[read] for column in (draft.storage, draft.offset, draft.layout))
     arrays = (storage >= len(POOLS)) & draft.is_array(read)
-    storage, offset, layout = storage[arrays], offset[arrays], layout[arrays]
+    read, storage, offset, layout = read[arrays], storage[arrays], offset[arrays], layout[arrays]
     order = np.lexsort((offset, layout, storage))
     same = [(np.diff(column[order]) == 0) for column in (storage, layout, offset)]
-    return bool((same[0] & same[1] & ~same[2]).any())
+    if not (same[0] & same[1] & ~same[2]).any():
+        return read[:0]
+    order = np.lexsort((offset, storage))
+    apart = (np.diff(storage[order]) == 0) & (np.diff(offset[order]) != 0)
+    return read[order][1:][apart]
 
 
-def _steps(draft: Draft, code: np.ndarray) -> dict[int, Step]:
-    """Return the rows that may be steps, by number."""
+def _steps(draft: Draft, code: np.ndarray, shifted: np.ndarray) -> dict[int, Step]:
+    """Return the rows that may be steps from shifted views, by number."""
     ops = draft.ops
     kinds = {ADD: ops.with_signs((1, 1)), SUBTRACT: ops.with_signs((1, -1)), NEGATE: ops.with_signs((-1,))}
     products = {
@@ -75,7 +84,9 @@ def _steps(draft: Draft, code: np.ndarray) -> dict[int, Step]:
     }
     quotients = ops.with_trait("quotient")
     rows = draft.array_rows(code, frozenset().union(*kinds.values(), products, quotients))
-    rows = rows[code["op"][rows] & 1 == F64]
+    rows, uses = rows[code["op"][rows] & 1 == F64], draft.uses(code)
+    reached = reach(uses.out[rows], uses.operands[rows], uses.flags(draft.group[shifted]))
+    rows = rows[reached[uses.out[rows]]]
     found = {}
     for k in rows.tolist():
         row, a, b = (int(code[name][k]) for name in ("op", "a", "b"))
