@@ -14,18 +14,7 @@ import textwrap
 from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
 from ..ops.text import helpers, source_of, without_docstring
-from .formula_text import (
-    LIBRARY_CALL,
-    TURNING,
-    UNIT,
-    fast_text,
-    is_fast,
-    kernel_text,
-    near_text,
-    product,
-    uses,
-    with_elementary,
-)
+from .formula_text import LIBRARY_CALL, UNIT, is_simd, kernel_text, product, uses, with_elementary
 from .frame import ACTIVE_SHIFT, CORE_HEAD, LOOP_HEAD, STRIDE, constants
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
@@ -97,30 +86,23 @@ def _head(cells: str) -> str:
 """
 
 
-def _patterns(arity: int, formula: str, fast: bool) -> list[str]:
+def _patterns(arity: int, formula: str, simd: bool) -> list[str]:
     """Return the stride patterns that get a loop of their own, as text: "1" or "0" per operand.
 
     A formula that calls a library has one loop, for any strides: LLVM cannot make vectors of a call, which
-    takes ten times as long as a step, and each further loop takes as long to compile as the first. That time
-    is long for elementary functions, so of them only the usual ``f(x, y)`` and ``f(0.0, y)`` are SIMD code.
+    takes ten times as long as a step, and each further loop takes as long to compile as the first. A loop
+    over `simd` is SIMD code for any strides.
 
     Parameters
     ----------
     formula
         As kernels compute it.
-    fast
-        Whether its elementary functions are those of `numbatape.ops.elementary`.
+    simd
+        Whether the kernel computes eight cells at once.
     """
-    text = formula + "\n" + helpers(formula, scalars)
-    if fast:
-        text = fast_text(near_text(text) if arity == 1 else text)
-    if LIBRARY_CALL.search(text) or "fast_sin(" in text or "fast_cos(" in text:
+    if simd or LIBRARY_CALL.search(formula + "\n" + helpers(formula, scalars)):
         return []
-    if arity == 1:
-        return ["1"]
-    if arity == 2:
-        return ["11", "01"] if "fast_" in text else ["11", "10", "01"]
-    return ["111"]
+    return {1: ["1"], 2: ["11", "10", "01"]}.get(arity, ["111"])
 
 
 def _condition(pattern: str) -> str:
@@ -155,9 +137,9 @@ def _branches(patterns, body) -> str:
     return text
 
 
-def _cell_loop(pattern: str) -> str:
-    """Return the head of the loop over a row's cells; with any strides it is not worth vectors."""
-    return "for i in range(n):" if pattern else "for i in serial(n):"
+def _cell_loop(pattern: str, simd: bool) -> str:
+    """Return the head of the loop over a row's cells; arithmetic with any strides is not worth vectors."""
+    return "for i in simd(n):" if simd else "for i in range(n):" if pattern else "for i in serial(n):"
 
 
 def _rows(op: Elementwise, row: list[str]) -> str:
@@ -175,22 +157,7 @@ def _strip_operands(op: Elementwise, pattern: str) -> tuple[str, str]:
     return pattern.replace("1", "v").replace("0", "s"), first
 
 
-def _far_cells(near: list[str], far: list[str]) -> list[str]:
-    """Return the lines for a formula with a sine or a cosine of x, which is too large in few cells or none.
-
-    Such cells are left to a second loop, which calls the C library. ``near`` are the lines of the first loop,
-    ``far`` those of the second one.
-    """
-    first = [
-        "far = 0",
-        "for i in range(n):",
-        *("    " + line for line in near),
-        "    far += 0 if math.fabs(x) <= FAR else 1",
-    ]
-    return [*first, "if far > 0:", "    for i in serial(n):", *("        " + line for line in far)]
-
-
-def _forward_body(op: Elementwise, source: str, cells: str, fast: bool, loop: str | None) -> str:
+def _forward_body(op: Elementwise, source: str, cells: str, simd: bool, loop: str | None) -> str:
     if loop and source == "v":
         operands = ", ".join(f"v, {x}, s{x}" for x in _LETTERS[: op.arity])
         return _rows(op, [f"loop_{loop.replace('sc.', 'sc_')}(n, {operands}, v, o, so)"]) + "\n"
@@ -202,19 +169,13 @@ def _forward_body(op: Elementwise, source: str, cells: str, fast: bool, loop: st
             return _rows(op, [f'strip("{op.value}", "{kinds}", v, o, {first}, n)'])
         hoisted, inner = _entry_loads([op.value], op.arity, pattern, source)
         target = "v[o + i]" if pattern else "v[o + i * so]"
-        if (
-            pattern and fast and op.arity == 1 and TURNING.search(text)
-        ):  # where x is too large it is the result for now
-            near = [*inner, f"{target} = {near_text(text)} if math.fabs(x) <= FAR else x"]
-            far = [f"x = {target}", "if not math.fabs(x) <= FAR:", f"    {target} = {text}"]
-            return _rows(op, _far_cells(near, far))
         lines = [*inner, f"{target} = {text}"]
-        return _rows(op, [*hoisted, _cell_loop(pattern), *("    " + x for x in lines)])
+        return _rows(op, [*hoisted, _cell_loop(pattern, simd), *("    " + x for x in lines)])
 
-    return _branches(_patterns(op.arity, text, fast), body)
+    return _branches(_patterns(op.arity, text, simd), body)
 
 
-def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cells: str, fast: bool) -> str:
+def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cells: str, simd: bool) -> str:
     partial = op.partials[operand]
     x = _LETTERS[operand]
     term = kernel_text(product(partial))
@@ -233,25 +194,24 @@ def _reverse_body(op: Elementwise, operand: int, source: str, adjoint: str, cell
             lines.append("z = v[o + i]" if pattern else "z = v[o + i * so]")
         place = f"{x} + i" if pattern else f"{x} + i * s{x}"
         update = f"{adjoint}[{place}] += term"
-        if pattern and fast and op.arity == 1 and TURNING.search(term):
-            near = f"term = {near_text(term)} if {some} and math.fabs(x) <= FAR else 0.0"
-            far = [f"term = {term} if {some} else 0.0", update]
-            far = [*lines, "if not math.fabs(x) <= FAR:", *("    " + line for line in far)]
-            return _rows(op, _far_cells([*lines, near, update], far))
         lines.append(f"term = {term} if {some} else 0.0" if some else f"term = {term}")
         if pattern and pattern[operand] == "0":
             lines.append("total += term")
             loop = ["total = 0.0", "for i in range(n):", *("    " + t for t in lines)]
             return _rows(op, [*hoisted, *loop, f"{adjoint}[{x}] += total"])
-        lines.append(update)
-        return _rows(op, [*hoisted, _cell_loop(pattern), *("    " + t for t in lines)])
+        if not simd:
+            return _rows(op, [*hoisted, _cell_loop(pattern, simd), *("    " + t for t in [*lines, update])])
+        # Only one cell takes the adjoints of all, or every cell takes its own.
+        lines += [f"if s{x} == 0:", "    total += term", "else:", "    " + update]
+        loop = ["total = 0.0", _cell_loop(pattern, simd), *("    " + t for t in lines)]
+        return _rows(op, [*loop, f"if s{x} == 0 and n > 0:", f"    {adjoint}[{x}] += total"])
 
-    return _branches(_patterns(op.arity, kernel_text(partial), fast), body)
+    return _branches(_patterns(op.arity, kernel_text(partial), simd), body)
 
 
 def elementwise_source(op: Elementwise, cells: str, values: str, direction: str) -> str:
     """Return the module of a row's vector kernel in one direction."""
-    letters, fast = _LETTERS[: op.arity], is_fast(op, values, direction)
+    letters, simd = _LETTERS[: op.arity], is_simd(op, values, direction)
     strides = "".join(f"    s{x} = r[record + {2 + 'oabc'.index(x)}]\n" for x in "o" + letters)
     third = f"    c = r[record + {LOOP_HEAD - 1}]\n" if op.arity == 3 else ""
     names = "o" + letters
@@ -270,7 +230,7 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
         loop = op.loop_for(values)
         if cells == "f32" and values == "fast" and loop and loop.startswith("sc."):
             loop = None  # SciPy's loops for float32 err by up to 1e-5; the formula is computed in float64
-        body = _forward_body(op, source, cells, fast, loop)
+        body = _forward_body(op, source, cells, simd, loop)
         text = f"def forward_inner({passed}):\n" + textwrap.indent(body, "    ")
         text += f"\n\ndef forward(w, pc):\n{head}" + _outer_loop(letters, base, f"forward_inner({shifted})")
         text += "    return 0\n"
@@ -279,14 +239,14 @@ def elementwise_source(op: Elementwise, cells: str, values: str, direction: str)
         for k, partial in enumerate(op.partials):
             if partial is None:
                 continue
-            body = textwrap.indent(_reverse_body(op, k, source, adjoint, cells, fast), "    ")
+            body = textwrap.indent(_reverse_body(op, k, source, adjoint, cells, simd), "    ")
             text += f"\n\ndef reverse_{letters[k]}({passed}):\n{body}"
             calls += f"if active & {1 << k}:\n    reverse_{letters[k]}({shifted})\n"
         text += f"\n\ndef reverse(w, pc):\n{head}" + _outer_loop(letters, base, calls.rstrip())
         text += "    return 0\n"
     body = helpers(text, scalars) + "\n\n" + text
-    if fast:
-        body = with_elementary(body)
+    if simd:
+        body = with_elementary(body, cells)
     return f"# cells: {cells}\n" + constants(text) + body
 
 

@@ -8,9 +8,12 @@ from ..late import imported
 from ..ops import Elementwise, scalars
 from ..ops.text import helpers
 
-# Functions of the C library that kernels have in the kernel language (`numbatape.ops.elementary`).
-ELEMENTARY = re.compile(r"\bmath\.(exp|expm1|log|log1p|sin|cos|tanh)\(")
-TURNING = re.compile(r"\bmath\.(sin|cos)\((?=x\))")  # of the operand of a row with one operand
+# Functions of the C library and of SciPy that kernels have in the kernel language, and the files with them.
+OWN = re.compile(
+    r"\b(?:math\.(exp|expm1|log|log1p|sin|cos|tanh|erf|erfc)|sc_(gammaln|psi|erfcx|ndtr|log_ndtr))\("
+)
+OWN_FILES = ("..ops.elementary", "..ops.error_functions", "..ops.gamma_functions", "..ops.short_functions")
+SHORT = re.compile(r"\bfast_(exp|log|log1p|sin|cos)\(")  # those that have a form for float32
 UNIT = re.compile(r"(-?)1\.0")
 # Calls of SciPy and of the C library; `%` and `//` of floats call its fmod. The others are instructions.
 LIBRARY_CALL = re.compile(r"\bsc_|\bmath\.(?!fabs|sqrt|copysign|floor|ceil|trunc)\w+\(|%|//")
@@ -39,28 +42,28 @@ def kernel_text(formula: str) -> str:
 
 
 def fast_text(text: str) -> str:
-    """Return text in which functions of the C library are those of `numbatape.ops.elementary`."""
-    return ELEMENTARY.sub(r"fast_\1(", text)
+    """Return text in which functions of libraries are those of the kernel language."""
+    return OWN.sub(lambda found: f"fast_{found[1] or found[2]}(", text)
 
 
-def with_elementary(text: str) -> str:
-    """Return a kernel's text with these functions in the place of the C library's."""
+def with_elementary(text: str, cells: str) -> str:
+    """Return the text of a kernel of f64 or f32 cells with these functions in the place of the libraries'."""
     text = fast_text(text)
-    return helpers(text, imported("..ops.elementary", __package__)) + "\n" + text
+    if cells == "f32":
+        text = SHORT.sub(r"short_\1(", text)
+    return helpers(text, *(imported(file, __package__) for file in OWN_FILES)) + "\n" + text
 
 
-def is_fast(op: Elementwise, values: str, direction: str) -> bool:
-    """Whether a row's kernel computes these functions; else they are the C library's.
+def is_simd(op: Elementwise, values: str, direction: str) -> bool:
+    """Whether a row's kernel computes eight cells at once (`numbatape.jit.language.simd`).
 
-    It does where LLVM can then make SIMD code of its loops.
+    It does if it can have functions of the kernel language in the place of libraries'. It also does if it is
+    the reverse kernel of two operands: LLVM's SIMD code for each pattern of strides takes twice as long to
+    compile.
     """
     if direction == "forward" and (values != "fast" or op.loop):
         return False
     text = kernel_text("\n".join([op.value] if direction == "forward" else filter(None, op.partials)))
     text = fast_text(text + "\n" + helpers(text, scalars))
-    return "fast_" in text and "while " not in text and LIBRARY_CALL.search(text) is None
-
-
-def near_text(text: str) -> str:
-    """Return a formula for cells where x is not too large for the sines and cosines in it."""
-    return TURNING.sub(r"near_\1(", text)
+    several = direction == "reverse" and op.arity == 2 and op.vector_arm is None
+    return ("fast_" in text or several) and "while " not in text and LIBRARY_CALL.search(text) is None

@@ -30,6 +30,11 @@ serial = range
 # local variable.
 parallel = range
 
+# ``for i in simd(n)`` says the same, and is written as SIMD code that computes eight iterations at once,
+# with one copy of its body for all strides (`numbatape.jit.lowering.simd_loops`), for functions as large as
+# those of `numbatape.ops.elementary`. Its cells are ``v[first + i]`` and ``v[first + i * stride]``.
+simd = range
+
 
 def bits_of(x):
     """Return the 64 bits of a float, as an integer."""

@@ -42,9 +42,14 @@ def exp_rest(r):
 
 
 def fast_exp(x):
+    return exp_of_sum(x, 0.0)
+
+
+def exp_of_sum(x, rest):
+    """exp(x + rest) for a rest that is far smaller than one."""
     k = (1.4426950408889634 * x + SHIFT) - SHIFT
     high = x - k * LN2_HIGH
-    low = k * LN2_LOW
+    low = k * LN2_LOW - rest
     r = high - low
     z = 1.0 + (high + (r * r * exp_rest(r) - low))
     half = (0.5 * k + SHIFT) - SHIFT  # in two steps, because 2**k alone may be out of range

@@ -1,9 +1,9 @@
 """The functions of ``scipy.special``: one row per op, operands x, y and result z.
 
 This does not import SciPy (0.3 s): ``"sc.psi"`` names the ufunc, for `resolve` and `find`. A formula uses
-SciPy's scalar code as ``sc.psi(x)`` where libm has nothing as accurate. Where the formula is more accurate
-than SciPy there is no ``loop=`` (erfc: 1.3 ulp against 5.1). Bessel functions are in `bessel`, incomplete
-integrals in `incomplete`.
+SciPy's scalar code as ``sc.psi(x)`` where libm has nothing as accurate. Rows whose function is in
+`error_functions` or `gamma_functions` have no ``loop=``: these take a third of SciPy's time, and err less. Bessel
+functions are in `bessel`, incomplete integrals in `incomplete`.
 """
 
 # ruff: noqa: E501  (a row is read as a line)
@@ -41,7 +41,7 @@ def erfc_integral_ratio(n, x):
 # Gamma family
 _TURN = "(3.141592653589793*(x - 2.0*rint(0.5*x)))"  # pi x without whole turns
 _COSINE, _SINE = f"math.cos({_TURN})", f"0.3183098861837907*math.sin({_TURN})"
-unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.gammaln")
+unary ("gammaln",   "sc.gammaln(x)",   "sc.gammaln",  POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)")
 unary ("loggamma",  "sc.loggamma(x)",  "sc.loggamma", POSITIVE, dx="sc.psi(x)", dxx="zeta(2.0, x)", loop="sc.loggamma")
 unary ("gamma",     "sc.gamma(x)",     "sc.gamma",    POSITIVE, dx="z*sc.psi(x)", dxx="dx*sc.psi(x) + z*zeta(2.0, x)", loop="sc.gamma")
 # Left of 1/2 by reflection, gamma(1 - x) sin(pi x)/pi: no pole of psi at 0, -1, ...
@@ -50,7 +50,7 @@ unary ("rgamma",    "sc.rgamma(x)",    "sc.rgamma",   POSITIVE, loop="sc.rgamma"
        dxx=f"-dx*sc.psi(x) - z*zeta(2.0, x) if x > 0.5 else sc.gamma(1.0 - x)*((sc.psi(1.0 - x)*sc.psi(1.0 - x) + zeta(2.0, 1.0 - x) - 9.869604401089358)*{_SINE} - 2.0*sc.psi(1.0 - x)*{_COSINE})",
        edges=((0.0,), (-1.0,), (-2.0,), (-0.5,), (1e-9,)))
 unary ("gammasgn",  "sc.gammasgn(x)",  "sc.gammasgn", loop="sc.gammasgn")
-unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)", loop="sc.psi")
+unary ("psi",       "sc.psi(x)",       "sc.psi",      POSITIVE, dx="zeta(2.0, x)", dxx="-2.0*zeta(3.0, x)")
 unary ("trigamma",  "zeta(2.0, x)",    trigamma,      POSITIVE, dx="-2.0*zeta(3.0, x)", dxx="6.0*zeta(4.0, x)")
 binary("hurwitz",   "zeta(x, y)",      hurwitz_zeta,  ((2.0, 2.0), POSITIVE), opaque="x", dy="-x*zeta(x + 1.0, y)", dyy="x*(x + 1.0)*zeta(x + 2.0, y)")
 binary("betaln",    "sc.betaln(x, y)", "sc.betaln",   POSITIVES, loop="sc.betaln",
@@ -76,7 +76,7 @@ binary("binom",     "sc.binom(x, y)",  "sc.binom",    ((4.5, 9.5), POSITIVE), lo
 unary ("erf",       "math.erf(x)",     "sc.erf",      dx="1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfc",      "math.erfc(x)",    "sc.erfc",     dx="-1.1283791670955126*math.exp(-x*x)", dxx="-2.0*x*dx", hot=True)
 unary ("erfi",      "sc.erfi(x)",      "sc.erfi",     dx="1.1283791670955126*math.exp(x*x)", dxx="2.0*x*dx", loop="sc.erfi")
-unary ("erfcx",     "sc.erfcx(x)",     "sc.erfcx",    loop="sc.erfcx",
+unary ("erfcx",     "sc.erfcx(x)",     "sc.erfcx",
        dx="-2.0*z*erfc_ratio(1.0, x) if x > 2.0 else 2.0*x*z - 1.1283791670955126",
        dxx="-4.0*dx*erfc_ratio(2.0, x) if x > 2.0 else 2.0*(z + x*dx)")
 binary("erfc_ratio", "erfc_ratio(x, y)", erfc_integral_ratio, ((1.0, 1.0), (2.0, 6.0)), opaque="x", dy="2.0*z*(x*z - (x + 1.0)*erfc_ratio(x + 1.0, y))",
@@ -85,9 +85,9 @@ unary ("erfinv",    "sc.erfinv(x)",    "sc.erfinv",   (-0.95, 0.95), dx="0.88622
 unary ("erfcinv",   "sc.erfcinv(x)",   "sc.erfcinv",  (0.05, 1.95), dx="-0.886226925452758*math.exp(z*z)", dxx="2.0*z*dx*dx", loop="sc.erfcinv")
 
 # The normal distribution: constants 1/sqrt(2 pi), sqrt(2/pi), sqrt(2 pi), sqrt(pi/2)
-unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx", loop="sc.ndtr")
+unary ("ndtr",      "sc.ndtr(x)",      "sc.ndtr",     dx="0.3989422804014327*math.exp(-0.5*x*x)", dxx="-x*dx")
 unary ("log_ndtr",  "sc.log_ndtr(x)",  "sc.log_ndtr", dx="0.7978845608028654/sc.erfcx(-0.7071067811865476*x)",
-       dxx="-1.4142135623730951*dx*erfc_ratio(1.0, -0.7071067811865476*x) if x < -3.0 else -dx*(x + dx)", loop="sc.log_ndtr")
+       dxx="-1.4142135623730951*dx*erfc_ratio(1.0, -0.7071067811865476*x) if x < -3.0 else -dx*(x + dx)")
 unary ("ndtri",     "sc.ndtri(x)",     "sc.ndtri",    PROBABILITY, dx="2.5066282746310007*math.exp(0.5*z*z)", dxx="z*dx*dx", loop="sc.ndtri")
 unary ("ndtri_exp", "sc.ndtri_exp(x)", "sc.ndtri_exp", (-3.0, -0.05), dx="1.2533141373155003*sc.erfcx(-0.7071067811865476*z)",
        dxx="1.4142135623730951*dx*dx*erfc_ratio(1.0, -0.7071067811865476*z) if z < -3.0 else dx*(1.0 + z*dx)", loop="sc.ndtri_exp")

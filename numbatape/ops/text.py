@@ -17,8 +17,8 @@ from . import scalars
 from .table import ArrayOp, Op
 
 
-def helpers(text: str, module) -> str:
-    """Return the source of the module's functions and constants that a text names, recursively."""
+def helpers(text: str, *modules) -> str:
+    """Return the source of the modules' functions and constants that a text names, recursively."""
     found: dict[str, str] = {}
 
     def collect(body, scope):
@@ -38,7 +38,7 @@ def helpers(text: str, module) -> str:
                     else (f"{name} = float({str(thing)!r})\n")
                 )
 
-    collect(text, vars(module))
+    collect(text, {name: thing for module in modules for name, thing in vars(module).items()})
     return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
 
 

@@ -236,6 +236,7 @@ def namespace(kind: str, source: str) -> dict:
         "math": math,
         "serial": range,
         "parallel": range,
+        "simd": range,
         "bits_of": bits_of,
         "float_of": float_of,
         "invoke": invoke,

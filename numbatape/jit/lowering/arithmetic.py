@@ -12,8 +12,8 @@ INTEGER = {
 }
 REAL = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
 # A comparison with NaN is false, except for `!=`.
-_INTEGER_TESTS = {ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Eq: "eq", ast.NotEq: "ne"}
-_REAL_TESTS = {ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge", ast.Eq: "oeq", ast.NotEq: "une"}
+INTEGER_TESTS = {ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Eq: "eq", ast.NotEq: "ne"}
+REAL_TESTS = {ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge", ast.Eq: "oeq", ast.NotEq: "une"}
 
 
 def unified(first: str | None, second: str | None) -> str:
@@ -48,13 +48,13 @@ def truth(to: Writer, value: Value) -> str:
 
 def compare(to: Writer, op: ast.cmpop, left: Value, right: Value) -> str | None:
     """Return the name of a comparison's result; None if the language does not have the operator."""
-    if type(op) not in _REAL_TESTS:
+    if type(op) not in REAL_TESTS:
         return None
     if "float" in (left.type, right.type):
         operands = f"{cast(to, left, 'float')}, {cast(to, right, 'float')}"
-        return to.new(f"fcmp {_REAL_TESTS[type(op)]} double {operands}")
+        return to.new(f"fcmp {REAL_TESTS[type(op)]} double {operands}")
     operands = f"{cast(to, left, 'int')}, {cast(to, right, 'int')}"
-    return to.new(f"icmp {_INTEGER_TESTS[type(op)]} i64 {operands}")
+    return to.new(f"icmp {INTEGER_TESTS[type(op)]} i64 {operands}")
 
 
 def negative(to: Writer, value: Value) -> Value:

@@ -17,9 +17,9 @@ from .writer import LLVM, Value, integer, number
 NONE = Value("", "none")
 PURE = "nounwind willreturn readnone"  # LLVM 15's names of these attributes, which later versions accept
 # Functions of `math` that are instructions of LLVM. The roundings return an integer, as in Python.
-_OPERATIONS = {"fabs": 1, "sqrt": 1, "copysign": 2}
-_ROUNDINGS = ("floor", "ceil", "trunc")
-_LIBM = {
+OPERATIONS = {"fabs": 1, "sqrt": 1, "copysign": 2}
+ROUNDINGS = ("floor", "ceil", "trunc")
+LIBM = {
     **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "erf", "erfc"), 1),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"), 1),
     **dict.fromkeys(("asinh", "acosh", "atanh"), 1),
@@ -90,16 +90,16 @@ def _math(to, node) -> Value:
         raise refused(node, "what is called is a name, or a function of `math`")
     name = node.func.attr
     given = [to.cast(to.expression(argument), "float", node) for argument in node.args]
-    arity = 1 if name in _ROUNDINGS else _OPERATIONS.get(name) or _LIBM.get(name)
+    arity = 1 if name in ROUNDINGS else OPERATIONS.get(name) or LIBM.get(name)
     if arity is None:
         raise refused(node, "a function of `math` that the kernel language has not")
     _check(node, arity, arity)
-    if name in _LIBM:
+    if name in LIBM:
         return Value(libm(to, name, given), "float")
     result = operation(to, name, given)
     return (
         Value(to.new(f"fptosi double {result} to i64"), "int")
-        if name in _ROUNDINGS
+        if name in ROUNDINGS
         else Value(result, "float")
     )
 

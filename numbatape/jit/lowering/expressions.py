@@ -19,6 +19,8 @@ class Expressions(Writer):
         The `Module` that the function is part of.
     locals
         Type of each variable; every one has a slot on the stack.
+    declared
+        Types of variables that hold one lane's numbers where lanes are computed one by one (`simd`).
     over_cells
         Whether what is being written is the body of a loop that LLVM may turn into SIMD code.
     """
@@ -29,6 +31,7 @@ class Expressions(Writer):
         super().__init__()
         self.module = module
         self.locals: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
 
     def constant(self, value) -> Value:
         if isinstance(value, bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from . import subset
+from .simd_functions import SimdFunction
 from .statements import Function
 
 HEADER = "# cells: f32"  # the first line of a module whose cells are float32
@@ -34,6 +35,7 @@ class Module:
         self._declared: dict[str, str] = {}
         self._notes: list[str] = []
         self._instances: dict[tuple[str, tuple[str, ...]], Function | None] = {}
+        self._simd_instances: dict[tuple[str, tuple[str, ...]], SimdFunction | None] = {}
         self.entries = tuple(name for name, node in self.functions.items() if _is_entry(node))
         for name in self.entries:
             self.instance(name, ("int", "int"), self.functions[name])
@@ -48,6 +50,18 @@ class Module:
             symbol = f'@"nt_{self.key}_{name}"' if entry else f'@"{name}.{".".join(types)}"'
             self._instances[wanted] = Function(self, self.functions[name], types, symbol, entry)
         found = self._instances[wanted]
+        if found is None:
+            raise subset.refused(node, "a function that calls itself")
+        return found
+
+    def simd_instance(self, name: str, types: tuple[str, ...], node: ast.AST) -> SimdFunction:
+        """Return a function of the module for SIMD lanes of these types; ``node`` is what calls it."""
+        wanted = name, types
+        if wanted not in self._simd_instances:
+            self._simd_instances[wanted] = None
+            symbol = f'@"{name}.simd.{".".join(types)}"'
+            self._simd_instances[wanted] = SimdFunction(self, self.functions[name], types, symbol)
+        found = self._simd_instances[wanted]
         if found is None:
             raise subset.refused(node, "a function that calls itself")
         return found
@@ -85,7 +99,11 @@ class Module:
         return f", !llvm.loop {loop}", f", !llvm.access.group {group}"
 
     def text(self) -> str:
-        written = [function for function in self._instances.values() if function is not None]
+        written = [
+            function
+            for function in (*self._instances.values(), *self._simd_instances.values())
+            if function is not None
+        ]
         bodies = "\n".join(function.body for function in written)
         functions = [function.definition(bodies.count(f"{function.symbol}(")) for function in written]
         notes = [*_PLAIN, *self._notes] if self._notes else []

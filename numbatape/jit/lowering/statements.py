@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from . import arithmetic, cells
+from . import arithmetic, cells, simd_loops
 from .expressions import Expressions
 from .subset import refused
 from .writer import LLVM, Value
@@ -69,7 +69,8 @@ class Function(Expressions):
                 raise refused(self.node, "the end is reached without a result")
             self.result = "none"
             self.end("ret void")
-        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in self.locals.items()]
+        variables = self.declared | self.locals
+        head = [f"  %{name} = alloca {LLVM[kind]}" for name, kind in variables.items()]
         return "\n".join(["start.0:", *head, *self.slots, *self.lines])
 
     def definition(self, calls: int) -> str:
@@ -171,14 +172,19 @@ class Function(Expressions):
             self.begin(behind)
 
     def _For(self, node):
-        """Write a loop over ``range``, `serial` or `parallel`; its bounds are computed before it begins."""
+        """Write a loop; its bounds are computed before it begins."""
         call = node.iter
         name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-        if name not in ("range", "serial", "parallel"):
-            raise refused(node, "a loop is over range(...), serial(...) or parallel(...)")
+        if name not in ("range", "serial", "parallel", "simd"):
+            raise refused(node, "a loop is over range(...), serial(...), parallel(...) or simd(...)")
         if not isinstance(node.target, ast.Name) or node.orelse or not 1 <= len(call.args) <= 3:
             raise refused(node, "a loop has a name that counts, and no else")
         given = [self.cast(self.expression(argument), "int", call) for argument in call.args]
+        if name == "simd":
+            if len(given) != 1:
+                raise refused(node, "a loop over simd(...) begins at 0")
+            simd_loops.SimdLoop(self, node, given[0])
+            return
         first, last, step = ("0", *given, "1") if len(given) == 1 else (*given, "1")[:3]
         if not step.lstrip("-").isdigit() or int(step) == 0:
             raise refused(call, "a step is a number, and not 0")

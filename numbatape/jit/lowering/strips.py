@@ -94,7 +94,7 @@ def _total(to, value: str, width: int) -> str:
 
 
 def _formula(to, tree: ast.expr, names: dict[str, str], width: int, node) -> str:
-    """Write a formula of + - * / over lanes, or one of them where a value is not zero."""
+    """Write a formula of + - * / over SIMD lanes, or one of them where a value is not zero."""
     kind = _lanes(width)
     if isinstance(tree, ast.Constant):
         return _splat(float(tree.value), width)

@@ -1,0 +1,195 @@
+"""Writes loops over `simd`: eight iterations at once, with one copy of the body for all strides.
+
+A vector of contiguous cells is loaded and stored as a whole. Where cells are a stride apart, and for the last
+iterations, lanes are gathered and scattered one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from . import cells
+from .simd import IDS, VECTOR, WIDTH, SimdExpressions, repeated, spread
+from .subset import refused
+from .writer import Value
+
+BOOL = VECTOR["bool"]
+
+
+class SimdLoop:
+    """A loop ``for i in simd(n)`` in a function.
+
+    Its statements assign to variables that differ between lanes, store to cells ``v[first + i * stride]`` or
+    add to them, and add to a number of the function's. A condition in it is the same for all lanes.
+    """
+
+    def __init__(self, to, node: ast.For, count: str):
+        self.to, self.name = to, node.target.id
+        self.lanes = SimdExpressions(to, {}, self._load)
+        counter = to.slot("i64")
+        head, turn, behind = (to.label(hint) for hint in ("simd", "turn", "behind"))
+        to.line(f"store i64 0, ptr {counter}")
+        to.begin(head)
+        self.i = to.new(f"load i64, ptr {counter}")
+        to.branch(to.new(f"icmp slt i64 {self.i}, {count}"), turn, behind)
+        to.begin(turn)
+        left = to.new(f"sub i64 {count}, {self.i}")
+        self.whole = to.new(f"icmp sge i64 {left}, {WIDTH}")
+        self.some = to.new(f"icmp ult <{WIDTH} x i64> {IDS}, {spread(to, left, VECTOR['int'])}")
+        for statement in node.body:
+            self._statement(statement)
+        to.line(f"store i64 {to.new(f'add nsw i64 {self.i}, {WIDTH}')}, ptr {counter}")
+        to.jump(head, to.module.plain_loop())
+        to.begin(behind)
+
+    def _statement(self, node: ast.stmt) -> None:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(node, ast.If):
+            self._if(node)
+        elif isinstance(node, ast.Assign) and isinstance(target, ast.Name):
+            self.lanes.names[target.id] = self.lanes.expression(node.value)
+        elif isinstance(node, ast.Assign) and isinstance(target, ast.Subscript):
+            value = self.lanes.expression(node.value)
+            self._store(target, self.lanes.cast(value, "float", node), added=False)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            value = self.lanes.cast(self.lanes.expression(node.value), "float", node)
+            if isinstance(target, ast.Subscript):
+                self._store(target, value, added=True)
+            else:
+                self._total(target, value)
+        else:
+            raise refused(node, "no statement of a loop over SIMD lanes")
+
+    def _if(self, node: ast.If) -> None:
+        to = self.to
+        then, other, behind = to.label("then"), to.label("else"), to.label("behind")
+        to.condition(node.test, then, other)
+        for label, body in ((then, node.body), (other, node.orelse)):
+            to.begin(label)
+            for statement in body:
+                if not isinstance(statement, ast.AugAssign):
+                    raise refused(statement, "under a condition, a loop over SIMD lanes only adds")
+                self._statement(statement)
+            to.jump(behind)
+        to.begin(behind)
+
+    def _total(self, target: ast.Name, value: str) -> None:
+        """Add the lanes to a number one after another, as a loop does."""
+        to, vector = self.to, VECTOR["float"]
+        reduce = to.module.intrinsic(f"llvm.vector.reduce.fadd.v{WIDTH}f64", "double", f"double, {vector}")
+        # Adding the negative zero changes nothing, not even the sign of zero.
+        terms = to.new(f"select {BOOL} {self.some}, {vector} {value}, {vector} {repeated(-0.0, 'float')}")
+        old = to.cast(to.expression(ast.Name(target.id, ast.Load())), "float", target)
+        total = to.new(f"call double {reduce}(double {old}, {vector} {terms})")
+        to.line(f"store double {total}, ptr %{target.id}")
+
+    # ---- cells
+
+    def _place(self, node: ast.Subscript) -> tuple[str, str, str | None]:
+        """Return the kind of a cell, the pointer to that of the first lane, and the stride; None is 1."""
+        to = self.to
+        kind = cells.kind_of(node.value.id, to.module.cells) if isinstance(node.value, ast.Name) else None
+        if kind not in ("f64", "f32"):
+            raise refused(node, "over SIMD lanes, cells are floats")
+        first, step = node.slice, None
+        if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
+            first, step = first.left, first.right
+        if isinstance(step, ast.BinOp) and isinstance(step.op, ast.Mult):
+            step, stride = step.left, to.cast(to.expression(step.right), "int", node)
+        else:
+            stride = None
+        if not (isinstance(step, ast.Name) and step.id == self.name):
+            raise refused(node, "over SIMD lanes, a cell's place is `first + i` or `first + i * stride`")
+        start = to.cast(to.expression(first), "int", node)
+        moved = self.i if stride is None else to.new(f"mul i64 {self.i}, {stride}")
+        base = to.pointer(to.cast(to.expression(node.value), "int", node))
+        return kind, to.element(base, cells.ELEMENT[kind], to.new(f"add i64 {start}, {moved}")), stride
+
+    def _contiguous(self, stride: str | None) -> str:
+        if stride is None:
+            return self.whole
+        return self.to.new(f"and i1 {self.whole}, {self.to.new(f'icmp eq i64 {stride}, 1')}")
+
+    def _pointers(self, kind: str, first: str, stride: str | None) -> str:
+        to, vector = self.to, f"<{WIDTH} x i64>"
+        offsets = (
+            IDS if stride is None else to.new(f"mul {vector} {IDS}, {spread(to, stride, VECTOR['int'])}")
+        )
+        return to.new(f"getelementptr {cells.ELEMENT[kind]}, ptr {first}, {vector} {offsets}")
+
+    def _gathered(self, kind: str, pointers: str) -> str:
+        to, (vector, suffix) = self.to, _vector(kind)
+        arguments = f"<{WIDTH} x ptr>, i32, {BOOL}, {vector}"
+        gather = to.module.intrinsic(f"llvm.masked.gather.{suffix}.v{WIDTH}p0", vector, arguments)
+        # SimdExpressions without a cell hold 1.0, which no function finds hard.
+        ones = f"<{', '.join([f'{cells.ELEMENT[kind]} 1.0'] * WIDTH)}>"
+        return to.new(
+            f"call {vector} {gather}(<{WIDTH} x ptr> {pointers}, i32 {cells.BYTES[kind]}, "
+            f"{BOOL} {self.some}, {vector} {ones})"
+        )
+
+    def _load(self, node: ast.Subscript) -> Value:
+        to = self.to
+        kind, first, stride = self._place(node)
+        vector, _ = _vector(kind)
+        near, far, same, apart, behind = (
+            to.label(hint) for hint in ("whole", "far", "same", "apart", "loaded")
+        )
+        arrivals = []
+        to.branch(self._contiguous(stride), near, far)
+        to.begin(near)
+        arrivals.append((to.new(f"load {vector}, ptr {first}, align {cells.BYTES[kind]}"), near))
+        to.jump(behind)
+        to.begin(far)
+        if stride is not None:
+            to.branch(to.new(f"icmp eq i64 {stride}, 0"), same, apart)
+            to.begin(same)
+            one = to.new(f"load {cells.ELEMENT[kind]}, ptr {first}")
+            arrivals.append((spread(to, one, vector), same))
+            to.jump(behind)
+            to.begin(apart)
+        arrivals.append((self._gathered(kind, self._pointers(kind, first, stride)), to.block))
+        to.begin(behind)
+        value = to.new(f"phi {vector} {', '.join(f'[ {text}, %{label} ]' for text, label in arrivals)}")
+        return Value(_widened(to, kind, value), "float")
+
+    def _store(self, node: ast.Subscript, value: str, added: bool) -> None:
+        to = self.to
+        kind, first, stride = self._place(node)
+        vector, suffix = _vector(kind)
+        near, far, behind = (to.label(hint) for hint in ("whole", "apart", "stored"))
+
+        def new(old: str) -> str:
+            if not added:
+                return _rounded(to, kind, value)
+            total = to.new(f"fadd {VECTOR['float']} {_widened(to, kind, old)}, {value}")
+            return _rounded(to, kind, total)
+
+        to.branch(self._contiguous(stride), near, far)
+        to.begin(near)
+        old = to.new(f"load {vector}, ptr {first}, align {cells.BYTES[kind]}") if added else ""
+        to.line(f"store {vector} {new(old)}, ptr {first}, align {cells.BYTES[kind]}")
+        to.jump(behind)
+        to.begin(far)
+        pointers = self._pointers(kind, first, stride)
+        lanes = new(self._gathered(kind, pointers) if added else "")
+        arguments = f"{vector}, <{WIDTH} x ptr>, i32, {BOOL}"
+        scatter = to.module.intrinsic(f"llvm.masked.scatter.{suffix}.v{WIDTH}p0", "void", arguments)
+        to.line(
+            f"call void {scatter}({vector} {lanes}, <{WIDTH} x ptr> {pointers}, "
+            f"i32 {cells.BYTES[kind]}, {BOOL} {self.some})"
+        )
+        to.begin(behind)
+
+
+def _vector(kind: str) -> tuple[str, str]:
+    """Return the type of eight cells, and its name in those of LLVM's functions."""
+    return f"<{WIDTH} x {cells.ELEMENT[kind]}>", f"v{WIDTH}{kind}"
+
+
+def _widened(to, kind: str, value: str) -> str:
+    return value if kind == "f64" else to.new(f"fpext {_vector(kind)[0]} {value} to {VECTOR['float']}")
+
+
+def _rounded(to, kind: str, value: str) -> str:
+    return value if kind == "f64" else to.new(f"fptrunc {VECTOR['float']} {value} to {_vector(kind)[0]}")

@@ -1,0 +1,120 @@
+"""The error function and the normal distribution in the kernel language, as SIMD code.
+
+Everything but erf near zero is made of exp(-x**2) and of ``scaled_erfc``, which is smooth from 0 to infinity.
+There exp(-x**2) is computed from x in two parts, because the rounding of x**2 alone would be an error of
+700 units in the last place at x = 27. ``tests/engine/test_elementary.py`` holds them to 4 ulp.
+
+The polynomials are printed by ``python -m benchmarks.coefficients``.
+"""
+
+import math
+
+from ..jit.language import bits_of, float_of
+from .elementary import exp_of_sum, fast_log, fast_log1p
+
+HALF_ROOT = 0.7071067811865476  # 1/sqrt(2)
+
+
+def scaled_erfc(a):
+    """erfc(a) exp(a*a) for a >= 0: 1/(1 + 2a) times a polynomial in (a - 4)/(a + 4).
+
+    After Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x**2) erfc(x)" (1981).
+    """
+    far = min(a, 1e300)
+    x = 2.0 * far / (far + 4.0) - 1.0  # (far - 4)/(far + 4) would round more near zero
+    u = x * x
+    w = u * u
+    p = -0.1396211168405623 + w * (
+        0.09373283499909588
+        + w
+        * (
+            0.005031970067902536
+            + w * (-2.439774275314445e-05 + w * (-8.210852679460681e-07 + w * (-1.2344079043068394e-08)))
+        )
+    )
+    q = 0.015379652102619368 + w * (
+        -0.06633036581242018
+        + w
+        * (
+            -0.0007577732752110214
+            + w * (-1.1221412816951497e-05 + w * (7.725144677909065e-08 + w * (3.1122155599652728e-09)))
+        )
+    )
+    r = 0.06809705425466907 + w * (
+        0.03716751552652789
+        + w
+        * (
+            -0.0001992571478236702
+            + w * (5.706597365833897e-06 + w * (1.0633201839725074e-07 + w * (9.306627965184026e-10)))
+        )
+    )
+    s = -0.10103906603628866 + w * (
+        -0.01619773405745404
+        + w
+        * (
+            0.00015062154153571976
+            + w * (2.9217760406888385e-07 + w * (-2.0412790412276123e-08 + w * (-2.5623646248261457e-10)))
+        )
+    )
+    z = 1.2329951186255526 + x * (p + x * q + u * (r + x * s))
+    return 0.5 * z / (0.5 + a)
+
+
+def gauss(a, factor):
+    """exp(factor * a*a), where the square of a's first 26 bits is exact; factor 1.0, -1.0 or -0.5."""
+    high = float_of(bits_of(a) & -134217728)
+    return exp_of_sum(factor * (high * high), factor * ((a - high) * (a + high)))
+
+
+def fast_erf(x):
+    a = math.fabs(x)
+    near = x * erf_ratio(x * x)
+    far = min(a, 28.0)
+    far = 1.0 - gauss(far, -1.0) * scaled_erfc(far)
+    return near if a < 0.75 else math.copysign(far, x)
+
+
+def erf_ratio(x):
+    """erf(sqrt(x))/sqrt(x) for x up to 0.75**2."""
+    u = x * x
+    p = 1.1283791670955126 + u * (
+        0.11283791670952477
+        + u
+        * (
+            0.005223977615114152
+            + u * (0.00012055288756007191 + u * (1.6430380359380077e-06 + u * (1.1463527608419242e-08)))
+        )
+    )
+    q = -0.37612638903183715 + u * (
+        -0.02686617064440176
+        + u * (-0.0008548326168559442 + u * (-1.4924176112414485e-05 + u * (-1.5937534818437957e-07)))
+    )
+    return p + x * q
+
+
+def fast_erfc(x):
+    a = min(math.fabs(x), 28.0)
+    z = gauss(a, -1.0) * scaled_erfc(a)
+    z = 1.0 if a < 1e-17 else z
+    return z if x >= 0.0 else 2.0 - z
+
+
+def fast_erfcx(x):
+    a = math.fabs(x)
+    z = scaled_erfc(a)
+    return z if x >= 0.0 else 2.0 * gauss(min(a, 28.0), 1.0) - z
+
+
+def fast_ndtr(x):
+    a = min(math.fabs(x), 40.0)
+    z = 0.5 * (gauss(a, -0.5) * scaled_erfc(HALF_ROOT * a))
+    return 1.0 - z if x >= 0.0 else z
+
+
+def fast_log_ndtr(x):
+    """log(exp(-x*x/2) q) left of zero, and log(1 - exp(-x*x/2) q) right of it: no sum cancels."""
+    a = math.fabs(x)
+    q = 0.5 * scaled_erfc(HALF_ROOT * a)
+    far = fast_log(q) - 0.5 * x * x
+    z = fast_log1p(-(gauss(min(a, 40.0), -0.5) * q))
+    return z if x >= 0.0 else far

@@ -1,0 +1,128 @@
+"""The logarithm of the gamma function and its derivative in the kernel language, as SIMD code.
+
+Where its zeros are, each is the distance from the zeros times a quotient of polynomials. Beyond, it is an
+asymptotic series in 1/x, whose coefficients are fitted so that it begins early. Left of zero SciPy is called,
+cell by cell. ``tests/engine/test_elementary.py`` holds them to 4 ulp.
+
+The polynomials are printed by ``python -m benchmarks.coefficients``.
+"""
+
+from ..jit.language import bits_of, float_of
+from .elementary import LN2_HIGH, LN2_LOW, fast_log, log_exponent, log_rest
+
+ROOT = 1.4616321449683622  # of digamma, to 53 bits, and what is missing
+ROOT_REST = 9.549995429965697e-17
+
+
+def fast_gammaln(x):
+    return positive_gammaln(x) if not x <= 0.0 else sc_gammaln(x)  # noqa: F821  (a kernel calls SciPy's)
+
+
+def positive_gammaln(x):
+    """Stirling's formula from 3 on, with log(x) - 1 as a sum of two, since its error is multiplied by x."""
+    small = x < 0.75
+    y = x + 1.0 if small else min(x, 3.0)
+    near = (y - 1.0) * (y - 2.0) * gammaln_ratio(y) + 0.0  # at 1 zero has no sign
+    near = near - fast_log(x) if small else near
+    e = log_exponent(x)
+    k = float_of(e + 4841369599423283200) - (4503599627370496.0 + 1023.0)
+    f = float_of(bits_of(x) - ((e - 1023) << 52)) - 1.0
+    high = k * LN2_HIGH - 1.0
+    log = high + f
+    back = log - high
+    rest = (high - (log - back)) + (f - back) + (log_rest(f) + k * LN2_LOW - 0.5 * f * f)
+    t = 1.0 / x
+    far = (x - 0.5) * log + ((x - 0.5) * rest + (0.41893853320467274 + t * stirling_rest(t * t)))
+    return near if x < 3.0 else far if x < 1e305 else x * (fast_log(x) - 1.0)
+
+
+def gammaln_ratio(y):
+    """gammaln(y)/((y - 1) (y - 2)) for y from 0.75 to 3: its value in the middle, and a correction."""
+    x = y - 0.75
+    u = x * x
+    p = -0.21107360824893515 + u * (
+        -1.1957808743916747 + u * (-0.31151484941099283 + u * (-0.003889066413666307))
+    )
+    p += x * (
+        -0.8099172012724504
+        + u * (-0.8578605127845859 + u * (-0.05434061994452909 + u * (-7.64661599991809e-05)))
+    )
+    q = 1.0 + u * (
+        8.467767471483949 + u * (4.109897359346559 + u * (0.16051210839531435 + u * (0.0001668607191651143)))
+    )
+    q += x * (
+        4.602122866711274 + u * (7.981176516141596 + u * (1.1446464604211357 + u * (0.009633343381808544)))
+    )
+    return 0.46580963736232694 + (y - 1.625) * (p / q)
+
+
+def stirling_rest(x):
+    """What Stirling's formula for gammaln(y) lacks, times y; x is 1/y**2, and y at least 3."""
+    u = x * x
+    p = 0.08333333333333333 + u * (
+        0.0007936507898800207
+        + u
+        * (
+            0.0008416865312385291
+            + u * (0.0062746395388514325 + u * (0.11378126240996475 + u * (1.0737800015394934)))
+        )
+    )
+    return p + x * (
+        -0.002777777777769552
+        + u
+        * (
+            -0.0005952374140519372
+            + u
+            * (
+                -0.0019138754338436858
+                + u * (-0.026055945382339914 + u * (-0.4229311066199233 + u * (-1.3200180114970002)))
+            )
+        )
+    )
+
+
+def fast_psi(x):
+    return positive_psi(x) if not x <= 0.0 else sc_psi(x)  # noqa: F821
+
+
+def positive_psi(x):
+    small = x < 1.0
+    y = x + 1.0 if small else min(x, 4.0)
+    t = 1.0 / x
+    near = ((y - ROOT) - ROOT_REST) * psi_ratio(y)
+    near = near - t if small else near
+    u = t * t
+    far = fast_log(x) - (0.5 * t + u * psi_rest(u))
+    return near if x < 4.0 else far
+
+
+def psi_ratio(y):
+    """digamma(y) divided by the distance of y from digamma's root, for y from 1 to 4."""
+    x = y - 1.0
+    u = x * x
+    p = -0.4650725988993001 + u * (
+        -0.34745185526380756 + u * (-0.008864050944082201 + u * (-4.903434031141193e-06))
+    )
+    p += x * (-0.6689638866928544 + u * (-0.08177340292213528 + u * (-0.0003928704700887341)))
+    q = 1.0 + u * (1.8737885868219777 + u * (0.1411877883703751 + u * (0.0005369203623581276)))
+    q += x * (
+        2.27617075463212 + u * (0.7259740722985231 + u * (0.01336218144360768 + u * (6.285627349480681e-06)))
+    )
+    return 0.7853075386041053 + (y - 2.0) * (p / q)
+
+
+def psi_rest(x):
+    """(log(y) - 1/(2 y) - digamma(y)) y**2; x is 1/y**2, and y at least 4."""
+    u = x * x
+    p = 0.0833333333333333 + u * (
+        0.003968253914398282
+        + u * (0.007574465460294421 + u * (0.07989635034846358 + u * (1.332452785181389)))
+    )
+    return p + x * (
+        -0.008333333333236125
+        + u
+        * (
+            -0.004166655025154943
+            + u * (-0.02100882247928986 + u * (-0.3504982916137738 + u * (-2.8156221000673716)))
+        )
+    )
