@@ -110,7 +110,7 @@ real("gumbel_l",  lambda x: x - np.exp(x), cdf=lambda x: -np.expm1(-np.exp(x)), 
 real("hypsecant", lambda x: -LOGPI - log_cosh(x), cdf=lambda x: 2.0 / PI * np.arctan(np.exp(x)), sf=lambda x: 2.0 / PI * np.arctan(np.exp(-x)))
 real("moyal",     lambda x: -(x + np.exp(-x)) / 2.0 - LOG_ROOT_2PI, cdf=lambda x: sc.erfc(np.exp(-0.5 * x) / np.sqrt(2.0)), sf=lambda x: sc.erf(np.exp(-0.5 * x) / np.sqrt(2.0)))
 real("t",         student, cdf=lambda x, df: sc.stdtr(df, x), sf=lambda x, df: sc.stdtr(df, -x))
-real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_real, cdf=lambda x, a: sc.ndtr(x) - 2.0 * sc.owens_t(x, a))
+real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_real, cdf=lambda x, a: np.maximum(sc.ndtr(x) - 2.0 * sc.owens_t(x, a), 0.0))
 real("skewcauchy", skew_cauchy, valid=lambda a: [np.abs(a) < 1])
 real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-x), logsf=lambda x, c: c * sc.log_ndtr(-x))
 real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
