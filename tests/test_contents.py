@@ -81,7 +81,6 @@ ALWAYS = {
     "stand_ins",
     "ufunc_compositions",
     "ufuncs",
-    "vectorize",
 }
 FIRST_GRADIENT = """
 import sys

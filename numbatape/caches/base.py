@@ -20,12 +20,12 @@ from .one_at_a_time import one_at_a_time
 from .program import Evaluator, Program
 from .registry import clear_caches
 from .results import Layout
-from .shipping import Shipped
 from .trace_log import GuardReport, report
 from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
     from .profile import Profile
+    from .shipping import Shipped
 
 
 def parameter_names(function) -> tuple[str, ...]:
@@ -170,7 +170,9 @@ class PreparedCache:
         if calls:
             function, *args = args
         choices = {name: getattr(self, name) for name in self.choices}
-        given = Shipped(function), tuple(args), self._kwargs, program.config, calls
+        # Few programs pickle a cache, so the module for it is not among those of a first gradient.
+        shipped = imported(".shipping", __package__).Shipped(function)
+        given = shipped, tuple(args), self._kwargs, program.config, calls
         return _prepared_again, (type(self), *given, choices)
 
     def _keep_results(self) -> None:

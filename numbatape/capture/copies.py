@@ -15,7 +15,7 @@ from operator import is_
 
 import numpy as np
 
-from ..numpy_api.vectorize import with_function
+from ..trace import operations
 from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of, with_calls
 from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import is_users_function, is_users_module
@@ -84,7 +84,7 @@ class Copies(CopiedClasses):
         if type(value) is types.ModuleType:
             return self._module(value, names)
         if type(value) is np.vectorize:
-            return with_function(value, self.value(value.pyfunc))
+            return operations.with_function(value, self.value(value.pyfunc))
         helper = python_function(value)
         if helper is not None:
             return self.function(helper)

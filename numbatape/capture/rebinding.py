@@ -24,7 +24,6 @@ import numpy as np
 from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
-from ..numpy_api.vectorize import CLASSES
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
@@ -137,9 +136,14 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for key, its in stacking(name).items():
             found.setdefault(key, its)
     if name == "numpy":
-        for key, (original, its) in (JOINERS | CLASSES | ITERATORS).items():
+        for key, (original, its) in (JOINERS | ITERATORS).items():
             found[key] = original, functools.partial(_itself, its)
+        found["vectorize"] = np.vectorize, _vectorized
     return found
+
+
+def _vectorized():
+    return operations.Vectorized  # imported when it is first needed
 
 
 def _copied(module) -> dict[str, Callable]:

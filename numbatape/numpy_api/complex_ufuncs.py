@@ -27,7 +27,7 @@ def unsupported(what: str, hint: str = "") -> UnsupportedOperationError:
 def call_complex_ufunc(ufunc, method, inputs, kwargs):
     """Record what NumPy was asked to do with complex inputs."""
     if method == "at":
-        return writes.at(ufunc, *inputs)
+        return writes.ufunc_at(ufunc, *inputs)
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
     inputs, kwargs = as_ndarrays((inputs, kwargs))

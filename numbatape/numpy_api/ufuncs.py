@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..ops import ArrayOp, Elementwise, find
-from ..trace import operations, writes
+from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
@@ -64,7 +64,7 @@ def call_ufunc(ufunc, method, inputs, kwargs):
         if record is not None and type(inputs[0]) not in SEQUENCES and type(inputs[-1]) not in SEQUENCES:
             return record(inputs)
     if method == "at":
-        return writes.at(ufunc, *inputs)
+        return operations.ufunc_at(ufunc, *inputs)
     if kwargs.get("out") is not None:
         return into_out(ufunc, method, inputs, kwargs)
     kwargs.pop("out", None)
@@ -129,7 +129,7 @@ def into_out(ufunc, method, inputs, kwargs):
 
     options = {name: value for name, value in kwargs.items() if name != "casting"}
     result = getattr(ufunc, method)(*inputs, **(options if kwargs.get("casting") == "unsafe" else kwargs))
-    return writes.store_all(out, inputs, result, where, _name(ufunc), again)
+    return operations.store_all(out, inputs, result, where, _name(ufunc), again)
 
 
 def _unsupported(what: str, hint: str = "") -> UnsupportedOperationError:

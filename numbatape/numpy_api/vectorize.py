@@ -82,6 +82,3 @@ def with_function(original: np.vectorize, pyfunc) -> Vectorized:
     result.__dict__.update(original.__dict__)
     result.pyfunc = pyfunc
     return result
-
-
-CLASSES = {"vectorize": (np.vectorize, Vectorized)}

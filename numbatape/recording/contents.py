@@ -40,7 +40,8 @@ OPERATIONS = {
     "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
-    "trace.writes": "assign store",
+    "numpy_api.vectorize": "Vectorized with_function",
+    "trace.writes": "assign store store_all ufunc_at",
 }
 
 # NumPy's functions of real arrays.

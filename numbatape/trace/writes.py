@@ -356,7 +356,7 @@ def store(out, result, what: str, again):
     return out
 
 
-def at(ufunc, x, indices, *operands) -> None:
+def ufunc_at(ufunc, x, indices, *operands) -> None:
     """Do ``ufunc.at(x, indices, operand)``, which repeats for repeated positions."""
     indices, operands = integers.settled(indices), integers.settled(operands)
     if find_trace(x, indices, operands) is None and is_plain(x) and all(map(is_plain, boxes.sharers(x))):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..caches.base import python_function
 from ..caches.registry import shelf_of
-from ..caches.shipping import Shipped
 from ..capture.opened import Wrapper
+from ..late import imported
+
+if TYPE_CHECKING:
+    from ..caches.shipping import Shipped
 
 
 class MadeFunction:
@@ -55,7 +58,8 @@ class MadeFunction:
         return self._verb(f, **self._options)
 
     def __reduce__(self):
-        return _made_again, (self._verb, Shipped(self.__wrapped__), self._options)
+        shipped = imported("..caches.shipping", __package__).Shipped(self.__wrapped__)
+        return _made_again, (self._verb, shipped, self._options)
 
     def __copy__(self):
         return self

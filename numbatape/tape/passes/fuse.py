@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...late import imported
 from ..combinations import by_combination
 from ..draft import Draft
 from ..instruction import NONE, opcode
 from ..tape import Layout
-from .outer import factors_apart
 
 # The signs of an op, what it becomes where an operand is a negation, and which operand that may be, in the
 # order that is tried.
@@ -137,7 +137,9 @@ class _Fusion:
             ):  # the sum of all entries of a matrix
                 a, b = (_flat(self.draft, x) for x in (a, b))
             else:
-                factors = op.summed_apart and factors_apart(self.draft, product, a, b)
+                # Few programs have such a sum, so the module is not among those of a first gradient.
+                apart = op.summed_apart and imported(".outer", __package__).factors_apart
+                factors = apart and apart(self.draft, product, a, b)
                 if not factors:
                     continue
                 name, (a, b) = op.summed_apart, factors
