@@ -285,6 +285,33 @@ def spans(stretches):
     return [(its.start, its.period, its.stop) for its in stretches]
 
 
+def plus(a, b):
+    return a + b
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_period_that_begins_in_the_middle_of_a_turn(before):
+    """The last addition before the loop looks like the last one of a turn, but adds to the other sum."""
+
+    def f(x):
+        t = 2.0 * x[1]
+        s = 2.0 * x[0]
+        for _ in range(before):
+            s = plus(s, 0.0)
+        for k in range(30):
+            e = np.sin(x[k])
+            s = plus(s, e)
+            t = plus(t, np.tanh(np.sin(e * e)))
+        return s * t
+
+    plain, rolled = caches(f, X)
+    (value, (slope,)), (other, (its,)) = (nt.value_and_gradient(each, X) for each in (plain, rolled))
+    np.testing.assert_allclose(other, value, rtol=1e-12)
+    np.testing.assert_allclose(its, slope, rtol=1e-12)
+    assert len(rolled.tape) < len(plain.tape)
+    np.testing.assert_allclose(nt.jvp(f, (X,), (Y,)), (value, slope @ Y), rtol=1e-12)
+
+
 def test_loops_that_begin_alike():
     """The instructions that two stretches have in common are emitted once."""
 

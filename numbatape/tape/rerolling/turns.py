@@ -117,6 +117,11 @@ class Turns:
         for at in inside_at:
             if turn[at]:
                 self.slots_read[at].add(int(slot[at]))
+                # The first turns have no turn so far before them. What they read may come from elsewhere in
+                # the stretch: where a period begins in the middle of a loop's body, its first slots belong
+                # to the turn before.
+                made = writers[self.left_out : int(lag[at]), at]
+                self.slots_read[at].update(((made[made >= self.first] - start) % period).tolist())
             else:
                 made = writers[:, at][inside[:, at]]
                 self.slots_read[at].update(((made - start) % period).tolist())
