@@ -300,8 +300,9 @@ def test_a_period_that_begins_in_the_middle_of_a_turn(before):
             s = plus(s, 0.0)
         for k in range(30):
             e = np.sin(x[k])
+            u = np.tanh(np.sin(e * e))
             s = plus(s, e)
-            t = plus(t, np.tanh(np.sin(e * e)))
+            t = plus(t, u)
         return s * t
 
     plain, rolled = caches(f, X)
