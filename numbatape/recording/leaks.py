@@ -15,6 +15,7 @@ import linecache
 import sys
 import types
 
+from ..capture.conversions import CALLS
 from ..capture.reach import MARK
 from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
@@ -30,6 +31,7 @@ INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
 )
 CONVERSIONS = (float, int, complex, bool, hash)
+STAND_FOR_CALLS = {function.__code__ for function in CALLS.values()}  # of ``float`` in the user's code
 
 
 def leak(x, what: str, hint: str) -> LeakError:
@@ -53,6 +55,8 @@ def leak(x, what: str, hint: str) -> LeakError:
 def _is_trial(frame) -> bool:
     """Whether numbatape itself tried it to see what happens, perhaps by way of NumPy."""
     while frame is not None and is_core_file(frame.f_code.co_filename):
+        if frame.f_code in STAND_FOR_CALLS:
+            return False
         if frame.f_code.co_filename.startswith(PACKAGE):
             return True
         if MARK in frame.f_globals:
