@@ -162,10 +162,21 @@ def smoothed(x):
     return total + np.sum(levels * Y)
 
 
+def from_a_number(x):
+    """A linear recurrence that starts with a number, which takes no adjoint, read in the middle of a turn."""
+    state = total = 0.0
+    for t in range(N):
+        state = state - np.sin(x[t])
+        total = total + state * state
+        state = state + x[2]
+    return total
+
+
 # And how many instructions are left at most.
 LOOPS = {
     polynomial: 2,
     smoothed: 40,
+    from_a_number: 20,
     autoregression: 20,
     volatility: 4 * N,
     lagged: 20,

@@ -97,7 +97,9 @@ class Rolling:
         base, offset, step = self._place(slot)
         out = self._view(base, offset + self.turns.left_out * step, step, inner)
         a, b, c = (self.operand(slot, k, inner) for k in range(3))
-        self.append(row.replace(out=out, a=a, b=b, c=c))
+        # A recurrence may start with a number: then what it carries takes an adjoint in later turns only.
+        active = int(np.bitwise_or.reduce(self.turns.values("active")[self.turns.left_out :, slot]))
+        self.append(row.replace(out=out, a=a, b=b, c=c, active=active))
 
     def _inner(self, slot: int) -> int:
         """Return how many turns the inner loop has that a slot's operands see; 0 for none."""
