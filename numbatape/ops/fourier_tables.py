@@ -1,7 +1,8 @@
 """Tables of the discrete Fourier transform in the kernel language, for lengths that a tape computes.
 
 They have the form of `numbatape.ops.fft.plan_of`: the length of the stages, the number of factors, the
-factors, the roots of unity of each stage, and for Bluestein's algorithm the chirp and its transform.
+factors, the roots of unity of each stage, and for Bluestein's algorithm the chirp and its transform. The
+stages read a table as float64 cells, and so these functions write it to such cells.
 """
 
 import math
@@ -82,15 +83,13 @@ def put_chirp(v, chirp, n, length, s):
             v[s + 2 * length - i] = im
 
 
-def put_table(v, o, n, t, s):
-    """Write the table for a length to t cells, with scratch of t cells; return whether there is room."""
+def put_table(v, o, n, s):
+    """Write the table for a length, for which `numbatape.ops.fft.ROOM` says that there are enough cells."""
     length = n
     if without_factors(n) != 1:
         length = 2 * n - 1
         while without_factors(length) != 1:
             length += 1
-    if 2 + 64 + 4 * length > t or (length != n and 66 + 4 * length + 2 * n > t):
-        return False
     count = put_factors(v, o + 2, length)
     v[o] = float(length)
     v[o + 1] = float(count)
@@ -111,4 +110,3 @@ def put_table(v, o, n, t, s):
         for i in range(length):
             v[w + 2 * i] = v[z + i] / float(length)
             v[w + 2 * i + 1] = v[z + length + i] / float(length)
-    return True

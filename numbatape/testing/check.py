@@ -52,8 +52,8 @@ def check_derivatives(
     gradient with extrapolated differences [1]_, the Hessian-vector product in both nestings with one
     another and with differences of the gradient. Points nearby are checked by the same prepared caches.
     Calls are repeated and must give the same bits, leave the arguments alone and need no more memory than
-    the first ones; the same array as two arguments must give two gradients; dtypes must be NumPy's, in
-    float32 too.
+    the first ones, but for what the plain function keeps; the same array as two arguments must give two
+    gradients; dtypes must be NumPy's, in float32 too.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class _Check:
         if contents(args) != before:
             raise DerivativeError("computing the gradient wrote to the arguments")
         self._compare_value(calls[0][0], args)
-        check_growth(lambda: value_and_gradient(cache, *args))
+        check_growth(lambda: value_and_gradient(cache, *args), lambda: self.total(*unmarked(copied(args))))
         gradient = flat[0][:-1]
         if self.forward:
             self._modes(gradient, args)

@@ -11,6 +11,7 @@ from ..rules.site import ArgumentSpec, allocated
 from ..trace.primitives import value_of
 from .check import check_derivatives
 from .derivative_error import DerivativeError, compare
+from .memory import check_growth
 from .point import contents, copied, float_leaves, is_active
 
 
@@ -18,8 +19,8 @@ def test_rule(f: Callable, *args, order: int | None = None, **options) -> None: 
     """Check a rule that `primitive` made.
 
     The rule's own functions are checked first: they do not change their arguments, they return the same bits
-    when they are called again with the same memory, and the pushforward is the adjoint of the pullback. Then
-    follows everything that `check_derivatives` checks.
+    when they are called again with the same memory, the value keeps no memory from call to call, and the
+    pushforward is the adjoint of the pullback. Then follows everything that `check_derivatives` checks.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ def _alone(rule, args, chosen, rng) -> None:
 
     single = not isinstance(rule.value(*args, **memory), tuple)
     y = [np.array(x)[()] if np.ndim(x) == 0 else np.array(x) for x in twice("value", rule.value)]
+    check_growth(lambda: rule.value(*args, **memory))
     bars = [rng.normal(size=np.shape(x)).astype(np.asarray(x).dtype)[()] for x in y]
     packed = [parts[0] if single else tuple(parts) for parts in (bars, y)]
     cotangents = [None if x is None else np.array(x) for x in twice("pullback", rule.pullback, *packed)]

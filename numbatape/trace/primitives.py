@@ -159,7 +159,8 @@ def array_instruction(
     trace = trace_of(args)
     value = np.asarray(value) if not hasattr(value, "dtype") else value
     family = F64
-    if value.dtype is not FLOAT64 and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
+    narrow = value.dtype is not FLOAT64 and not op.wide
+    if narrow and (value.dtype in NARROW or any(_has_dtype(a, NARROW) for a in args)):
         family = F32
     letters = dims or {}
     if instructions.FREE[op.name]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.ops.fft import MORE, ROOM, factors_of, smooth
 from tests.complex import laws
 
 RNG = np.random.default_rng(7)
@@ -125,6 +126,28 @@ def test_one_trace_serves_all_lengths(name):
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
         np.testing.assert_allclose(gradient, nt.grad(f)(x), rtol=1e-10)
     assert cache.traces == 1
+
+
+def test_one_trace_serves_all_lengths_of_single_precision():
+    """The tables of lengths stay float64."""
+    f = ONE_TAPE["rfft"]
+    cache = nt.prepare_gradient_cache(f, np.ones(7, np.float32))
+    for n in (8, 11, 77):
+        x = RNG.normal(size=n)
+        value, (gradient,) = nt.value_and_gradient(cache, x.astype(np.float32))
+        assert gradient.dtype == np.float32
+        np.testing.assert_allclose(value, f(x), rtol=1e-6)
+        np.testing.assert_allclose(gradient, nt.grad(f)(x), atol=1e-6 * n)
+    assert cache.traces == 1
+
+
+def test_computed_tables_have_room():
+    """Those of all lengths, with 64 factors and the stages' scratch of four times their length."""
+    for n in range(1, 2000):
+        if factors_of(n) is not None:
+            assert 2 + 64 + 4 * n <= ROOM * n + MORE
+        else:
+            assert 2 + 64 + 4 * smooth(2 * n - 1) + 2 * n <= ROOM * n + MORE
 
 
 def test_batched():

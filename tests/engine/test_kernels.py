@@ -8,6 +8,7 @@ strides, broadcasting and dtypes.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import textwrap
@@ -23,6 +24,7 @@ from numbatape.engine import Workspace, make_plan
 from numbatape.engine.checked import CheckedWorkspace
 from numbatape.engine.codegen import source_of
 from numbatape.engine.reference import Reference
+from numbatape.jit.lowering.cells import kind_of
 from numbatape.ops import OPS, ArrayOp, Elementwise, oracle, scalars
 from numbatape.ops.libm import PREFIX
 from numbatape.ops.status import DONE
@@ -35,6 +37,7 @@ from tests.engine.test_elementary import FUNCTIONS
 ROWS = [op for op in OPS if isinstance(op, Elementwise) and not op.name.startswith(PREFIX)]
 ARRAY_OPS = [op for op in OPS if isinstance(op, ArrayOp)]
 DTYPES = [np.float64, np.float32]
+FLOATS = {"f64", "f32"}  # kinds of cells
 
 
 class Swept:
@@ -299,7 +302,7 @@ def check_array_op(op, values, dtype, memory=MEMORY):
     """Sweep an op with its operands in memory in every way; return what was swept."""
     for put, get in memory.values():
         inputs = [put(x) if k not in index_operands(op) else x for k, x in enumerate(values)]
-        expected = np.asarray(oracle(op)(*values)).astype(dtype)
+        expected = np.asarray(oracle(op)(*values)).astype(np.float64 if op.wide else dtype)
 
         def function(*traced, get=get, expected=expected):
             views = [x if k in index_operands(op) else get(x) for k, x in enumerate(traced)]
@@ -379,6 +382,29 @@ def test_kernels_are_cut_out_of_their_files_whole():
     helpers = [f for f in vars(scalars).values() if isinstance(f, FunctionType)]
     for function in bodies + helpers:
         assert source_of(function) == textwrap.dedent(inspect.getsource(function))
+
+
+def float_cells_passed_on(function):
+    """Yield what a kernel passes cells of floats to: the function, the argument's name, the parameter's."""
+    for node in ast.walk(ast.parse(source_of(function))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called = function.__globals__.get(node.func.id)
+            if isinstance(called, FunctionType):
+                for arg, name in zip(node.args, inspect.signature(called).parameters, strict=False):
+                    if isinstance(arg, ast.Name) and {kind_of(arg.id, "f32"), kind_of(name, "f32")} <= FLOATS:
+                        yield called, arg.id, name
+
+
+@pytest.mark.parametrize("op", ARRAY_OPS, ids=lambda op: op.name)
+def test_cells_are_passed_on_as_what_they_are(op):
+    """A parameter's name says of which dtype its cells are: float32 cells can't be passed on as ``d``."""
+    own = "f64" if op.wide else "f32"
+    functions = [f for f in (op.forward, op.reverse, *(op.across or ())) if f is not None]
+    for function in functions:
+        for called, cells, name in float_cells_passed_on(function):
+            assert kind_of(cells, own) == kind_of(name, own), f"{function.__name__}: {cells} as {name}"
+            if called not in functions:
+                functions.append(called)
 
 
 def test_fill():

@@ -223,16 +223,29 @@ def test_a_pullback_that_destroys_its_memory():
         check_rule(wrong, X)
 
 
-def test_memory_that_grows():
+@pytest.mark.parametrize("where", ["value", "pullback"])
+def test_memory_that_grows(where):
+    """A rule's value may keep no more than its pullback; only the derivative is held to that elsewhere."""
     kept = []
 
-    def value(x):
-        kept.append(x.copy())
-        return x**3
+    def keeping(name, x):
+        if name == where:
+            kept.append(x.copy())
+        return x
 
-    wrong = nt.primitive(value, pullback=lambda ybar, y, x: (3.0 * ybar * x**2,), workspace=lambda x: {})
-    with pytest.raises(DerivativeError, match=r"20 calls like the ones before kept \d+ bytes more"):
-        check_rule(wrong, RNG.normal(size=200))
+    wrong = nt.primitive(
+        lambda x: keeping("value", x) ** 3,
+        pullback=lambda ybar, y, x: (3.0 * ybar * keeping("pullback", x) ** 2,),
+        workspace=lambda x: {},
+    )
+    x, message = RNG.normal(size=200), r"20 calls like the ones before kept \d+ bytes more"
+    with pytest.raises(DerivativeError, match=message):
+        check_rule(wrong, x)
+    if where == "value":
+        check_derivatives(wrong, x, order=1, forward=False, points=0)
+    else:
+        with pytest.raises(DerivativeError, match=message):
+            check_derivatives(wrong, x, order=1, forward=False, points=0)
 
 
 def test_dtypes():
