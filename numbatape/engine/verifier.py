@@ -23,7 +23,7 @@ from ..ops import OPS, ROWS, ArrayOp
 from ..ops.table import parameters
 from ..tape import Tape
 from ..tape.instruction import GUARD, INSTRUCTION, NONE
-from ..tape.tape import FAMILIES, LEVELS, POOLS, STORAGE, VALUE
+from ..tape.tape import F32, FAMILIES, LEVELS, POOLS, STORAGE, VALUE
 from . import plan_kernels as names
 from .codegen import FIRST_KERNEL
 from .frame import OPERANDS_MASK
@@ -170,6 +170,8 @@ def _check_instructions(tape: Tape) -> None:
             raise VerificationError(f"instruction {k}: {reason.format(OPERANDS[which])}")
 
     fail(~guards & (code["op"] >= FIRST_KERNEL), "unknown op")
+    wide = ROWS.is_any(ROWS.with_trait("wide"), code["op"])
+    fail(wide & (code["op"] & 1 == F32), "the op has no form for float32 cells")
     info = op_info("fast")[np.where(guards, 0, code["op"] >> 1)].T
     given = operands >= 0
     wanted = np.arange(4)[:, None] <= np.where(guards, 2, info[names.ARITY])

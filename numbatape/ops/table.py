@@ -201,8 +201,6 @@ class ArrayOp(Traits):
         Whether an operand must have entries.
     adds_parts
         Whether the result is the sum of the results for parts of the core axis.
-    wide
-        Whether the result is float64 whatever the operands are. Such kernels may pass ``v`` on as ``d``.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -229,7 +227,6 @@ class ArrayOp(Traits):
     failure: str = "Singular matrix"
     nonempty: bool = False
     adds_parts: bool = False
-    wide: bool = False
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

@@ -69,6 +69,9 @@ class Traits:
     index
         Operands that hold positions, of "abc": float64 cells whatever the op's dtype, never an adjoint.
         Nothing writes to their storage after they were read.
+    wide
+        The result is float64 whatever the operands are. Its kernel may pass on its own cells as such of
+        float64, so the verifier refuses the instruction for float32 cells.
     """
 
     elementwise: bool = False
@@ -92,6 +95,7 @@ class Traits:
     reads_narrow: bool = False
     fallible: bool = False
     index: str = ""
+    wide: bool = False
 
     @property
     def jumps(self) -> bool:

@@ -11,11 +11,13 @@ import numbatape as nt
 from numbatape.engine import Workspace, frame, make_plan, plan_kernels, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
+from numbatape.ops.fft import padded_plan
 from numbatape.ops.status import DONE
 from numbatape.ops.text import version_of
 from numbatape.tape.instruction import GUARD, INSTRUCTION
 from numbatape.tape.rows import Rows
-from numbatape.tape.tape import POOLS, VALUE
+from numbatape.tape.tape import F32, POOLS, VALUE
+from numbatape.trace.primitives import array_instruction
 from tests.engine.mutations import PROGRAMS, OutOfSteps, dimensions, other_number, traced
 
 
@@ -166,6 +168,14 @@ def test_positions_stay_as_checked():
     later = next(j for j in range(k + 1, len(tape)) if tape.code["op"][j] != GUARD)
     with pytest.raises(VerificationError, match=r"positions are overwritten|more dimensions|another dtype"):
         make_plan(broken(tape, "out", later, tape.code["b"][k]), dimensions(*arrays))
+
+
+def test_wide_ops_are_of_float64():
+    x = np.ones(7, np.float32)
+    tape = traced(lambda traced: array_instruction("fft_table", (traced,), padded_plan(x)), x)
+    k = instruction(tape, "fft_table")
+    with pytest.raises(VerificationError, match="no form for float32"):
+        make_plan(broken(tape, "op", k, tape.code["op"][k] | F32), (7,))
 
 
 def test_other_op_table():
