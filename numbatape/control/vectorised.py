@@ -88,6 +88,15 @@ class _Body:
         self.trace, self.function, self.rows = trace, function, rows
 
     def stacks(self) -> Stacks:
+        """Return the results in all lanes; raise `Apart` if they cannot be computed together."""
+        trace = self.trace
+        before, trace.failed = trace.failed, False  # to see whether this body fails, where an earlier one did
+        try:
+            return self._stacks()
+        finally:
+            trace.failed |= before
+
+    def _stacks(self) -> Stacks:
         trace, tape = self.trace, self.trace.tape
         given = [stacked_leaf(trace, x, f"{NAME}: row {k}") for k, x in enumerate(self.rows)]
         self.leaves = [leaf for leaf, _ in given]

@@ -1,5 +1,7 @@
 """What `nt.vmap` traces, and when: once for any number of rows, and once for each way in which rows part."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -143,3 +145,23 @@ def test_a_row_that_fails_before_a_branch_that_parts_the_others():
     for chosen in ([0, 1, 2], [0, 2], [1, 0], [2, 1, 0]):
         expected = [nt.grad(f)(row) for row in rows[chosen]]
         np.testing.assert_allclose(gradient(rows[chosen]), expected, rtol=1e-13)
+
+
+def root(x):
+    try:
+        return math.sqrt(x)
+    except ValueError:
+        return 3.0 * x
+
+
+@pytest.mark.parametrize("first", [-1.0, 4.0])
+def test_rows_of_which_some_raise_after_others_have_raised(first):
+    """What the function catches for the first row says nothing of the others, also in a second mapping."""
+
+    def total(rows):
+        return root(-rows[-1]) + np.sum(nt.vmap(root)(rows))
+
+    rows = np.array([first, 1.0, -4.0, 9.0])
+    value, slope = nt.value_and_grad(total)(rows)
+    np.testing.assert_allclose(value, root(-9.0) + sum(map(root, rows)))
+    np.testing.assert_allclose(slope, np.where(rows > 0, 0.5 / np.sqrt(np.abs(rows)), 3.0) - [0, 0, 0, 3.0])
