@@ -16,7 +16,8 @@ from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
 from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
-from ..trace.integers import LARGEST, TracedInteger
+from ..trace.integer_arithmetic import LARGEST
+from ..trace.integers import TracedInteger
 from ..trace.plain_arrays import Scratch, as_ndarrays, scratch
 from .written_arguments import Cache
 

@@ -11,7 +11,7 @@ from .. import jit
 from ..tape.tape import CONSTANT
 from ..trace import pytrees
 from ..trace.complex_pairs import join
-from ..trace.integers import LARGEST
+from ..trace.integer_arithmetic import LARGEST
 from ..trace.trace import EXACT_INTEGER
 from .arguments import STATIC, Flattened
 from .variant import VariantWorkspace

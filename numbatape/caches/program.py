@@ -24,7 +24,6 @@ from ..errors import MissingBodyError, UnsupportedOperationError
 from ..late import imported
 from ..ops import status
 from ..recording.record import record
-from ..recording.warn import warn_of
 from ..stalls import COMPILING, TRACING
 from ..tape.tape import F64
 from .arguments import STATIC, Flattened
@@ -173,7 +172,8 @@ class Program:
             raise randomness.error("a random generator that it holds or is given")
         variant = Variant(recording, flat, self.config.values)
         outside = (*environment.opaque, *recording.outside)
-        warn_of(outside)
+        if outside:
+            imported("..recording.warn", __package__).warn_of(outside)
         # A function that changes what it captures has to run in every call, even from the same values, unless
         # a call without a trace can do the same.
         written = [] if recording.effects is None else recording.effects.places

@@ -29,7 +29,7 @@ OPERATIONS = {
     "trace.data_frames": "arrays_of",
     "trace.indexing": "getitem item",
     "trace.extents": "arange extent",
-    "trace.integers": "TracedInteger arguments operands settled",
+    "trace.integers": "TracedInteger arguments lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",
     "nested.transforms": "Linearised is_float or_zeros",

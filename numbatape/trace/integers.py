@@ -21,11 +21,10 @@ from . import size_fractions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .complex_array import TracedComplex
-from .primitives import elementwise, value_of
+from .integer_arithmetic import INTEGER, exact_integer, number_of, required, with_float
+from .primitives import value_of
 from .pytrees import leaf
 
-# Up to here, quotients of integers round down to the right integer, and sums and products are exact.
-LARGEST = 2**52
 # Exponents with instructions of their own; most powers that are parameters are among these.
 COMMON_EXPONENTS = range(-1, 4)
 
@@ -114,7 +113,7 @@ class TracedInteger:
         return 0 - self
 
     def __abs__(self):
-        return abs(self._value) if self._settled else _integer("abs", abs(self._value), self)
+        return abs(self._value) if self._settled else exact_integer("abs", abs(self._value), self)
 
     def __invert__(self):
         return ~self.settled()
@@ -238,15 +237,6 @@ def _is_number(x) -> bool:
     return type(x) in (int, bool, float, TracedInteger)
 
 
-def _number_of(x):
-    return x._value if type(x) is TracedInteger else x
-
-
-def _required(condition, outcome: bool) -> bool:
-    """Record that a condition of traced numbers must have the given outcome, and return the outcome."""
-    return condition._trace.guard(condition, "bool", outcome)
-
-
 # ---- comparisons
 
 
@@ -259,7 +249,7 @@ def _compare(name: str, left, right):
     if _are_sizes(left, right):
         trace = left._trace
         return sizes.compared(trace, name, sizes.code_of(trace, left), sizes.code_of(trace, right))
-    return _required(apply(left.lifted(), lifted(right)), apply(left._value, _number_of(right)))
+    return required(apply(left.lifted(), lifted(right)), apply(left._value, number_of(right)))
 
 
 def _known_to_int(x) -> bool:
@@ -287,7 +277,7 @@ def _combine(name: str, left, right):
             return made
     if _is_number(left) and _is_number(right):
         if type(left) is float or type(right) is float:
-            return size_fractions.noted(_with_float(name, apply, left, right), name, left, right)
+            return size_fractions.noted(with_float(name, apply, left, right), name, left, right)
         traced = TracedInteger in (type(left), type(right))
         return INTEGER[name](left, right) if traced else apply(left, right)
     if isinstance(left, _ARRAYS) or isinstance(right, _ARRAYS):
@@ -357,81 +347,6 @@ def _is_of_floats(ufunc) -> bool:
     return ufunc.resolve_dtypes((np.dtype(int),) * ufunc.nin + (None,))[-1].kind == "f"
 
 
-def _with_float(name: str, apply, left, right):
-    """Return the result of Python's operator on an int and a float: a weakly typed float."""
-    divisor = right if name in ("truediv", "floordiv", "mod") else None
-    if divisor is not None and divisor == 0:
-        return apply(settled(left), settled(right))  # raises Python's error
-    if name == "pow":
-        return _float_power(left, right)
-    return apply(lifted(left), lifted(right))
-
-
-def _float_power(base, exponent):
-    with np.errstate(all="ignore"):
-        value = np.power(float(_number_of(base)), float(_number_of(exponent)))
-    power = _recorded("power", float(value), base, exponent)
-    if not _required(np.isfinite(power), bool(np.isfinite(value))):
-        return settled(base) ** settled(exponent)  # Python raises, or gives a complex number
-    return power
-
-
 def _recorded_float(n: TracedInteger) -> TracedArray:
     x = n.lifted()
     return new_traced(x._trace, float(n._value), x._id, x._level, x._family)
-
-
-def _recorded(op: str, value, *operands) -> TracedArray:
-    """Record an instruction of numbers; the result is weakly typed."""
-    result = elementwise(op, *map(lifted, operands), value=np.float64(value))
-    result._value = value
-    return result
-
-
-def _integer(op: str, value: int, *operands):
-    """Record an instruction whose result is an integer; None if the result is too large to be exact."""
-    result = _recorded(op, value, *operands)
-    if op not in ("add", "sub"):
-        result = _recorded("add", value, result, 0)  # turns -0.0 into 0.0
-    inside = np.less_equal(np.absolute(result), float(LARGEST))
-    return TracedInteger(result) if _required(inside, abs(value) <= LARGEST) else None
-
-
-def _exactly(op: str, apply):
-    def combine(left, right):
-        if op in ("floor_divide", "remainder") and right == 0:
-            return apply(settled(left), settled(right))  # raises Python's error
-        made = _integer(op, apply(_number_of(left), _number_of(right)), left, right)
-        return apply(settled(left), settled(right)) if made is None else made
-
-    return combine
-
-
-def _quotient(left, right):
-    if right == 0:
-        return settled(left) / settled(right)  # raises Python's error
-    quotient = _recorded("div", _number_of(left) / _number_of(right), left, right)
-    return size_fractions.noted(quotient, "truediv", left, right)
-
-
-def _power(left, right):
-    if right < 0:
-        return settled(left) ** settled(right) if left == 0 else _float_power(left, right)
-    with np.errstate(over="ignore"):
-        size = np.power(float(abs(_number_of(left))), float(_number_of(right)))
-    power = _recorded("power", float(size), abs(left), right)
-    if not _required(np.less_equal(power, float(LARGEST)), bool(size <= LARGEST)):
-        return settled(left) ** settled(right)
-    value = _number_of(left) ** _number_of(right)
-    return _integer("rint", value, _recorded("power", float(value), left, right))
-
-
-INTEGER = {
-    "add": _exactly("add", operator.add),
-    "sub": _exactly("sub", operator.sub),
-    "mul": _exactly("mul", operator.mul),
-    "floordiv": _exactly("floor_divide", operator.floordiv),
-    "mod": _exactly("remainder", operator.mod),
-    "truediv": _quotient,
-    "pow": _power,
-}
