@@ -61,7 +61,8 @@ def _cast(values, target):
     NumPy turns lists and Python's numbers into arrays of that dtype; `_lifted` does not know the dtype.
     """
     dtype = _values(target)[0].dtype
-    return values.astype(dtype) if dtype.kind == values.dtype.kind == "f" else values
+    # Not a copy of what has the dtype already: where both overlap, NumPy reads what it has just written.
+    return values.astype(dtype, copy=False) if dtype.kind == values.dtype.kind == "f" else values
 
 
 def _in_shape_of(a, mask):
