@@ -21,7 +21,7 @@ from .batch import Sweep
 from .front import Front
 from .outs import Out
 from .program import Evaluator
-from .steady import REFUSED, Entry, SteadyCalls, entry_for, in_form
+from .steady import REFUSED, Entry, Served, SteadyCalls, entry_for, in_form
 from .variant import VariantWorkspace
 
 
@@ -56,7 +56,7 @@ class Leaf(NamedTuple):
         return leaf if self.axis is None else leaf[chosen]
 
 
-class LaneEntry:
+class LaneEntry(Served):
     """A steady call of `SteadyCalls` that consists of sweeps over blocks of points.
 
     Parameters
@@ -89,17 +89,7 @@ class LaneEntry:
     def native(self, fallback: Callable) -> None:
         """There is no builtin that sweeps several times."""
 
-    def serve(self, leaves: Sequence):
-        """Return the results or `REFUSED`."""
-        if self.turn.busy or self._retired or len(leaves) != len(self.rows):
-            return REFUSED
-        self.turn.busy = True
-        try:
-            return self._serve(leaves)
-        finally:
-            self.turn.busy = False
-
-    def _serve(self, leaves: Sequence):
+    def serve_in_turn(self, leaves: Sequence):
         rows = self.rows
         given = [row.points_first(leaf) for row, leaf in zip(rows, leaves, strict=True)]
         arrays = [np.empty(shape, dtype) for shape, dtype in self._results]

@@ -46,7 +46,29 @@ def refuse(*leaves):
 # ---- entries
 
 
-class Entry:
+class Served:
+    """What serves calls of some sizes, one at a time."""
+
+    turn: Turn
+    rows: Sequence
+    _retired: bool
+
+    def serve(self, leaves: Sequence):
+        """Return the results or `REFUSED`, for all kinds of rows, and for data that changed."""
+        if self.turn.busy or self._retired or len(leaves) != len(self.rows):
+            return REFUSED
+        self.turn.busy = True
+        try:
+            return self.serve_in_turn(leaves)
+        finally:
+            self.turn.busy = False
+
+    def serve_in_turn(self, leaves: Sequence):
+        """Do what `serve` does, for who has the turn."""
+        raise NotImplementedError
+
+
+class Entry(Served):
     """The steady call of one workspace.
 
     Parameters
@@ -117,16 +139,6 @@ class Entry:
         self._natives.append((words, table))
         self._set_stale(self._stale)
         return builtin
-
-    def serve(self, leaves: Sequence):
-        """Return the results or `REFUSED`, for all kinds of rows, and for data that changed."""
-        if self.turn.busy or self._retired or len(leaves) != len(self.rows):
-            return REFUSED
-        self.turn.busy = True
-        try:
-            return self.serve_in_turn(leaves)
-        finally:
-            self.turn.busy = False
 
     def serve_in_turn(self, leaves: Sequence):
         """Do what `serve` does, for who has the turn."""
