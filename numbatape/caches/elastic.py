@@ -117,7 +117,7 @@ class ElasticEntry:
         outs = [{"kind": out.kind, "object": id(out.source)} for out in entry.outs]
         made = kernels.steady_call(
             *(entry.space, entry.sweep, refuse, rows, outs, entry.form),
-            *(entry.rebound, entry.turn, self.variant.counter, alive),
+            *(entry.rebound, entry.watch_rows(alive), entry.turn, self.variant.counter, alive),
         )
         if made is None:
             return False

@@ -26,6 +26,7 @@ from .program import Evaluator
 from .variant import VariantWorkspace
 
 if TYPE_CHECKING:
+    from ..capture.captured import Captured
     from .elastic import ElasticEntry
     from .lane_calls import LaneEntry
 
@@ -81,8 +82,8 @@ class Entry(Served):
         TUPLE, PAIR or ALONE of `numbatape.jit.steady`: how the results are put together.
     sweep
         The kernels' entry point.
-    rebound
-        Returns whether a captured name is bound to another value now; None if the function captures none.
+    captured
+        What the function captured, which each call checks; None if it captured nothing.
     turn
         Of the cache whose workspace this is.
     """
@@ -94,14 +95,15 @@ class Entry(Served):
         outs: list[Out],
         form: int,
         sweep: str,
-        rebound: Callable | None,
+        captured: Captured | None,
         turn: Turn,
     ):
         if form == jit.steady.PAIR and all(out.kind == jit.steady.FIXED for out in outs[1:]):
             others = tuple(out.source for out in outs[1:])  # one tuple for all calls
             outs, form = [outs[0], Out(jit.steady.FIXED, others)], jit.steady.TUPLE
         self.space, self.rows, self.outs, self.form = space, rows, outs, form
-        self.sweep, self.rebound, self.turn = sweep, rebound, turn
+        self.sweep, self.captured, self.turn = sweep, captured, turn
+        self.rebound = None if captured is None else captured.rebound
         self.owner: SteadyCalls | LaneEntry | None = None
         self.first: Callable | None = None  # serves a call when this entry is in front
         self.follows_sizes = False  # whether a `ElasticEntry` may be made of it
@@ -131,7 +133,7 @@ class Entry(Served):
         hits = self.space.variant.counter
         made = kernels.steady_call(
             *(self.space, self.sweep, fallback, rows, outs, self.form),
-            *(self.rebound, self.turn, hits, alive),
+            *(self.rebound, self.watch_rows(alive), self.turn, hits, alive),
         )
         if made is None:
             return None
@@ -139,6 +141,10 @@ class Entry(Served):
         self._natives.append((words, table))
         self._set_stale(self._stale)
         return builtin
+
+    def watch_rows(self, alive: list) -> list[dict] | None:
+        """Return the rows by which a builtin checks what is captured; add to ``alive`` what they refer to."""
+        return [] if self.captured is None else self.captured.watch_rows(alive)
 
     def serve_in_turn(self, leaves: Sequence):
         """Do what `serve` does, for who has the turn."""
@@ -391,8 +397,8 @@ def entry_for(
     if any(array is None for array in watched) or not evaluator.watch(space, watched):
         return None
     environment = evaluator.program.environment
-    rebound = None if environment.empty else environment.rebound
-    entry = Entry(space, [*rows, *more], outs, form, sweep, rebound, turn)
+    captured = None if environment.empty else environment
+    entry = Entry(space, [*rows, *more], outs, form, sweep, captured, turn)
     entry.follows_sizes = not config.fixed_sizes and not config.reuse_buffers and not evaluator.levels
     entry.has_room = evaluator.has_room
     return entry

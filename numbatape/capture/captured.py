@@ -15,7 +15,7 @@ from operator import is_
 import numpy as np
 
 from ..trace.trace import Outside
-from . import watching
+from . import watch_rows, watching
 from .references import NUMBERS
 
 
@@ -36,6 +36,7 @@ class Captured:
         self._variables: dict[int, str] = {}  # by the id of a cell
         self._bindings: list[tuple] = []  # (mapping, key, value)
         self._attributes: list[tuple] = []  # (owner, name, value)
+        self._functions: list[tuple] = []  # (function, its code)
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
         self._absent: list[tuple] = []  # (mapping, key that it does not have)
@@ -48,8 +49,34 @@ class Captured:
     @property
     def empty(self) -> bool:
         """Whether there is nothing that `rebound` would check."""
-        named = self._cells or self._bindings or self._attributes or self._absent
+        named = self._cells or self._bindings or self._attributes or self._absent or self._functions
         return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
+
+    def watch_rows(self, alive: list) -> list[dict] | None:
+        """Return rows of `jit.steady.WATCH` that hold as long as nothing is rebound; add what they refer to.
+
+        They are stricter than `rebound`, which takes equal numbers for the same. None if there is something
+        that only `rebound` can check.
+        """
+        if self._iterates or self._sets or self._parts or self._contents:
+            return None
+        dictionaries = self.dictionaries()
+        lists = [
+            row
+            for row in self._sequences
+            if id(row[0]) not in dictionaries and type(row[0]) is not type({}.values())
+        ]
+        rows = [
+            *(watch_rows.of_cell(cell, value) for cell, value in self._cells),
+            *(watch_rows.of_entry(*binding) for binding in self._bindings),
+            *(watch_rows.of_attribute(*attribute) for attribute in self._attributes),
+            *(watch_rows.of_attribute(function, "__code__", code) for function, code in self._functions),
+            *(watch_rows.of_missing(mapping, key) for mapping, key in self._absent),
+            *(watch_rows.of_list(container, entries, alive) for container, entries in lists),
+            *(watch_rows.of_dict(mapping, before, alive) for mapping, before in dictionaries.values()),
+        ]
+        alive.append(self)
+        return None if None in rows else rows  # type: ignore[return-value]
 
     def rebound(self) -> bool:
         """Whether a name is bound to another value than before (contents of arrays aside)."""
@@ -70,6 +97,8 @@ class Captured:
                     return True
         except (ValueError, LookupError, AttributeError):
             return True  # the name or the attribute is gone
+        if any(function.__code__ is not code for function, code in self._functions):
+            return True
         for container, entries in self._sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True

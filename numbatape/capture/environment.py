@@ -192,6 +192,10 @@ class Environment(LibraryObjects, Walk):
     def _unchanging(self, value):
         return references(value)
 
+    def _partial(self, value):
+        """Note the keywords, too, which are a dictionary that code can change."""
+        return [Reference(part) for part in (value.func, value.args, value.keywords)]
+
     def _sub_tape(self, value):
         """Return the function of a sub-tape, and what decides among its traces."""
         return [Reference(part) for part in value.functions]
@@ -256,6 +260,7 @@ class Environment(LibraryObjects, Walk):
             ]
         code, scope, attributes = function.__code__, function.__globals__, function.__dict__
         self._codes[id(function)] = code
+        self._functions.append((function, code))  # a notebook's autoreload puts other code into functions
         self.tests_identity = self.tests_identity or tests_identity(code)
         if code.co_name in (*code.co_names, *code.co_freevars):  # it may set attributes of itself
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
@@ -337,7 +342,8 @@ _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
     ((dict, types.MappingProxyType), Environment._mapping),
     ((list, collections.deque), Environment._sequence),
     ((set, frozenset), Environment._set),
-    ((tuple, types.MethodType, functools.partial, property, *VIEWS), Environment._unchanging),
+    ((tuple, types.MethodType, property, *VIEWS), Environment._unchanging),
+    ((functools.partial, functools.partialmethod), Environment._partial),
     ((staticmethod, classmethod), Environment._unchanging),
     ((io.IOBase,), Environment._note_opaque),
     ((type,), Environment._class),

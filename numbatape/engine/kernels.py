@@ -139,6 +139,7 @@ def steady_call(
     outs: Sequence[dict],
     form: int,
     rebound: Callable | None,
+    watches: Sequence[dict] | None,
     turn: Turn,
     hits: np.ndarray,
     alive: list,
@@ -154,7 +155,9 @@ def steady_call(
     rows, outs
         One dictionary of words per row and per out; a word that is missing is 0.
     rebound
-        Called before each sweep; if it returns a true value the fallback serves the call. May be None.
+        Called before the sweeps; if it returns a true value the fallback serves the call. May be None.
+    watches
+        Rows that tell without such a call that nothing is rebound; None if only ``rebound`` can tell.
     turn, hits
         As in `call_of`.
     alive
@@ -170,7 +173,11 @@ def steady_call(
         return None
     tables = [
         np.array([[record.get(name, 0) for name in names] for record in records], np.int64)
-        for records, names in ((rows, jit.steady.ROW), (outs, jit.steady.OUT))
+        for records, names in (
+            (rows, jit.steady.ROW),
+            (outs, jit.steady.OUT),
+            (watches or (), jit.steady.WATCH),
+        )
     ]
     numbers = {
         "frame": space.address,
@@ -179,6 +186,8 @@ def steady_call(
         "fallback": id(fallback),
         "array_type": id(np.ndarray),
         "rebound": 0 if rebound is None else id(rebound),
+        "watches": tables[2].ctypes.data,
+        "watch_count": -1 if watches is None else len(watches),
         "rows": tables[0].ctypes.data,
         "row_count": len(rows),
         "outs": tables[1].ctypes.data,
@@ -193,4 +202,4 @@ def steady_call(
         builtin = jit.steady.make_steady(words, (fallback, rebound, turn, hits, tables, alive))
     except jit.CannotEmit:
         return None
-    return builtin, words, *tables
+    return builtin, words, *tables[:2]

@@ -6,6 +6,8 @@ and where it is copied to), and one that says which results are made when the sw
 builtin takes its turn, checks the leaves, copies them into their cells, enters the sweeps (without the
 interpreter lock, if they may take long), and makes the results through the C API. It hands a call to a
 fallback, with the same arguments, if a leaf is not what its row says, or if another call has the turn.
+A third table (`WATCH`) says what the function captured, by address. If that is as it was, nothing of Python's
+runs before the sweeps; asking ``rebound`` instead takes 0.3 µs or more.
 
 A closure in Python that does the same takes 0.4 µs more for one array, and 0.25 µs for each further leaf.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import types
 
 import numpy as np
 
@@ -31,6 +34,8 @@ HEAD = object.__basicsize__
 DATA, NDIM, SHAPE, DESCR, FLAGS = (HEAD + WORD * k for k in (0, 1, 2, 5, 6))
 TYPE = HEAD - WORD  # the address of an object's type ends its head
 ITEMS = tuple.__basicsize__  # offset of a tuple's items
+CELL = HEAD  # offset of a cell's contents
+LIST_SIZE, LIST_ITEMS = HEAD, HEAD + WORD  # offsets of a list's length, and of the address of its items
 CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 # Addresses, numbers, and objects by id; a word that is not needed is 0.
@@ -39,7 +44,9 @@ WORDS = (
     "sweep",  # address of the sweeps' entry point
     "fallback",  # called with the same arguments if this call cannot be served
     "array_type",  # np.ndarray
-    "rebound",  # called before the sweeps; the fallback serves the call if it returns a true value
+    "rebound",  # called if captured things may have changed; if it returns true, the fallback serves
+    "watches",  # address of the table of what is captured, and its length; -1 if only ``rebound`` can tell
+    "watch_count",
     "rows",  # address of the table of leaves, and how many there are
     "row_count",
     "outs",  # address of the table of results, and how many there are
@@ -60,6 +67,15 @@ ROW = (
 )
 ARRAY, NUMBER, SAME, DATA_ARRAY = range(4)
 OUT = ("kind", "object")
+# The row of something captured: the kind says what there is at the address ``place``.
+WATCH = (
+    "kind",
+    "place",
+    "key",  # of an entry
+    "expected",  # the word or the entry's value; else the address of the objects that are expected
+    "count",  # how many objects those are
+)
+STORED, VALUE, LISTED, MAPPED = range(4)  # a word in memory, a dict's value for a key, a list, a whole dict
 CALLED, ENTRY, FIXED = range(3)  # a result is object(), object[0] or object
 # Results are returned as a tuple, as (first, tuple of the others), or as the first alone.
 TUPLE, PAIR, ALONE = range(3)
@@ -73,6 +89,8 @@ API = {
     "PyObject_CallNoArgs": "pp",
     "PyObject_Vectorcall": "pppnp",
     "PyObject_IsTrue": "ip",
+    "PyDict_GetItem": "ppp",
+    "PyDict_Next": "ipppp",
     "PySequence_GetItem": "ppn",
     "PyTuple_New": "pn",
     "Py_IncRef": "vp",
@@ -100,6 +118,30 @@ def available() -> bool:
             return False
     pair = (HEAD, API)
     return [word(id(pair) + ITEMS + WORD * k) for k in range(2)] == [id(part) for part in pair]
+
+
+@functools.cache
+def watchable() -> bool:
+    """Whether cells and lists have their fields where `WATCH`'s kinds look for them."""
+    listed = [HEAD, API, WORD]
+    found = (ctypes.c_int64 * 2).from_address(id(listed) + LIST_SIZE)
+    items = (ctypes.c_int64 * len(listed)).from_address(found[1]) if found[0] == len(listed) else ()
+    cell = types.CellType(listed)
+    there = ctypes.c_int64.from_address(id(cell) + CELL).value
+    return [*items] == [*map(id, listed)] and there == id(listed)
+
+
+@functools.cache
+def function_fields() -> dict[str, int]:
+    """Return the offsets of a function's code and defaults; of those only that are found in a sample."""
+
+    def sample(first=HEAD, *, second=WORD):
+        return first, second
+
+    words = (ctypes.c_int64 * (types.FunctionType.__basicsize__ // WORD)).from_address(id(sample))
+    values = {name: id(getattr(sample, name)) for name in ("__code__", "__defaults__", "__kwdefaults__")}
+    places = {name: [k for k, word in enumerate(words) if word == value] for name, value in values.items()}
+    return {name: WORD * found[0] for name, found in places.items() if len(found) == 1}
 
 
 class _Text:
@@ -195,6 +237,7 @@ class _Text:
     def write(self) -> None:
         builder, i64 = self.builder, self.i64
         self_, arguments, count = self.function.args
+        self.position, self.key, self.value = (builder.alloca(i64) for _ in range(3))
         words = self.call("PyLong_AsVoidPtr", self_)
         w = {name: self.load(words, i64, WORD * k) for k, name in enumerate(WORDS)}
         self.go_on_if(self.equal(count, w["row_count"]), self.other)
@@ -212,10 +255,7 @@ class _Text:
         self.copy_in(leaf, row)
         end()
         with builder.if_then(builder.icmp_signed("!=", w["rebound"], i64(0))):
-            changed = self.or_null(self.call("PyObject_CallNoArgs", self.address(w["rebound"])))
-            truth = self.call("PyObject_IsTrue", changed)
-            self.call("Py_DecRef", changed)
-            self.go_on_if(self.equal(truth, self.i32(0)))
+            self.ask_if_changed(w)
         lock = self.api["PyEval_SaveThread"], self.api["PyEval_RestoreThread"]
         outcome = enter(builder, w["sweep"], w["frame"], w["locked"], *lock)
         self.go_on_if(self.equal(outcome, i64(0)))
@@ -255,6 +295,53 @@ class _Text:
                     self.go_on_if(self.equal(self.load(leaf, i64, TYPE), row["object"]))
                 with same:
                     self.go_on_if(self.equal(builder.ptrtoint(leaf, i64), row["object"]))
+
+    def ask_if_changed(self, w) -> None:
+        """Go on if what is captured is as it was: if the table says so, or else ``rebound``."""
+        builder, i64 = self.builder, self.i64
+        ask, same = (self.function.append_basic_block(name) for name in ("ask", "same"))
+        self.go_on_if(builder.icmp_signed(">=", w["watch_count"], i64(0)), ask)
+        number, end = self.count_to(w["watch_count"])
+        self.compare_watched(self.fields(self.address(w["watches"]), number, WATCH), ask)
+        end()
+        builder.branch(same)
+        builder.position_at_end(ask)
+        changed = self.or_null(self.call("PyObject_CallNoArgs", self.address(w["rebound"])))
+        truth = self.call("PyObject_IsTrue", changed)
+        self.call("Py_DecRef", changed)
+        self.go_on_if(self.equal(truth, self.i32(0)))
+        builder.branch(same)
+        builder.position_at_end(same)
+
+    def compare_watched(self, row, ask) -> None:
+        """Go on if one thing that is captured is what its row says; else go to ``ask``."""
+        builder, i64 = self.builder, self.i64
+        place, expected = self.address(row["place"]), self.address(row["expected"])
+        with builder.if_then(self.equal(row["kind"], i64(STORED))):
+            self.go_on_if(self.equal(self.load(place, i64), row["expected"]), ask)
+        with builder.if_then(self.equal(row["kind"], i64(VALUE))):
+            found = self.call("PyDict_GetItem", place, self.address(row["key"]))
+            self.go_on_if(self.equal(builder.ptrtoint(found, i64), row["expected"]), ask)
+        with builder.if_then(self.equal(row["kind"], i64(LISTED))):
+            self.go_on_if(self.equal(self.load(place, i64, LIST_SIZE), row["count"]), ask)
+            items = self.load(place, self.pointer, LIST_ITEMS)
+            length = builder.mul(row["count"], i64(WORD))
+            self.go_on_if(self.equal(builder.call(self.memcmp, [items, expected, length]), self.i32(0)), ask)
+        with builder.if_then(self.equal(row["kind"], i64(MAPPED))):
+            # PyDict_Next goes on from `position`, and returns 0 at the dictionary's end.
+            builder.store(i64(0), self.position)
+            number, end = self.count_to(row["count"])
+            self.go_on_if(self.equal(self.next_of(place), self.i32(1)), ask)
+            pair = builder.gep(expected, [builder.mul(number, i64(2 * WORD))])
+            for k, found in enumerate((self.key, self.value)):
+                self.go_on_if(self.equal(builder.load(found), self.load(pair, i64, WORD * k)), ask)
+            end()
+            self.go_on_if(self.equal(self.next_of(place), self.i32(0)), ask)
+
+    def next_of(self, mapping):
+        """Call PyDict_Next, which fills `position`, `key` and `value`."""
+        places = [self.builder.bitcast(p, self.pointer) for p in (self.position, self.key, self.value)]
+        return self.call("PyDict_Next", mapping, *places)
 
     def copy_in(self, leaf, row) -> None:
         builder, i64 = self.builder, self.i64

@@ -9,4 +9,4 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 COMPILER = (
     "6db305cee3a06cab"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
-BUILTINS = "f694f4d7196008fe"  # builtin.py, steady.py, audit.py: the builtins' LLVM IR
+BUILTINS = "9ccd0357d9bd3165"  # builtin.py, steady.py, audit.py: the builtins' LLVM IR

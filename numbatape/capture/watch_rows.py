@@ -1,0 +1,68 @@
+"""Captured things as rows of `numbatape.jit.steady.WATCH`, which the builtin of steady calls compares.
+
+Each function returns a row, or None where the builtin cannot see whether the thing is as it was. A row holds
+addresses: whoever uses it keeps the objects alive.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import types
+
+import numpy as np
+
+from ..jit import steady
+
+_PLAIN = (dict, collections.defaultdict, collections.Counter)  # dictionaries that keep no order of their own
+
+
+def of_cell(cell: types.CellType, value) -> dict | None:
+    """Return the row of a variable in a closure."""
+    if not steady.watchable():
+        return None
+    return {"kind": steady.STORED, "place": id(cell) + steady.CELL, "expected": id(value)}
+
+
+def of_entry(mapping, key, value) -> dict | None:
+    """Return the row of a global or an attribute, given the dictionary or the mapping proxy that has it."""
+    row = of_missing(mapping, key)
+    return None if row is None else row | {"expected": id(value)}
+
+
+def of_missing(mapping, key) -> dict | None:
+    """Return the row of a name that a dictionary does not have."""
+    if type(mapping) is types.MappingProxyType:
+        mapping = gc.get_referents(mapping)[0]  # the dictionary of a class's members
+    if type(mapping) not in _PLAIN or type(key) is not str:
+        return None
+    return {"kind": steady.VALUE, "place": id(mapping), "key": id(key), "expected": 0}
+
+
+def of_attribute(owner, name: str, value) -> dict | None:
+    """Return the row of a function's code or defaults; attributes in other slots have none."""
+    offset = steady.function_fields().get(name) if type(owner) is types.FunctionType else None
+    if offset is None:
+        return None
+    return {"kind": steady.STORED, "place": id(owner) + offset, "expected": id(value)}
+
+
+def of_list(container, entries: tuple, alive: list) -> dict | None:
+    """Return the row of a list with these entries."""
+    if type(container) is not list or not steady.watchable():
+        return None
+    return _of_objects(steady.LISTED, container, entries, alive) | {"count": len(entries)}
+
+
+def of_dict(mapping: dict, before: dict, alive: list) -> dict | None:
+    """Return the row of a dictionary that had these items, in this order."""
+    if type(mapping) not in _PLAIN:
+        return None
+    objects = [part for item in before.items() for part in item]
+    return _of_objects(steady.MAPPED, mapping, objects, alive) | {"count": len(before)}
+
+
+def _of_objects(kind: int, container, objects, alive: list) -> dict:
+    expected = np.array([id(part) for part in objects], np.int64)
+    alive.append(expected)
+    return {"kind": kind, "place": id(container), "expected": expected.ctypes.data}

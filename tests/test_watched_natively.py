@@ -1,0 +1,226 @@
+"""The builtin of steady calls compares what a function captures; Python does so only after a change."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, OrderedDict, defaultdict, deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.capture.captured import Captured
+from numbatape.capture.environment import Environment
+
+X = np.array([1.0, 2.0, 3.0])
+number = 2.0
+
+
+class Model:
+    scale = 3.0
+
+    def __init__(self):
+        self.weight = 2.0
+
+    def logp(self, x):
+        return np.sum(x) * self.weight * self.scale
+
+
+def of_a_global():
+    def change():
+        global number
+        number += 1.0
+
+    return lambda x: np.sum(x) * number, change
+
+
+def of_a_missing_name():
+    def f(x):
+        return np.sum(x) * (2.0 if "made_later" in table else 1.0)
+
+    table = {}
+    return f, lambda: table.update(made_later=1)
+
+
+def of_a_cell():
+    def change():
+        nonlocal weight
+        weight = 5.0
+
+    weight = 2.0
+    return lambda x: np.sum(x) * weight, change
+
+
+def of_an_object():
+    model = Model()
+    return model.logp, lambda: setattr(model, "weight", 5.0)
+
+
+def of_a_class():
+    class Other(Model):
+        scale = 4.0
+
+    return Other().logp, lambda: setattr(Other, "scale", 5.0)
+
+
+def of_a_list():
+    weights = [1.0, 2.0]
+    return lambda x: np.sum(x) * weights[1], lambda: weights.__setitem__(1, 5.0)
+
+
+def of_an_empty_list():
+    weights = []
+    return lambda x: np.sum(x) * (1 + len(weights)), lambda: weights.append(1.0)
+
+
+def of_a_dictionary():
+    weights = {"a": {"b": 2.0}}
+    return lambda x: np.sum(x) * weights["a"]["b"], lambda: weights["a"].update(b=5.0)
+
+
+def of_the_order_of_a_dictionary():
+    weights = {"a": 2.0, "b": 3.0}
+    return lambda x: np.sum(x) * next(iter(weights.values())), lambda: weights.update(a=weights.pop("a"))
+
+
+def of_a_default_dictionary():
+    weights = defaultdict(lambda: 2.0, a=1.0)
+    return lambda x: np.sum(x) * weights["a"], lambda: weights.update(a=5.0)
+
+
+def of_a_counter():
+    counts = Counter("aab")
+    return lambda x: np.sum(x) * counts["a"], lambda: counts.update("a")
+
+
+def of_a_default():
+    def f(x, weight=2.0):
+        return np.sum(x) * weight
+
+    return f, lambda: setattr(f, "__defaults__", (5.0,))
+
+
+def of_code():
+    def helper(x):
+        return np.sum(x)
+
+    def another(x):
+        return 2.0 * np.sum(x)
+
+    return lambda x: helper(x), lambda: setattr(helper, "__code__", another.__code__)
+
+
+def of_the_keywords_of_a_partial():
+    f = functools.partial(lambda x, weight: np.sum(x) * weight, weight=2.0)
+    return f, lambda: f.keywords.update(weight=5.0)
+
+
+def makers() -> dict:
+    return {name: make for name, make in globals().items() if name.startswith("of_")}
+
+
+NATIVE = makers()
+
+
+def of_a_set():
+    weights = {2.0}
+    return lambda x: np.sum(x) * sum(weights), lambda: weights.add(5.0)
+
+
+def of_an_ordered_dictionary():
+    weights = OrderedDict(a=2.0, b=3.0)
+    return lambda x: np.sum(x) * next(iter(weights.values())), lambda: weights.move_to_end("a")
+
+
+def of_a_deque():
+    weights = deque([2.0, 3.0])
+    return lambda x: np.sum(x) * weights[0], weights.rotate
+
+
+class Slotted:
+    __slots__ = ("weight",)
+
+
+def of_a_slot():
+    slotted = Slotted()
+    slotted.weight = 2.0
+    return lambda x: np.sum(x) * slotted.weight, lambda: setattr(slotted, "weight", 5.0)
+
+
+OTHER = {
+    name: make for name, make in globals().copy().items() if name.startswith("of_") and name not in NATIVE
+}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return a namespace whose ``times`` counts the calls of `Captured.rebound`."""
+    found, rebound = SimpleNamespace(times=0), Captured.rebound
+
+    def counting(self):
+        found.times += 1
+        return rebound(self)
+
+    monkeypatch.setattr(Captured, "rebound", counting)
+    return found
+
+
+def assert_right(cache, f):
+    value, (gradient,) = nt.value_and_gradient(cache, X)
+    assert value == f(X)
+    np.testing.assert_allclose(gradient @ X, value, rtol=1e-14)  # all of these are linear
+
+
+@pytest.mark.parametrize("make", NATIVE.values(), ids=NATIVE)
+def test_the_builtin_notices_a_change_and_asks_python_only_then(make, asked):
+    f, change = make()
+    cache = nt.prepare_gradient_cache(f, X)
+    for _ in range(3):
+        assert_right(cache, f)
+    asked.times = 0
+    for _ in range(3):
+        assert_right(cache, f)
+    assert asked.times == 0
+    change()
+    assert_right(cache, f)
+    assert asked.times > 0
+
+
+@pytest.mark.parametrize("make", OTHER.values(), ids=OTHER)
+def test_what_the_builtin_cannot_compare_is_compared_by_python(make, asked):
+    f, change = make()
+    cache = nt.prepare_gradient_cache(f, X)
+    assert Environment(f).watch_rows([]) is None
+    for _ in range(3):
+        assert_right(cache, f)
+    asked.times = 0
+    assert_right(cache, f)
+    assert asked.times == 1
+    change()
+    assert_right(cache, f)
+
+
+def test_an_equal_number_in_place_of_another_is_no_change(asked):
+    global number
+    f, _ = of_a_global()
+    cache = nt.prepare_gradient_cache(f, X)
+    for _ in range(3):
+        assert_right(cache, f)
+    traces = cache._program.traces
+    number = float(repr(number))  # another object
+    assert_right(cache, f)
+    assert cache._program.traces == traces
+
+
+def test_a_verb_follows_code_that_is_replaced():
+    def f(x):
+        return np.sum(x)
+
+    def another(x):
+        return 2.0 * np.sum(x)
+
+    gradient = nt.grad(f)
+    np.testing.assert_array_equal(gradient(X), np.ones(3))
+    f.__code__ = another.__code__  # as a notebook's autoreload does
+    np.testing.assert_array_equal(gradient(X), np.full(3, 2.0))
