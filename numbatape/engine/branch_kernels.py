@@ -5,17 +5,13 @@ They are one module with those of loops (`numbatape.engine.loop_kernels`), whose
 
 from __future__ import annotations
 
-# The state of branches: base address of the cells; place of the index in the second operand, -1 if guards
-# choose; how many bodies there are; the address of the addresses of their states; out:
-# the body that ran or stopped, or NO_BODY; place in the result of the number of the body that guards have
-# chosen.
 BRANCH_STATE = (
-    "BRANCH_V",
-    "BRANCH_INDEX",
-    "BRANCH_BODIES",
-    "BRANCH_STATES",
-    "BRANCH_CHOSEN",
-    "BRANCH_PLACE",
+    "BRANCH_V",  # base address of the cells
+    "BRANCH_INDEX",  # where the second operand has the number of the body to run; -1 if guards choose
+    "BRANCH_BODIES",  # how many bodies there are
+    "BRANCH_STATES",  # address of the addresses of their states
+    "BRANCH_CHOSEN",  # out: the body that ran or stopped, or NO_BODY
+    "BRANCH_PLACE",  # where the result gets the number of the body that guards have chosen
 )
 BRANCH_WORD = {name: k for k, name in enumerate(BRANCH_STATE)}
 
@@ -25,7 +21,7 @@ BRANCH_TEXT = """def run_once(w, s_q):
     # Run a body of one step; return the status of its sweep.
     if s_q[RESULT] != 0:
         for lane in range(s_q[LANES]):
-            clear(s_q[V], w[0] + lane * s_q[LANE_OUT], s_q[RESULT], 8)
+            clear(s_q[V], w[CALL_OUT] + lane * s_q[LANE_OUT], s_q[RESULT], 8)
     taken(w, s_q, s_q[ENTER], s_q[ENTER_COUNT], 0)
     status = invoke(s_q, VALUE, s_q[FRAME], 0)
     if status != 0:
@@ -38,7 +34,7 @@ BRANCH_TEXT = """def run_once(w, s_q):
 
 def once(w, pc):
     s_q = pc
-    if s_q[LANES] > 1 and w[0] != s_q[FIRST]:
+    if s_q[LANES] > 1 and w[CALL_OUT] != s_q[FIRST]:
         return 0
     status = run_once(w, s_q)
     if status != 0:
@@ -56,17 +52,11 @@ def once_back(w, pc):
     else:
         restore(s_q, 0)
     zeroed(s_q)
-    out = s_q[G] + 8 * w[0]
-    r_q = s_q[SEED_ROWS]
-    for k in range(s_q[SEED_ROWS_COUNT]):
-        added(r_q[3 * k], 1, out + 8 * r_q[3 * k + 1], r_q[3 * k + 2])
+    seeded(w, s_q, 0)
     status = invoke(s_q, PULLBACK, s_q[FRAME], 0)
     if status != 0:
         return stopped_at(w, s_q, status)
-    r_q = s_q[BACK_KEPT]
-    for k in range(s_q[BACK_KEPT_COUNT]):
-        if r_q[4 * k + 1] == 0:
-            added(s_q[G] + 8 * (w[2] + r_q[4 * k + 2] * w[4]), w[4], r_q[4 * k], r_q[4 * k + 3])
+    added_back(w, s_q, s_q[BACK_KEPT], s_q[BACK_KEPT_COUNT], 0)
     return 0
 
 
@@ -77,7 +67,7 @@ def first_that_holds(w, b_q):
         status = run_once(w, s_q[k])
         if status == 0:
             d = b_q[BRANCH_V]
-            d[w[0] + b_q[BRANCH_PLACE]] = float(k)
+            d[w[CALL_OUT] + b_q[BRANCH_PLACE]] = float(k)
             return 0
         if status != GUARD:
             b_q[BRANCH_CHOSEN] = k
@@ -89,8 +79,8 @@ def first_that_holds(w, b_q):
 def chosen(w, b_q):
     d = b_q[BRANCH_V]
     if b_q[BRANCH_INDEX] < 0:
-        return int(d[w[0] + b_q[BRANCH_PLACE]])
-    index = d[w[5] + b_q[BRANCH_INDEX] * w[7]]
+        return int(d[w[CALL_OUT] + b_q[BRANCH_PLACE]])
+    index = d[w[CALL_B] + b_q[BRANCH_INDEX] * w[CALL_B_STEP]]
     last = b_q[BRANCH_BODIES] - 1
     choice = 0
     if index >= last:

@@ -23,8 +23,18 @@ from typing import Protocol
 
 import numpy as np
 
-from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS, WORDS, Native
+from ..jit.call_words import (
+    CALL_COPY,
+    CALL_FAILED,
+    CALL_NUMBER,
+    CALL_OUT,
+    CALL_RAISED,
+    CALL_STATUS,
+    CALL_WORDS,
+)
+from ..jit.rules import Native
 from ..ops import ROWS, status
+from ..ops.calls import BACK, STATE
 from ..tape.instruction import GUARD
 from ..tape.loop import Branches, Loop
 from ..tape.tape import F64, FAMILY_DTYPE
@@ -90,7 +100,7 @@ class Calls:
         self._cells = v, g
         self._active = plan.active
         self._instances: dict[tuple[int, int], Instance] = {}
-        self.words = np.zeros(WORDS, np.int64)
+        self.words = np.zeros(CALL_WORDS, np.int64)
         self.raised = np.zeros(1, np.int64)  # replaced by the frame's word
         self.error: BaseException | None = None
         # The pointers refer to this object and it refers to them: a cycle, which the garbage collector frees.
@@ -144,8 +154,8 @@ class Calls:
         state |= {f"{name}_buffer": self._memory(size) for name, size in native.buffers}
         words = np.array([state.get(name, 0) for name in native.names], np.int64)
         self._alive += [words, native.alive]
-        self._table[number, 3] = words.ctypes.data
-        for column, address in enumerate((native.forward, native.reverse)):
+        self._table[number, STATE] = words.ctypes.data
+        for column, address in ((0, native.forward), (BACK, native.reverse)):
             if address:
                 self._table[number, column] = address
 
@@ -193,7 +203,7 @@ class Calls:
         frame[WORD["CALLS"]] = self._table.ctypes.data
         frame[WORD["CALL"]] = self.words.ctypes.data
         self.raised = frame[WORD["RAISED"] : WORD["RAISED"] + 1]
-        self.words[RAISED], self.words[STATUS] = self.raised.ctypes.data, status.CALL
+        self.words[CALL_RAISED], self.words[CALL_STATUS] = self.raised.ctypes.data, status.CALL
         return self
 
     def begin(self) -> None:
@@ -207,8 +217,8 @@ class Calls:
 
     def interrupt(self) -> BaseException | None:
         """Forget that a call has failed, in loops too; return what a signal's handler raised there."""
-        failed, number = self.words[FAILED], int(self.words[COPY + NUMBER])
-        self.raised[0], self.words[FAILED] = status.DONE, 0
+        failed, number = self.words[CALL_FAILED], int(self.words[CALL_COPY + CALL_NUMBER])
+        self.raised[0], self.words[CALL_FAILED] = status.DONE, 0
         return self._loops[number].interrupt() if failed and number in self._loops else None
 
     @property
@@ -218,24 +228,24 @@ class Calls:
 
     def end(self) -> None:
         """Raise what a rule raised in the sweep that has ended."""
-        failed = int(self.words[FAILED])
+        failed = int(self.words[CALL_FAILED])
         if self.error is None and not failed:
             return
         error, self.error = self.error, None
-        self.raised[0], self.words[FAILED] = status.DONE, 0
+        self.raised[0], self.words[CALL_FAILED] = status.DONE, 0
         if error is None:
             error = self._again(failed > 1)
         raise error
 
     def _again(self, back: bool) -> BaseException:
         """Make the call of a compiled rule that failed again, in Python; return what it raises."""
-        self.words[: NUMBER + 1] = self.words[COPY : COPY + NUMBER + 1]
-        number = int(self.words[NUMBER])
+        self.words[: CALL_NUMBER + 1] = self.words[CALL_COPY : CALL_COPY + CALL_NUMBER + 1]
+        number = int(self.words[CALL_NUMBER])
         if number in self._loops:
-            _, _, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
+            _, _, a, n, step_a, b, p, step_b = self.words[:CALL_NUMBER].tolist()
             return self._loops[number].error((self._view(F64, a, n, step_a), self._view(F64, b, p, step_b)))
         try:
-            instance = self._place(number, int(self.words[0]))
+            instance = self._place(number, int(self.words[CALL_OUT]))
             instance.forward()  # the pullback reads what the value leaves in the rule's memory
             if back:
                 instance.reverse(False)
@@ -271,11 +281,11 @@ class Calls:
     def _instance(self) -> Instance:
         """Return the instance of the call that the words tell."""
         words = self.words
-        number, out = words.item(NUMBER), words.item(0)
+        number, out = words.item(CALL_NUMBER), words.item(CALL_OUT)
         return self._instances.get((number, out)) or self._place(number, out)
 
     def _failed(self, error: BaseException) -> int:
-        self._calls[self.words.item(NUMBER)].explain(error)
+        self._calls[self.words.item(CALL_NUMBER)].explain(error)
         self.error = error
         self.raised[0] = status.CALL
         return status.CALL
@@ -283,7 +293,7 @@ class Calls:
     def _place(self, number: int, out: int) -> Instance:
         """Make the instance of a call whose kernel has just written where its operands are."""
         call = self._calls[number]
-        _, m, a, n, step_a, b, p, step_b = self.words[:NUMBER].tolist()
+        _, m, a, n, step_a, b, p, step_b = self.words[:CALL_NUMBER].tolist()
         views = (
             self._view(call.family, out, m, 1),
             self._view(call.family, a, n, step_a),

@@ -18,9 +18,22 @@ from ..ops.table import OPERANDS
 from ..ops.text import helpers
 from ..tape.instruction import GUARD, opcode
 from ..tape.tape import F64
+from . import frame
 from .codegen import FIRST_KERNEL
 from .formula_text import kernel_text, product, uses
-from .frame import ACTIVE_SHIFT, FROM_LAST, LEVEL, OPERANDS_MASK, STRIDE, TO_NEXT, constants
+from .frame import (
+    ACTIVE_SHIFT,
+    CELL_A,
+    CELL_B,
+    CELL_C,
+    CELL_O,
+    FROM_LAST,
+    MEMORY_WORDS,
+    OPERANDS_MASK,
+    STRIDE,
+    TO_NEXT,
+    constants,
+)
 from .vectors import forward_vector, reverse_vector, vector_arms
 
 
@@ -30,7 +43,7 @@ def hot_ops() -> list[tuple[int, Elementwise]]:
 
 
 def _loads(formulas, arity: int) -> list[str]:
-    cells = ("v[a]", "v[b]", "v[code[at + 4]]")
+    cells = ("v[a]", "v[b]", f"v[code[at + {CELL_C}]]")
     return [
         f"{name} = {cells[k]}"
         for k, name in enumerate(OPERANDS[:arity])
@@ -48,7 +61,7 @@ def _while_repeated(body: list[str], step: int, more: str) -> list[str]:
         "    break",
         f"pc += {step}",
         f"at += {step * STRIDE}",
-        *(f"{x} = code[at + {k}]" for k, x in enumerate("oab", 1)),
+        *(f"{x} = code[at + {k}]" for k, x in enumerate("oab", CELL_O)),
     ]
     return ["while True:", *("    " + line for line in (*body, *onward))]
 
@@ -57,7 +70,7 @@ def forward_arm(op: Elementwise) -> list[str]:
     """Return the lines that compute a one-cell result."""
     if op.in_register:
         load = [f"if flags & {FROM_LAST}:", "    x = last", "else:", "    x = v[a]"]
-        load += ["y = v[b]", "w = v[code[at + 4]]"][: op.arity - 1]
+        load += ["y = v[b]", f"w = v[code[at + {CELL_C}]]"][: op.arity - 1]
         body = [*load, f"last = {kernel_text(op.value)}", "v[o] = last"]
         return _while_repeated(body, 1, "pc + 1 < stop")
     return [*_loads([op.value], op.arity), f"v[o] = {kernel_text(op.value)}"]
@@ -69,7 +82,7 @@ def reverse_arm(op: Elementwise) -> list[str]:
     lines = _loads(op.partials, op.arity)
     if any(uses(p, "z") for p in op.partials):
         lines.append("z = v[o]")
-    targets = ("a", "b", "code[at + 4]")
+    targets = ("a", "b", f"code[at + {CELL_C}]")
     order = range(op.arity)[::-1] if register else range(op.arity)  # a last: it stays in the register
     for k in order:
         partial = op.partials[k]
@@ -113,16 +126,14 @@ def sweep_source() -> str:
             reverse.append((code, f"{op.name} {pattern}", reverse_vector(op, pattern)))
     body = _SWEEPS.format(
         GUARD=GUARD,
-        STRIDE=STRIDE,
-        LEVEL=LEVEL,
         SHIFT=ACTIVE_SHIFT,
         FIRST_KERNEL=FIRST_KERNEL,
-        FROM_LAST=FROM_LAST,
-        TO_NEXT=TO_NEXT,
         forward=_chain(forward),
         reverse=_chain(reverse),
         STATUS_GUARD=status.GUARD,
         STATUS_CONSTANT=status.CONSTANT,
+        ROW_OF_MEMORY=", ".join(f"words_q[{MEMORY_WORDS} * k{at}]" for at in ("", " + 1", " + 2")),
+        **{name: number for name, number in vars(frame).items() if isinstance(number, int)},
     )
     return "# cells: f64\n" + constants(body) + helpers(body, scalars) + body
 
@@ -136,16 +147,16 @@ def forward_range(frame_q, start, stop):
     table = frame_q[FORWARD]
     last = 0.0
     if start < stop and code[{STRIDE} * start] & {FROM_LAST} << {SHIFT}:
-        last = v[code[{STRIDE} * start + 2]]
+        last = v[code[{STRIDE} * start + {CELL_A}]]
     pc = start
     while pc < stop:
         at = {STRIDE} * pc
         word = code[at]
         op = word & 0xFFFF
         flags = word >> {SHIFT}
-        o = code[at + 1]
-        a = code[at + 2]
-        b = code[at + 3]
+        o = code[at + {CELL_O}]
+        a = code[at + {CELL_A}]
+        b = code[at + {CELL_B}]
 {forward}
         elif op == {GUARD}:
             if v[a] != v[b]:
@@ -167,19 +178,19 @@ def reverse_range(frame_q, start, stop):
     table = frame_q[REVERSE]
     last = 0.0
     if start < stop and code[{STRIDE} * (stop - 1)] & {TO_NEXT} << {SHIFT}:
-        last = g[code[{STRIDE} * (stop - 1) + 1]]
+        last = g[code[{STRIDE} * (stop - 1) + {CELL_O}]]
     pc = stop
     while pc > start:
         pc -= 1
         at = {STRIDE} * pc
         word = code[at]
         flags = word >> {SHIFT}
-        if flags & 7 == 0:
+        if flags & {OPERANDS_MASK} == 0:
             continue
         op = word & 0xFFFF
-        o = code[at + 1]
-        a = code[at + 2]
-        b = code[at + 3]
+        o = code[at + {CELL_O}]
+        a = code[at + {CELL_A}]
+        b = code[at + {CELL_B}]
 {reverse}
         else:
             invoke(table, op - {FIRST_KERNEL}, frame_q, pc)
@@ -198,10 +209,10 @@ def position(w, pc):
         digit = rest % r[level]
         rest = rest // r[level]
         outer *= r[level]
-        moved_o += digit * r[level + 1]
-        moved_a += digit * r[level + 2]
-        moved_b += digit * r[level + 3]
-        moved_c += digit * r[level + 4]
+        moved_o += digit * r[level + {LEVEL_O}]
+        moved_a += digit * r[level + {LEVEL_A}]
+        moved_b += digit * r[level + {LEVEL_B}]
+        moved_c += digit * r[level + {LEVEL_C}]
     w[MOVED_O] = moved_o
     w[MOVED_A] = moved_a
     w[MOVED_B] = moved_b
@@ -244,10 +255,10 @@ def pullback(w, pc):
     eg = w[G32]
     first = 0
     for k in range(w[SEED_COUNT]):
-        cell = r[3 * k + 1]
-        cells = r[3 * k + 2]
+        cell = r[{SEED_WORDS} * k + {SEED_CELL}]
+        cells = r[{SEED_WORDS} * k + {SEED_CELLS}]
         for i in range(cells):
-            if r[3 * k] == 0:
+            if r[{SEED_WORDS} * k] == 0:
                 dg[cell + i] += d[first + i]
             else:
                 eg[cell + i] += d[first + i]
@@ -259,7 +270,7 @@ def pullback(w, pc):
 def watched(w, pc):
     words_q = w[WATCH]
     for k in range(w[WATCH_COUNT]):
-        if differs(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2]) != 0:
+        if differs({ROW_OF_MEMORY}) != 0:
             w[STOPPED] = k
             return {STATUS_CONSTANT}
     return forward_range(w, w[SPLIT], w[COUNT])
@@ -274,7 +285,7 @@ def gradient(w, pc):
 
 def copy_all(words_q, count):
     for k in range(count):
-        copy_bytes(words_q[3 * k], words_q[3 * k + 1], words_q[3 * k + 2])
+        copy_bytes({ROW_OF_MEMORY})
 
 
 def bound(w, pc):
@@ -316,11 +327,13 @@ def register_flags(code: np.ndarray, prologue: int) -> np.ndarray:
     flags = np.zeros(len(code), np.int32)
     if len(code) < 2:
         return flags
-    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, 2] == code[:-1, 1])
+    follows = arithmetic[1:] & arithmetic[:-1] & (code[1:, CELL_A] == code[:-1, CELL_O])
     if 0 < prologue < len(code):
         follows[prologue - 1] = False  # prologue and main part are separate sweeps
     flags[1:][follows] |= FROM_LAST
     back = follows & (operands[1:] & 1 == 1) & (operands[:-1] > 0)
-    back &= (code[1:, 3] != code[1:, 2]) & (code[1:, 4] != code[1:, 2])  # else its adjoint is a sum
+    back &= (code[1:, CELL_B] != code[1:, CELL_A]) & (
+        code[1:, CELL_C] != code[1:, CELL_A]
+    )  # else its adjoint is a sum
     flags[:-1][back] |= TO_NEXT
     return flags << ACTIVE_SHIFT

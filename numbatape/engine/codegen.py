@@ -15,7 +15,17 @@ from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
 from ..ops.text import helpers, source_of, without_docstring
 from .formula_text import LIBRARY_CALL, UNIT, is_simd, kernel_text, product, uses, with_elementary
-from .frame import ACTIVE_SHIFT, CORE_HEAD, LOOP_HEAD, STRIDE, constants
+from .frame import (
+    ACTIVE_SHIFT,
+    CELL_A,
+    CELL_B,
+    CELL_O,
+    CORE_HEAD,
+    LOOP_HEAD,
+    RECORD_WORD,
+    STRIDE,
+    constants,
+)
 
 FIRST_KERNEL = 2 * len(OPS)  # opcodes below are arms of the chain, 2 * row + family
 DIRECTIONS = ("forward", "reverse")
@@ -79,10 +89,10 @@ def _head(cells: str) -> str:
     d = w[V64]
     at = {STRIDE} * pc
     active = code[at] >> {ACTIVE_SHIFT}
-    o = code[at + 1]
-    a = code[at + 2]
-    b = code[at + 3]
-    record = code[at + 4]
+    o = code[at + {CELL_O}]
+    a = code[at + {CELL_A}]
+    b = code[at + {CELL_B}]
+    record = code[at + {RECORD_WORD}]
 """
 
 

@@ -47,15 +47,25 @@ WORDS = (
 WORD = {name: k for k, name in enumerate(WORDS)}
 
 # A plan's instruction: word 0 is the op and, above 16 bits, which operands are active.
+# Words 1 to 4 are first cells: of the result and the operands. In place of operand c an instruction that is
+# called by pointer has the place of its record, and an arm of vectors the number of cells.
 STRIDE = 5
+CELL_O, CELL_A, CELL_B, CELL_C = 1, 2, 3, 4
+RECORD_WORD = COUNT_WORD = CELL_C
 ACTIVE_SHIFT = 16
 OPERANDS_MASK = 7  # flags: operand k takes an adjoint (bit k)
 FROM_LAST = 8  # operand a is the result of the instruction before, still in a register
 TO_NEXT = 16  # the result is operand a of the next instruction: its cotangent is in a register
 # Records of loop instructions: levels, n, so, sa, sb, sc, c; then (n, so, sa, sb, sc) per level.
 LOOP_HEAD, LEVEL = 7, 5
+LOOP_COUNT, LOOP_STRIDES, LOOP_THIRD = 1, 2, 6  # where n, the strides and c are
+LEVEL_O, LEVEL_A, LEVEL_B, LEVEL_C = 1, 2, 3, 4  # where a level has the strides of result and operands
 # Records of core instructions: levels, c, s, scratch cells; sizes; strides; then the levels.
 CORE_HEAD = 4
+# Rows of the table SEEDS: family, first cell, cells.
+SEED_WORDS, SEED_CELL, SEED_CELLS = 3, 1, 2
+# Rows of WATCH, COPY_IN and COPY_OUT: two addresses, which are compared, or are target and source; bytes.
+MEMORY_WORDS = 3
 
 
 def constants(text: str) -> str:

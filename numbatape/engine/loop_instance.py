@@ -6,8 +6,7 @@ import ctypes
 
 import numpy as np
 
-from ..jit.rules import NUMBER, RAISED, STATUS
-from ..jit.rules import WORDS as CALL_WORDS
+from ..jit.call_words import CALL_NUMBER, CALL_RAISED, CALL_STATUS, CALL_WORDS
 from ..ops import status
 from .branch_runs import BranchRun
 from .loop_runs import LoopRun
@@ -26,8 +25,8 @@ class LoopInstance:
         self._adjoints = out_adjoint, first_adjoint
         self._words, self._raised = np.zeros(CALL_WORDS, np.int64), np.zeros(1, np.int64)
         m, n, p = map(len, self._parts)
-        self._words[: NUMBER + 1] = 0, m, m, n, 1, m + n, p, 1, 0
-        self._words[RAISED], self._words[STATUS] = self._raised.ctypes.data, status.CALL
+        self._words[: CALL_NUMBER + 1] = 0, m, m, n, 1, m + n, p, 1, 0
+        self._words[CALL_RAISED], self._words[CALL_STATUS] = self._raised.ctypes.data, status.CALL
 
     def _sweep(self, address: int, v: np.ndarray, g: np.ndarray) -> None:
         self._run.place(v.ctypes.data, g.ctypes.data)

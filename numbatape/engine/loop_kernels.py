@@ -1,70 +1,17 @@
 """The kernels of loops: they run a body's sweeps once a step and move cells in between.
 
-Each kernel gets the words of the ``call`` instruction (`numbatape.ops.calls`) and the loop's state: 64-bit
-words, named by `STATE`, that `numbatape.engine.loop_tables` fills in. Copies are rows of tables, whose
-addresses are in the state.
+Each kernel gets the words of the ``call`` instruction (`numbatape.jit.call_words`) and the loop's state
+(`numbatape.engine.loop_words`).
 """
 
 from __future__ import annotations
 
 import functools
 
-from ..jit.rules import COPY, FAILED, NUMBER, RAISED, STATUS
+from ..jit import call_words
 from ..ops import status
 from .branch_kernels import BRANCH_TEXT, BRANCH_WORD, NO_BODY
-
-STATE = (
-    "VALUE",  # addresses of the entry points of the body's sweeps
-    "PULLBACK",
-    "FRAME",  # address of the body's frame
-    "V",  # base addresses of the cells that the instruction's words count from
-    "G",
-    "LENGTH",
-    "BACKWARDS",  # whether the last row comes first
-    "SAVING",  # whether a reverse sweep will follow, so that cells are saved in each step
-    "AGAIN",  # whether the reverse kernel runs the steps first, as saved cells may be those of other operands
-    "RECOMPUTE",  # whether the reverse kernel runs each step forward again, after restoring its carries
-    "STACK",  # address of the saved cells
-    "STACK_BYTES",  # of a step
-    "TESTING",  # out: whether it was the test that stopped
-    "STOPPED",  # out: the status that a step stopped with
-    "COTANGENTS",  # address of the carries' cotangents, between steps
-    "LANES",  # how many lanes the first call of an instruction computes at once, see `forward`
-    "FIRST",  # with lanes: where the result of that call begins
-    "LANE_A",  # steps from lane to lane, in cells: of both operands and of the result
-    "LANE_B",
-    "LANE_OUT",
-    "STEPS",  # where the second operand has the number of steps; -1 where it is LENGTH
-    "TEST",  # address of the frame of the test before each step, or 0
-    "TEST_RESULT",  # address of what it gives
-    "STRICT",  # with a test: whether it is an error if there would be more steps than LENGTH
-    "RESULT",  # cells of the result, if a body that runs once does not write all of them; else 0
-    "LOOK",  # address of what looks for Ctrl-C
-    "EVERY",  # after how many steps it is called; 0 for never
-    "COUNTED",  # with a test: where the result has the number of steps, and whether there would be more
-)
-# Tables: their addresses, then (as words of their own) how many rows each has. Cells of the body are given by
-# their address, number and steps: from cell to cell, and from lane to lane (0 where all lanes share them).
-TABLES = (
-    "ENTER",  # (operand, first, address, count, step, lane): carries, captures, sums; before the first step
-    "TEST_ENTER",  # the same, of the test's captures
-    "TEST_CARRY",  # as CARRY: carries, to the test's inputs
-    "SLICES",  # as ENTER: of rows of stacked operands
-    "HISTORY",  # (address, first, count, step, lane): carries before a step, to rows of the result
-    "OUTPUTS",  # the same: outputs of a step, to rows of the result
-    "CARRY",  # (source address, target address, count, step, lane of the source, step, lane of the target)
-    "LEAVE",  # as HISTORY: the last carries and sums, to the result
-    "SAVED",  # (address, bytes)
-    "CLEARED",  # (address, bytes): adjoints that are zero before a step is swept back
-    "KEPT",  # (address, count, first or -1): adjoints of captures; of sums, copied from the result
-    "SEED_CARRY",  # (address or 0, first, count, place): adjoints of carries; place among the cotangents
-    "SEED_ROWS",  # (address, first, count): adjoints of stacked outputs
-    "BACK_CARRY",  # (address, operand, first, count, place, first of the history or -1)
-    "BACK_SLICES",  # (address, operand, first, count)
-    "BACK_KEPT",  # (address, operand, first, count)
-)
-WORDS = (*STATE, *TABLES, *(f"{name}_COUNT" for name in TABLES))
-WORD = {name: k for k, name in enumerate(WORDS)}
+from .loop_words import FIELDS, LENGTHS, WORD
 
 _TEXT = """
 def copied(target, source, step, count):
@@ -99,39 +46,49 @@ def taken(w, s_q, table, rows, row):
     # Copy parts of the operands, or of row number ``row`` of stacked ones, into the body's inputs.
     r_q = table
     for k in range(rows):
-        at = 6 * k
-        count = r_q[at + 3]
-        first = r_q[at + 1] + row * count
-        lane = r_q[at + 5]
+        at = IN_WORDS * k
+        count = r_q[at + IN_CELLS]
+        first = r_q[at + IN_FIRST] + row * count
+        target = r_q[at + IN_ADDRESS]
+        step = r_q[at + IN_STEP]
+        lane = r_q[at + IN_LANE]
         lanes = s_q[LANES]
         if lane == 0:
             lanes = 1
-        if r_q[at] == 0:
-            source = s_q[V] + 8 * (w[2] + first * w[4])
-            moved(r_q[at + 2], r_q[at + 4], lane, source, w[4], s_q[LANE_A], count, lanes)
+        if r_q[at + IN_OPERAND] == 0:
+            source = s_q[V] + 8 * (w[CALL_A] + first * w[CALL_A_STEP])
+            moved(target, step, lane, source, w[CALL_A_STEP], s_q[LANE_A], count, lanes)
         else:
-            source = s_q[V] + 8 * (w[5] + first * w[7])
-            moved(r_q[at + 2], r_q[at + 4], lane, source, w[7], s_q[LANE_B], count, lanes)
+            source = s_q[V] + 8 * (w[CALL_B] + first * w[CALL_B_STEP])
+            moved(target, step, lane, source, w[CALL_B_STEP], s_q[LANE_B], count, lanes)
 
 
 def given(w, s_q, table, rows, row):
     # Copy cells of the body into the result, or into row number ``row`` of its stacked parts.
     r_q = table
     for k in range(rows):
-        at = 5 * k
-        count = r_q[at + 2]
-        target = s_q[V] + 8 * (w[0] + r_q[at + 1] + row * count)
-        moved(target, 1, s_q[LANE_OUT], r_q[at], r_q[at + 3], r_q[at + 4], count, s_q[LANES])
+        at = OUT_WORDS * k
+        count = r_q[at + OUT_CELLS]
+        target = s_q[V] + 8 * (w[CALL_OUT] + r_q[at + OUT_FIRST] + row * count)
+        source = r_q[at + OUT_ADDRESS]
+        moved(target, 1, s_q[LANE_OUT], source, r_q[at + OUT_STEP], r_q[at + OUT_LANE], count, s_q[LANES])
 
 
 def carried(s_q, table, rows):
+    # Copy cells of the body to other cells of it, or to those of the test.
     r_q = table
     for k in range(rows):
-        at = 7 * k
+        at = MOVE_WORDS * k
+        target = r_q[at + MOVE_TARGET]
+        step = r_q[at + MOVE_TARGET_STEP]
+        lane = r_q[at + MOVE_TARGET_LANE]
+        source = r_q[at + MOVE_SOURCE]
         lanes = s_q[LANES]
-        if r_q[at + 6] == 0:
+        if lane == 0:
             lanes = 1
-        moved(r_q[at + 1], r_q[at + 5], r_q[at + 6], r_q[at], r_q[at + 3], r_q[at + 4], r_q[at + 2], lanes)
+        source_step = r_q[at + MOVE_SOURCE_STEP]
+        source_lane = r_q[at + MOVE_SOURCE_LANE]
+        moved(target, step, lane, source, source_step, source_lane, r_q[at + MOVE_CELLS], lanes)
 
 
 def stopped_at(w, s_q, status):
@@ -150,7 +107,7 @@ def length_of(w, s_q):
     if s_q[STEPS] < 0:
         return s_q[LENGTH]
     d = s_q[V]
-    return min(int(d[w[5] + s_q[STEPS] * w[7]]), s_q[LENGTH])
+    return min(int(d[w[CALL_B] + s_q[STEPS] * w[CALL_B_STEP]]), s_q[LENGTH])
 
 
 def tested(s_q):
@@ -208,43 +165,71 @@ def steps(w, s_q):
         carried(s_q, s_q[CARRY], s_q[CARRY_COUNT])
     if s_q[TEST] != 0:
         d = s_q[V]
-        d[w[0] + s_q[COUNTED]] = float(step)
-        d[w[0] + s_q[COUNTED] + 1] = float(more)
+        counted = w[CALL_OUT] + s_q[COUNTED]
+        d[counted] = float(step)
+        d[counted + 1] = float(more)
     given(w, s_q, s_q[LEAVE], s_q[LEAVE_COUNT], 0)
     return 0
 
 
 def save(s_q, step):
+    # Copy what the reverse sweep of a step reads to the stack.
     place = s_q[STACK] + step * s_q[STACK_BYTES]
     r_q = s_q[SAVED]
     for k in range(s_q[SAVED_COUNT]):
-        copied(place, r_q[2 * k], 1, r_q[2 * k + 1] // 8)
-        place += r_q[2 * k + 1]
+        at = MEMORY_WORDS * k
+        copied(place, r_q[at + MEMORY_ADDRESS], 1, r_q[at + MEMORY_BYTES] // 8)
+        place += r_q[at + MEMORY_BYTES]
 
 
 def restore(s_q, step):
+    # Copy it back.
     place = s_q[STACK] + step * s_q[STACK_BYTES]
     r_q = s_q[SAVED]
     for k in range(s_q[SAVED_COUNT]):
-        copied(r_q[2 * k], place, 1, r_q[2 * k + 1] // 8)
-        place += r_q[2 * k + 1]
+        at = MEMORY_WORDS * k
+        copied(r_q[at + MEMORY_ADDRESS], place, 1, r_q[at + MEMORY_BYTES] // 8)
+        place += r_q[at + MEMORY_BYTES]
 
 
 def zeroed(s_q):
+    # Clear the adjoints of a step.
     r_q = s_q[CLEARED]
     for k in range(s_q[CLEARED_COUNT]):
-        if r_q[2 * k + 1] == 8:
-            t_q = r_q[2 * k]
+        at = MEMORY_WORDS * k
+        if r_q[at + MEMORY_BYTES] == 8:
+            t_q = r_q[at + MEMORY_ADDRESS]
             t_q[0] = 0
         else:
-            clear(r_q[2 * k], 0, r_q[2 * k + 1], 1)
+            clear(r_q[at + MEMORY_ADDRESS], 0, r_q[at + MEMORY_BYTES], 1)
+
+
+def seeded(w, s_q, row):
+    # Add the adjoints of a row of stacked outputs to those of the body's outputs.
+    r_q = s_q[SEED_ROWS]
+    for k in range(s_q[SEED_ROWS_COUNT]):
+        at = SEED_WORDS * k
+        count = r_q[at + SEED_CELLS]
+        source = s_q[G] + 8 * (w[CALL_OUT] + r_q[at + SEED_FIRST] + row * count)
+        added(r_q[at + SEED_ADDRESS], 1, source, count)
+
+
+def added_back(w, s_q, table, rows, row):
+    # Add the adjoints of inputs of the body to those of the first operand; no others take any.
+    r_q = table
+    for k in range(rows):
+        at = ADD_WORDS * k
+        count = r_q[at + ADD_CELLS]
+        first = r_q[at + ADD_FIRST] + row * count
+        if r_q[at + ADD_OPERAND] == 0:
+            target = s_q[G] + 8 * (w[CALL_A] + first * w[CALL_A_STEP])
+            added(target, w[CALL_A_STEP], r_q[at + ADD_ADDRESS], count)
 
 
 def step_back(w, s_q, step, length):
     row = step
     if s_q[BACKWARDS] != 0:
         row = length - 1 - step
-    out = s_q[G] + 8 * w[0]
     zeroed(s_q)
     restore(s_q, step)
     if s_q[RECOMPUTE] != 0:
@@ -254,28 +239,24 @@ def step_back(w, s_q, step, length):
             return stopped_at(w, s_q, status)
     r_q = s_q[SEED_CARRY]
     for k in range(s_q[SEED_CARRY_COUNT]):
-        if r_q[4 * k] != 0:
-            added(r_q[4 * k], 1, s_q[COTANGENTS] + 8 * r_q[4 * k + 3], r_q[4 * k + 2])
-    r_q = s_q[SEED_ROWS]
-    for k in range(s_q[SEED_ROWS_COUNT]):
-        count = r_q[3 * k + 2]
-        added(r_q[3 * k], 1, out + 8 * (r_q[3 * k + 1] + row * count), count)
+        at = SEED_WORDS * k
+        if r_q[at + SEED_ADDRESS] != 0:
+            source = s_q[COTANGENTS] + 8 * r_q[at + SEED_PLACE]
+            added(r_q[at + SEED_ADDRESS], 1, source, r_q[at + SEED_CELLS])
+    seeded(w, s_q, row)
     status = invoke(s_q, PULLBACK, s_q[FRAME], 0)
     if status != 0:
         return stopped_at(w, s_q, status)
     r_q = s_q[BACK_CARRY]
     for k in range(s_q[BACK_CARRY_COUNT]):
-        count = r_q[6 * k + 3]
-        place = s_q[COTANGENTS] + 8 * r_q[6 * k + 4]
-        copied(place, r_q[6 * k], 1, count)
-        if r_q[6 * k + 5] >= 0:
-            added(place, 1, out + 8 * (r_q[6 * k + 5] + row * count), count)
-    r_q = s_q[BACK_SLICES]
-    for k in range(s_q[BACK_SLICES_COUNT]):
-        count = r_q[4 * k + 3]
-        first = r_q[4 * k + 2] + row * count
-        if r_q[4 * k + 1] == 0:
-            added(s_q[G] + 8 * (w[2] + first * w[4]), w[4], r_q[4 * k], count)
+        at = BACK_WORDS * k
+        count = r_q[at + BACK_CELLS]
+        place = s_q[COTANGENTS] + 8 * r_q[at + BACK_PLACE]
+        copied(place, r_q[at + BACK_ADDRESS], 1, count)
+        history = r_q[at + BACK_HISTORY]
+        if history >= 0:
+            added(place, 1, s_q[G] + 8 * (w[CALL_OUT] + history + row * count), count)
+    added_back(w, s_q, s_q[BACK_SLICES], s_q[BACK_SLICES_COUNT], row)
     return 0
 
 
@@ -283,7 +264,7 @@ def forward(w, pc):
     # An instruction with lanes is called once for each. Where the body has lanes, too, the call for the first
     # one computes all of them.
     s_q = pc
-    if s_q[LANES] > 1 and w[0] != s_q[FIRST]:
+    if s_q[LANES] > 1 and w[CALL_OUT] != s_q[FIRST]:
         return 0
     return steps(w, s_q)
 
@@ -293,19 +274,22 @@ def back(w, s_q):
         status = steps(w, s_q)
         if status != 0:
             return status
-    out = s_q[G] + 8 * w[0]
+    out = s_q[G] + 8 * w[CALL_OUT]
     r_q = s_q[KEPT]
     for k in range(s_q[KEPT_COUNT]):
-        clear(r_q[3 * k], 0, r_q[3 * k + 1], 8)
-        if r_q[3 * k + 2] >= 0:
-            copied(r_q[3 * k], out + 8 * r_q[3 * k + 2], 1, r_q[3 * k + 1])
+        at = KEEP_WORDS * k
+        clear(r_q[at + KEEP_ADDRESS], 0, r_q[at + KEEP_CELLS], 8)
+        if r_q[at + KEEP_FIRST] >= 0:
+            copied(r_q[at + KEEP_ADDRESS], out + 8 * r_q[at + KEEP_FIRST], 1, r_q[at + KEEP_CELLS])
     r_q = s_q[SEED_CARRY]
     for k in range(s_q[SEED_CARRY_COUNT]):
-        copied(s_q[COTANGENTS] + 8 * r_q[4 * k + 3], out + 8 * r_q[4 * k + 1], 1, r_q[4 * k + 2])
+        at = SEED_WORDS * k
+        place = s_q[COTANGENTS] + 8 * r_q[at + SEED_PLACE]
+        copied(place, out + 8 * r_q[at + SEED_FIRST], 1, r_q[at + SEED_CELLS])
     length = length_of(w, s_q)
     if s_q[TEST] != 0:
         d = s_q[V]
-        length = int(d[w[0] + s_q[COUNTED]])
+        length = int(d[w[CALL_OUT] + s_q[COUNTED]])
     step = length
     left = s_q[EVERY]
     while step > 0:
@@ -320,13 +304,12 @@ def back(w, s_q):
             return status
     r_q = s_q[BACK_CARRY]
     for k in range(s_q[BACK_CARRY_COUNT]):
-        if r_q[6 * k + 1] == 0:
-            place = s_q[COTANGENTS] + 8 * r_q[6 * k + 4]
-            added(s_q[G] + 8 * (w[2] + r_q[6 * k + 2] * w[4]), w[4], place, r_q[6 * k + 3])
-    r_q = s_q[BACK_KEPT]
-    for k in range(s_q[BACK_KEPT_COUNT]):
-        if r_q[4 * k + 1] == 0:
-            added(s_q[G] + 8 * (w[2] + r_q[4 * k + 2] * w[4]), w[4], r_q[4 * k], r_q[4 * k + 3])
+        at = BACK_WORDS * k
+        if r_q[at + BACK_OPERAND] == 0:
+            target = s_q[G] + 8 * (w[CALL_A] + r_q[at + BACK_FIRST] * w[CALL_A_STEP])
+            source = s_q[COTANGENTS] + 8 * r_q[at + BACK_PLACE]
+            added(target, w[CALL_A_STEP], source, r_q[at + BACK_CELLS])
+    added_back(w, s_q, s_q[BACK_KEPT], s_q[BACK_KEPT_COUNT], 0)
     return 0
 
 
@@ -344,9 +327,7 @@ INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
 @functools.cache
 def loop_source() -> str:
     """Return the module of the loops' kernels."""
-    numbers = {f"CALL_{name}": value for name, value in _CALL_WORDS.items()} | WORD | BRANCH_WORD
+    numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
+    numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
     return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT
-
-
-_CALL_WORDS = {"NUMBER": NUMBER, "RAISED": RAISED, "STATUS": STATUS, "FAILED": FAILED, "COPY": COPY}

@@ -29,9 +29,10 @@ from .chain import sweep_source
 from .failures import failure
 from .frame import WORD as FRAME_WORD
 from .interrupts import Lookout, steps_between_looks, work_of_plan
-from .loop_kernels import INTERRUPTED, TOO_MANY, WORD, loop_source
+from .loop_kernels import INTERRUPTED, TOO_MANY, loop_source
 from .loop_lanes import LoopLanes, laned_body
 from .loop_tables import LoopTables
+from .loop_words import WORD
 from .plan import Plan, make_plan
 
 MOST_PLANS = 256

@@ -10,12 +10,12 @@ import numpy as np
 from ..tape import Tape
 from ..tape.families import ACTIVE, CONSTANT, F64, FAMILIES, FAMILY_DTYPE
 from ..tape.loop import CAPTURE, CARRY, SLICE, STACK, SUM, Loop
-from .loop_kernels import WORD, WORDS
+from .loop_words import WORD, WORDS
 from .plan import Plan
 
 
 class LoopTables:
-    """The state of one loop of one workspace (`numbatape.engine.loop_kernels.STATE`).
+    """The state of one loop of one workspace (`numbatape.engine.loop_words.STATE`).
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ class LoopTables:
         return found
 
     def _table(self, name: str, rows: list[tuple]) -> None:
+        """Write a table, whose rows have the fields that `numbatape.engine.loop_words.ROWS` names."""
         array = np.array(rows, np.int64).reshape(-1)
         self._alive.append(array)
         self.words[WORD[name]] = array.ctypes.data
@@ -201,7 +202,7 @@ class LoopTables:
             "SEED_CARRY",
             [(back(y) if active(y) else 0, first, n, places[out.port]) for out, y, first, n in carries],
         )
-        self._table("SEED_ROWS", [(back(y), first, n) for _, y, first, n in stacks])
+        self._table("SEED_ROWS", [(back(y), first, n, 0) for _, y, first, n in stacks])
         self._table("KEPT", [(back(x), n, sums.get(number[x], -1)) for _, x, _, n in kept])
         self._table(
             "BACK_CARRY",

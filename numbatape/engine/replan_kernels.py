@@ -12,6 +12,7 @@ import math
 from .plan_kernels import (
     CELL,
     CODE_WORDS,
+    END,
     ENGINE_CODE,
     GUARD,
     LAYOUT_DIMS,
@@ -72,10 +73,23 @@ KINDS = 6
 LINE_CELLS = 8
 FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
 TO_NEXT_BIT = 1048576
+ACTIVE_SHIFT = 16  # as in numbatape.engine.frame
+OPERANDS_MASK = 7
 PER_INSTRUCTION = 8
 POWER = 1  # kinds of estimates: cells ** 1.5, and the square root of a product
 PRODUCT = 2
+# The rows of its tables, which the names above describe.
+SIZE_WORDS = 3
+SIZE_LEFT = 1
+SIZE_RIGHT = 2
+GUARD_WORDS = 3
+GUARD_RELATION = 1
+GUARD_RIGHT = 2
+STORED_WORDS = 2
+STORED_KIND = 1
 WEIGHT_WORDS = 3
+WEIGHT_KIND = 1
+WEIGHT_OPERANDS = 2
 
 
 def evaluate(w):
@@ -84,9 +98,9 @@ def evaluate(w):
     size_q = w[SIZE_VALUES]
     dimension_q = w[DIMENSIONS]
     for k in range(w[SIZE_COUNT]):
-        operation = row_t[3 * k]
-        left = row_t[3 * k + 1]
-        right = row_t[3 * k + 2]
+        operation = row_t[SIZE_WORDS * k]
+        left = row_t[SIZE_WORDS * k + SIZE_LEFT]
+        right = row_t[SIZE_WORDS * k + SIZE_RIGHT]
         if operation == SIZE_INPUT:
             value = dimension_q[left]
         else:
@@ -116,11 +130,11 @@ def guards_hold(w):
     guard_t = w[SIZE_GUARDS]
     size_q = w[SIZE_VALUES]
     for k in range(w[GUARD_COUNT]):
-        left = size_of(guard_t[3 * k], size_q)
-        right = size_of(guard_t[3 * k + 2], size_q)
+        left = size_of(guard_t[GUARD_WORDS * k], size_q)
+        right = size_of(guard_t[GUARD_WORDS * k + GUARD_RIGHT], size_q)
         if left < right:
             return False
-        if guard_t[3 * k + 1] == 0 and left != right:
+        if guard_t[GUARD_WORDS * k + GUARD_RELATION] == 0 and left != right:
             return False
     return True
 
@@ -148,10 +162,10 @@ def place(w):
         if kind == KINDS // 2:
             top = 0  # each family counts its cells from 0
         for k in range(w[STORED_COUNT]):
-            if stored_t[2 * k + 1] == kind:
-                size = size_of(stored_t[2 * k], size_q)
+            if stored_t[STORED_WORDS * k + STORED_KIND] == kind:
+                size = size_of(stored_t[STORED_WORDS * k], size_q)
                 storage_q[STORAGE_WORDS * k] = top
-                storage_q[STORAGE_WORDS * k + 1] = top + size
+                storage_q[STORAGE_WORDS * k + END] = top + size
                 top += (size + LINE_CELLS - 1) // LINE_CELLS * LINE_CELLS
         end_q[kind] = top
         if top > LIMIT:
@@ -178,8 +192,8 @@ def flag_registers(w):
         if k == w[SPLIT_AT]:
             follows = False
         if follows:
-            before = (code_t[at - CODE_WORDS] >> 16) & 7
-            active = (code_t[at] >> 16) & 7
+            before = (code_t[at - CODE_WORDS] >> ACTIVE_SHIFT) & OPERANDS_MASK
+            active = (code_t[at] >> ACTIVE_SHIFT) & OPERANDS_MASK
             a = code_t[at + CELL + 1]
             if (active & 1) == 1 and before > 0 and code_t[at + CELL + 2] != a and code_t[at + CELL + 3] != a:
                 code_t[at - CODE_WORDS] = code_t[at - CODE_WORDS] | TO_NEXT_BIT
@@ -212,8 +226,8 @@ def estimate(w):
         if k == w[SPLIT_AT]:
             of_prologue = total
         weight = weight_t[WEIGHT_WORDS * k]
-        kind = weight_t[WEIGHT_WORDS * k + 1]
-        counts = weight_t[WEIGHT_WORDS * k + 2]
+        kind = weight_t[WEIGHT_WORDS * k + WEIGHT_KIND]
+        counts = weight_t[WEIGHT_WORDS * k + WEIGHT_OPERANDS]
         most = 0.0
         product = 1.0
         for j in range(4):

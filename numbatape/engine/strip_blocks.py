@@ -23,7 +23,18 @@ from ..tape import Tape
 from ..tape.instruction import GUARD, NONE
 from ..tape.tape import F64, POOLS
 from .codegen import FIRST_KERNEL
-from .frame import CORE_HEAD, LOOP_HEAD, STRIDE
+from .frame import (
+    CELL_A,
+    CELL_B,
+    CELL_O,
+    CORE_HEAD,
+    COUNT_WORD,
+    LOOP_COUNT,
+    LOOP_HEAD,
+    LOOP_STRIDES,
+    LOOP_THIRD,
+    STRIDE,
+)
 from .vectors import FIRST_VECTOR, STRIP_OPCODE, vector_arms
 
 LEAST = 16 * STRIP  # cells of vectors that are worth strips
@@ -111,7 +122,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
             return None
         if isinstance(op, Elementwise):
             record = range(last, last + LOOP_HEAD)
-            steps = aux[last + 2 : last + 3 + op.arity].tolist()
+            steps = aux[last + LOOP_STRIDES : last + LOOP_STRIDES + 1 + op.arity].tolist()
         elif op.adds_parts:
             record = range(last, last + CORE_HEAD + 1 + op.arity)
             steps = [0, *aux[last + CORE_HEAD + 1 : last + CORE_HEAD + 1 + op.arity].tolist()]
@@ -121,12 +132,12 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         return None
     adds = not isinstance(op, Elementwise)
     if record:
-        place = CORE_HEAD if adds else 1
+        place = CORE_HEAD if adds else LOOP_COUNT
         count, cells = STRIDE + place, int(aux[last + place])
     else:
-        count, cells = 4, last
-    firsts = [o, a, b, int(aux[last + LOOP_HEAD - 1]) if op.arity == 3 else 0]
-    places = (1, 2, 3, STRIDE + LOOP_HEAD - 1)
+        count, cells = COUNT_WORD, last
+    firsts = [o, a, b, int(aux[last + LOOP_THIRD]) if op.arity == 3 else 0]
+    places = (CELL_O, CELL_A, CELL_B, STRIDE + LOOP_THIRD)
     row = tape.code[k]
     found = []
     for letter, name, first, step, place in zip(

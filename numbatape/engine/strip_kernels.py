@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .frame import constants
+from ..ops import reduce
+from ..ops.text import helpers
+from .frame import CELL_A, STRIDE, constants
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
@@ -21,6 +23,10 @@ BLOCK = (
     "totals",
     "total_count",
 )
+# The rows of its tables. What moves: the word, and by how much from strip to strip. Totals: the cell of the
+# sum, and where the totals of strips begin, with their number.
+MOVE_WORDS, MOVE_STEP = 2, 1
+TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT = 3, 1, 2
 _TEXT = """
 def sum_of(v, first, count):
     total = v[first]
@@ -28,12 +34,9 @@ def sum_of(v, first, count):
     for k in serial(1, count):
         part = v[first + k]
         new = total + part
-        back = new - total
-        lost += (total - (new - back)) + (part - back)
+        lost += rounding_error(total, part, new)
         total = new
-    if lost - lost == 0.0:
-        total += lost
-    return total
+    return compensated(total, lost)
 
 
 def run_strips(w, block_q, v):
@@ -49,19 +52,20 @@ def run_strips(w, block_q, v):
                 words_t[counts_t[k]] = left
         invoke(w[RANGE], 0, w, block_q[{rows}])
         for k in serial(block_q[{move_count}]):
-            words_t[moves_t[2 * k]] += moves_t[2 * k + 1]
+            words_t[moves_t[{MOVE_WORDS} * k]] += moves_t[{MOVE_WORDS} * k + {MOVE_STEP}]
         left -= strip
     totals_t = block_q[{totals}]
     for k in serial(block_q[{total_count}]):
-        v[totals_t[3 * k]] = sum_of(v, totals_t[3 * k + 1], totals_t[3 * k + 2])
+        at = {TOTAL_WORDS} * k
+        v[totals_t[at]] = sum_of(v, totals_t[at + {TOTAL_FIRST}], totals_t[at + {TOTAL_COUNT}])
 
 
 def forward(w, pc):
     code = w[CODE]
     r = w[AUX]
-    block_q = w[STRIPS] + {size} * code[5 * pc + 2]
+    block_q = w[STRIPS] + {size} * code[{STRIDE} * pc + {CELL_A}]
     w[CODE] = block_q[{words}]
-    w[AUX] = block_q[{words}] + 20 * block_q[{rows}]
+    w[AUX] = block_q[{words}] + {instruction_bytes} * block_q[{rows}]
     run_strips(w, block_q, w[V64])
     w[CODE] = code
     w[AUX] = r
@@ -71,5 +75,16 @@ def forward(w, pc):
 
 def strip_source() -> str:
     """Return the module of the kernel."""
-    text = _TEXT.format(size=8 * len(BLOCK), **{name: k for k, name in enumerate(BLOCK)})
-    return "# cells: f64\n" + constants(text) + text
+    text = _TEXT.format(
+        size=8 * len(BLOCK),
+        instruction_bytes=4 * STRIDE,
+        STRIDE=STRIDE,
+        CELL_A=CELL_A,
+        MOVE_WORDS=MOVE_WORDS,
+        MOVE_STEP=MOVE_STEP,
+        TOTAL_WORDS=TOTAL_WORDS,
+        TOTAL_FIRST=TOTAL_FIRST,
+        TOTAL_COUNT=TOTAL_COUNT,
+        **{name: k for k, name in enumerate(BLOCK)},
+    )
+    return "# cells: f64\n" + constants(text) + helpers(text, reduce) + text

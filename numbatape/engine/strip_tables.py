@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import segments
-from .frame import STRIDE
+from .frame import CELL_O, RECORD_WORD, STRIDE
 from .strip_blocks import STRIP, Block
 from .strip_kernels import BLOCK
 from .vectors import STRIP_OPCODE, vector_arms
@@ -88,7 +88,7 @@ def with_strips(
             words = [STRIDE * k + place for place in range(STRIDE)]
             words += [record + place for place in range(len(row.record))]
             if row.record:
-                rows[k, 4] = len(records)
+                rows[k, RECORD_WORD] = len(records)
                 records += aux[row.record.start : row.record.stop].tolist()
             counts.append(words[row.count])
             for operand in row.operands:
@@ -97,11 +97,11 @@ def with_strips(
             if row.adds:
                 strips = -(-row.cells // STRIP)
                 totals.append((row.out.cell, end, strips))
-                rows[k, 1] = end
-                moves.append((words[1], 1))
+                rows[k, CELL_O] = end
+                moves.append((words[CELL_O], 1))
                 end += int(spare * strips) + 1
             elif not narrow[storage[row.out.value]]:
-                moves.append((words[1], STRIP))
+                moves.append((words[CELL_O], STRIP))
         first = np.concatenate([rows.reshape(-1), np.array(records, np.int32)]).astype(np.int32)
         first[counts] = STRIP
         arrays = [np.array(each or [0], np.int32) for each in (moves, counts, totals)]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..ops import OPCODE, OPS, Elementwise
 from .codegen import FIRST_KERNEL
 from .formula_text import product
+from .frame import COUNT_WORD, LOOP_COUNT, LOOP_THIRD, RECORD_WORD
 
 # By arity. A pattern's place is added to the opcode, and is the number of its one-cell operand.
 PATTERNS = {1: ("v",), 2: ("vv", "sv", "vs"), 3: ("vvv", "svv", "vsv", "vvs")}
@@ -39,8 +40,9 @@ def first_opcodes() -> dict[int, int]:
 def _operands(op: Elementwise) -> str:
     """Return the text of the first cells of three operands, and of the number of cells."""
     if op.arity < 3:
-        return "a, b, 0, code[at + 4]"
-    return "a, b, r[code[at + 4] + 6], r[code[at + 4] + 1]"  # a loop's record, see `frame.LOOP_HEAD`
+        return f"a, b, 0, code[at + {COUNT_WORD}]"
+    record = f"code[at + {RECORD_WORD}]"
+    return f"a, b, r[{record} + {LOOP_THIRD}], r[{record} + {LOOP_COUNT}]"
 
 
 def forward_vector(op: Elementwise, pattern: str) -> list[str]:

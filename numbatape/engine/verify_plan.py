@@ -19,6 +19,7 @@ from ..tape.combinations import combinations
 from . import plan_kernels as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
+from .frame import RECORD_WORD
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
 
@@ -91,10 +92,10 @@ def verify_extents(plan) -> None:
         rows = np.flatnonzero((plan.code[:, 0] & 0xFFFF) == FIRST_KERNEL + number)
         if not op.calls:  # a long tape has many instructions of few sizes
             words = [names.CORE_CELLS, *range(names.CORE_HEAD, names.CORE_HEAD + len(op.letters))]
-            first, _ = combinations(*(plan.aux[plan.code[rows, 4] + word] for word in words))
+            first, _ = combinations(*(plan.aux[plan.code[rows, RECORD_WORD] + word] for word in words))
             rows = np.sort(rows[first])
         for k in rows:
-            record = plan.aux[plan.code[k, 4] :]
+            record = plan.aux[plan.code[k, RECORD_WORD] :]
             sizes_end = names.CORE_HEAD + len(op.letters)
             sizes = dict(zip(op.letters, map(int, record[names.CORE_HEAD : sizes_end]), strict=True))
             if scratch_cells(op, sizes) > record[names.CORE_CELLS] or not extents_hold(op, sizes):

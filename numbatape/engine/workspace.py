@@ -9,7 +9,7 @@ import numpy as np
 from ..ops import status
 from ..tape.tape import ACTIVE, F32, F64, FAMILY_DTYPE
 from . import kernels
-from .frame import WORD, WORDS
+from .frame import CELL_A, WORD, WORDS
 from .plan import Plan
 from .segments import Segments
 
@@ -208,4 +208,4 @@ class Workspace:
 
     def guard_value(self, instruction: int) -> float:
         """Return the value that the guard at an instruction saw."""
-        return float(self.v[F64][self.plan.code[instruction, 2]])
+        return float(self.v[F64][self.plan.code[instruction, CELL_A]])

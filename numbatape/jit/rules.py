@@ -21,11 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from . import store, trust
+from .call_words import (
+    CALL_A,
+    CALL_B,
+    CALL_COPY,
+    CALL_FAILED,
+    CALL_NUMBER,
+    CALL_OUT,
+    CALL_RAISED,
+    CALL_STATUS,
+)
 
-# Places in ``words``: first come the words that a kernel writes, the call's number last; then the address
-# of the frame's word about failures, the status to write there, and (out) the direction and the words of a
-# failed call.
-NUMBER, RAISED, STATUS, FAILED, COPY, WORDS = 8, 9, 10, 15, 16, 32
 HEAD = ("v", "g", "first", "size", "lane", "memory")  # the first words of the state
 
 
@@ -242,14 +248,14 @@ def _suspect(path: Path) -> bool:
 
 # ---- text
 
-_TEXT = '''"""Written by numbatape: calls a function of a rule that Numba has compiled."""
+_TEXT = f'''"""Written by numbatape: calls a function of a rule that Numba has compiled."""
 
 
 def call(words, state):
-    o = load_i64(words, 0)
-    a = load_i64(words, 2)
-    b = load_i64(words, 5)
-{body}
+    o = load_i64(words, {CALL_OUT})
+    a = load_i64(words, {CALL_A})
+    b = load_i64(words, {CALL_B})
+{{body}}
     return 0
 '''
 
@@ -356,12 +362,12 @@ def _zeros(signature: Signature, leaf: Leaf) -> list[str]:
 
 
 _FAILED = f"""\
-    raised_at = load_i64(words, {RAISED})
+    raised_at = load_i64(words, {CALL_RAISED})
     if load_i64(raised_at, 0) == 0:
-        store_i64(raised_at, 0, load_i64(words, {STATUS}))
-        store_i64(words, {FAILED}, {{direction}})
-        copy_bytes(words + {8 * COPY}, words, {8 * (NUMBER + 1)})
-    return load_i64(words, {STATUS})"""
+        store_i64(raised_at, 0, load_i64(words, {CALL_STATUS}))
+        store_i64(words, {CALL_FAILED}, {{direction}})
+        copy_bytes(words + {8 * CALL_COPY}, words, {8 * (CALL_NUMBER + 1)})
+    return load_i64(words, {CALL_STATUS})"""
 
 
 def _store(signature: Signature, leaf: Leaf, part: str, kind) -> list[str]:

@@ -6,25 +6,38 @@ words, and calls what `numbatape.engine.calls` has put into the frame for this n
 compiled by Numba (`numbatape.jit.rules`), which needs no interpreter lock.
 """
 
+from ..jit.call_words import (
+    CALL_A,
+    CALL_A_CELLS,
+    CALL_A_STEP,
+    CALL_B,
+    CALL_B_CELLS,
+    CALL_B_STEP,
+    CALL_NUMBER,
+    CALL_OUT,
+    CALL_OUT_CELLS,
+)
 from .dependencies import dense, everything
 from .table import array_op
 
-# The table behind CALLS has this many entries for each call: the addresses of the forward function, of the
-# reverse function, of the reverse function where b takes an adjoint, and of the rule's state.
+# The table behind the frame's word CALLS has this many entries for each call: the addresses of the forward
+# function, of the reverse function, of the reverse function where b takes an adjoint, and of the state.
 ENTRIES = 4
+BACK = 1  # where the reverse function is; the one for b as well comes next
+STATE = 3
 
 
 def place(call_q, o, m, a, n, sa0, b, p, sb0, number):
     """Write where a call's result and its operands are."""
-    call_q[0] = o
-    call_q[1] = m
-    call_q[2] = a
-    call_q[3] = n
-    call_q[4] = sa0
-    call_q[5] = b
-    call_q[6] = p
-    call_q[7] = sb0
-    call_q[8] = number
+    call_q[CALL_OUT] = o
+    call_q[CALL_OUT_CELLS] = m
+    call_q[CALL_A] = a
+    call_q[CALL_A_CELLS] = n
+    call_q[CALL_A_STEP] = sa0
+    call_q[CALL_B] = b
+    call_q[CALL_B_CELLS] = p
+    call_q[CALL_B_STEP] = sb0
+    call_q[CALL_NUMBER] = number
 
 
 @array_op("call", "(n),(p),()->(m)", index="c", fallible=True, calls=True)
@@ -37,11 +50,12 @@ class Call:
         number = int(d[c])
         place(w[CALL], o, m, a, n, sa0, b, p, sb0, number)  # noqa: F821  (a word of the frame)
         table_q = w[CALLS]  # noqa: F821
-        return invoke(table_q, ENTRIES * number, w[CALL], table_q[ENTRIES * number + 3])  # noqa: F821
+        at = ENTRIES * number
+        return invoke(table_q, at, w[CALL], table_q[at + STATE])  # noqa: F821
 
     def reverse(w, d, o, a, b, c, n, p, m, sa0, sb0, need_b):
         number = int(d[c])
         place(w[CALL], o, m, a, n, sa0, b, p, sb0, number)  # noqa: F821  (a word of the frame)
         table_q = w[CALLS]  # noqa: F821
         at = ENTRIES * number
-        invoke(table_q, at + 1 + need_b, w[CALL], table_q[at + 3])  # noqa: F821
+        invoke(table_q, at + BACK + need_b, w[CALL], table_q[at + STATE])  # noqa: F821

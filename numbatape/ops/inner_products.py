@@ -6,7 +6,7 @@ import numpy as np
 
 from ..jit.language import lane_dot
 from .dependencies import dense, everything, pairs
-from .reduce import BLOCK, LENGTHS, sum_cells
+from .reduce import BLOCK, LENGTHS, compensated, rounding_error, sum_cells
 from .status import DONE
 from .table import array_op
 
@@ -29,13 +29,10 @@ def dot_cells(v, a, b, n, sa0, sb0):
     while first < n:
         part = block_dot(v, a + first * sa0, b + first * sb0, min(BLOCK, n - first), sa0, sb0)
         new = total + part
-        back = new - total
-        lost += (total - (new - back)) + (part - back)
+        lost += rounding_error(total, part, new)
         total = new
         first += BLOCK
-    if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
-        total += lost
-    return total
+    return compensated(total, lost)
 
 
 @array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True, adds_parts=True)

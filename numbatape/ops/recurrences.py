@@ -10,6 +10,9 @@ from .dependencies import coefficients_and_addends, recurring
 from .status import DONE
 from .table import array_op
 
+# The flag ``weighed`` of the functions below: whether a state of zero stays zero whatever multiplies it.
+PLAIN = 0
+WEIGHED = 1
 LENGTHS = tuple(((n,), (n,), ()) for n in (0, 1, 7))
 
 
@@ -127,14 +130,14 @@ class Recurrence:
     pullback, pushforward = pulled_back, pushed_forward
 
     def forward(v, o, a, b, c, n, sa0, sb0):
-        go_forward(v, o, a, b, c, n, sa0, sb0, 0)
+        go_forward(v, o, a, b, c, n, sa0, sb0, PLAIN)
         return DONE
 
     def reverse(v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c):
         go_back(v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c)
 
     def forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c):
-        go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, 0)
+        go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, PLAIN)
         return DONE
 
     def reverse_across(
@@ -147,28 +150,15 @@ class Recurrence:
 
 
 @array_op("weighed_recurrence", "(n),(n),()->(m)", extents="m == n + 1", beside="turns >= 4", cases=LENGTHS)
-class WeighedRecurrence:
+class WeighedRecurrence(Recurrence):
     """``recurrence`` of cotangents: a state of zero adds nothing to the next one."""
 
     oracle = weighed_recurrence
-    depends, interacts = recurring, coefficients_and_addends
-    pullback, pushforward = pulled_back, pushed_forward
 
     def forward(v, o, a, b, c, n, sa0, sb0):
-        go_forward(v, o, a, b, c, n, sa0, sb0, 1)
+        go_forward(v, o, a, b, c, n, sa0, sb0, WEIGHED)
         return DONE
-
-    def reverse(v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c):
-        go_back(v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c)
 
     def forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c):
-        go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, 1)
+        go_forward_across(v, o, a, b, c, n, sa0, sb0, turns, step_o, step_a, step_b, step_c, WEIGHED)
         return DONE
-
-    def reverse_across(
-        v, g, o, a, b, c, n, sa0, sb0, need_a, need_b, need_c, turns, step_o, step_a, step_b, step_c
-    ):
-        for j in serial(turns):
-            at_a = a + j * step_a
-            at_b = b + j * step_b
-            go_back(v, g, o + j * step_o, at_a, at_b, c + j * step_c, n, sa0, sb0, need_a, need_b, need_c)

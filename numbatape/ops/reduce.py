@@ -24,21 +24,31 @@ def block_sum(v, a, n, sa0):
     return total
 
 
+def rounding_error(x, y, z):
+    """Return what ``x + y`` lost when it was rounded to ``z`` (Knuth's two-sum)."""
+    back = z - x
+    return (x - (z - back)) + (y - back)
+
+
+def compensated(total, lost):
+    """Return a total with what its additions lost, which is NaN if an entry is infinite."""
+    if lost - lost == 0.0:
+        total += lost
+    return total
+
+
 def sum_cells(v, a, n, sa0):
-    """Sum blocks, and their totals with Knuth's two-sum."""
+    """Sum blocks, and their totals with compensation."""
     total = block_sum(v, a, min(n, BLOCK), sa0)
     lost = 0.0
     first = BLOCK
     while first < n:
         part = block_sum(v, a + first * sa0, min(BLOCK, n - first), sa0)
         new = total + part
-        back = new - total
-        lost += (total - (new - back)) + (part - back)
+        lost += rounding_error(total, part, new)
         total = new
         first += BLOCK
-    if lost - lost == 0.0:  # two-sum gives NaN if an entry is infinite
-        total += lost
-    return total
+    return compensated(total, lost)
 
 
 def add_shared(v, g, o, a, n, sa0):

@@ -1,10 +1,13 @@
-"""Filling, counting, triangles. Reshapes, transposes and diagonals need no ops: they are views and copies."""
+"""Filling, counting, triangles, copies between dtypes.
+
+Reshapes, transposes and diagonals need no ops: they are views and copies.
+"""
 
 import numpy as np
 
 from .dependencies import triangle
 from .status import DONE
-from .table import array_op
+from .table import array_op, unary
 
 
 def matrix_and_diagonal(rng, shapes):
@@ -139,3 +142,7 @@ class Triu:
 
     def pullback(e, ct, z, operands, need):
         return e.op("triu", ct, operands[1]), None
+
+
+# A copy between float64 and float32 cells: only its operand has other cells than the result.
+unary("cast", "x", (np.float64, np.float32), dx="1.0", casts=True)
