@@ -7,6 +7,6 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 """
 
 COMPILER = (
-    "6db305cee3a06cab"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
+    "944901d622c5bcdd"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
 BUILTINS = "9ccd0357d9bd3165"  # builtin.py, steady.py, audit.py: the builtins' LLVM IR
