@@ -19,6 +19,7 @@ from ..ops import OPCODE
 from ..tape.instruction import MAIN, NONE, Instruction, opcode
 from ..tape.tape import ACTIVE, FAMILY_DTYPE, POOLS, Layout
 from ..tape.uses import key_of
+from ..tape.views import memory_order
 
 ADD, COPY = OPCODE["add"], OPCODE["copy"]
 POOL_COUNT = len(POOLS)
@@ -207,6 +208,8 @@ class Cells:
         its = tape.layouts[layout]
         if buffer.base is None:
             pending = buffer.pending
+            if 0 < len(pending) < MANY:
+                pending = self._rearranged(pending, storage, offset, its)
             first = pending[0][:3]
             if len(pending) == 1 or all(part[:3] == first for part in pending):
                 total = pending[0][3]
@@ -231,6 +234,39 @@ class Cells:
         buffer.pending = []
         assert buffer.base is not None
         return self._view(tape.values[buffer.base][0], storage, offset, its.dims, its.strides)
+
+    def _rearranged(self, pending: list[tuple], storage: int, offset, its: Layout) -> list[tuple]:
+        """Return cotangents of a storage with their axes as in a view of it, if all are of all its cells.
+
+        Those of a matrix and of its transpose, or of a vector and of its cells as a column, need no buffer:
+        the views of one are like those of the other.
+        """
+        address = (offset, its.dims, its.strides)
+        if offset or all(part[:3] == address for part in pending) or any(part[0] for part in pending):
+            return pending
+        tape, size = self.tape, self.tape.storages[storage][0]
+        order = memory_order(tape, its, size)
+        if order is None:
+            return pending
+        found = []
+        for part in pending:
+            own = memory_order(tape, Layout(*part[1:3]), size)
+            if own is None or [part[1][k] for k in own] != [its.dims[k] for k in order]:
+                return pending
+            found.append((*address, self._with_axes(part[3], own, order, len(its.dims))))
+        return found
+
+    def _with_axes(self, ct, own: list[int], order: list[int], rank: int):
+        """Return a cotangent whose axes ``own`` become the axes ``order``, among others of one entry."""
+        if ct.__class__ is not Symbol:
+            return ct
+        lanes = len(self.lead)
+        becomes = dict(zip(order, own, strict=True))
+        axes = [*range(lanes), *(lanes + becomes[k] for k in range(rank) if k in becomes)]
+        if axes != [*range(ct.ndim)]:
+            ct = self.emitter.ordered(ct, axes)
+        added = [lanes + k for k in range(rank) if k not in becomes]
+        return self.emitter.expand(ct, added) if added else ct
 
     def _view(self, base: int, storage: int, offset, dims, strides, start: int = 0) -> Symbol:
         """Return part of the cotangents of a storage.

@@ -277,7 +277,7 @@ def _record(
         with np.errstate(all="ignore"), randomness.forbidden(), files.observed(foreign):
             run, args, kwargs = rebinding.rebind_call(function, args, kwargs)
             if transform is not None:
-                run = transform(imported("..nested.rolled", __package__).rolled(run, passes))
+                run = transform(imported("..nested.early_passes", __package__).passed(run, passes))
             result = run(*args, **kwargs)
             restore(trace)
             if trace.leak is not None:

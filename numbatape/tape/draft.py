@@ -10,6 +10,7 @@ with all of its views. Group `NO_GROUP` stands for an operand that is not there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, chain
 
 import numpy as np
@@ -254,11 +255,13 @@ class Draft:
         self._covering.clear()
         self.move(value, value, (count,), (1,))
 
-    def redirect(self, alias: np.ndarray) -> None:
-        """Let the values of each group name the cells of the group that ``alias`` names for it."""
+    def redirect(self, alias: np.ndarray, but: Sequence[int] = ()) -> None:
+        """Let the values of each group, but some, name the cells of the group that ``alias`` names for it."""
         storage, offset, _, group = self._columns()
         home, cell = self.groups()
-        moved = np.flatnonzero(alias[group[:-1]] != group[:-1])
+        moves = alias[group[:-1]] != group[:-1]
+        moves[list(but)] = False
+        moved = np.flatnonzero(moves)
         group[moved] = alias[group[moved]]
         storage[moved] = home[group[moved]]
         pooled = moved[storage[moved] < len(POOLS)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .tape import Layout
 
 
@@ -13,11 +15,29 @@ def covers(builder, layout: Layout, size: int) -> bool:
     size
         The storage's size code.
     """
-    value, settled = builder.sizes.value, builder.sizes.settled
-    dims, strides = (list(map(settled, codes)) for codes in (layout.dims, layout.strides))
+    settled = builder.sizes.settled
+    dims, strides = (tuple(map(settled, codes)) for codes in (layout.dims, layout.strides))
+    return memory_order(builder, Layout(dims, strides), settled(size), settled) is not None
+
+
+def memory_order(builder, layout: Layout, size: int, settled: Callable = int) -> list[int] | None:
+    """Return the axes of a view, but those of one entry, in the order in which they walk through the storage.
+
+    The view begins at the storage's first cell. None says that it does not have every cell once.
+
+    Parameters
+    ----------
+    size
+        The storage's size code.
+    settled
+        Gives sizes that are equal by guards the same code.
+    """
+    dims, strides = layout.dims, layout.strides
+    value = builder.sizes.value
     axes = sorted((k for k in range(len(dims)) if dims[k] != 1), key=lambda k: -value(strides[k]))
     expected, cells = builder.contiguous_strides([dims[k] for k in axes])
-    return settled(cells) == settled(size) and [strides[k] for k in axes] == list(map(settled, expected))
+    fit = settled(cells) == size and [strides[k] for k in axes] == list(map(settled, expected))
+    return axes if fit else None
 
 
 def axes_of(layout: Layout, whole: Layout) -> list[int | None] | None:

@@ -77,6 +77,12 @@ def matrices(e, a, b):
     return e.op("solve", spd, b), e.op("inv", spd), e.op("det", spd), e.op("solve_lower", low, b)
 
 
+def rearranged(e, a, x):
+    """Views of all cells of an array: its transpose, and a vector as a column and as a row."""
+    spread = e.matmul(e.expand(x, (0,)), e.matmul(a, e.last(x)))
+    return e.matmul(a, e.transposed(a)) * spread, e.matmul(e.transposed(a), e.last(x)) * e.last(x)
+
+
 def spectral(e, a):
     return (e.op("eigh", e.tril(a) + 10.0 * e.symbol(np.diag([1.0, 2.0, 4.0])), q=12),)
 
@@ -97,6 +103,7 @@ TAPES = {
     "parts": (parts, [(3,)], 0),
     "cases": (cases, [(3,), (3,)], 0),
     "matrices": (matrices, [(3, 3), (3, 2)], 0),
+    "rearranged": (rearranged, [(3, 3), (3,)], 0),
     "spectral": (spectral, [(3, 3)], 0),
     "positions": (positions, [(4,), (3,)], 1),
 }
@@ -223,6 +230,24 @@ def test_the_second_derivative_is_symmetric(known):
     still = [0.0 * c for c in cotangents]
     along = [run(second, [*given, *d, *still])[len(first.outputs) + len(tape.outputs) :] for d in (u, v)]
     assert dot(along[0], v) == pytest.approx(dot(along[1], u), rel=1e-9, abs=1e-9)
+
+
+def filtered(t):
+    """Matrices beside their transposes, and vectors beside their cells as columns."""
+    a, m, p = np.full((3, 3), 0.2) * t[0] + np.eye(3), np.ones(3) * t[1], np.eye(3)
+    for _ in range(4):
+        p = a @ p @ a.T + np.eye(3) * t[0]
+        m = a @ m + p @ (p.T @ m)
+    return m @ p @ m
+
+
+def test_cotangents_of_all_cells_need_no_buffer():
+    """Those of views of one array are added after their axes are brought into one order."""
+    x = np.array([0.3, 0.7])
+    cache = nt.prepare_hvp_cache(filtered, x, config=nt.Config(passes="none"))
+    nt.value_and_hvp(cache, x, x)
+    names = [cache.tape.ops[op].name for op in (cache.tape.code["op"] >> 1).tolist()]
+    assert names.count("fill") == 2  # for the cells of t and those of the direction
 
 
 def test_a_tape_is_derived_once():

@@ -62,3 +62,55 @@ def test_merging_drops_what_repeats(name):
         assert value == its
         np.testing.assert_allclose(value, f(x), rtol=1e-13)
         np.testing.assert_allclose(slopes, its_slopes, rtol=1e-13)
+
+
+STEPS = 5  # of a loop: passes over what a function has recorded want some instructions
+
+
+def once(x):
+    y, total = x, 0.0
+    for _ in range(STEPS):
+        z = np.tanh(MATRIX @ y)
+        y = z + np.linalg.solve(MATRIX, z)
+        total = total + np.sum(y * z)
+    return total
+
+
+def twice(x):
+    y, total = x, 0.0
+    for _ in range(STEPS):
+        first, second, former = np.tanh(MATRIX @ y), np.tanh(MATRIX @ y), y
+        y = first + np.linalg.solve(MATRIX, second)
+        total = total + np.sum(y * np.tanh(MATRIX @ former))
+    return total
+
+
+def test_what_repeats_is_merged_before_derivatives_are_taken():
+    """A function that computes arrays twice has the derivatives of one that keeps them."""
+    caches = [nt.prepare_hvp_cache(f, X) for f in (once, twice)]
+    direction = np.cos(X)
+    results = [nt.value_and_hvp(cache, direction, X) for cache in caches]
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+    assert len(caches[0].tape) == len(caches[1].tape)
+
+
+def entries(x):
+    """Entries of arrays that repeat others, in an array that is read when all of them are written."""
+    out = np.zeros((3, 7))
+    for k in range(10):
+        y, z = np.exp(x), np.exp(x)
+        out[k % 3, 1:4], out[k % 2, 4:] = y[:3] * x[k % 7], z[2:5]
+    out[2] = np.exp(x)
+    return out
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_cells_of_what_repeats_stay(mode):
+    merged = nt.jacobian(entries, mode=mode)(X)
+    pushed = nt.jvp(entries, (X,), (np.cos(X),))[1]
+    plain = nt.prepare_derivative_cache(entries, X, config=nt.Config(passes=WITHOUT))
+    value, wanted = nt.value_and_derivative(plain, (X, np.cos(X)))
+    np.testing.assert_array_equal(value, entries(X))
+    np.testing.assert_allclose(pushed, wanted, rtol=1e-13)
+    np.testing.assert_allclose(merged @ np.cos(X), wanted, rtol=1e-12, atol=1e-14)

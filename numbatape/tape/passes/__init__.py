@@ -55,11 +55,13 @@ def _later(file: str, function: str) -> Callable[..., np.ndarray]:
     return lambda draft, code: getattr(imported(f".{file}", __package__), function)(draft, code)
 
 
-def _merge_arrays(draft, code: np.ndarray) -> np.ndarray:
-    """Merge instructions that make arrays, where any two of them have one op and one operand."""
-    rows = code[draft.is_array(code["out"])]
+def merge_arrays(draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
+    """Merge instructions from a place on that make arrays, where any two have one op and one operand."""
+    rows = code[start:][draft.is_array(code["out"][start:])]
     alike = {*zip(rows["op"].tolist(), draft.group[rows["a"]].tolist(), strict=True)}
-    return _later("merge", "merge_arrays")(draft, code) if len(alike) < len(rows) else code
+    if len(alike) == len(rows):
+        return code
+    return imported(".merge", __package__).merge_arrays(draft, code, start, read_later)
 
 
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
@@ -75,7 +77,7 @@ PASSES = {
     "merge": Pass(
         _later("merge", "merge_common"),
         derivatives=True,
-        on_functions=_merge_arrays,
+        on_functions=merge_arrays,
         leaves_dead=True,
     ),
     "places": Pass(_later("places", "write_in_place"), "moves"),

@@ -16,31 +16,60 @@ from ..families import POOLS
 
 def merge_common(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Drop repeated instructions, and let their readers read the first one's result."""
-    return _merged(draft, code, np.ones(len(code), bool))
+    repeats, alias = _repeated(draft, code, np.ones(len(code), bool))
+    return _dropped(draft, code, repeats, alias) if repeats.any() else code
 
 
-def merge_arrays(draft: Draft, code: np.ndarray) -> np.ndarray:
+def merge_arrays(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
     """Drop repeated instructions that make arrays, such as the second ``np.exp(x)`` of a function.
 
     Loops over numbers stay as they are: without what it shares with an earlier one, an iteration would
     not be like the others any more.
+
+    Parameters
+    ----------
+    start
+        The first instruction that is looked at.
+    read_later
+        Whether instructions that are not recorded yet may read the cells of any result. Then repeated
+        instructions stay, but no value names their results any more.
     """
     arrays = draft.is_array(code["out"])
-    return _merged(draft, code, arrays) if np.count_nonzero(arrays) > 1 else code
+    arrays[:start] = False
+    if np.count_nonzero(arrays) < 2:
+        return code
+    repeats, alias = _repeated(draft, code, arrays, start)
+    if not repeats.any():
+        return code
+    return (_passed_over if read_later else _dropped)(draft, code, repeats, alias)
 
 
-def _merged(draft: Draft, code: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Drop those of the chosen instructions that repeat an earlier one."""
+def _repeated(draft: Draft, code: np.ndarray, chosen: np.ndarray, start: int = 0):
+    """Return which of the chosen instructions repeat an earlier one, and what replaces each group."""
     several = draft.uses(code).writes > 1
     pooled = draft.storage < len(POOLS)
     offset = np.where(pooled, np.int32(0), draft.offset)  # in a pool, the group says it
-    repeats, alias = repeated(
-        code, draft.group, offset, draft.layout, several, draft.groups()[0], draft.storage_columns().T.copy()
-    )
+    homes, storages = draft.groups()[0], draft.storage_columns().T.copy()
+    found, alias = repeated(code[start:], draft.group, offset, draft.layout, several, homes, storages)
+    repeats = np.append(np.zeros(start, bool), found)
     kept = draft.group[code["out"][repeats & ~chosen]]
     alias[kept] = kept
-    repeats &= chosen
-    if not repeats.any():
-        return code
+    return repeats & chosen, alias
+
+
+def _dropped(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
     draft.redirect(alias)
     return code[~repeats]
+
+
+def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
+    """Let values name the first results; those of the repeated instructions stay in their cells."""
+    again = []
+    for out in code["out"][repeats].tolist():
+        its = draft.layout_of(out)
+        again.append(draft.view(out, draft.address(out)[1], its.dims, its.strides))
+    draft.redirect(alias, again)
+    draft.builder.spare.update(again)  # they fail only where the first ones do
+    code = code.copy()
+    code["out"][repeats] = again
+    return code

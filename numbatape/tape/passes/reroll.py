@@ -30,6 +30,8 @@ SHORT = 24  # instructions on single cells: fewer are left alone
 ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
 OFTEN = 12  # how many times the instructions of a tape are looked at, all in all
 LEAST = 50.0  # nanoseconds that a stretch must save
+SHARE = 0.01  # of the time that its other instructions take, so that looking at it is worth while
+OTHER_SLOT = 20.0  # nanoseconds that an instruction on arrays takes at least
 
 NUMBER, OTHER = 1, 2  # kinds of operands; 0 is none
 
@@ -179,6 +181,7 @@ class _Search:
             budget -= high - low
             best: tuple[float, list[Stretch]] = (0.0, [])
             for promised, stretches in repeating(self.rank, self.previous, low, high):
+                stretches = [its for its in stretches if self._most(its) >= LEAST]
                 if sum(map(self._most, stretches)) <= best[0]:
                     continue
                 budget -= sum(its.stop - its.start for its in stretches)
@@ -196,9 +199,15 @@ class _Search:
         return found
 
     def _most(self, stretch: Stretch) -> float:
-        """Return about what re-rolling saves if all slots that may be vectors become some."""
+        """Return about what re-rolling saves if all slots that may be vectors become some.
+
+        It is 0 if that is little beside the time of the other instructions.
+        """
         vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
-        return max(0.0, saving(int(vector.sum()), stretch.turns))
+        single = self.single[stretch.start : stretch.start + stretch.period]
+        saved = saving(int(vector.sum()), stretch.turns)
+        others = OTHER_SLOT * stretch.turns * int(np.count_nonzero(~single))
+        return saved if saved > SHARE * others else 0.0
 
     def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Stretch]]:
         """Return what re-rolling saves, and the stretches that are worth it."""
