@@ -1,12 +1,14 @@
 """Tables for notebooks, tapes as graphs, and profiles."""
 
 import html.parser
+import itertools
 import shutil
 
 import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.config import PASSES
 
 
 def branching(p, n):
@@ -142,3 +144,30 @@ def test_a_graph_that_graphviz_draws(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     bundle = nt.show(np.sum, np.ones(3))._repr_mimebundle_()
     assert bundle["image/svg+xml"].split() == ["<svg>", "digraph", "tape</svg>"]
+
+
+def test_profiles_say_what_passes_did():
+    """A pass gets what the one before leaves; the ops that it names add up to the difference."""
+
+    def f(x):
+        total = 0.0
+        for k in range(30):
+            total = total + np.sin(x[k])
+        return total + np.sum(x * np.cos(x))
+
+    cache = nt.prepare_gradient_cache(f, np.linspace(0.1, 1.0, 30))
+    profile = cache.profile(1)
+    passes = profile.by_pass()
+    names = [each["pass"] for each in passes]
+    assert names == sorted(names, key=PASSES.index) and {"reroll", "fuse"} <= set(names)
+    for each in passes:
+        assert each["seconds"] > 0.0
+        assert sum(each["ops"].values()) == each["after"] - each["before"]
+    assert all(each["after"] == after["before"] for each, after in itertools.pairwise(passes))
+    assert passes[-1]["after"] == len(cache.tape)
+    fused = next(each for each in passes if each["pass"] == "fuse")
+    assert fused["ops"] == {"mul": -1, "sum": -1, "dot": 1}
+    texts = "".join(Cells(profile._repr_html_()).texts)
+    assert all(name in str(profile) and name in texts for name in names)
+    unchanged = nt.prepare_gradient_cache(f, np.ones(30), config=nt.Config(passes="none"))
+    assert unchanged.profile(1).by_pass() == []

@@ -326,9 +326,10 @@ class PreparedCache:
         -------
         Profile
             A list with a dictionary for each instruction: ``instruction`` (its number), ``op``, ``line``,
-            ``source``, ``forward`` and ``reverse`` (seconds), ``bytes`` (of its result). It prints as a table
-            of the source lines that cost most; ``by_line()`` has all of them. Times below some tens of
-            nanoseconds are within what the clock can tell.
+            ``source``, ``forward`` and ``reverse`` (seconds), ``bytes`` (of its result). It prints as tables
+            of the source lines that cost most and of the passes; ``by_line()`` has all lines, ``by_pass()``
+            says what each pass did when the tape was recorded, and how long it took. Times below some tens
+            of nanoseconds are within what the clock can tell.
 
         Raises
         ------

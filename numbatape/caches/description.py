@@ -36,7 +36,8 @@ def as_text(cache: PreparedCache) -> str:
     if plan.strips is not None:
         inside = sum(stop - start for start, stop in plan.strips.extents)
         strips = f" of value and gradient together, {inside} of them strip by strip"
-    rewrites = "".join(f", {name} {n} to {m}" for name, n, m in plan.tape.rewrites)
+    changes = [each for each in plan.tape.rewrites if each.before != each.after]
+    rewrites = "".join(f", {each.name} {each.before} to {each.after}" for each in changes)
     return (
         f"<{type(cache).__name__} of {_name(program)}: "
         f"mode {cache.mode}; {specs}; {len(plan.tape)} instructions{strips} "

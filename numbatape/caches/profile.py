@@ -22,13 +22,24 @@ MOST_ROWS = 25
 class Profile(list):
     """Time and bytes of each instruction of a tape: a list with a dictionary for each.
 
-    It prints as a table of the lines that cost most, and a notebook shows it with bars.
+    It prints as two tables, of the lines that cost most and of the passes; a notebook shows them with bars.
+
+    Parameters
+    ----------
+    rows : list of dict
+        The instructions, in their order.
+    passes : sequence
+        What passes did when the tape was recorded (`numbatape.tape.tape.Rewrite`).
 
     Attributes
     ----------
     seconds : float
         Of all instructions, in both sweeps.
     """
+
+    def __init__(self, rows=(), passes=()):
+        super().__init__(rows)
+        self._passes = tuple(passes)
 
     @property
     def seconds(self) -> float:
@@ -45,6 +56,42 @@ class Profile(list):
             for name in ("forward", "reverse", "bytes"):
                 entry[name] += row[name]
         return sorted(found.values(), key=lambda entry: -entry["forward"] - entry["reverse"])
+
+    def by_pass(self) -> list[dict]:
+        """Return one dictionary for each pass that ran when the tape was recorded, in their order.
+
+        Returns
+        -------
+        list of dict
+            ``pass`` (its name in `nt.Config`), ``seconds`` (when the tape was recorded; the first use in a
+            process includes the import of its file), ``before`` and ``after`` (instructions), ``ops`` (by
+            how many there are more or fewer instructions of an op).
+
+        Examples
+        --------
+        >>> import numpy as np, numbatape as nt
+        >>> cache = nt.prepare_gradient_cache(lambda x: np.sum(x * np.sin(x)), np.ones(3))
+        >>> [(each["pass"], each["before"], each["after"], each["ops"]) for each in cache.profile().by_pass()]
+        [('merge', 3, 3, {}), ('fuse', 3, 2, {'mul': -1, 'sum': -1, 'dot': 1})]
+        """
+        return [
+            {
+                "pass": each.name,
+                "seconds": each.seconds,
+                "before": each.before,
+                "after": each.after,
+                "ops": dict(each.ops),
+            }
+            for each in self._passes
+        ]
+
+    def _pass_rows(self) -> list[tuple]:
+        total, rows = sum(each.seconds for each in self._passes) or 1.0, []
+        for each in self._passes:
+            ops = ", ".join(f"{difference:+d} {op}" for op, difference in each.ops)
+            time = f"{1e6 * each.seconds:.0f}"
+            rows.append((each.seconds / total, time, each.before, each.after, each.name, ops[:60]))
+        return rows
 
     def _rows(self) -> list[tuple]:
         total = self.seconds or 1.0
@@ -63,6 +110,11 @@ class Profile(list):
         for share, forward, reverse, size, place, source, ops in self._rows():
             numbers = f"{share:6.1%} {forward:>10} {reverse:>10} {size:10d}"
             lines.append(f"{numbers}  {place}  {source}  [{ops}]")
+        if self._passes:
+            lines.append("passes, when the tape was recorded:")
+            lines.append(f"{'share':>6} {'us':>10} {'before':>10} {'after':>10}  pass")
+        for share, time, before, after, name, ops in self._pass_rows():
+            lines.append(f"{share:6.1%} {time:>10} {before:>10} {after:>10}  {name}  [{ops}]")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -70,7 +122,10 @@ class Profile(list):
     def _repr_html_(self) -> str:
         head = ("", "share", "forward µs", "reverse µs", "bytes", "line", "source", "ops")
         rows = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._rows()]
-        return table(f"{1e6 * self.seconds:.2f} µs in {len(self)} instructions", head, rows)
+        lines = table(f"{1e6 * self.seconds:.2f} µs in {len(self)} instructions", head, rows)
+        head = ("", "share", "µs", "instructions before", "after", "pass", "ops")
+        rows = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._pass_rows()]
+        return lines + table("Passes, when the tape was recorded", head, rows)
 
 
 class _Clock(dict):
@@ -141,7 +196,7 @@ def profile(space, sweeps: dict, repeats: int) -> Profile:
             "reverse": float(reverse[number]) if both else 0.0,
             "bytes": size,
         })  # fmt: skip
-    return Profile(rows)
+    return Profile(rows, tape.rewrites)
 
 
 def _entering(sweeps: dict, frame: np.ndarray) -> float:

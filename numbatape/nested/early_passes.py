@@ -8,6 +8,7 @@ arrays, such as a product ``h @ p`` that two lines of it compute, one is enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from time import perf_counter
 
 import numpy as np
 
@@ -48,9 +49,11 @@ def _rewrite(trace: Trace, start: int, passes: dict[str, Callable]) -> None:
     recorded = code = trace.tape.columns()
     draft = Draft(trace.tape, ())
     for name, run in passes.items():
-        before, code = code, run(draft, code, start, read_later=True)
-        if len(code) != len(before):
-            draft.rewrites.append((name, len(before), len(code)))
+        begun, before = perf_counter(), code
+        code = run(draft, code, start, read_later=True)
+        draft.note_rewrite(name, before, code, perf_counter() - begun)
     if code is not recorded:
         draft.write_back(code, start)
         trace.evaluation.forget(start)
+    else:
+        trace.tape.rewrites[:] = draft.rewrites

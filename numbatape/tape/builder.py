@@ -18,7 +18,7 @@ from .instruction import GUARD, MAIN, NONE, PROLOGUE, Instruction, instructions
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
-from .tape import CONSTANT, F64, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Tape
+from .tape import CONSTANT, F64, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Rewrite, Tape
 
 
 class TapeBuilder:
@@ -53,7 +53,7 @@ class TapeBuilder:
         self.inner: dict[int, str] = {}
         self.floor = 0
         self.exact = False
-        self.rewrites: list[tuple[str, int, int]] = []
+        self.rewrites: list[Rewrite] = []
         self.sizes = Sizes()
         self.code = Code()
         self.values = Values()

@@ -17,8 +17,8 @@ import numpy as np
 
 from .combinations import by_combination
 from .families import CONSTANT, F64, POOLS
-from .instruction import NONE
-from .tape import VALUE, Layout, Literal
+from .instruction import GUARD, NONE
+from .tape import VALUE, Layout, Literal, Rewrite
 from .uses import NO_GROUP, Uses
 from .views import covers
 
@@ -65,7 +65,7 @@ class Draft:
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
         self.literals = list(builder.literals)
-        self.rewrites: list[tuple[str, int, int]] = list(builder.rewrites)
+        self.rewrites: list[Rewrite] = list(builder.rewrites)
         self._literal_values: list[int] = []  # of those that passes have added
         self._cells = list(builder.pool_cells)
         values = builder.values.columns()
@@ -287,6 +287,18 @@ class Draft:
         self._uses = None
 
     # ---- back to the builder
+
+    def note_rewrite(self, name: str, before: np.ndarray, after: np.ndarray, seconds: float) -> None:
+        """Write down what a pass has done to the instructions, and how long it took."""
+        ops: tuple[tuple[str, int], ...] = ()
+        if after is not before:
+            more, less = (
+                np.bincount(code["op"][code["op"] != GUARD] >> 1, minlength=len(self.ops))
+                for code in (after, before)
+            )
+            changed = np.flatnonzero(more != less).tolist()
+            ops = tuple((self.ops.names[k], int(more[k] - less[k])) for k in changed)
+        self.rewrites.append(Rewrite(name, len(before), len(after), seconds, ops))
 
     def write_back(self, code: np.ndarray, start: int) -> None:
         """Let the builder go on from what passes have made of what it recorded.

@@ -7,6 +7,7 @@ live cells are packed. The builder's instructions and values stay as they were r
 from __future__ import annotations
 
 from collections.abc import Collection
+from time import perf_counter
 
 import numpy as np
 
@@ -32,11 +33,11 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
         if name not in passes or run is None or len(code) < each.shortest:
             continue
         if each.trait is None or arrays & draft.ops.with_trait(each.trait):
-            before, code = code, run(draft, code)
+            begun, before = perf_counter(), code
+            code = run(draft, code)
             if each.leaves_dead and code is not before:
                 code = without_dead(draft, code)
-            if len(code) != len(before):
-                draft.rewrites.append((name, len(before), len(code)))
+            draft.note_rewrite(name, before, code, perf_counter() - begun)
     return _packed(draft, code, forward)
 
 

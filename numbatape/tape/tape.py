@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,6 +76,29 @@ class Literal:
     data: np.ndarray
 
 
+class Rewrite(NamedTuple):
+    """What a pass did when a tape was recorded.
+
+    Attributes
+    ----------
+    name
+        The pass.
+    before, after
+        How many instructions there were.
+    seconds
+        How long it took; at its first use in a process with the import of its file.
+    ops
+        By how many there are more or fewer instructions of an op: (name, difference) for each op where the
+        numbers differ.
+    """
+
+    name: str
+    before: int
+    after: int
+    seconds: float
+    ops: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True)
 class Line:
     """A source position of the user's code."""
@@ -117,7 +141,7 @@ class Tape:
         Rules written by the user, by the number that is an operand of ``call`` instructions; what the
         engine asks of them is in `numbatape.engine.calls`.
     rewrites
-        The passes that changed how many instructions there are: name, number before, number after.
+        The passes that ran when it was recorded, in their order. They are not saved with a tape.
     """
 
     code: np.ndarray
@@ -136,7 +160,7 @@ class Tape:
     uniform: int = 0
     forward: bool = False
     calls: tuple = ()
-    rewrites: tuple[tuple[str, int, int], ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
 
     def __len__(self) -> int:
         return len(self.code)
