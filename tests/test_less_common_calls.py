@@ -21,6 +21,16 @@ DATA = np.array([3.0, 4.0, 5.0])
 LOWER, UPPER = sp.csr_array(np.tril(A)), sp.csc_array(np.triu(A))
 
 CALLS = {
+    "ufunc of a list": lambda x: np.exp([x[0], x[1], 2.0]),
+    "ufunc of a list and a tuple": lambda x: np.add([x[0], 1.0], (x[1], 2.0)) * np.hypot([x[0], 1.0], x[2]),
+    "ufunc's methods of lists": lambda x: (
+        np.multiply.outer([x[0], x[1]], [1.0, x[2]]) + np.add.reduce([x[0], x[1]]) + np.logaddexp.reduce([*x])
+    ),
+    "scipy.special's ufunc of a list": lambda x: sc.gammaln([x[0], x[1], 2.0]),
+    "list of lists": lambda x: np.tanh([[x[0], 1.0], [x[1], x[2]]]),
+    "number for scipy's array namespace": lambda x: (
+        st.ttest_ind_from_stats(x[0], 1.0, 10, x[1], 2.0, 9)[0] * x
+    ),
     "zeta, two operands": lambda x: sc.zeta(1.0 + x, x),
     "zeta, order": lambda x: sc.zeta(1.0 + x, 2.5),
     "zeta, whole order as a float, left of 0": lambda x: sc.zeta(3.0, -x),
@@ -94,6 +104,21 @@ def test_value_and_jacobian(name):
         np.testing.assert_allclose(jacobian, slopes, rtol=1e-6, atol=1e-7)
         _, pushed = nt.jvp(f, (x,), (X,))
         np.testing.assert_allclose(pushed, jacobian @ X, rtol=1e-10, atol=1e-12)
+
+
+def test_a_ufunc_is_itself_while_it_takes_lists():
+    def f(x, op, table):
+        assert isinstance(np.exp, np.ufunc) and type(np.exp) is np.ufunc
+        assert op is np.exp and table[np.exp] == 2.0 and np.exp.nin == 1 and np.exp.__name__ == "exp"
+        out = np.zeros(3)
+        np.add.at(out, [0, 1, 0], [x[0], x[1], 1.0])
+        return np.sum(op(x, out=np.empty(3)) * out * table[np.exp])
+
+    x = np.array([0.3, 0.5, 0.7])
+    value, gradient = nt.value_and_grad(f)(x, np.exp, {np.exp: 2.0})
+    exps = np.exp(x)
+    np.testing.assert_allclose(value, 2.0 * (exps[0] * 1.3 + exps[1] * 0.5))
+    np.testing.assert_allclose(gradient, [2.0 * exps[0] * 2.3, 2.0 * exps[1] * 1.5, 0.0])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..trace import operations
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
-from ..trace.trace import standing
+from ..trace.trace import current, standing
 from .clocks_and_files import OUTSIDE
 
 NAMESPACES = ("scipy._lib._array_api", "array_api_compat", "array_api_compat.common")
@@ -18,14 +21,18 @@ def _importing(original):
 
 
 def _choosing(original):
-    """Return the stand-in for ``array_namespace``: traced values count as NumPy's arrays."""
+    """Return the stand-in for ``array_namespace``: traced values count as NumPy's arrays.
+
+    While tracing, the answer is NumPy's stand-in also for plain arrays, since a library uses the module for
+    other arguments as well, such as numbers and lists of numbers.
+    """
 
     def array_namespace(*xs, **options):
-        if not any(is_traced(x) or is_plain(x) for x in xs):
-            return original(*xs, **options)
-        # The function is called for its own errors.
-        original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)
-        return next(x for x in xs if is_traced(x) or is_plain(x)).__array_namespace__()
+        found = original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)
+        if current() is None or found.__name__.rpartition(".")[2] != "numpy":
+            return found
+        ours = standing(np)
+        return operations.module_in_traces(np) if ours is np else ours
 
     return array_namespace
 

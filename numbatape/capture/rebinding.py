@@ -24,6 +24,7 @@ import numpy as np
 from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
+from ..numpy_api.ufuncs_of_lists import of_lists
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
@@ -43,6 +44,7 @@ from .references import is_atom
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy")
+OF_UFUNCS = ("numpy", "scipy.special")  # modules that have ufuncs
 
 
 class Table:
@@ -134,6 +136,9 @@ def _replaced_in(name: str) -> dict[str, tuple]:
             found[key] = original, functools.cache(functools.partial(make, original))
     if name in MODULES:
         for key, its in stacking(name).items():
+            found.setdefault(key, its)
+    if name in OF_UFUNCS:
+        for key, its in of_lists(module).items():
             found.setdefault(key, its)
     if name == "numpy":
         for key, (original, its) in (JOINERS | ITERATORS).items():

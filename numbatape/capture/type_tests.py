@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..numpy_api.stand_ins import stands_for
+from ..numpy_api.ufuncs_of_lists import UfuncOfLists
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
@@ -38,6 +39,8 @@ def meant(value):
         return len if value is length else sum if value is total else value
     if kind is types.MethodType and builtins.type(value.__self__) in TRACED:
         return getattr(value.__self__._value, value.__name__, value)
+    if kind is UfuncOfLists:
+        return value.__wrapped__
     return value._value if kind in TRACED else value
 
 

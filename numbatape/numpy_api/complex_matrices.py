@@ -57,7 +57,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     if not compute_uv:
         return adopt(factors.svd(a)[1], value)
     if full_matrices and a.shape[-1] != a.shape[-2]:
-        raise unsupported("np.linalg.svd(full_matrices=True)", "full_matrices=False is")
+        return named(value, *decompositions.completed().svd(a))
     return named(value, *factors.svd(a))
 
 
@@ -69,8 +69,10 @@ def svdvals(x, /):
 @implements_complex(np.linalg.qr)
 def qr(a, mode="reduced"):
     value = np.linalg.qr(values_of(a), mode)
-    if mode not in ("reduced", "r") and not (mode == "complete" and a.shape[-2] <= a.shape[-1]):
-        raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced' and 'r' are")
+    if mode not in ("reduced", "r", "complete"):
+        raise unsupported(f"np.linalg.qr(mode={mode!r})", "'reduced', 'complete' and 'r' are")
+    if mode == "complete" and a.shape[-2] > a.shape[-1]:
+        return named(value, *decompositions.completed().tall_qr(a))
     q, r = factors.qr(a)
     return adopt(r, value) if mode == "r" else named(value, q, r)
 

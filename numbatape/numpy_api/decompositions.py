@@ -45,6 +45,13 @@ def _piece(whole, first: int, core, value):
     return view(whole, np.asarray(value), dims, strides, builder.sizes.add(start, first))
 
 
+def completed():
+    """Return the file of factorisations that few functions use."""
+    from ..matrix import completed
+
+    return completed
+
+
 def _turned(x):
     return np.swapaxes(x, -1, -2)
 
@@ -80,9 +87,7 @@ def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
         a = _from_lower(a)
     if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
-        raise unsupported_argument(
-            np.linalg.svd, "full_matrices=True", "of a matrix that is not square, full_matrices=False is"
-        )
+        return type(value)(*completed().svd(a))
     parts = _svd(a)
     return type(value)(*parts) if compute_uv else parts[1]
 
@@ -104,9 +109,10 @@ def _qr(a):
 
 @records(np.linalg.qr)
 def qr(value, a, mode="reduced"):
-    m, n = pinned(a, -2), pinned(a, -1)
-    if mode not in ("reduced", "r") and not (mode == "complete" and m <= n):
-        raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced' and 'r' are")
+    if mode not in ("reduced", "r", "complete"):
+        raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced', 'complete' and 'r' are")
+    if mode == "complete" and pinned(a, -2) > pinned(a, -1):
+        return type(value)(*completed().tall_qr(a))
     q, r = _qr(a)
     return r if mode == "r" else type(value)(q, r)
 
@@ -219,11 +225,9 @@ def tensorinv(a, ind=2):
 @stands_for("scipy.linalg", "svd", run=run_record)
 def scipy_svd(value, a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True,
               lapack_driver="gesdd"):  # fmt: skip
-    if lapack_driver != "gesdd":
-        raise unsupported_argument("scipy.linalg.svd", f"lapack_driver={lapack_driver!r}", "'gesdd' is")
-    if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
-        raise unsupported_argument("scipy.linalg.svd", "full_matrices=True", "full_matrices=False is")
-    result = np.linalg.svd(a, False, compute_uv)
+    if lapack_driver != "gesdd" and compute_uv:
+        return completed().svd(a, completed().svd_by(lapack_driver, full_matrices))
+    result = np.linalg.svd(a, full_matrices, compute_uv)
     return tuple(result) if compute_uv else result
 
 
@@ -234,13 +238,19 @@ def scipy_svdvals(value, a, overwrite_a=False, check_finite=True):
 
 @stands_for("scipy.linalg", "qr", run=run_record)
 def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
-    wide = pinned(a, -2) <= pinned(a, -1)
-    if pivoting or not (mode == "economic" or (wide and mode in ("full", "r"))):
-        raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "mode='economic' is")
-    q, r = np.linalg.qr(a)
-    if mode == "r":
-        return (r,) if isinstance(value, tuple) else r  # an array of a stack
-    return q, r
+    if mode not in ("full", "economic", "r"):
+        raise unsupported_argument("scipy.linalg.qr", f"mode={mode!r}", "'full', 'economic' and 'r' are")
+    order = ()
+    if pivoting:
+        order = np.astype(stop_gradient(completed().column_order(a)), value[-1].dtype)
+        order = (adopt(order, value[-1]),)
+        a = np.take_along_axis(a, np.expand_dims(order[0], -2), -1)
+    if mode != "r":
+        return *np.linalg.qr(a, "reduced" if mode == "economic" else "complete"), *order
+    r = np.linalg.qr(a, "r")
+    missing = pinned(a, -2) - r.shape[-2]  # R has the rows of the whole Q
+    r = np.pad(r, (*[(0, 0)] * (r.ndim - 2), (0, missing), (0, 0))) if missing else r
+    return (r, *order) if isinstance(value, tuple) else r  # an array of a stack
 
 
 @stands_for("scipy.linalg", "pinv")

@@ -160,16 +160,17 @@ STAND_INS = {
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
         "scipy_api.linalg": """
-            eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal lstsq lu lu_factor lu_solve orth
-            orthogonal_procrustes pinvh polar rq solve_continuous_are solve_continuous_lyapunov
-            solve_discrete_are solve_discrete_lyapunov solve_lyapunov solve_sylvester subspace_angles
+            eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal lstsq lu lu_factor lu_solve
+            null_space orth orthogonal_procrustes pinvh polar rq solve_continuous_are
+            solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov
+            solve_sylvester subspace_angles
         """,
         "scipy_api.structured_matrices": """
             cho_solve_banded cholesky_banded convolution_matrix diagsvd eigvals_banded hankel ishermitian
             issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
         """,
         "scipy_api.linalg_refusals": """
-            cossin eig_banded funm hessenberg ldl null_space qr_multiply qz schur signm
+            cossin eig_banded funm hessenberg ldl qr_multiply qz schur signm
         """,
     },
     "cmath": {
@@ -305,6 +306,9 @@ STAND_INS = {
             convolve convolve2d correlate correlate2d detrend fftconvolve hilbert oaconvolve savgol_filter
         """,
         "scipy_api.spectra": "coherence csd istft lombscargle periodogram spectrogram stft welch",
+    },
+    "scipy.signal._peak_finding_utils": {
+        "scipy_api.peaks": "_local_maxima_1d _peak_prominences _peak_widths _select_by_peak_distance",
     },
     "scipy.ndimage": {
         "scipy_api.image_filters": """

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import find_trace, lift_all, lift_first
 from .borders import padded
+from .image_outputs import filters
 from .signal import flipped, slide, windows
-
-
-def refuse(name: str, **options) -> None:
-    """Raise for options that are given although no derivative is known with them."""
-    for option, value in options.items():
-        if value is not None:
-            advice = "take the result" if option == "output" else None
-            raise unsupported_argument(f"scipy.ndimage.{name}", option, *([advice] if advice else []))
 
 
 def one_each(value, count: int) -> list:
@@ -43,27 +35,23 @@ def _vector(weights):
     return np.asarray(weights, float) if find_trace(weights) is None else lift_first(weights)
 
 
-@stands_for("scipy.ndimage", "correlate1d")
+@filters("correlate1d")
 def correlate1d(input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
-    refuse("correlate1d", output=output)
     return correlated(lift_first(input, weights), _vector(weights), axis, mode, cval, origin)
 
 
-@stands_for("scipy.ndimage", "convolve1d")
+@filters("convolve1d")
 def convolve1d(input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
-    refuse("convolve1d", output=output)
     return correlated(lift_first(input, weights), _vector(weights), axis, mode, cval, origin, True)
 
 
-@stands_for("scipy.ndimage", "uniform_filter1d")
+@filters("uniform_filter1d")
 def uniform_filter1d(input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
-    refuse("uniform_filter1d", output=output)
     return correlated(lift_first(input), np.full(size, 1.0 / size), axis, mode, cval, origin)
 
 
-@stands_for("scipy.ndimage", "uniform_filter")
+@filters("uniform_filter")
 def uniform_filter(input, size=3, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    refuse("uniform_filter", output=output)
     x = lift_first(input)
     axes = axes_of(x, axes)
     each = (one_each(option, len(axes)) for option in (size, mode, origin))
@@ -89,16 +77,15 @@ def _gaussian(name: str, sigma, order: int, truncate: float, radius):
     return answer[::-1].copy()
 
 
-@stands_for("scipy.ndimage", "gaussian_filter1d")
+@filters("gaussian_filter1d")
 def gaussian_filter1d(
     input, sigma, axis=-1, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None
 ):
-    refuse("gaussian_filter1d", output=output)
     weights = _gaussian("gaussian_filter1d", sigma, order, truncate, radius)
     return correlated(lift_first(input), weights, axis, mode, cval)
 
 
-@stands_for("scipy.ndimage", "gaussian_filter")
+@filters("gaussian_filter")
 def gaussian_filter(
     input,
     sigma,
@@ -112,7 +99,6 @@ def gaussian_filter(
     axes=None,
     name="gaussian_filter",
 ):
-    refuse(name, output=output)
     if find_trace(sigma) is not None:
         raise unsupported_argument(f"scipy.ndimage.{name}", "sigma", "it decides the number of weights")
     x = lift_first(input)
@@ -131,7 +117,6 @@ def _across_edges(slope, smooth):
     """A difference along one axis, smoothed along all others."""
 
     def filtered(input, axis=-1, output=None, mode="reflect", cval=0.0):
-        refuse("sobel and prewitt", output=output)
         x = lift_first(input)
         axis, modes = one_axis(x, axis), one_each(mode, x.ndim)
         result = correlated(x, np.array(slope), axis, modes[axis], cval)
@@ -143,8 +128,8 @@ def _across_edges(slope, smooth):
     return filtered
 
 
-stands_for("scipy.ndimage", "prewitt")(_across_edges([-1.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
-stands_for("scipy.ndimage", "sobel")(_across_edges([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0]))
+filters("prewitt")(_across_edges([-1.0, 0.0, 1.0], [1.0, 1.0, 1.0]))
+filters("sobel")(_across_edges([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0]))
 
 
 def _added(terms):
@@ -154,9 +139,8 @@ def _added(terms):
     return total
 
 
-@stands_for("scipy.ndimage", "laplace")
+@filters("laplace")
 def laplace(input, output=None, mode="reflect", cval=0.0, *, axes=None):
-    refuse("laplace", output=output)
     x = lift_first(input)
     axes = axes_of(x, axes)
     modes = one_each(mode, len(axes))
@@ -174,9 +158,8 @@ def _gaussian_derivatives(name, x, sigma, degree, mode, cval, axes, options):
     ]
 
 
-@stands_for("scipy.ndimage", "gaussian_laplace")
+@filters("gaussian_laplace")
 def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
-    refuse("gaussian_laplace", output=output)
     x = lift_first(input)
     axes = axes_of(x, axes)
     widths = one_each(sigma, len(axes))
@@ -188,9 +171,8 @@ def gaussian_laplace(input, sigma, output=None, mode="reflect", cval=0.0, *, axe
     return _added(_gaussian_derivatives("gaussian_laplace", x, widths, 2, mode, cval, axes, options))
 
 
-@stands_for("scipy.ndimage", "gaussian_gradient_magnitude")
+@filters("gaussian_gradient_magnitude")
 def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=0.0, *, axes=None, **options):
-    refuse("gaussian_gradient_magnitude", output=output)
     x = lift_first(input)
     axes = axes_of(x, axes)
     slopes = _gaussian_derivatives("gaussian_gradient_magnitude", x, sigma, 1, mode, cval, axes, options)
@@ -212,15 +194,17 @@ def _correlated_all(input, weights, mode, cval, origin, convolve: bool):
     return slide(x, weights)
 
 
-@stands_for("scipy.ndimage", "correlate")
+@filters("correlate")
 def correlate(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    refuse("correlate", output=output, axes=axes)
+    if axes is not None:
+        raise unsupported_argument("scipy.ndimage.correlate", "axes", "filter the others one by one")
     return _correlated_all(input, weights, mode, cval, origin, False)
 
 
-@stands_for("scipy.ndimage", "convolve")
+@filters("convolve")
 def convolve(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    refuse("convolve", output=output, axes=axes)
+    if axes is not None:
+        raise unsupported_argument("scipy.ndimage.convolve", "axes", "filter the others one by one")
     return _correlated_all(input, weights, mode, cval, origin, True)
 
 
@@ -233,7 +217,6 @@ def _spectral(name: str):
     def filtered(input, scale, n=-1, axis=-1, output=None):
         import scipy.ndimage
 
-        refuse(name, output=output)
         if find_trace(scale) is not None:
             raise unsupported_argument(f"scipy.ndimage.{name}", "traced widths or shifts")
         x = lift_first(input)
@@ -246,4 +229,4 @@ def _spectral(name: str):
 
 
 for _name in ("fourier_ellipsoid", "fourier_gaussian", "fourier_shift", "fourier_uniform"):
-    stands_for("scipy.ndimage", _name)(_spectral(_name))
+    filters(_name)(_spectral(_name))

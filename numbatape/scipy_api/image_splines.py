@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import one_axis, pinned
 from ..trace.operands import find_trace, lift_first
-from .image_filters import one_each, refuse
+from .image_filters import one_each
+from .image_outputs import filters
 
 PADDING = 12  # pixels that SciPy adds before it filters in the modes whose ends have no closed form
 
@@ -21,7 +21,7 @@ PADDING = 12  # pixels that SciPy adds before it filters in the modes whose ends
 # ---- coefficients of splines
 
 
-@stands_for("scipy.ndimage", "spline_filter1d")
+@filters("spline_filter1d")
 def spline_filter1d(input, order=3, axis=-1, output=np.float64, mode="mirror"):
     """A linear map along one axis: its matrix is what SciPy makes of unit vectors."""
     import scipy.ndimage
@@ -35,7 +35,7 @@ def spline_filter1d(input, order=3, axis=-1, output=np.float64, mode="mirror"):
     return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), matrix.T), -1, axis)
 
 
-@stands_for("scipy.ndimage", "spline_filter")
+@filters("spline_filter")
 def spline_filter(input, order=3, output=np.float64, mode="mirror"):
     x = lift_first(input)
     for axis in range(x.ndim):
@@ -134,15 +134,14 @@ def _looked_up(image, places, order, mode, cval, prefilter):
     return np.where(inside, total, cval) if mode == "constant" else total
 
 
-@stands_for("scipy.ndimage", "map_coordinates")
+@filters("map_coordinates")
 def map_coordinates(input, coordinates, output=None, order=3, mode="constant", cval=0.0, prefilter=True):
-    refuse("map_coordinates", output=output)
     image = lift_first(input, coordinates)
     return _looked_up(image, list(_numbers(coordinates)), order, mode, cval, prefilter)
 
 
 def _numbers(value):
-    return value if find_trace(value) is not None else np.asarray(value, float)
+    return lift_first(value) if find_trace(value) is not None else np.asarray(value, float)
 
 
 def _grid(shape):
@@ -150,9 +149,8 @@ def _grid(shape):
     return list(np.ogrid[tuple(slice(0.0, float(size)) for size in shape)])
 
 
-@stands_for("scipy.ndimage", "shift")
+@filters("shift")
 def shift(input, shift, output=None, order=3, mode="constant", cval=0.0, prefilter=True):
-    refuse("shift", output=output)
     image = lift_first(input, shift)
     grid = _grid([pinned(image, axis) for axis in range(image.ndim)])
     moved = _numbers(shift)
@@ -161,9 +159,8 @@ def shift(input, shift, output=None, order=3, mode="constant", cval=0.0, prefilt
     return _looked_up(image, places, order, mode, cval, prefilter)
 
 
-@stands_for("scipy.ndimage", "zoom")
+@filters("zoom")
 def zoom(input, zoom, output=None, order=3, mode="constant", cval=0.0, prefilter=True, *, grid_mode=False):
-    refuse("zoom", output=output)
     if find_trace(zoom) is not None:
         raise unsupported_argument("scipy.ndimage.zoom", "a traced zoom", "it decides the result's shape")
     image = lift_first(input)
@@ -181,7 +178,7 @@ def zoom(input, zoom, output=None, order=3, mode="constant", cval=0.0, prefilter
     return _looked_up(image, places, order, mode, cval, prefilter)
 
 
-@stands_for("scipy.ndimage", "affine_transform")
+@filters("affine_transform")
 def affine_transform(
     input,
     matrix,
@@ -193,7 +190,6 @@ def affine_transform(
     cval=0.0,
     prefilter=True,
 ):
-    refuse("affine_transform", output=output)
     image = lift_first(input, matrix, offset)
     rank = image.ndim
     shape = [pinned(image, axis) for axis in range(rank)] if output_shape is None else list(output_shape)
@@ -212,7 +208,7 @@ def affine_transform(
     return _looked_up(image, places, order, mode, cval, prefilter)
 
 
-@stands_for("scipy.ndimage", "rotate")
+@filters("rotate")
 def rotate(
     input,
     angle,
@@ -224,7 +220,6 @@ def rotate(
     cval=0.0,
     prefilter=True,
 ):
-    refuse("rotate", output=output)
     if find_trace(angle) is not None and reshape:
         raise unsupported_argument(
             "scipy.ndimage.rotate", "a traced angle that decides the shape", "pass reshape=False"

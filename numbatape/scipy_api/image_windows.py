@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
-from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, one_axis, pinned
 from ..trace.operands import find_trace, lift_first
 from .borders import padded
-from .image_filters import one_each, refuse
+from .image_filters import one_each
+from .image_outputs import filters
 from .signal import flipped, windows
 
 
@@ -48,26 +48,24 @@ def _no_axes(name, axes, x):
 
 def _extreme_line(name: str, extreme):
     def filtered(input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
-        refuse(name, output=output)
         x = lift_first(input)
         axis = one_axis(x, axis)
         before = size // 2 + origin
         line = padded(np.moveaxis(x, axis, -1), before, size - 1 - before, mode, cval)
         return np.moveaxis(extreme(windows(line, size), -1), -1, axis)
 
-    stands_for("scipy.ndimage", name)(filtered)
+    filters(name)(filtered)
 
 
 def _extreme_around(name: str, extreme):
     def filtered(
         input, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None
     ):
-        refuse(name, output=output)
         x = lift_first(input)
         _no_axes(name, axes, x)
         return extreme(_neighbours(x, _footprint(x, size, footprint), mode, cval, origin), -1)
 
-    stands_for("scipy.ndimage", name)(filtered)
+    filters(name)(filtered)
 
 
 for _which, _extreme in (("minimum", np.min), ("maximum", np.max)):
@@ -75,8 +73,7 @@ for _which, _extreme in (("minimum", np.min), ("maximum", np.max)):
     _extreme_around(f"{_which}_filter", _extreme)
 
 
-def _ranked(name, input, rank_among, size, footprint, output, mode, cval, origin, axes):
-    refuse(name, output=output)
+def _ranked(name, input, rank_among, size, footprint, mode, cval, origin, axes):
     x = lift_first(input)
     _no_axes(name, axes, x)
     footprint = _footprint(x, size, footprint)
@@ -84,25 +81,25 @@ def _ranked(name, input, rank_among, size, footprint, output, mode, cval, origin
     return np.sort(_neighbours(x, footprint, mode, cval, origin), -1)[..., rank]
 
 
-@stands_for("scipy.ndimage", "rank_filter")
+@filters("rank_filter")
 def rank_filter(
     input, rank, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None
 ):
     return _ranked(
-        "rank_filter", input, lambda count: rank % count, size, footprint, output, mode, cval, origin, axes
+        "rank_filter", input, lambda count: rank % count, size, footprint, mode, cval, origin, axes
     )
 
 
-@stands_for("scipy.ndimage", "median_filter")
+@filters("median_filter")
 def median_filter(
     input, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None
 ):
     return _ranked(
-        "median_filter", input, lambda count: count // 2, size, footprint, output, mode, cval, origin, axes
+        "median_filter", input, lambda count: count // 2, size, footprint, mode, cval, origin, axes
     )
 
 
-@stands_for("scipy.ndimage", "percentile_filter")
+@filters("percentile_filter")
 def percentile_filter(
     input,
     percentile,
@@ -122,7 +119,7 @@ def percentile_filter(
     def rank(count):
         return count - 1 if percent == 100.0 else int(count * percent / 100.0)
 
-    return _ranked("percentile_filter", input, rank, size, footprint, output, mode, cval, origin, axes)
+    return _ranked("percentile_filter", input, rank, size, footprint, mode, cval, origin, axes)
 
 
 # ---- grey morphology
@@ -164,7 +161,6 @@ def _morphology(name: str, combine):
         *,
         axes=None,
     ):
-        refuse(name, output=output)
         x = lift_first(input)
         _no_axes(name, axes, x)
 
@@ -178,7 +174,7 @@ def _morphology(name: str, combine):
 
         return combine(x, erode, dilate)
 
-    stands_for("scipy.ndimage", name)(transformed)
+    filters(name)(transformed)
 
 
 _morphology("grey_erosion", lambda x, erode, dilate: erode(x))

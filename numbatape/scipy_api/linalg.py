@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrix import eigen, equations, factors
+from ..matrix import completed, eigen, equations, factors
 from ..matrix.equations import linalg
 from ..matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
@@ -55,19 +55,31 @@ def eigh(a, b=None, *, lower=True, eigvals_only=False, type=1, subset_by_index=N
     matrices = lift_all(a) if b is None else lift_all(a, b)
     if eigvals_only and b is None:
         values = np.linalg.eigvalsh(matrices[0], "L" if lower else "U")
-    elif subset_by_index is not None and not eigvals_only:
-        raise unsupported_argument("scipy.linalg.eigh", "subset_by_index", "all vectors are, or eigvals_only")
     else:
-        rule = eigen.hermitian(
-            "scipy.linalg.eigh", lambda *x: linalg().eigh(*x, lower=lower, driver=driver), bool(lower)
-        )
+        value = _all_eigenvectors(subset_by_index, lower=lower, driver=driver)
+        rule = eigen.hermitian("scipy.linalg.eigh", value, bool(lower))
         values, vectors = call(rule, *matrices)
         if not eigvals_only:
-            return values, eigen.turned(vectors, bool(lower), *matrices[1:])
-    if subset_by_index is not None:
-        first, last = subset_by_index
-        values = values[..., first : last + 1]
-    return values
+            vectors = eigen.turned(vectors, bool(lower), *matrices[1:])
+    some = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
+    return values[..., some] if eigvals_only else (values[..., some], vectors[..., some])
+
+
+def _all_eigenvectors(subset, **options):
+    """Return what computes all eigenvalues and vectors; a subset has the signs that SciPy gives it.
+
+    The derivative of one vector needs all others.
+    """
+
+    def value(*matrices):
+        values, vectors = linalg().eigh(*matrices, **options)
+        if subset is not None and values.size:
+            _, wanted = linalg().eigh(*matrices, subset_by_index=subset, **options)
+            part = vectors[..., subset[0] : subset[1] + 1]
+            part *= np.where(np.sum(np.conj(part) * wanted, -2, keepdims=True).real < 0.0, -1.0, 1.0)
+        return values, vectors
+
+    return value
 
 
 @stands_for("scipy.linalg", "eigvalsh")
@@ -178,6 +190,20 @@ def orth(A, rcond=None):
     a = lift_first(A)
     cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
     return _full_rank("scipy.linalg.orth", a, cutoff)[0]
+
+
+@stands_for("scipy.linalg", "null_space", run=run_record)
+def null_space(value, A, rcond=None, *, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
+    A = lift_first(A)
+    _same_rank(A, value.shape[-1], rcond)
+    return adopt(call(completed.null_space_by(rcond, lapack_driver), A)[0], value)
+
+
+def _same_rank(a, missing: int, rcond) -> None:
+    """Guard that a matrix has as many null vectors as it has now."""
+    values = np.linalg.svd(stop_gradient(a), compute_uv=False)
+    cutoff = np.max(values, -1) * (np.finfo(values.dtype).eps * max(a.shape[-2:]) if rcond is None else rcond)
+    int(a.shape[-1] - np.count_nonzero(values > cutoff) - missing)
 
 
 @stands_for("scipy.linalg", "subspace_angles")

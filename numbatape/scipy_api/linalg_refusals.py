@@ -16,7 +16,6 @@ INSTEAD = {
     "funm": "expm, logm, sqrtm, cosm, sinm or fractional_matrix_power",
     "hessenberg": "np.linalg.eig",
     "ldl": "np.linalg.cholesky",
-    "null_space": "np.linalg.svd(full_matrices=False), for the projector on its complement",
     "qr_multiply": "np.linalg.qr",
     "qz": "np.linalg.eig(np.linalg.solve(b, a))",
     "schur": "np.linalg.eig",

@@ -143,9 +143,10 @@ def wishart(x, df, scale):
     x, scale = _lifted(x, scale)
     dim = _dimension(scale)
     factor = _factor(_spread(scale, dim))
+    inverse = _solve_lower(factor, np.eye(dim))
 
     def one(matrix):
-        trace = np.sum(np.square(_solve_lower(factor, _factor(matrix))))
+        trace = np.sum(inverse * np.matmul(inverse, matrix))  # it depends on both triangles, as in SciPy
         log_det = _log_det(_factor(matrix))
         constant = 0.5 * df * dim * np.log(2.0) + 0.5 * df * _log_det(factor) + _multigammaln(0.5 * df, dim)
         return 0.5 * (df - dim - 1.0) * log_det - 0.5 * trace - constant

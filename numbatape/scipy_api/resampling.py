@@ -127,7 +127,9 @@ def freqz(b, a=1, worN=512, whole=False, plot=None, fs=2 * np.pi, include_nyquis
         raise unsupported_argument("scipy.signal.freqz", "plot", "plot the result")
     if np.ndim(values_of(b)) > 1 or np.ndim(values_of(a)) > 1:
         raise unsupported_argument("scipy.signal.freqz", "several filters at once", "call it for each")
-    b, a = (x if find_trace(x) is not None else np.atleast_1d(np.asarray(x, float)) for x in (b, a))
+    b, a = (
+        np.atleast_1d(lift_first(x) if find_trace(x) is not None else np.asarray(x, float)) for x in (b, a)
+    )
     if worN is None or np.ndim(worN) == 0:
         last = 2.0 * np.pi if whole else np.pi
         angles = np.linspace(

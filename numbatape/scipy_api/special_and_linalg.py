@@ -216,6 +216,22 @@ GENERAL = (None, "gen", "general")
 POSITIVE = ("pos", "positive definite")
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian")
 TRIANGLES = ("lower triangular", "upper triangular")
+DIAGONALS = {
+    "diagonal": 0,
+    "tridiagonal": 1,
+}  # on each side of the main one
+
+
+def _as_read(a, assume_a, lower: bool):
+    """Return a real matrix of those entries that SciPy reads under an assumption."""
+    if assume_a in (*SYMMETRIC, *POSITIVE):
+        half, beside = (np.tril(a), np.tril(a, -1)) if lower else (np.triu(a), np.triu(a, 1))
+        return half + np.matrix_transpose(beside)
+    if assume_a in TRIANGLES:
+        return np.tril(a) if assume_a.startswith("lower") else np.triu(a)
+    if assume_a in DIAGONALS:
+        return np.tril(np.triu(a, -DIAGONALS[assume_a]), DIAGONALS[assume_a])
+    return a
 
 
 @stands_for("scipy.linalg", "solve", run=run_record)
@@ -239,25 +255,19 @@ def solve(value, a, b, lower=False, overwrite_a=False, overwrite_b=False, check_
     if assume_a in POSITIVE:  # SciPy reads one triangle, which alone gets a derivative
         factor = cholesky_factor(a, not lower, np.linalg.cholesky(a._value, upper=not lower))
         return _cholesky_solve(factor, bool(lower), b, value)
-    if assume_a in SYMMETRIC:  # likewise: the other triangle is not read
-        a = (
-            np.tril(a) + np.matrix_transpose(np.tril(a, -1))
-            if lower
-            else np.triu(a) + np.matrix_transpose(np.triu(a, 1))
-        )
-    elif assume_a in TRIANGLES:
+    if assume_a in TRIANGLES:
         return _triangle(a, b, assume_a.startswith("lower"), bool(transposed), False, value)
-    elif assume_a not in GENERAL:
-        hint = "None, 'gen', 'sym', 'pos' and triangular are"
-        raise unsupported_argument("scipy.linalg.solve", f"assume_a={assume_a!r}", hint)
+    a = _as_read(a, assume_a, lower)
     return solve_system("solve", np.matrix_transpose(a) if transposed else a, b, value)
 
 
 @stands_for("scipy.linalg", "inv")
 def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
-    if assume_a not in GENERAL:
-        raise unsupported_argument("scipy.linalg.inv", f"assume_a={assume_a!r}", "None and 'gen' are")
-    return np.linalg.inv(a)
+    if _complex(a) and assume_a not in GENERAL:
+        raise unsupported_argument(
+            "scipy.linalg.inv", f"assume_a={assume_a!r}", "of complex matrices 'gen' is"
+        )
+    return np.linalg.inv(_as_read(a, assume_a, lower))
 
 
 @stands_for("scipy.linalg", "det")

@@ -31,6 +31,8 @@ WRITERS = frozenset(
     ("at", "copyto", "fill", "fill_diagonal", "itemset", "place", "put", "put_along_axis", "putmask", "sort")
 )
 
+OUTPUTS = frozenset(("out", "output"))  # options by which functions of NumPy and SciPy write to an array
+
 
 def inner(code: types.CodeType):
     """Yield the code objects of the functions that code defines."""
@@ -172,7 +174,7 @@ def writes(code: types.CodeType) -> bool:
         any(op in STORES or (op == binary and arg in IN_PLACE) for op, arg in operations)
         or not WRITERS.isdisjoint(code.co_names)
         or (STORE_ATTR in code.co_code[::2] and not PARTS.isdisjoint(code.co_names))
-        or any(isinstance(c, tuple) and "out" in c for c in code.co_consts)
+        or any(isinstance(c, tuple) and not OUTPUTS.isdisjoint(c) for c in code.co_consts)
         or any(writes(c) for c in inner(code))
     )
 

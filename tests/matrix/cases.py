@@ -34,6 +34,10 @@ def part(function, k, *args, **options):
     return lambda *x: function(*x, *args, **options)[k]
 
 
+def projector(v):
+    return v @ np.conj(v.T)
+
+
 def reduced(k):
     return part(np.linalg.svd, k, full_matrices=False)
 
@@ -61,6 +65,15 @@ NUMPY = {
     "svd, complex, nearly square, wide": (reduced(0), LONG[:4].T.copy()),
     "svd, complex, square": (part(np.linalg.svd, 0), C),
     "svd, complex, stack": (reduced(0), np.stack([C, D])),
+    **{f"svd, full, {k}": (part(np.linalg.svd, k), TALL[:4]) for k in (0, 2)},
+    **{f"svd, full, wide, {k}": (part(np.linalg.svd, k), WIDE[:, :4].copy()) for k in (0, 2)},
+    "svd, full, complement": (lambda a: projector(np.linalg.svd(a)[0][:, 3:]), TALL),
+    "svd, full, complement, complex": (lambda a: projector(np.linalg.svd(a)[2][3:].T), SLAB),
+    "svd, full, complex": (lambda a: np.linalg.svd(a)[0][:, :3], LONG),
+    "svd, full, stack": (part(np.linalg.svd, 0), np.stack([TALL[:4], TALL[2:]])),
+    "qr, complete, Q": (lambda a: np.linalg.qr(a, "complete")[0], TALL[:4]),
+    "qr, complete, R": (lambda a: np.linalg.qr(a, "complete")[1], LONG),
+    "qr, complete, complement": (lambda a: projector(np.linalg.qr(a, "complete")[0][:, 3:]), LONG),
     "svdvals, complex": (np.linalg.svdvals, LONG),
     "qr, complex, Q": (part(np.linalg.qr, 0), LONG),
     "qr, complex, R": (part(np.linalg.qr, 1), LONG),
@@ -237,5 +250,19 @@ COMPLEX_SCIPY |= {
     "circulant": (sl.circulant, C[0].copy()),
     "block_diag": (sl.block_diag, C, LONG),
     "polar, stack": (part(sl.polar, 0), np.stack([C, D])),
+    "eigh, subset": (lambda a: sl.eigh(whole(a), subset_by_index=[1, 2])[1], A),
+    "eigh, subset of a pair": (
+        lambda a, b: sl.eigh(whole(a), positive(b), subset_by_index=[2, 3])[1],
+        A,
+        B,
+    ),
+    "svd, driver": (part(sl.svd, 0, lapack_driver="gesvd"), TALL[:4]),
+    "svd, driver, thin": (part(sl.svd, 2, full_matrices=False, lapack_driver="gesvd"), TALL),
+    "qr, full": (part(sl.qr, 0), TALL[:4]),
+    "qr, full, R only": (lambda a: sl.qr(a, mode="r")[0], TALL),
+    "qr, pivoting": (part(sl.qr, 1, pivoting=True), TALL),
+    "qr, pivoting, wide": (part(sl.qr, 1, pivoting=True), WIDE),
+    "null_space": (lambda a: projector(sl.null_space(a)), WIDE),
+    "null_space of less than full rank": (lambda a: projector(sl.null_space(np.stack([a, 2.0 * a]))), V),
     "rq, stack": (part(sl.rq, 1), np.stack([A, B])),
 }

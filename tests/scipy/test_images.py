@@ -42,6 +42,23 @@ def joined(*functions):
 
 
 GAUSSIANS = ("gaussian_laplace", "gaussian_gradient_magnitude")
+
+
+def into_parts(x):
+    out = np.zeros((4, *A.shape))
+    I.gaussian_filter(x, 1.5, output=out[0])
+    I.spline_filter(x, output=out[1])
+    I.sobel(x, output=out[2])
+    I.grey_dilation(x, 3, output=out[3])
+    return out
+
+
+def written(write):
+    out = np.zeros(A.shape)
+    write(out)
+    return out
+
+
 CASES = {
     **{
         f"map_coordinates {mode} {order}": (lambda x, c, m=mode, o=order: I.map_coordinates(x, c, order=o, mode=m, cval=0.3), A, NEAR if mode == "grid-constant" else BEYOND)
@@ -59,6 +76,11 @@ CASES = {
     **{f"rotate {mode}": (lambda x, m=mode: I.rotate(x, 31.0, mode=m), A) for mode in ("nearest", "constant")},
     "rotate angle": (lambda x, a: I.rotate(x, a, reshape=False), A, np.array(20.0)),
     "rotate planes": (lambda x: I.rotate(x, 20.0, axes=(0, 2), reshape=False, order=1), T),
+    "output": (into_parts, A),
+    "output by place": (lambda x: written(lambda out: I.correlate1d(x, [1.0, 2.0, 3.0], 0, out, "wrap")), A),
+    "output over the input": (lambda x: written(lambda out: (np.copyto(out, x), I.uniform_filter(out, 3, output=out))), A),
+    "output's dtype": (lambda x: I.convolve(x, HEIGHTS, output="float64") + I.laplace(x, np.float64), A),
+    "output of functions of functions": (lambda x: I.generic_gradient_magnitude(x, I.sobel), A),
     "spline_filter": (lambda x: I.spline_filter(x), A),
     "spline_filter1d": (lambda x: I.spline_filter1d(x, 4, 0, mode="reflect"), A),
     "differences": (joined(*[lambda x, n=name, m=mode: getattr(I, n)(x, mode=m) for name in ("sobel", "prewitt", "laplace") for mode in ("reflect", "wrap")]), A),
@@ -116,7 +138,7 @@ def test_neighbours_are_data_of_the_tape():
         (lambda x: I.zoom(A, x[0, 0]), "zoom"),
         (lambda x: I.rotate(A, x[0, 0]), "reshape=False"),
         (lambda x: I.gaussian_filter(A, x[0, 0]), "sigma"),
-        (lambda x: I.sobel(x, output=np.empty_like(A)), "output"),
+        (lambda x: I.sobel(x, output=int), "output of dtype int64"),
         (lambda x: I.maximum_filter(x, 3, axes=(0,)), "axes"),
         (lambda x: I.mean(x, x > 0), "labels"),
     ],
