@@ -21,10 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking
+from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking, ufuncs_of_lists
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
-from ..numpy_api.ufuncs_of_lists import of_lists
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
 from ..trace.plain_arrays import is_plain
@@ -138,7 +137,7 @@ def _replaced_in(name: str) -> dict[str, tuple]:
         for key, its in stacking(name).items():
             found.setdefault(key, its)
     if name in OF_UFUNCS:
-        for key, its in of_lists(module).items():
+        for key, its in ufuncs_of_lists(module).items():
             found.setdefault(key, its)
     if name == "numpy":
         for key, (original, its) in (JOINERS | ITERATORS).items():

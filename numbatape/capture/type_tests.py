@@ -15,8 +15,8 @@ import types
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..numpy_api.arrays_of_lists import UfuncOfLists
 from ..numpy_api.stand_ins import stands_for
-from ..numpy_api.ufuncs_of_lists import UfuncOfLists
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
