@@ -256,6 +256,17 @@ class BodyTrace:
 
     # ---- the tape
 
+    def cut_out(self, outputs: list[int]) -> Stretch:
+        """Take a body that runs at least once off the tape; it can be split before `close_part`."""
+        stretch = Stretch(self.tape, self.start, self.inputs, outputs, True)
+        self._refuse(stretch)
+        self._cut(stretch)
+        return stretch
+
+    def close_part(self, stretch: Stretch, carries: int, levels: list[int]) -> Traced:
+        """Return what `cut_out` has given, or a part of it, as a tape; see `close`."""
+        return self._taped(stretch, carries, levels, tuple(PASSES))
+
     def close(self, outputs: list[int], carries: int, levels: list[int], runs: bool = False) -> Traced:
         """Cut out the body.
 
@@ -286,15 +297,16 @@ class BodyTrace:
         """Cut out a body that computes one lane of many; it may have guards, and no pass has rewritten it."""
         stretch = Stretch(self.tape, self.start, self.inputs, outputs, True)
         self._refuse_inner(stretch)
+        self._cut(stretch)
         return self._taped(stretch, 0, levels, ())
 
     def _closed(self, stretch: Stretch, carries: int, levels: list[int]) -> Traced:
         self._refuse(stretch)
+        self._cut(stretch)
         return self._taped(stretch, carries, levels, tuple(PASSES))
 
     def _taped(self, stretch: Stretch, carries: int, levels: list[int], passes: tuple[str, ...]) -> Traced:
         trace = self.trace
-        self._cut(stretch)
         captured = [self.tape.storages[address_of(key)[0]][2] for key in stretch.captured]
         stretch.levels(
             [max(VARYING, level) for level in levels],

@@ -11,13 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ..errors import OutputError, ShapeError, SpecError
-from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
 from ..trace import pytrees
 from ..trace.primitives import sample_of
 from ..trace.trace import current, failing
 from .body_traces import BodyTrace, stacked_leaf
 from .checkpoints import in_segments
-from .packing import Packing, emit, part, result_of
+from .emitted_scans import emitted
+from .packing import result_of
 from .trees import abandoned, carry_leaves, checked_carries, compare, leaves_of, names_of
 
 
@@ -294,42 +294,9 @@ def _recorded(trace, name: str, f, init, xs, length, reverse: bool):
         if found is not None:
             break
         body.abandon()
-    last, stacks = _emitted(body, name, code, reverse, given, slices, numbers)
+    last, stacks = emitted(body, name, code, reverse, given, slices, numbers)
     ends = iter([result_of(trace, number, leaf.dtype) for number, leaf in zip(last, given, strict=True)])
     final = [None if leaf is None else next(ends) for leaf in carries]
     parts = iter([result_of(trace, number, dtype) for number, dtype in zip(stacks, kinds, strict=True)])
     ys = [None if leaf is None else next(parts) for leaf in leaves]
     return pytrees.unflatten(structure, final), pytrees.unflatten(kind, ys)
-
-
-def _emitted(body: BodyTrace, name: str, length: int, reverse: bool, carries, slices, numbers):
-    """Cut out the body and emit the loop; return the values of the last carries and of the stacks."""
-    trace, tape = body.trace, body.tape
-    sizes = tape.sizes
-    runs = sizes.value(length) >= 1
-    if runs:
-        sizes.guard(length, ">=", 1)
-    shapes = [body.dims_of(number) for number in numbers]
-    sources = [leaf.number for leaf in (*carries, *slices)]
-    made = body.close(numbers, len(carries), [tape.level_of(number) for number in sources], runs)
-    pack = Packing(trace)
-    roles = [CARRY] * len(carries) + [SLICE] * len(slices)
-    ports = [
-        pack.port(role, leaf.number, length, sizes.product(leaf.dims))
-        for role, leaf in zip(roles, (*carries, *slices), strict=True)
-    ]
-    ports += [pack.captured(key) for key in made.captured]
-    outs, places, end = [], [], 0
-    for k, dims in enumerate(shapes):
-        count, is_carry = sizes.product(dims), k < len(carries)
-        outs.append(Out(CARRY if is_carry else STACK, k if is_carry else -1, end, count))
-        places.append(((*dims,) if is_carry else (length, *dims), end))
-        end = sizes.add(end, count if is_carry else sizes.mul(length, count))
-    operands, extents = pack.operands(), (end, *pack.ends)
-    places_of = length, reverse, tuple(ports), tuple(outs), extents
-    loop = Loop(name, made.tape, made.dimensions, *places_of, samples=made.samples)
-    if trace.derives:
-        loop = loop.with_history(sizes)
-    result = emit(trace, loop, operands)
-    found = [part(trace, result, dims, start) for dims, start in places]
-    return found[: len(carries)], found[len(carries) :]

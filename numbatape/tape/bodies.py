@@ -6,6 +6,7 @@ outside becomes an input of it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 
 from .builder import TapeBuilder
@@ -62,9 +63,13 @@ class Stretch:
             mine = keys[row.a if row.is_guard else row.out] in inside
             (self.body if mine else self.others).append(row)
         self.known = list(builder.guards) if any(row.is_guard for row in rows) else []
-        self.made = {keys[row.out] for row in self.body if not row.is_guard}
-        self.made |= {keys[row.aux] for row in self.body if not row.is_guard and row.aux != NONE}
         self.literals = _literals(builder)
+        self._note_reads()
+
+    def _note_reads(self) -> None:
+        """Note what the body writes, and what it reads from outside."""
+        keys = self.keys
+        self.made = {keys[value] for row in self.body for value in row.results}
         own = self.made | {keys[value] for value in self.inputs}
         read = [*self.outputs, *(value for row in self.body for value in row.operands)]
         self.captured = [
@@ -72,6 +77,17 @@ class Stretch:
             for key in dict.fromkeys(keys[value] for value in read)
             if key not in own | self.literals.keys()
         ]
+
+    def part(self, body: list[Instruction], inputs: list[int], outputs: list[int]) -> Stretch:
+        """Return some instructions of the body as a stretch with inputs and outputs of its own.
+
+        An input may also be what other instructions of the body compute: all cells that its key names.
+        """
+        found = copy.copy(self)
+        found.keys = keys_of(self.builder.values)
+        found.body, found.inputs, found.outputs = body, inputs, outputs
+        found._note_reads()
+        return found
 
     @property
     def guards(self) -> list[Instruction]:
@@ -244,10 +260,10 @@ class _Copy:
         if key in self._carried or key >= 0:
             if key not in self.storages:
                 self.storages[key] = len(new.storages)
-                new.storages.append((size, family, level))
+                new.storages.append((size if key >= 0 else 1, family, level))
                 if literal is not None:
                     new.literals.append(Literal(self.storages[key], literal.offset, literal.data))
-            return self.storages[key], offset
+            return self.storages[key], offset if key >= 0 else 0
         pool = 2 * level + family
         if key not in self.storages:
             self.storages[key] = new.pool_cells[pool]

@@ -114,6 +114,7 @@ class Trace:
         self.outside: list[Outside] = []  # what the function read that cannot be checked before a call
         self.swept = False
         self.closed = False
+        self.distributes = True  # whether loops may become vectors, see `numbatape.emitter.loop_distribution`
         self.derives = False  # whether a derivative is taken inside
         self.differentiating: int | None = None  # the line of a user's rule whose pullback is being recorded
         self.emitter: Any = None  # what appends derivatives (`numbatape.nested.emitting`)

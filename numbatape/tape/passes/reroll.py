@@ -12,19 +12,16 @@ loops (`exp`), but in nothing that a guard, a comparison or a rounding depends o
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
-from ..rerolling.cycles import ADD, DIVIDE, MULTIPLY, NEGATE, NOT_LINEAR, SUBTRACT, WEIGH
+from ..rerolling.cycles import NOT_LINEAR, forms_of
 from ..rerolling.distribution import Distribution, Slots
 from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
-from ..rows import Rows
 
 SHORT = 24  # instructions on single cells: fewer are left alone
 ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
@@ -98,7 +95,7 @@ class _Search:
         self.vector = self.single & (free | ops.is_any(alike, code["op"]))
         added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
-        self.form = _forms(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
+        self.form = forms_of(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
 
     def _ordered(self) -> np.ndarray:
         """Return the instructions with the later one of two results as the first operand of an addition.
@@ -219,19 +216,3 @@ class _Search:
                 total += saved
                 good.append(stretch)
         return total, good
-
-
-@cache
-def _forms(ops: Rows) -> np.ndarray:
-    """Return what each op does in a linear recurrence; the last entry is that of a guard."""
-    found = np.full(len(ops) + 1, NOT_LINEAR, np.int8)
-    for form, rows in (
-        (ADD, ops.with_signs((1, 1))),
-        (SUBTRACT, ops.with_signs((1, -1))),
-        (NEGATE, ops.with_signs((-1,))),
-        (DIVIDE, ops.with_trait("quotient")),
-        (MULTIPLY, {row for row in ops.with_trait("factors") if ops[row].factors == "xy"}),
-        (WEIGH, {row for row in ops.with_trait("zero_wins") if ops[row].zero_wins == "x"}),
-    ):
-        found[[row for row in rows if ops[row].arity == 2 or form == NEGATE]] = form
-    return found

@@ -9,12 +9,14 @@ a recurrence are linear recurrences, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..families import ACTIVE, CONSTANT, VARYING
 from ..instruction import MAIN, PROLOGUE, Instruction, opcode
+from ..rows import Rows
 from .turns import SAME, TURN, Turns
 
 if TYPE_CHECKING:
@@ -24,6 +26,22 @@ if TYPE_CHECKING:
 # partial, in which a cotangent of zero stays zero.
 NOT_LINEAR, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, WEIGH = range(7)
 PRODUCTS = {MULTIPLY: "mul", DIVIDE: "div", WEIGH: "weigh"}
+
+
+@cache
+def forms_of(ops: Rows) -> np.ndarray:
+    """Return what each op does in a linear recurrence; the last entry is that of a guard."""
+    found = np.full(len(ops) + 1, NOT_LINEAR, np.int8)
+    for form, rows in (
+        (ADD, ops.with_signs((1, 1))),
+        (SUBTRACT, ops.with_signs((1, -1))),
+        (NEGATE, ops.with_signs((-1,))),
+        (DIVIDE, ops.with_trait("quotient")),
+        (MULTIPLY, {row for row in ops.with_trait("factors") if ops[row].factors == "xy"}),
+        (WEIGH, {row for row in ops.with_trait("zero_wins") if ops[row].zero_wins == "x"}),
+    ):
+        found[[row for row in rows if ops[row].arity == 2 or form == NEGATE]] = form
+    return found
 
 
 class Step(NamedTuple):
