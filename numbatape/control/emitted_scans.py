@@ -47,8 +47,8 @@ def emitted(
     else:
         stretch = body.cut_out(numbers)
         if trace.distributes and not any(tape.ops[row.row].calls for row in stretch.body):
-            split = LoopDistribution(stretch, len(carries), length)
-            if split.pays:
+            split = LoopDistribution(stretch, len(carries), length, trace.line())
+            if split.parts.pays:
                 return _distributed(body, name, split, reverse, firsts, rows)
         levels = [tape.level_of(number) for number in (*firsts, *rows)]
         made = body.close_part(stretch, len(carries), levels)
@@ -68,8 +68,8 @@ def _distributed(
     trace, tape, count = body.trace, body.tape, len(firsts)
     for k, number in enumerate(rows, count):
         split.take(k, addresses.flipped(tape, number, 0) if reverse else number)
-    split.emit(split.before, firsts)
-    if split.inside:
+    split.emit(split.parts.before, firsts)
+    if split.parts.inside:
         core = split.core()
         starts = [firsts[k] for k in core.carries]
         levels = [tape.level_of(number) for number in (*starts, *core.slices)]
@@ -84,7 +84,7 @@ def _distributed(
         for key, k in core.past:
             assert loop.history is not None
             split.place(key, result, loop.history[core.carries.index(k)])
-    split.emit(split.behind, firsts)
+    split.emit(split.parts.behind, firsts)
     last = [split.behind_last(k) for k in range(count)]
     stacks = [split.in_all_steps(value) for value in split.stretch.outputs[count:]]
     return last, [addresses.flipped(tape, x, 0) for x in stacks] if reverse else stacks

@@ -1,12 +1,11 @@
 """Loop distribution: what the steps of a loop compute independently of each other becomes vectors.
 
-The body of a loop was recorded for one step. Its instructions and its carries form a graph, in which a carry
-depends on the instruction that computes its next value. An elementwise instruction that is in no circle is
-one instruction on vectors over all steps. A carry that is in no circle is a shifted copy of its next values.
-A circle that makes ``a*z + b`` of one number ``z`` is a linear recurrence, or a sum. All other circles, and
-what stands between two of them, stay in the loop, which gets what is computed before it as slices, and
-stacks what is needed behind it. (Re-rolling does the same to the turns of a Python loop, whose number is
-known: `numbatape.tape.rerolling.distribution`.)
+An elementwise instruction that is in no circle (`numbatape.emitter.loop_components`) is one instruction on
+vectors over all steps. A carry that is in no circle is a shifted copy of its next values. A circle that makes
+``a*z + b`` of one number ``z`` is a linear recurrence, or a sum. All other circles, and what stands between
+two of them, stay in the loop, which gets what is computed before it as slices, and stacks what is needed
+behind it. (Re-rolling does the same to the turns of a Python loop, whose number is known:
+`numbatape.tape.rerolling.distribution`.)
 """
 
 from __future__ import annotations
@@ -16,24 +15,11 @@ from typing import NamedTuple
 
 from ..tape import TapeBuilder
 from ..tape.bodies import Stretch, address_of
-from ..tape.instruction import MAIN, NONE, Instruction
-from ..tape.rerolling.components import components
+from ..tape.instruction import MAIN, Instruction
 from ..tape.tape import ACTIVE, F64, VARYING
 from . import addresses, instructions
 from .instructions import row as op_row
-from .linear_carries import LinearCarry
-
-VECTOR, SHIFTED, LINEAR, LOOP = range(4)  # what becomes of a component
-WIDEST = 64  # cells: operations on longer arrays gain nothing, and need memory for all steps
-MOST = 1 << 23  # cells that vectors may take
-
-
-class Component(NamedTuple):
-    """Instructions and carries that depend on each other; most often one of them."""
-
-    what: int
-    rows: list[Instruction]
-    carries: list[int]
+from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
 
 
 class Home(NamedTuple):
@@ -80,118 +66,39 @@ class LoopDistribution:
     length
         How many steps there are, a size code.
 
+    line
+        The user's line that the loop stands in.
+
     Attributes
     ----------
-    before, inside, behind
-        Components in an order in which they can be computed.
+    parts
+        What becomes of the body's instructions.
+    last
+        By carry: its value behind the last step, as far as it was computed.
     """
 
-    def __init__(self, stretch: Stretch, carries: int, length: int):
-        self.stretch, self.length = stretch, length
+    def __init__(self, stretch: Stretch, carries: int, length: int, line: int):
+        self.stretch, self.length, self.line = stretch, length, line
         self.builder: TapeBuilder = stretch.builder
         self.keys = stretch.keys
         self.carries = carries
-        self.inputs = {self.keys[value]: k for k, value in enumerate(stretch.inputs)}
+        self.parts = LoopComponents(stretch, carries, length)
         self.homes: dict[int, Home] = {}
-        self.last: dict[int, int] = {}  # by carry: its value behind the last step
-        self._split()
-
-    # ---- what depends on what
-
-    def _edges(self) -> list[set[int]]:
-        """Return for each instruction, and then for each carry, what it depends on."""
-        rows, keys = self.stretch.body, self.keys
-        self.writers: dict[int, list[int]] = {}
-        for k, row in enumerate(rows):
-            for value in row.results:
-                self.writers.setdefault(keys[value], []).append(k)
-        edges = [{source for value in row.operands for source in self._sources(keys[value])} for row in rows]
-        for several in self.writers.values():  # instructions that fill one array stay together
-            for k, before in zip(several[1:], several, strict=False):
-                edges[k].add(before)
-                edges[before].add(k)
-        outputs = self.stretch.outputs[: self.carries]
-        return edges + [set(self._sources(keys[value])) for value in outputs]
-
-    def _sources(self, key: int) -> list[int]:
-        """Return the instructions or the carry that a key's cells come from."""
-        k = self.inputs.get(key, self.carries)
-        return [len(self.stretch.body) + k] if k < self.carries else self.writers.get(key, [])
-
-    def _split(self) -> None:
-        body, edges = self.stretch.body, self._edges()
-        found = components(edges)
-        place = {node: k for k, nodes in enumerate(found) for node in nodes}
-        parts = [
-            self._component([body[k] for k in nodes if k < len(body)], [k - len(body) for k in nodes if k >= len(body)])
-            for nodes in found
-        ]
-        needs = [{place[other] for node in nodes for other in edges[node]} - {k} for k, nodes in enumerate(found)]
-        looped = [part.what == LOOP for part in parts]
-        late, early = looped[:], looped[:]  # what depends on loops, what loops depend on
-        for k, its in enumerate(needs):
-            late[k] |= any(late[other] for other in its)
-        for k in reversed(range(len(parts))):
-            for other in needs[k]:
-                early[other] |= early[k]
-        core = [a and b for a, b in zip(late, early, strict=True)]
-        numbered = list(zip(parts, core, late, strict=True))
-        self.before = [part for part, inside, behind in numbered if not inside and not behind]
-        self.inside = [part for part, inside, _ in numbered if inside]
-        self.behind = [part for part, inside, behind in numbered if behind and not inside]
-
-    def _component(self, rows: list[Instruction], carries: list[int]) -> Component:
-        what = LOOP
-        if all(map(self._is_vector, rows)):
-            if not carries and len({self.keys[row.out] for row in rows}) == 1:
-                what = VECTOR
-            elif len(carries) == 1 and not rows:
-                (k,) = carries
-                small = self._size(self.keys[self.stretch.inputs[k]]) is not None
-                what = SHIFTED if small or self._stays(k) else LOOP
-            elif len(carries) == 1 and self._circle(rows, carries[0]).is_linear:
-                what = LINEAR
-        return Component(what, rows, carries)
-
-    def _stays(self, k: int) -> bool:
-        """Whether each step returns a carry as it is."""
-        return self.keys[self.stretch.inputs[k]] == self.keys[self.stretch.outputs[k]]
-
-    def _circle(self, rows: list[Instruction], k: int) -> LinearCarry:
-        ends = self.keys[self.stretch.inputs[k]], self.keys[self.stretch.outputs[k]]
-        return LinearCarry(self.builder, self.keys, rows, *ends)
-
-    def _is_vector(self, row: Instruction) -> bool:
-        """Whether it may be one instruction for all steps."""
-        op = self.builder.ops[row.row]
-        small = all(self._size(self.keys[x]) is not None for x in row.results)
-        return op.elementwise and not op.casts and row.family == F64 and small
-
-    def _size(self, key: int) -> int | None:
-        """Return how many cells a key names (a size code); None for too many."""
-        code = self._cells(key)
-        return code if self.builder.sizes.value(code) <= WIDEST else None
-
-    @property
-    def pays(self) -> bool:
-        """Whether instructions leave the loop, and their vectors do not take too much memory."""
-        sizes, moved = self.builder.sizes, [row for part in (*self.before, *self.behind) for row in part.rows]
-        cells = sum(sizes.value(self._size(self.keys[row.out]) or 0) for row in moved)
-        return bool(moved) and cells * sizes.value(self.length) <= MOST
+        self.last: dict[int, int] = {}
 
     # ---- what stays in the loop
 
     def core(self) -> Core:
         """Return what stays in the loop, when what is before it has been emitted."""
         stretch, keys = self.stretch, self.keys
-        carries = sorted(k for part in self.inside for k in part.carries)
-        kept = {row.out for part in self.inside for row in part.rows}
-        rows = [row for row in stretch.body if row.out in kept]
+        carries = sorted(k for part in self.parts.inside for k in part.carries)
+        kept = {row.out for part in self.parts.inside for row in part.rows}
+        rows = [row for row in self.parts.rows if row.out in kept]
         made = {keys[x] for row in rows for x in row.results}
         ends = [stretch.outputs[k] for k in carries]
         read = dict.fromkeys(keys[x] for x in (*(x for row in rows for x in row.operands), *ends))
         slices = [key for key in read if key in self.homes]
-        later = [x for part in self.behind for row in part.rows for x in row.operands]
+        later = [x for part in self.parts.behind for row in part.rows for x in row.operands]
         later += [x for k, x in enumerate(stretch.outputs) if k not in carries]
         wanted = dict.fromkeys(keys[x] for x in later)
         stacks = [key for key in wanted if key in made]
@@ -207,33 +114,36 @@ class LoopDistribution:
     def place(self, key: int, result: int, start: int) -> None:
         """Note where the result of the loop has a key's cells in all steps, one step after the other."""
         storage, offset, _ = self.builder.values[result]
-        self.homes[key] = Home(storage, self.builder.sizes.add(offset, start), self._cells(key))
-
-    def _cells(self, key: int) -> int:
-        """Return how many cells a key names, a size code."""
-        return 1 if key < 0 else self.builder.storages[key][0]
+        self.homes[key] = Home(storage, self.builder.sizes.add(offset, start), self.parts.cells(key))
 
     def _whole(self, key: int) -> int:
         """Return all cells that a key names as a value of the body."""
         storage, offset = address_of(key)
-        return self.builder.view(storage, offset, (self._cells(key),), (1,))
+        return self.builder.view(storage, offset, (self.parts.cells(key),), (1,))
 
     def _rows(self, key: int) -> int:
         """Return all cells that a key names in all steps: a matrix with a row for each step."""
         home = self.homes[key]
-        dims = self.length, self._cells(key)
+        dims = self.length, self.parts.cells(key)
         return self.builder.view(home.storage, home.offset, dims, (home.lane, 1))
 
     # ---- vectors
 
     def take(self, k: int, number: int) -> None:
         """Note what fills input ``k``, a slice: a value whose first axis numbers the steps."""
-        tape, layout = self.builder, addresses.layout_of(self.builder, number)
-        if len(layout.dims) > 1 and not addresses.is_dense(tape, number):
-            number = instructions.elementwise(tape, op_row("copy"), F64, [number], NONE)
+        tape = self.builder
+        if len(addresses.layout_of(tape, number).dims) > 1:
+            number = self._dense(number)
         storage, offset, _ = tape.values[number]
         lane = addresses.layout_of(tape, number).strides[0]
         self.homes[self.keys[self.stretch.inputs[k]]] = Home(storage, offset, lane)
+
+    def _dense(self, number: int) -> int:
+        """Return a value in row-major cells, copied if they are not."""
+        tape = self.builder
+        if addresses.is_dense(tape, number):
+            return number
+        return instructions.elementwise(tape, op_row("copy"), F64, [number], self.line)
 
     def emit(self, parts: Sequence[Component], first: Sequence[int]) -> None:
         """Append what components compute; ``first`` are the carries before the first step."""
@@ -285,9 +195,13 @@ class LoopDistribution:
         tape, key = self.builder, self.keys[row.out]
         if key not in self.homes:
             # Several instructions may fill an array. What they read has been computed.
-            level = ACTIVE if any(map(self._active, (self.stretch.body[k] for k in self.writers[key]))) else VARYING
-            tape.storages.append((tape.sizes.mul(self.length, self._cells(key)), F64, level))
-            self.homes[key] = Home(len(tape.storages) - 1, 0, self._cells(key))
+            level = (
+                ACTIVE
+                if any(map(self._active, (self.parts.rows[k] for k in self.parts.writers[key])))
+                else VARYING
+            )
+            tape.storages.append((tape.sizes.mul(self.length, self.parts.cells(key)), F64, level))
+            self.homes[key] = Home(len(tape.storages) - 1, 0, self.parts.cells(key))
         operands, unused = self._operands(row), instructions.UNUSED[4 - len(row.operands)]
         out = self.lanes(row.out)
         tape.code.recent += (row.op, self._active(row), MAIN, out, *operands, *unused, row.line)
@@ -313,14 +227,14 @@ class LoopDistribution:
         """Compute a carry whose next value does not depend on it."""
         tape, key = self.builder, self.keys[self.stretch.inputs[k]]
         output = self.stretch.outputs[k]
-        if self._stays(k):
-            storage, offset, _ = tape.values[first]
+        if self.parts.stays(k):
+            storage, offset, _ = tape.values[self._dense(first)]
             self.homes[key] = Home(storage, offset, 0)
             self.last[k] = first
             return
-        if not self._read(key, set()):
+        if not self.parts.read(key, set()):
             return
-        rows, line = self.lanes(output), NONE
+        rows, line = self.lanes(output), self.line
         level = max(VARYING, tape.level_of(first), tape.level_of(rows))
         dims = addresses.layout_of(tape, first).dims
         inner, size = tape.contiguous_strides(dims)
@@ -333,20 +247,13 @@ class LoopDistribution:
         self.homes[key] = Home(storage, 0, size)
         self.last[k] = self._step(behind, tape.sizes.sub(self.length, 1))
 
-    def _read(self, key: int, inside: set[int]) -> bool:
-        """Whether an instruction that writes none of some keys, or a stacked output, reads a key."""
-        keys = self.keys
-        return any(keys[x] == key for x in self.stretch.outputs[self.carries :]) or any(
-            keys[x] == key for row in self.stretch.body if keys[row.out] not in inside for x in row.operands
-        )
-
     def _recur(self, part: Component, first: int) -> None:
         """Compute a carry that each step multiplies and adds to."""
         (k,) = part.carries
-        tape, keys, circle = self.builder, self.keys, self._circle(part.rows, k)
+        tape, keys, circle = self.builder, self.keys, self.parts.circle(part.rows, k)
         start, end = keys[self.stretch.inputs[k]], keys[self.stretch.outputs[k]]
         made = {keys[row.out] for row in part.rows}
-        read = {key for key in (start, *made) if self._read(key, made)}
+        read = {key for key in (start, *made) if self.parts.read(key, made)}
         read |= made & {keys[x] for j, x in enumerate(self.stretch.outputs[: self.carries]) if j != k}
         if not read and circle.is_sum:
             self.last[k] = circle.total(self.lanes, self.length, first)

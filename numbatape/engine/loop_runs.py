@@ -34,6 +34,7 @@ from .loop_lanes import LoopLanes, laned_body
 from .loop_tables import LoopTables
 from .loop_words import WORD
 from .plan import Plan, make_plan
+from .segments import INSTRUCTION
 
 MOST_PLANS = 256
 _plans: OrderedDict[tuple, Plan] = OrderedDict()
@@ -159,7 +160,7 @@ class LoopRun:
     def work_of_step(self) -> float:
         """About how much work a step is, in the unit of `numbatape.engine.segments`."""
         spaces = [self._space] if self._test is None else [self._space, self._test]
-        return sum(
+        return INSTRUCTION + sum(
             work_of_plan(space.plan) + (0.0 if space.calls is None else space.calls.work) for space in spaces
         )
 

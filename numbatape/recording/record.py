@@ -248,7 +248,7 @@ def _record(
     trace.captures = CapturedArrays(trace) if captures else None
     trace.strong, trace.values, trace.assumes, trace.environment = strong, values, assumes, environment
     trace.tape.exact = values == "numpy"
-    trace.distributes = "reroll" in passes and values != "numpy"
+    trace.distributes = bool(passes) and values != "numpy"
     trace.swept = transform is None
     traced = []
     for leaf in leaves:

@@ -1,0 +1,111 @@
+"""Scans of which a part, or all, becomes vectors: what stays in the loop, and that results stay the same."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.control.python_loops import Python
+from tests.control.scan_programs import checked
+
+RNG = np.random.default_rng(3)
+RETURNS = RNG.normal(size=9)
+
+
+def garch(t, returns=RETURNS):
+    def step(carry, y):
+        variance, total = carry
+        residual = y - t[0]
+        total = total - 0.5 * (np.log(variance) + residual**2 / variance)
+        return (t[1] + t[2] * residual**2 + t[3] * variance, total), None
+
+    return nt.scan(step, (0.3, 0.0), returns)[0][1]
+
+
+def moving(t, y=RETURNS):
+    """A carry that is the row before, one that is linear, one that stays, one that counts."""
+
+    def step(carry, y):
+        before, error, shift, k = carry
+        error = y - t[0] - t[1] * before + shift * (t[2] - error)
+        return (y, error, shift, k + 1), k * error**2
+
+    last, terms = nt.scan(step, (t[3], 0.0, t[1], 0), y, reverse=True)
+    return np.sum(terms) + sum(last)
+
+
+def around_a_loop(t, y=RETURNS):
+    """Only the logistic map needs the step before in another way than a linear one."""
+
+    def step(carry, y):
+        z, total = carry
+        z = np.exp(t[0] * y) * z * (1.0 - z) * t[1]
+        return (z, total + np.sin(z) * t[2]), None
+
+    return nt.scan(step, (0.4, 0.0), y)[0][1]
+
+
+T = np.array([0.1, 0.2, 0.3, 0.5])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_scan_is_what_its_python_loop_is(seed):
+    checked(seed, second=seed % 2 == 0)
+
+
+@pytest.mark.parametrize("f", [garch, moving])
+def test_linear_carries_leave_no_loop(f):
+    tape = nt.prepare_gradient_cache(f, T).tape
+    assert not tape.calls
+    assert "recurrence" in {tape.ops.names[row.row] for row in tape.instructions()}
+
+
+def test_what_needs_no_step_before_leaves_the_loop():
+    (loop,) = nt.prepare_gradient_cache(around_a_loop, T).tape.calls
+    names = {loop.body.ops.names[row.row] for row in loop.body.instructions()}
+    assert not {"exp", "sin"} & names
+    assert len(loop.carries) == 1
+
+
+@pytest.mark.parametrize("config", [nt.Config(passes="none"), nt.Config(values="numpy")])
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop])
+def test_a_loop_stays_whole_where_its_bits_or_no_passes_are_wanted(f, config):
+    cache = nt.prepare_gradient_cache(f, T, config=config)
+    assert len(cache.tape.calls) == 1
+    found, wanted = nt.value_and_gradient(cache, T), nt.value_and_grad(f)(T)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-13)
+    np.testing.assert_allclose(found[1][0], wanted[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("f", [garch, moving, around_a_loop])
+def test_one_trace_serves_every_length(f):
+    cache = nt.prepare_gradient_cache(f, T, RETURNS)
+    for n in (5, 40, 1, 1200, 7):
+        y = RNG.normal(size=n)
+        value, parts = nt.value_and_gradient(cache, T, y)
+        again, wanted = nt.value_and_grad(lambda t, y: f(t, y), argnums=(0, 1))(T, y)
+        np.testing.assert_allclose(value, again, rtol=1e-12)
+        for part, want in zip(parts, wanted, strict=True):
+            np.testing.assert_allclose(part, want, rtol=1e-10, atol=1e-12)
+    assert cache.traces == 1
+
+
+def test_a_step_that_computes_nothing():
+    def f(x):
+        last, ys = nt.scan(lambda c, v: (c, v), x[0], x)
+        return last + np.sum(ys)
+
+    np.testing.assert_array_equal(nt.grad(f)(np.ones(3)), [2.0, 1.0, 1.0])
+    whole = nt.prepare_gradient_cache(f, np.ones(3), config=nt.Config(passes="none"))
+    np.testing.assert_array_equal(nt.value_and_gradient(whole, np.ones(3))[1][0], [2.0, 1.0, 1.0])
+
+
+def test_a_carry_that_stays_may_be_a_view():
+    def f(flow, x):
+        last, rows = flow.scan(lambda c, v: (c, c * v), x[::2], x)
+        return np.sum(rows * np.arange(1.0, 16.0).reshape(5, 3)) + np.sum(np.sin(last))
+
+    x = RNG.normal(size=5)
+    for verb in (nt.value_and_grad, nt.hessian):
+        found, wanted = (verb(lambda x, flow=flow: f(flow, x))(x) for flow in (nt, Python))
+        for part, want in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(part, want, rtol=1e-12)
