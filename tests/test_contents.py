@@ -101,3 +101,34 @@ def test_a_first_gradient_imports_no_topics_that_it_does_not_use(also):
     assert {name[2] for name in loaded if name[1] == "numpy_api" and name[2:]} == ALWAYS | {"reductions"}
     assert not {tuple(name) for name in loaded if name[1] in ("scipy_api", "matrix") and name[2:]}
     assert ["numbatape", "trace", "scatters"] not in loaded
+
+
+def test_a_stand_in_is_made_by_the_files_that_are_announced_for_it():
+    """A file that others import first would hide that a name is announced for the wrong one."""
+    program = """if True:
+        import sys
+        from numbatape.numpy_api.function_tables import MAKERS, STAND_INS
+        from numbatape.recording import contents
+
+        class Noting(dict):
+            def __setitem__(self, name, make):
+                frame = sys._getframe(1)
+                while frame.f_code.co_name != "<module>":
+                    frame = frame.f_back
+                found.setdefault((self.module, name), set()).add(frame.f_globals["__name__"])
+                super().__setitem__(name, make)
+
+        found = {}
+        for module in STAND_INS:
+            before = MAKERS.get(module, {})
+            MAKERS[module] = Noting(before)
+            MAKERS[module].module = module
+        import numbatape.integrations
+        contents.load_all()
+        assert len(found) > 300
+        for (module, name), files in found.items():
+            if files != set(STAND_INS[module].get(name, ())):
+                print(module, name, files)
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == ""

@@ -256,24 +256,28 @@ STAND_INS = {
     },
     "scipy.stats": {
         "scipy_api.continuous_laws": """
-            alpha anglit arcsine argus beta betaprime bradford burr burr12 cauchy chi chi2 cosine dgamma
-            dpareto_lognorm dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk foldcauchy
-            foldnorm gamma gausshyper genexpon genextreme gengamma genhalflogistic geninvgauss genlogistic
-            gennorm genpareto gibrat gompertz gumbel_l gumbel_r halfcauchy halfgennorm halflogistic halfnorm
-            hypsecant invgamma invgauss invweibull johnsonsb johnsonsu kappa3 kstwobign laplace
-            laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm loguniform lomax maxwell
-            mielke moyal nakagami ncf ncx2 norm norminvgauss pareto powerlaw powerlognorm powernorm rayleigh
-            rdist recipinvgauss reciprocal rel_breitwigner rice semicircular skewcauchy skewnorm t trapezoid
-            triang truncexpon truncnorm truncpareto truncweibull_min uniform vonmises vonmises_line wald
-            weibull_max weibull_min wrapcauchy
+            alpha anglit arcsine beta betaprime bradford burr burr12 cauchy chi chi2 cosine
+            dgamma dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk
+            foldcauchy foldnorm gamma genextreme gengamma genlogistic gennorm genpareto
+            gibrat gompertz gumbel_l gumbel_r halfcauchy halfgennorm halflogistic halfnorm
+            hypsecant invgamma invgauss invweibull johnsonsb johnsonsu laplace
+            laplace_asymmetric levy levy_l loggamma logistic loglaplace lognorm loguniform
+            lomax maxwell mielke moyal nakagami norm norminvgauss pareto powerlaw
+            powerlognorm powernorm rayleigh rdist recipinvgauss reciprocal rice semicircular
+            skewcauchy skewnorm t trapezoid triang truncexpon truncnorm truncpareto uniform
+            vonmises vonmises_line wald weibull_max weibull_min wrapcauchy
         """,
         "scipy_api.discrete_laws": """
-            bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser nbinom
-            nchypergeom_fisher nhypergeom planck poisson randint skellam yulesimon zipf zipfian
+            bernoulli betabinom betanbinom binom boltzmann dlaplace geom hypergeom logser
+            nbinom nhypergeom planck poisson randint skellam yulesimon
         """,
         "scipy_api.distribution_families": "Binomial Logistic Normal Uniform make_distribution",
         "scipy_api.kernel_density": "gaussian_kde",
-        "scipy_api.special_laws": "crystalball genhyperbolic jf_skew_t kappa4 pearson3",
+        "scipy_api.special_laws": """
+            argus crystalball dpareto_lognorm gausshyper genexpon genhalflogistic
+            genhyperbolic geninvgauss jf_skew_t kappa3 kappa4 kstwobign ncf
+            nchypergeom_fisher ncx2 pearson3 rel_breitwigner truncweibull_min zipf zipfian
+        """,
         "scipy_api.distribution_functions": """
             alpha anglit arcsine bernoulli beta betaprime binom boltzmann bradford burr burr12 cauchy chi chi2
             dgamma dlaplace dweibull erlang expon exponnorm exponpow exponweib f fatiguelife fisk gamma
