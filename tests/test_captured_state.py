@@ -470,13 +470,6 @@ def test_the_process_ends_as_before():
     assert done.returncode == 0 and not done.stderr and float(done.stdout) > 0.0
 
 
-def test_a_series_that_meets_a_traced_value_says_what_to_do():
-    pd = pytest.importorskip("pandas")
-    series = pd.Series(X)
-    with pytest.raises(nt.UnsupportedOperationError, match=r"pandas\.Series .*\.to_numpy\(\)"):
-        nt.grad(lambda x: np.sum(x * series))(X)
-
-
 @pytest.mark.parametrize("generator", [random, np.random], ids=["random", "numpy"])
 def test_draws_of_other_threads_are_not_the_functions(generator):
     """A thread that draws while a function is traced changes nothing; a function that draws is refused."""

@@ -35,11 +35,13 @@ from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they 
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies
+from .frame_products import lend_products
 from .iteration import ITERATORS
 from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
 from .reach import Reach
 from .references import is_atom
+from .watching import package_of
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy")
@@ -239,6 +241,8 @@ def rebind_call(function, args, kwargs):
 
     if trace is not None:
         trace.writes = trace.writes or may_write
+        if any(package_of(value) == "pandas" for value, _ in reach.others):
+            lend_products(trace)
 
     def again():
         found = table(may_write)

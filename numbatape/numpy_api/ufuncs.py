@@ -16,9 +16,9 @@ from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.operands import NUMPYS, find_trace, lift, values_of
 from ..trace.operators import note_number_row
+from ..trace.pandas_objects import is_frame, is_series
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
-from ..trace.trace import not_numpys
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
 from .function_tables import REAL
@@ -90,6 +90,8 @@ def usual_call(ufunc) -> Callable | None:
 
 
 def _call_rule(rule, inputs):
+    if any([is_series(x) or is_frame(x) for x in inputs]):
+        return operations.product(*inputs)  # matmul is the only rule of two arrays
     return rule(*inputs)
 
 
@@ -156,6 +158,8 @@ def call(ufunc, inputs, kwargs):
         raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)
     if function is not None:
+        if any(map(is_series, inputs)):
+            return operations.ufunc_of_series(ufunc, inputs, kwargs, ufunc(*map(value_of, inputs)))
         return function(*inputs)
     op = find(ufunc)
     if op is None:
@@ -174,7 +178,7 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     """Return the result of a ufunc that has a row, in memory of its own."""
     value = ufunc(*map(value_of, inputs), **kwargs)
     if value.__class__ not in NUMPYS and not isinstance(value, (np.ndarray, np.generic)):
-        raise not_numpys(value)
+        return operations.ufunc_of_series(ufunc, inputs, kwargs, value)
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two

@@ -27,6 +27,8 @@ OPERATIONS = {
     "numpy_api.reductions": "logsumexp",
     "scipy_api.special": "composed_special",
     "trace.data_frames": "arrays_of",
+    "trace.series": "has_series",
+    "trace.series_calls": "labelled_ufunc product ufunc_of_series",
     "trace.indexing": "getitem item",
     "trace.extents": "arange extent",
     "trace.integers": "TracedInteger arguments lifted operands settled",

@@ -79,12 +79,22 @@ def revalue(x, value) -> None:
         note(x._trace, x, value)
 
 
+def is_name(key) -> bool:
+    """Whether an index is a name, or a list of names: of rows of a Series that is an argument."""
+    return type(key) is str or (type(key) is list and bool(key) and type(key[0]) is str)
+
+
 class TracedArray(Methods, Reads):
     """An array or scalar of a traced function. Not made by users."""
 
     # After a write, _id and _level are missing until they are needed; in a derivative, _value is. See
     # __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
+
+    # Operators of pandas leave their work to an operand with a higher one; its own go up to 4 000.
+    __pandas_priority__ = 5_000
+    # pandas' ufuncs ask for this one, because the class passes for an ndarray; a Series has 1 000.
+    __array_priority__ = 5_000.0
 
     # ---- containers
 
@@ -105,6 +115,10 @@ class TracedArray(Methods, Reads):
                         return found
                 if self._value.ndim == 1:
                     return operations.item(self, key)
+            elif self._trace.labels and is_name(key):
+                labels = self._trace.labels.get(self._id)
+                if labels is not None and "loc" in labels.attributes:
+                    return labels.read(self, "loc")[key]
             return operations.getitem(self, key)
         except Exception:
             self._trace.failed = True
@@ -146,6 +160,8 @@ class TracedArray(Methods, Reads):
                 return found
         try:
             if self._trace.labels:
+                if operations.has_series(inputs):
+                    return NotImplemented  # NumPy asks the traced Series next
                 inputs = operations.arrays_of(inputs)
             if self._trace.integers:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)

@@ -17,6 +17,7 @@ from . import labels as of_labels
 from .array import TracedArray
 from .labels import NUMBERS, Labels, Loc, index_of, numbers_of, rows_of, series_labels
 from .pytrees import register_labelled
+from .series import TracedSeries
 
 
 class FrameLabels(Labels):
@@ -183,9 +184,9 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def arrays_of(tree):
-    """Return arguments of a call with arrays in place of frames."""
+    """Return arguments of a call with arrays in place of frames and traced Series."""
     kind = type(tree)
-    if kind is Frame:
+    if kind is Frame or kind is TracedSeries:
         return tree.to_numpy()
     if kind is tuple or kind is list:
         return kind([arrays_of(part) for part in tree])

@@ -1,0 +1,182 @@
+"""Arithmetic of captured Series of pandas with traced values gives what pandas gives, and its derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+
+pd = pytest.importorskip("pandas")
+
+DATA = pd.DataFrame(
+    {
+        "y": np.arange(6.0) + 0.3,
+        "x": [2.0, 1.0, 2.0, 4.0, 3.0, 1.5],
+        "z": np.arange(6.0) ** 2,
+        "g": list("abaabb"),
+    },
+    index=list("pqrstu"),
+)
+Y, X, DESIGN = DATA["y"], DATA["x"], DATA[["x", "z"]]
+MISSING = Y.where(Y != 2.3)  # an entry is NaN
+B, C6 = np.array([0.5, 0.7]), np.linspace(0.1, 1.0, 6)
+
+
+def of_names(s):
+    return s["q"] + s.loc["r"] + s.iloc[-1]
+
+
+def of_parts(s):
+    return s[Y > 2].sum() + s[["p", "u"]].sum() + s[1:3].sum() + s.loc["q":"s"].sum() + s[s > 1.0].sum()
+
+
+def of_methods(s):
+    chained = s.add(Y).mul(2.0).sub(0.1).div(3.0).pow(2).rsub(1.0).sum()
+    return chained + s.abs().sum() + (-s).sum() + s.copy().astype(float).head(2).sum() + s.tail(1).sum()
+
+
+def of_functions(s):
+    return s.apply(np.exp).sum() + s.map(lambda v: v**2 if v > 1 else v).sum() + s.pipe(np.sin).mean()
+
+
+def of_bounds(s):
+    return s.clip(lower=0.55).sum() + s.clip(0.25, 0.95).sum() + np.clip(s, 0.12, 1.1).sum()
+
+
+def of_products(s):
+    return s.dot(X) + s @ X.to_numpy() + s @ s + Y @ s + np.dot(s, X) + np.vdot(s, Y) + np.inner(X, s)
+
+
+def of_an_array(s):
+    whole = s.to_numpy().std() + s.values.sum() + len(s) + s.shape[0] + s.size + sum(s.to_list())
+    return whole + np.linalg.norm(s) + np.concatenate([s, B]).sum() + np.stack([s, X]).sum()
+
+
+def of_loops(s):
+    return sum(v**2 for v in s) + sum(v for k, v in s.items() if k > "q")
+
+
+def of_moments(s):
+    own = s.sum() + s.mean() + s.std() + s.var(ddof=0) + s.max() + s.min() + s.prod() + s.median()
+    return own + np.sum(s) + np.mean(s) + np.std(s) + np.var(s) + np.max(s) + np.min(s) + np.prod(s)
+
+
+def of_sums(s):
+    return s.cumsum().iloc[-1] + np.cumsum(s).mean() + s.cumsum().std()
+
+
+def of_comparisons(s):
+    return (s > 1).sum() * s.sum() + ((s > 1) & (Y < 3)).sum() + s.notna().sum() - s.isna().sum()
+
+
+OF_A_SERIES = [f for name, f in list(globals().items()) if name.startswith("of_")]
+
+
+@pytest.mark.parametrize("f", OF_A_SERIES, ids=lambda f: f.__name__)
+def test_a_series_of_traced_values_is_pandas_series(f):
+    assert_right(lambda b: f(Y * b[0] + 0.01 * b[1]))
+
+
+@pytest.mark.parametrize("f", [of_parts, of_methods, of_moments, of_sums, of_comparisons])
+def test_missing_entries_are_skipped(f):
+    assert_right(lambda b: f(MISSING * b[0] + 0.01 * b[1]))
+
+
+OPERATIONS = {
+    "reflected": lambda b: ((b[0] - Y) / b[1] + 1 / (Y * b[0]) + b[0] / Y + 2.0 ** (Y * b[0])).sum(),
+    "powers": lambda b: (Y ** b[0] + b[0] ** Y + np.power(Y, b[1])).std(),
+    "remainders": lambda b: (Y // (3 * b[0]) + Y % (3 * b[0]) + np.float64(7) % (Y * b[1])).sum(),
+    "a vector": lambda b: (Y[:2] * b).mean() + (b - Y[:2]).std() + (Y[:2] > b).sum() * b[0],
+    "ufuncs": lambda b: (np.minimum(Y[:2], b) + np.multiply(b, Y[:2]) + np.exp(Y[:2] - b)).std(),
+    "a regression": lambda b: ((DATA["y"] - b[0] - b[1] * DATA["x"]) ** 2).mean(),
+    "a design": lambda b: (Y - DESIGN @ b).std() + DESIGN.dot(b).sum() + (b @ DESIGN.T).std(),
+    "np.dot": lambda b: np.sum((DATA.y - np.dot(DESIGN, b)) ** 2) + np.matmul(DESIGN, b).std(),
+    "groups": lambda b: sum(((s.y - b[0] * s.x) ** 2).sum() for _, s in DATA.groupby("g")),
+    "an index": lambda b: (Y - b[DATA.g.map({"a": 0, "b": 1})]).pow(2).sum(),
+    "np.where": lambda b: np.where(b[0] * Y > 1, Y * b[0], b[1]).sum(),
+    "booleans": lambda b: ((DATA.g == "a") * b[0]).sum() + (DATA.g.eq("b") * b[1]).sum(),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operators_of_a_series_take_traced_values(name):
+    assert_right(OPERATIONS[name])
+
+
+def assert_right(f):
+    value_and_grad = nt.value_and_grad(f)
+    for b in (B, 1.01 * B):
+        value, gradient = value_and_grad(b)
+        np.testing.assert_allclose(value, f(b), rtol=1e-13)
+        steps = 1e-6 * np.eye(2)
+        differences = [(f(b + step) - f(b - step)) / 2e-6 for step in steps]
+        np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-7)
+
+
+def test_scipys_functions_take_the_array():
+    from scipy.stats import norm
+
+    assert_right(lambda b: norm.logpdf(Y - b[0], scale=np.exp(X * b[1])).sum() + norm.cdf(x=Y * b[0]).std())
+
+
+def test_a_result_is_a_series_and_its_jacobian_an_array():
+    def f(b):
+        return b[0] * Y + b[1]
+
+    found = nt.jvp(f, (B,), (B,))[1]
+    np.testing.assert_allclose(nt.jacobian(f)(B), np.stack([Y, np.ones(6)], 1))
+    np.testing.assert_allclose(found, f(B))
+
+
+def test_hessians_and_lanes():
+    def f(b):
+        return ((Y - b[0] * X) ** 2).sum() * np.exp(b[1])
+
+    x = X.to_numpy()
+    expected = 2 * np.exp(B[1]) * (x @ x)
+    np.testing.assert_allclose(nt.hessian(f)(B)[0, 0], expected)
+    np.testing.assert_allclose(nt.vmap(f)(np.stack([B, 2 * B])), [f(B), f(2 * B)])
+
+
+def test_a_parameter_is_taken_by_its_name():
+    beta = pd.Series({"low": 0.1, "slope": 0.7, "unused": 1.0})
+
+    def f(beta):
+        return ((Y - beta["low"] - beta["slope"] * X) ** 2).sum() + np.sum(beta[["low", "slope"]])
+
+    gradient = nt.grad(f)(beta)
+    array = nt.grad(lambda b: np.sum((Y.values - b[0] - b[1] * X.values) ** 2) + b[0] + b[1])
+    np.testing.assert_allclose(gradient, array(beta.to_numpy()))
+    assert list(gradient.index) == list(beta.index)
+
+
+def test_pandas_is_as_it_was_after_a_trace():
+    before = [vars(cls)[name] for cls in (pd.DataFrame, pd.Series) for name in ("dot", "__matmul__")]
+    nt.grad(lambda b: (DESIGN @ b).sum())(B)
+    with pytest.raises(KeyError, match="v"):
+        nt.grad(lambda b: (DESIGN @ b)["v"])(B)
+    after = [vars(cls)[name] for cls in (pd.DataFrame, pd.Series) for name in ("dot", "__matmul__")]
+    assert before == after
+
+
+ERRORS = {
+    "other labels": (lambda b: (Y.reset_index(drop=True) + X * b[0]).sum(), "different indexes.*align"),
+    "rolling": (lambda b: (Y * b[0]).rolling(2).sum(), r"Series\.rolling .*to_numpy"),
+    "quantile": (lambda b: (Y * b[0]).quantile(0.3), r"Series\.quantile .*to_numpy"),
+    "a frame": (lambda b: (DESIGN * b).sum().sum(), r"a pandas\.\S*DataFrame meets .*to_numpy"),
+    "a matrix": (lambda b: (DESIGN @ np.diag(b)).sum().sum(), r"DataFrame meets .*to_numpy"),
+    "text": (lambda b: (DATA.g * b[0]).sum(), "can.t multiply sequence|meets"),
+    "nullable": (lambda b: (Y.convert_dtypes() * b[0]).sum(), r"a pandas\.\S*Series meets"),
+    "truth": (lambda b: 1.0 if Y * b[0] else 2.0, "truth value of a Series is ambiguous"),
+    "assignment": (lambda b: (Y * b[0]).__setitem__("p", 1.0), r"\[\.\.\.\] = \.\.\. .*to_numpy"),
+    "skipping": (lambda b: (Y * b[0]).cumsum(skipna=False).sum(), "cumsum with these options"),
+    "not aligned": (lambda b: Y @ (X[::-1] * b[0]), "not aligned"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_what_is_not_known_raises(name):
+    f, message = ERRORS[name]
+    with pytest.raises(Exception, match=message):
+        nt.grad(f)(B)
