@@ -121,7 +121,7 @@ def test_missing_entries_of_nullable_columns_are_nan():
         (lambda d: d.groupby("x"), r"DataFrame\.groupby .*`df\.to_numpy\(\)`"),
         (lambda d: d.mean(), r"DataFrame\.mean .*before the call"),
         (lambda d: d.__setitem__("z", 1.0), r"DataFrame\[\.\.\.\] = \.\.\. at "),
-        (lambda d: np.matrix(d), r"would drop the derivative"),
+        (lambda d: np.ma.masked_array(d), r"would drop the derivative"),
     ],
 )
 def test_what_frames_of_a_trace_do_not_have(use, message):
@@ -133,15 +133,7 @@ def test_what_frames_of_a_trace_do_not_have(use, message):
         nt.grad(lambda w, d: np.sum(w * d.to_numpy()))(1.0, MIXED)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda w: np.sum(DATA["x"] * w),
-        lambda w: np.sum(w * DATA["x"]),
-        lambda w: np.sum(w * DATA),
-        lambda w: np.sum(DATA @ (w * np.ones(2))),
-    ],
-)
+@pytest.mark.parametrize("use", [lambda w: np.sum(w * DATA), lambda w: np.sum(DATA - w)])
 def test_arithmetic_of_captured_frames_names_their_arrays(use):
     with pytest.raises(nt.UnsupportedOperationError, match=r"to_numpy\(\)"):
         nt.grad(use)(2.0)

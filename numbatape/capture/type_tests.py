@@ -103,11 +103,11 @@ def has_attribute(value, name) -> bool:
 
 def attribute(value, name, *default):
     """``getattr``; where the number or array has the attribute, a traced value has it, too, or raises."""
-    if name == "__class__":
-        return meant(value).__class__
+    if name in ("__class__", "__array_priority__"):
+        return getattr(meant(value), name, *default)
     if builtins.type(value) not in (TracedArray, TracedComplex):
         return getattr(value, name, *default)
-    if name == "__array_priority__" or not hasattr(value._value, name):
+    if not hasattr(value._value, name):
         return getattr(value._value, name, *default)
     try:
         return getattr(value, name)
