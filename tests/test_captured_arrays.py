@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
+from numbatape.trace import aliasing
 
 X = np.array([1.2, 0.4, 2.6])
 MATRIX = np.arange(9.0).reshape(3, 3) + 1.0
@@ -290,3 +291,71 @@ def test_memory_of_any_strides(array):
             difference -= f(x - direction)
             array[...] = before
             np.testing.assert_allclose(gradient[k], difference / 2e-6, rtol=1e-7)
+
+
+def locked():
+    table = np.full((3, 3), 0.5)
+    table.flags.writeable = False
+    return table
+
+
+TABLES = {
+    "the array": lambda table: table,
+    "a transpose": lambda table: table.T,
+    "a row": lambda table: table[1],
+    "every other column": lambda table: table[:, ::2],
+}
+
+
+@pytest.mark.parametrize("view", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize(
+    "make", [lambda: np.full((3, 3), 0.5), locked, lambda: MATRIX], ids=["made", "read-only", "captured"]
+)
+def test_an_array_that_a_loop_uses_is_one_literal(make, view):
+    """A view is another object in each turn, but the same memory."""
+
+    def f(x, turns):
+        table, total = make(), 0.0
+        for _ in range(turns):
+            total = total + np.sum(np.abs(view(table) * x[0]) ** 2)
+        return total
+
+    few, many = (nt.prepare_gradient_cache(f, X, nt.Static(turns)) for turns in (1, 7))
+    sizes = [sum(literal.data.size for literal in cache.tape.literals) for cache in (few, many)]
+    assert sizes[0] == sizes[1]
+    value, (gradient, _) = nt.value_and_gradient(many, X, 7)
+    assert value == pytest.approx(f(X, 7)) and gradient == pytest.approx([2.0 * value / X[0], 0.0, 0.0])
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize("lock", [False, True])
+def test_what_is_written_to_an_array_between_uses_counts(lock, dtype):
+    """Memory that was read-only may be made writeable; memory that was written to may be locked then."""
+
+    def f(x):
+        table = np.array([1.0, 2.0, 3.0], dtype)
+        table.flags.writeable = not lock
+        total = np.sum(np.abs(table * x) ** 2)
+        table.flags.writeable = True
+        table[0] = 5.0
+        table.flags.writeable = lock
+        total = total + np.sum(np.abs(table * x) ** 2)
+        table.flags.writeable = True
+        table[::2] += 1.0
+        table.flags.writeable = False
+        return total + np.sum(np.abs(table * x) ** 2) + np.sum(np.abs(table[::-1] * x) ** 2)
+
+    value, gradient = nt.value_and_grad(f)(X)
+    assert value == pytest.approx(f(X))
+    assert gradient @ X == pytest.approx(2.0 * value)  # the function is homogeneous of degree two
+
+
+def test_read_only_arrays_are_not_compared(monkeypatch):
+    def f(x):
+        table = locked()
+        return table @ (table @ (table.T @ x)) @ x
+
+    expected = nt.value_and_grad(f)(X)
+    monkeypatch.setattr(aliasing, "has_bits", None)
+    value, gradient = nt.value_and_grad(lambda x: f(x))(X)
+    assert value == expected[0] and np.array_equal(gradient, expected[1])

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..capture.environment import immutable
 from ..errors import DtypeError, SpecError
 from ..recording.record import InputLeaf
 from ..tape.tape import ACTIVE, CONSTANT, VARYING
 from ..trace import pytrees
+from ..trace.aliasing import immutable
 from ..trace.array import TracedArray
 from ..trace.complex_pairs import join, split
 from ..trace.integer_arithmetic import LARGEST

@@ -58,15 +58,6 @@ _SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))
 _MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
 
 
-def immutable(array: np.ndarray) -> bool:
-    """Whether nobody can write to an array's memory through NumPy: its bases are read-only, too."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return False
-        array = array.base  # type: ignore[assignment]
-    return array is None or isinstance(array, bytes)
-
-
 class Environment(LibraryObjects, Walk):
     """The captured values of a function, and everything that it refers to.
 

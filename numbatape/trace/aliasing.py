@@ -24,10 +24,38 @@ def root_of(value):
     return value
 
 
+def immutable(array: np.ndarray) -> bool:
+    """Whether nobody can write to an array's memory through NumPy: its bases are read-only, too."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base  # type: ignore[assignment]
+    return array is None or isinstance(array, bytes)
+
+
 def has_bits(data: np.ndarray, contents: np.ndarray) -> bool:
     """Whether an array, in the dtype of some contiguous contents, has the same bits."""
     bits = f"u{contents.dtype.itemsize}"
     return np.array_equal(np.ravel(data).astype(contents.dtype, copy=False).view(bits), contents.view(bits))
+
+
+def memory_of(array: np.ndarray) -> tuple:
+    """Return what says that two arrays are the same entries of the same memory."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def watched(data: np.ndarray, contents: np.ndarray) -> np.ndarray | None:
+    """Return the contents that a later use of an array has to be compared with; None for read-only memory."""
+    return None if immutable(data) else contents
+
+
+def is_as_it_was(data: np.ndarray, contents: np.ndarray | None) -> bool:
+    """Whether an array has not been written to since `watched` returned these contents.
+
+    A comparison reads the whole array, which takes as long as an operation on it does. So memory that was
+    read-only then and still is counts as unchanged, as it does in arguments.
+    """
+    return immutable(data) if contents is None else has_bits(data, contents)
 
 
 def window(root: np.ndarray, seen: np.ndarray, owner: np.ndarray | None = None) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
 from . import boxes, primitives
-from .aliasing import has_bits, root_of
+from .aliasing import is_as_it_was, memory_of, root_of, watched
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
@@ -141,11 +141,12 @@ def halves(x, trace: Trace | None = None) -> tuple:
         if trace is None:
             return np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
         # The same part arrays are returned each time, so that a constant becomes one literal.
-        kept = trace.halves.get(id(x))
-        if kept is None or not all(map(has_bits, (x.real, x.imag), kept[1:])):
-            kept = trace.halves[id(x)] = x, x.real.copy(), x.imag.copy()
+        kept = trace.halves.get(memory_of(x))
+        if kept is None or not all(map(is_as_it_was, (x.real, x.imag), kept[3:])):
+            parts = x.real.copy(), x.imag.copy()
+            kept = trace.halves[memory_of(x)] = x, *parts, *(watched(x, part) for part in parts)
             trace.captured.add(id(root_of(x)))
-        return kept[1:]
+        return kept[1:3]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":
         number = x if isinstance(x, complex) else x[()]
         if number == 0.0:

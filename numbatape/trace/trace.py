@@ -24,7 +24,7 @@ from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
-from .aliasing import has_bits, root_of
+from .aliasing import is_as_it_was, memory_of, root_of, watched
 from .evaluation import Evaluation
 
 EXACT_INTEGER = 2**53
@@ -171,9 +171,11 @@ class Trace:
         self.fixed: dict[int, np.ndarray] = {}  # by id: memory that the body under way may not write to
         self.labels: dict[int, Any] = {}  # of arguments with labels, by value number: see `trace/labels.py`
         self.in_loop = False  # whether the body of a loop is being recorded, where there can be no guards
-        self.halves: dict[int, tuple] = {}  # a complex constant, its real and its imaginary part, by id
-        # By id and family: an array that was an operand, its value number, and the contents of that literal.
-        self._arrays: dict[tuple[int, int], tuple[np.ndarray, int, np.ndarray]] = {}
+        self.halves: dict[tuple, tuple] = {}  # a complex constant and its parts, by its memory
+        # An array that was an operand, its value number, and what `is_as_it_was` compares. They are found by
+        # the array's id and by its memory, because ``a.T`` is another object in each turn of a loop. The
+        # arrays stay alive, so that no others get their ids and memory.
+        self._arrays: dict[tuple, tuple[np.ndarray, int, np.ndarray | None]] = {}
         # The index of a source line by id of the code + offset of the instruction, which is an address inside
         # of the code object. A frame has this offset, while the number of its line has to be searched in a
         # table as long as the function.
@@ -290,15 +292,17 @@ class Trace:
                 f"a {type(data).__name__} meets a traced value at {where_in_user_code()}; use plain arrays"
             )
         if isinstance(data, np.ndarray) and data.ndim:
-            key = (id(data), family)
-            found = self._arrays.get(key)
-            # NumPy may have written to the array since: a literal holds what it was at an earlier use.
-            if found is not None and found[0] is data and has_bits(data, found[2]):
+            found = self._arrays.get((id(data), family))
+            if found is not None and found[0] is data and is_as_it_was(data, found[2]):
+                return found[1]
+            place = (memory_of(data), family)
+            found, root = self._arrays.get(place), root_of(data)
+            if found is not None and root_of(found[0]) is root and is_as_it_was(data, found[2]):
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
-            contents = self.tape.literals[-1].data
-            self._arrays[key] = (data, number, contents)  # keeps data alive, so that no other gets its id
-            self.captured.add(id(root_of(data)))
+            found = (data, number, watched(data, self.tape.literals[-1].data))
+            self._arrays[id(data), family] = self._arrays[place] = found
+            self.captured.add(id(root))
             return number
         if hasattr(type(data), "__array_ufunc__") and not isinstance(data, (np.generic, np.ndarray)):
             raise not_numpys(data)
