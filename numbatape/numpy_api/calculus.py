@@ -144,7 +144,7 @@ def correlate(a, v, mode="valid"):
 # ---- interpolation, histograms
 
 
-@composes(np.interp)
+@composes(np.interp, complex="complex_functions.interp")
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear in x and fp; the knots are sorted, so that positions stay data."""
     x, xp, fp = lift_all(x, xp, fp)

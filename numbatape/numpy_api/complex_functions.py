@@ -18,7 +18,7 @@ from ..trace.operands import values_of
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from .complex_ufuncs import unsupported
 from .dispatch import writing
-from .function_tables import COMPLEX, form, full_name, implements_complex
+from .function_tables import COMPLEX, form, full_name
 from .reductions import is_given
 
 
@@ -156,7 +156,6 @@ def of_all(function):
     return call
 
 
-@implements_complex(np.insert)
 def insert(arr, obj, values, axis=None):
     value = np.insert(*values_of((arr, obj, values)), axis)
     parts = (np.insert(half(arr), obj, half(values), axis) for half in (real_of, imag_of))
@@ -166,7 +165,6 @@ def insert(arr, obj, values, axis=None):
 # ---- order: by the real parts, and by the imaginary ones where those are equal
 
 
-@implements_complex(np.argsort)
 def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -175,19 +173,12 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
     return np.take_along_axis(second, first, axis)
 
 
-@implements_complex(np.sort)
 def sort(a, axis=-1, kind=None, order=None, *, stable=None):
     if axis is None:
         a, axis = np.ravel(a), 0
     return np.take_along_axis(a, np.argsort(a, axis), axis)
 
 
-@implements_complex(np.sort_complex)
-def sort_complex(a):
-    return np.sort(a)
-
-
-@implements_complex(np.sinc)
 def sinc(x):
     scaled = np.pi * x
     scaled = np.where(scaled == 0, 1e-20, scaled)  # as NumPy does
@@ -197,7 +188,6 @@ def sinc(x):
 # ---- choosing
 
 
-@implements_complex(np.where)
 def where(condition, x=None, y=None, /):
     condition = np.not_equal(condition, 0.0) if meets((condition,)) else condition
     if x is None and y is None:
@@ -206,7 +196,6 @@ def where(condition, x=None, y=None, /):
     return combine(*(np.where(condition, half(x), half(y)) for half in (real_of, imag_of)), value)
 
 
-@implements_complex(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
     if meets((x, xp)):
         raise unsupported("np.interp(x, xp, ...)", "only the values at the knots may be complex")
@@ -219,7 +208,6 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     return combine(part(real_of), part(imag_of), value)
 
 
-@implements_complex(np.select)
 def select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
@@ -238,7 +226,6 @@ def by_condition(function):
     return call
 
 
-@implements_complex(np.pad)
 def pad(array, pad_width, mode="constant", **options):
     if mode in ("maximum", "minimum", "median") or callable(mode):
         raise unsupported(f"np.pad(..., mode={mode!r})", "an order by both parts has no derivative")
@@ -284,40 +271,33 @@ def of_truth(function):
     return lambda a, *args, **kwargs: function(np.not_equal(a, 0.0), *args, **kwargs)
 
 
-@implements_complex(np.real)
 def real(val):
     return val.real
 
 
-@implements_complex(np.imag)
 def imag(val):
     return val.imag
 
 
-@implements_complex(np.iscomplex)
 def iscomplex(x):
     return np.not_equal(x.imag, 0.0)
 
 
-@implements_complex(np.isreal)
 def isreal(x):
     return np.equal(x.imag, 0.0)
 
 
-@implements_complex(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     windows = np.lib.stride_tricks.sliding_window_view
     value = windows(x._value, window_shape, axis, writeable=writeable)
     return complex_parts.each(x, lambda part: windows(part, window_shape, axis), value)
 
 
-@implements_complex(np.real_if_close)
 def real_if_close(a, tol=100):
     bound = tol * np.finfo(a.dtype).eps if tol > 1 else tol
     return a.real if bool(np.all(np.abs(a.imag) < bound)) else a
 
 
-@implements_complex(np.astype)
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
     if not copy and dtype == x.dtype:
@@ -331,7 +311,6 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return np.astype(x.real, dtype)
 
 
-@implements_complex(np.full_like)
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     value = np.full_like(values_of(a), values_of(fill_value), dtype, order, subok, shape)
     seen = np.broadcast_to(fill_value, np.shape(value))

@@ -6,7 +6,6 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
-from .function_tables import implements_complex
 
 
 def _block(a):
@@ -30,7 +29,6 @@ def _parts(stacked, n: int, value):
 BLOCKS = 100
 
 
-@implements_complex(np.linalg.solve)
 def solve(a, b):
     value = np.linalg.solve(*values_of((a, b)))
     n = np.shape(values_of(a))[-1]
@@ -46,7 +44,6 @@ def solve(a, b):
     ]
 
 
-@implements_complex(np.linalg.inv)
 def inv(a):
     value = np.linalg.inv(values_of(a))
     n = np.shape(value)[-1]
@@ -67,7 +64,6 @@ def _euclidean(z, axes, keepdims):
     return result[0] if keepdims else result
 
 
-@implements_complex(np.linalg.norm)
 def norm(x, ord=None, axis=None, keepdims=False):
     np.linalg.norm(values_of(x), ord, axis, keepdims)  # raises NumPy's own error
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
@@ -80,7 +76,6 @@ def norm(x, ord=None, axis=None, keepdims=False):
     return np.linalg.norm(np.abs(x), ord, axis, keepdims)
 
 
-@implements_complex(np.linalg.vector_norm)
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     axes = tuple(range(x.ndim)) if axis is None else tuple(np.atleast_1d(axis).tolist())
     if ord == 2:
@@ -88,7 +83,6 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return np.linalg.vector_norm(np.abs(x), axis=axis, keepdims=keepdims, ord=ord)
 
 
-@implements_complex(np.linalg.matrix_norm)
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     if ord == "fro":
         return _euclidean(x, (-2, -1), keepdims)

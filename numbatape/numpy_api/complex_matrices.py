@@ -10,7 +10,7 @@ from ..trace.axes import axes_of
 from ..trace.operands import adopt, lift_all, lift_first, values_of
 from . import decompositions
 from .complex_ufuncs import unsupported
-from .function_tables import HOLDS, implements, implements_complex
+from .function_tables import HOLDS, implements
 from .registration import unsupported_argument
 
 
@@ -37,19 +37,16 @@ def eigvals(a):
 # ---- complex matrices
 
 
-@implements_complex(np.linalg.eigh)
 def eigh(a, UPLO="L"):
     value = np.linalg.eigh(values_of(a), UPLO)
     return named(value, *eigen.eigh(a, UPLO.upper() == "L"))
 
 
-@implements_complex(np.linalg.eigvalsh)
 def eigvalsh(a, UPLO="L"):
     value = np.linalg.eigvalsh(values_of(a), UPLO)
     return adopt(eigen.eigh(a, UPLO.upper() == "L")[0], value)
 
 
-@implements_complex(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     value = np.linalg.svd(values_of(a), full_matrices, compute_uv, hermitian)
     if hermitian:
@@ -61,12 +58,10 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     return named(value, *factors.svd(a))
 
 
-@implements_complex(np.linalg.svdvals)
 def svdvals(x, /):
     return adopt(factors.svd(x)[1], np.linalg.svdvals(values_of(x)))
 
 
-@implements_complex(np.linalg.qr)
 def qr(a, mode="reduced"):
     value = np.linalg.qr(values_of(a), mode)
     if mode not in ("reduced", "r", "complete"):
@@ -77,7 +72,6 @@ def qr(a, mode="reduced"):
     return adopt(r, value) if mode == "r" else named(value, q, r)
 
 
-@implements_complex(np.linalg.cholesky)
 def cholesky(a, /, *, upper=False):
     value = np.linalg.cholesky(values_of(a), upper=upper)
     if upper:
@@ -85,13 +79,11 @@ def cholesky(a, /, *, upper=False):
     return adopt(call(factors.CHOLESKY, a)[0], value)
 
 
-@implements_complex(np.linalg.det)
 def det(a):
     value = np.linalg.det(values_of(a))
     return adopt(call(determinants.DET, a)[0], value)
 
 
-@implements_complex(np.linalg.slogdet)
 def slogdet(a):
     value = np.linalg.slogdet(values_of(a))
     return named(value, *call(determinants.SLOGDET, a))
@@ -110,7 +102,6 @@ def pseudo_inverse(function, a, cutoff):
     return np.linalg.solve(r, adjoint(q))
 
 
-@implements_complex(np.linalg.pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     options = {} if rtol is np._NoValue else {"rtol": rtol}
     value = np.linalg.pinv(values_of(a), rcond, hermitian, **options)
@@ -126,7 +117,6 @@ def squared(x):
     return x.real * x.real + x.imag * x.imag if is_complex(x) else np.square(x)
 
 
-@implements_complex(np.linalg.lstsq)
 def lstsq(a, b, rcond=None):
     value = np.linalg.lstsq(values_of(a), values_of(b), rcond)
     a, b = lift_all(a, b)
@@ -141,7 +131,6 @@ def lstsq(a, b, rcond=None):
     return adopt(solution, value[0]), residuals, value[2], values
 
 
-@implements_complex(np.linalg.matrix_rank)
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if hermitian or tol is not None or A.ndim < 2:
         raise unsupported("np.linalg.matrix_rank(tol or hermitian), or of a vector")
@@ -150,7 +139,6 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     return np.count_nonzero(values > np.max(values, -1, keepdims=True) * relative, -1)
 
 
-@implements_complex(np.linalg.cond)
 def cond(x, p=None):
     value = np.linalg.cond(values_of(x), p)
     if p in (None, 2, -2):

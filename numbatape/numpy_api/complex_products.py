@@ -8,7 +8,7 @@ import numpy as np
 
 from ..trace import complex_parts
 from ..trace.operands import values_of
-from .function_tables import RULES, form, implements_complex
+from .function_tables import RULES, form
 
 
 def multilinear(product, operands) -> list:
@@ -83,7 +83,6 @@ if hasattr(np, "matvec"):  # NumPy 2.2
     _product_rule(np.vecmat, conjugate=0)
 
 
-@implements_complex(np.einsum)
 def einsum(*operands, **kwargs):
     """An operand has one part or two: at most ``2**k`` real products of k operands."""
     value = np.einsum(*values_of(operands), **values_of(kwargs))
@@ -104,7 +103,6 @@ def einsum(*operands, **kwargs):
     )
 
 
-@implements_complex(np.linalg.multi_dot)
 def multi_dot(arrays, *, out=None):
     """Multiply from left to right; NumPy's choice of another order only affects speed."""
     result = arrays[0]

@@ -7,11 +7,10 @@ import numpy as np
 from ..trace import complex_parts
 from ..trace.operands import values_of
 from .dispatch import along
-from .function_tables import HOLDS, implements, implements_complex
+from .function_tables import HOLDS, implements
 from .reductions import NO, flag, is_given
 
 
-@implements_complex(np.prod)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     """Multiply the two halves of the entries, recursively, which needs neither logarithms nor long chains."""
     if where is not NO and where is not True:
@@ -34,7 +33,6 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
     return np.reshape(last, np.shape(value)) if complex_parts.is_traced(last) else value
 
 
-@implements_complex(np.cumprod)
 def cumprod(a, axis=None, dtype=None, out=None):
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -47,7 +45,6 @@ def cumprod(a, axis=None, dtype=None, out=None):
 # ---- variances
 
 
-@implements_complex(np.var)
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     """Add the variances of both parts."""
     options = dict(axis=axis, ddof=ddof if correction is NO else correction, keepdims=keepdims, where=where)
@@ -55,7 +52,6 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO,
     return np.var(a.real, **options, mean=means[0]) + np.var(a.imag, **options, mean=means[1])
 
 
-@implements_complex(np.std)
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options):
     return np.sqrt(var(a, axis, ddof=ddof, keepdims=keepdims, **options))
 
@@ -63,7 +59,6 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options):
 # ---- polynomials, grids
 
 
-@implements_complex(np.polyval)
 def polyval(p, x):
     result = np.zeros_like(values_of(x))
     for k in range(np.shape(values_of(p))[0]):
@@ -71,7 +66,6 @@ def polyval(p, x):
     return result
 
 
-@implements_complex(np.vander)
 def vander(x, N=None, increasing=False):
     n = x.shape[0] if N is None else int(N)
     columns = [np.ones_like(x)]
@@ -81,7 +75,6 @@ def vander(x, N=None, increasing=False):
     return np.stack([columns[0] + 0.0 * x, *columns[1:]] if len(columns) == 1 else columns, 1)
 
 
-@implements_complex(np.linspace)
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     value = np.linspace(values_of(start), values_of(stop), num, endpoint, axis=axis)
     count = num - 1 if endpoint else num

@@ -73,13 +73,16 @@ def _plain_result(function, complex=None):
 for _function in (np.zeros_like, np.ones_like, np.empty_like):
     _plain_result(_function, "of_shapes")
 for _function in (
-    *(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from),
-    *(np.iscomplex, np.isreal),
+    (np.tril_indices_from, None),
+    (np.triu_indices_from, None),
+    (np.diag_indices_from, None),
+    (np.iscomplex, "complex_functions.iscomplex"),
+    (np.isreal, "complex_functions.isreal"),
 ):
-    _plain_result(_function)
+    _plain_result(*_function)
 
 
-@composes(np.full_like)
+@composes(np.full_like, complex="complex_functions.full_like")
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     a, fill = lift_all(a, fill_value)
     kind = np.dtype(dtype) if dtype is not None else a.dtype
@@ -90,7 +93,7 @@ def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, d
     return np.astype(seen, kind)
 
 
-@implements(np.astype)
+@implements(np.astype, complex="complex_functions.astype")
 def astype(x, dtype, /, *, copy=True, device=None):
     dtype = np.dtype(dtype)
     if not copy and dtype == x.dtype:
@@ -122,17 +125,18 @@ def _same_cells(x):
     return new_traced(x._trace, np.asarray(x._value)[()], x._id, x._level, x._family)
 
 
-@implements(np.real, np.real_if_close)
+@implements(np.real_if_close, complex="complex_functions.real_if_close")
+@implements(np.real, complex="complex_functions.real")
 def real(val, tol=100):
     return val
 
 
-@implements(np.imag)
+@implements(np.imag, complex="complex_functions.imag")
 def imag(val):
     return val.imag
 
 
-@composes(np.linspace)
+@composes(np.linspace, complex="complex_reductions.linspace")
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
     start, stop = lift_all(start, stop)
     trace = start._trace
@@ -160,7 +164,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     return points if dtype is None else np.astype(points, np.dtype(dtype))
 
 
-@composes(np.vander)
+@composes(np.vander, complex="complex_reductions.vander")
 def vander(x, N=None, increasing=False):
     n = pinned(x, 0) if N is None else int(N)
     if not n:

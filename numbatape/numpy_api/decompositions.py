@@ -61,7 +61,7 @@ def _eigh(a, values, vectors):
     return values, np.matrix_transpose(rows)
 
 
-@records(np.linalg.eigh)
+@records(np.linalg.eigh, complex="complex_matrices.eigh")
 def eigh(value, a, UPLO="L"):
     if UPLO.upper() == "L":
         return type(value)(*_eigh(a, *value))
@@ -70,7 +70,7 @@ def eigh(value, a, UPLO="L"):
     return type(value)(*eigen.eigh(a, False))
 
 
-@records(np.linalg.eigvalsh)
+@records(np.linalg.eigvalsh, complex="complex_matrices.eigvalsh")
 def eigvalsh(value, a, UPLO="L"):
     lower = a if UPLO.upper() == "L" else np.matrix_transpose(a)
     return _eigh(lower, value, np.linalg.eigh(lower._value)[1])[0]
@@ -82,7 +82,7 @@ def _svd(a):
     return np.matrix_transpose(left), values, np.matrix_transpose(right)
 
 
-@records(np.linalg.svd)
+@records(np.linalg.svd, complex="complex_matrices.svd")
 def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
         a = _from_lower(a)
@@ -92,7 +92,7 @@ def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     return type(value)(*parts) if compute_uv else parts[1]
 
 
-@records(np.linalg.svdvals)
+@records(np.linalg.svdvals, complex="complex_matrices.svdvals")
 def svdvals(value, x, /):
     return _svd(x)[1]
 
@@ -107,7 +107,7 @@ def _qr(a):
     return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if n > m else r
 
 
-@records(np.linalg.qr)
+@records(np.linalg.qr, complex="complex_matrices.qr")
 def qr(value, a, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
         raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced', 'complete' and 'r' are")
@@ -147,7 +147,7 @@ def _tall_pinv(a):
     return _solve_upper(r, np.matrix_transpose(q))
 
 
-@composes(np.linalg.pinv)
+@composes(np.linalg.pinv, complex="complex_matrices.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     cutoff = rcond if rcond is not None else None if rtol is np._NoValue else rtol
     if np.ndim(0.0 if cutoff is None else cutoff):
@@ -157,7 +157,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     return _pinv(np.linalg.pinv, a, default if cutoff is None else cutoff)
 
 
-@records(np.linalg.lstsq)
+@records(np.linalg.lstsq, complex="complex_matrices.lstsq")
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
@@ -170,7 +170,7 @@ def lstsq(value, a, b, rcond=None):
     return adopt(solution, value[0]), adopt(residuals, value[1]), value[2], _svd(a)[1]
 
 
-@composes(np.linalg.cond)
+@composes(np.linalg.cond, complex="complex_matrices.cond")
 def cond(x, p=None):
     if p in (None, 2, -2):
         values = _svd(x)[1]
@@ -179,7 +179,7 @@ def cond(x, p=None):
     return np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))
 
 
-@composes(np.linalg.matrix_rank)
+@composes(np.linalg.matrix_rank, complex="complex_matrices.matrix_rank")
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if A.ndim < 2:
         return np.any(A != 0).astype(int)

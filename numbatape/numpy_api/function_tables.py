@@ -1,8 +1,8 @@
 """The tables of NumPy's functions: the implementations that run where an argument is traced.
 
-A function is registered once, by the decorators of this file and of `common`; the same registration names the
-form of the implementation for complex numbers. A topic's file is imported when one of its functions is first
-called; `numbatape.recording.contents` announces the names that each file registers.
+A function is registered once, by the decorators of this file and of `registration`; the same registration
+says what serves complex numbers. A topic's file is imported when one of its functions is first called;
+`numbatape.recording.contents` announces the names that each file registers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ class Table:
         The file that registers a function, by the function's name.
     """
 
-    def __init__(self, others: Table | None = None):
+    def __init__(self, files: dict[str, str] | None = None):
         self.registered: dict[Callable, Callable] = {}
-        self.files: dict[str, str] = {}
-        self._others = others  # a table whose registrations fill this one too
+        self.files: dict[str, str] = {} if files is None else files
         self._ready: dict[Callable, Callable] = {}
 
     def announce(self, file: str, names: Iterable[str]) -> None:
@@ -72,10 +71,7 @@ class Table:
         return self._import(function) if found is None else found
 
     def _import(self, function) -> Callable | None:
-        name = name_of(function)
-        file = self.files.get(name)
-        if file is None and self._others is not None:
-            file = self._others.files.get(name)
+        file = self.files.get(name_of(function))
         if file is None:
             return None
         imported(file)  # this waits for another thread that is importing it
@@ -86,7 +82,7 @@ class Table:
 
 
 REAL = Table()  # for real arrays
-COMPLEX = Table(REAL)  # where something among the arguments is complex
+COMPLEX = Table(REAL.files)  # where an argument is complex; filled by the same registrations
 WRITERS = Table()  # functions that write into their first argument, for real and complex arrays
 RULES = Table()  # rules of ufuncs of complex numbers
 # Rules take one (real, imaginary) pair an operand, a part that is None being zero, and return such a
@@ -104,8 +100,8 @@ def implements(*functions: Callable, complex: str | None = None):
     Parameters
     ----------
     complex
-        `HOLDS`, or the name of a form (`form`) that makes the implementation from the function; None if there
-        is none, or if it is registered separately (`implements_complex`).
+        `HOLDS`; the name of a form (`form`) that makes the implementation from the function;
+        ``"complex_linalg.solve"`` for a function in a file of this folder; None if there is none.
     """
 
     def decorate(implementation):
@@ -120,7 +116,7 @@ def register_form(functions: Iterable[Callable], name: str | None) -> None:
     """Register the complex form of functions that are registered for real arrays."""
     if name is None:
         return
-    assert name == HOLDS or name in FORM_FILES, name
+    assert name == HOLDS or name in FORM_FILES or "." in name, name
     for function in functions:
         if name == HOLDS:
             COMPLEX.registered[function] = REAL.registered[function]
@@ -129,16 +125,26 @@ def register_form(functions: Iterable[Callable], name: str | None) -> None:
 
 
 class _Later:
-    """The complex form of a function, made when it is first called: real programs import nothing complex."""
+    """What serves a function of complex arrays, found when it is first called.
+
+    So programs with real numbers only import nothing complex.
+    """
 
     def __init__(self, function: Callable, name: str):
         self._function, self._name = function, name
         self._made: Callable | None = None
 
+    def implementation(self) -> Callable:
+        """Return the function that the registration names, or what the form makes."""
+        file, _, name = self._name.rpartition(".")
+        if file:
+            return getattr(imported(f".{file}", __package__), name)
+        imported(FORM_FILES[name])
+        return FORMS[name](self._function)
+
     def __call__(self, *args, **kwargs):
         if self._made is None:
-            imported(FORM_FILES[self._name])
-            self._made = FORMS[self._name](self._function)
+            self._made = self.implementation()
         return self._made(*args, **kwargs)
 
 
@@ -148,7 +154,6 @@ def form(maker: Callable) -> Callable:
     return maker
 
 
-implements_complex = COMPLEX.registering
 in_place = WRITERS.registering
 rule = RULES.registering
 

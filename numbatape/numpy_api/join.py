@@ -185,7 +185,7 @@ def resize(a, new_shape):
 COPYING = ("edge", "reflect", "symmetric", "wrap")
 
 
-@composes(np.pad)
+@composes(np.pad, complex="complex_functions.pad")
 def pad(array, pad_width, mode="constant", **options):
     fills = options.get("constant_values", 0)
     x = lift_first(array, fills)

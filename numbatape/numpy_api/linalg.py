@@ -15,7 +15,7 @@ from .function_tables import HOLDS
 from .registration import composes, records
 
 
-@records(np.linalg.cholesky)
+@records(np.linalg.cholesky, complex="complex_matrices.cholesky")
 def cholesky(value, a, /, *, upper=False):
     return cholesky_factor(a, upper, value)
 
@@ -35,22 +35,22 @@ def solve_system(op: str, a, b, value):
     return drop_axes(array_instruction(op, (a, expand(b, (1,))), value[..., None]), (-1,))
 
 
-@records(np.linalg.solve)
+@records(np.linalg.solve, complex="complex_linalg.solve")
 def solve(value, a, b):
     return solve_system("solve", *lift_all(a, b), value)
 
 
-@records(np.linalg.inv)
+@records(np.linalg.inv, complex="complex_linalg.inv")
 def inv(value, a):
     return array_instruction("inv", (a,), value)
 
 
-@records(np.linalg.det)
+@records(np.linalg.det, complex="complex_matrices.det")
 def det(value, a):
     return array_instruction("det", (a,), value)
 
 
-@records(np.linalg.slogdet)
+@records(np.linalg.slogdet, complex="complex_matrices.slogdet")
 def slogdet(value, a):
     sign = array_instruction("detsign", (a,), value.sign)
     return type(value)(sign, array_instruction("logabsdet", (a,), value.logabsdet))
@@ -72,7 +72,7 @@ def matrix_power(a, n):
         power = power @ power
 
 
-@composes(np.linalg.multi_dot)
+@composes(np.linalg.multi_dot, complex="complex_products.multi_dot")
 def multi_dot(arrays, *, out=None):
     arrays = lift_all(*arrays)
     letters = string.ascii_letters
@@ -86,7 +86,7 @@ def multi_dot(arrays, *, out=None):
 # ---- norms
 
 
-@composes(np.linalg.norm)
+@composes(np.linalg.norm, complex="complex_linalg.norm")
 def norm(x, ord=None, axis=None, keepdims=False):
     x = lift_first(x)
     axes = axes_of(x, axis)
@@ -138,7 +138,7 @@ def _matrix_norm(x, ord, axes, keepdims):
     return result if keepdims else drop_axes(result, axes)
 
 
-@composes(np.linalg.vector_norm)
+@composes(np.linalg.vector_norm, complex="complex_linalg.vector_norm")
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     x = lift_first(x)
     axes = axes_of(x, axis)
@@ -150,7 +150,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return _vector_norm(x, ord, axes, keepdims)
 
 
-@composes(np.linalg.matrix_norm)
+@composes(np.linalg.matrix_norm, complex="complex_linalg.matrix_norm")
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     x = lift_first(x)
     return _norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)

@@ -12,7 +12,7 @@ from .function_tables import HOLDS
 from .registration import composes, records
 
 
-@composes(np.sort)
+@composes(np.sort, complex="complex_functions.sort")
 def sort(a, axis=-1, kind=None, order=None, *, stable=None):
     return along_axis("sort", lift_first(a), axis, np.sort)
 
@@ -21,7 +21,13 @@ def _stable_argsort(x, axis):
     return np.argsort(x, axis, kind="stable")
 
 
-@records(np.argsort)
+@records(np.sort_complex, complex=HOLDS)
+def sort_complex(value, a):
+    found = np.sort(a)
+    return found if found.dtype == value.dtype else np.astype(found, value.dtype)
+
+
+@records(np.argsort, complex="complex_functions.argsort")
 def argsort(value, a, axis=-1, kind=None, order=None, *, stable=None):
     # The tape sorts stably whatever the kind, so ties have the order of a stable sort.
     return along_axis("argsort", lift_first(a), axis, _stable_argsort)

@@ -60,7 +60,7 @@ def polydiv(u, v):
 # ---- values, derivatives, sums and products
 
 
-@composes(np.polyval)
+@composes(np.polyval, complex="complex_reductions.polyval")
 def polyval(p, x):
     p, x = lift_all(p, x)
     result = np.zeros_like(x)

@@ -99,14 +99,14 @@ def _all_equal(a, b, equal_nan) -> bool:
 # ---- functions that are one row of the table
 
 
-def _one_row(function, name: str):
+def _one_row(function, name: str, complex: str | None = None):
     def call(x, out=None):
         return elementwise(name, x)
 
-    composes(function)(call)
+    composes(function, complex=complex)(call)
 
 
-_one_row(np.sinc, "sinc")
+_one_row(np.sinc, "sinc", "complex_functions.sinc")
 _one_row(np.i0, "i0")
 if not isinstance(np.fix, np.ufunc):
     _one_row(np.fix, "trunc")

@@ -36,7 +36,7 @@ def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=N
     return result + initial if is_given(initial) else result
 
 
-@composes(np.prod)
+@composes(np.prod, complex="complex_reductions.prod")
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 1)
     result = over_axes("prod", x, axes_of(x, axis), np.multiply.reduce, flag(keepdims))
@@ -110,7 +110,7 @@ def _cumulative(op: str, function):
 cumsum = _cumulative("cumsum", np.cumsum)
 cumprod = _cumulative("cumprod", np.cumprod)
 composes(np.cumsum, complex="by_parts")(cumsum)
-composes(np.cumprod)(cumprod)
+composes(np.cumprod, complex="complex_reductions.cumprod")(cumprod)
 
 
 def _cumulative_with_initial(function, start):

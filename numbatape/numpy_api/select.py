@@ -21,7 +21,7 @@ def _is_number(operand) -> bool:
     return np.ndim(value_of(operand)) == 0
 
 
-@implements(np.where)
+@implements(np.where, complex="complex_functions.where")
 def where(condition, x=None, y=None, /):
     if x is None and y is None:
         return np.nonzero(condition)
@@ -50,7 +50,7 @@ def clip(a, a_min=np._NoValue, a_max=np._NoValue, out=None, *, min=np._NoValue, 
     return result[...] if result is a else result
 
 
-@composes(np.select)
+@composes(np.select, complex="complex_functions.select")
 def select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
@@ -202,7 +202,7 @@ def delete(arr, obj, axis=None):
     return np.take(x, np.delete(np.arange(n), obj), axis)
 
 
-@records(np.insert)
+@records(np.insert, complex="complex_functions.insert")
 def insert(value, arr, obj, values, axis=None):
     """Take the entries of both arrays, one behind the other, in the order that NumPy gives positions."""
     x, values = lift_all(arr, values)

@@ -254,7 +254,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return view(a, value, dims, [*(layout.strides[k] for k in kept), step], start)
 
 
-@implements(np.lib.stride_tricks.sliding_window_view)
+@implements(np.lib.stride_tricks.sliding_window_view, complex="complex_functions.sliding_window_view")
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     value = np.lib.stride_tricks.sliding_window_view(x._value, window_shape, axis, writeable=writeable)
     layout, sizes = layout_of(x), x._trace.tape.sizes

@@ -49,7 +49,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=NO):
     return _mean(x, axes_of(x, axis), flag(keepdims), where, dtype)
 
 
-@composes(np.var)
+@composes(np.var, complex="complex_reductions.var")
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     x = lift_first(a, where, mean)
     axes = axes_of(x, axis)
@@ -76,7 +76,7 @@ def _freedom(x, axes, ddof):
     return entries(x, axes, ddof)
 
 
-@composes(np.std)
+@composes(np.std, complex="complex_reductions.std")
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=NO, mean=NO, correction=NO):
     ddof = correction if correction is not NO else ddof
     return np.sqrt(np.var(a, axis, dtype, ddof=ddof, keepdims=flag(keepdims), where=where, mean=mean))

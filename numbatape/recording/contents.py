@@ -71,7 +71,7 @@ NUMPY = {
     "numpy_api.nan_statistics": "apply_over_axes nanargmax nanargmin nanmedian nanpercentile nanquantile",
     "numpy_api.calculus": "bincount convolve correlate diff ediff1d gradient interp trapezoid unwrap",
     "numpy_api.ordering": """
-        argsort argwhere digitize flatnonzero nonzero searchsorted sort trim_zeros unique
+        argsort argwhere digitize flatnonzero nonzero searchsorted sort sort_complex trim_zeros unique
     """,
     "numpy_api.polynomials": "polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "numpy_api.predicates": """
@@ -117,22 +117,7 @@ WRITERS = {
     "numpy_api.writers": "copyto fill_diagonal place put put_along_axis putmask",
 }
 
-# NumPy's functions of complex arrays whose implementations are not made by a form.
-COMPLEX = {
-    "numpy_api.complex_functions": """
-        argsort astype full_like imag insert interp iscomplex isreal pad real real_if_close select sinc
-        sliding_window_view sort sort_complex where
-    """,
-    "numpy_api.complex_linalg": "linalg.inv linalg.matrix_norm linalg.norm linalg.solve linalg.vector_norm",
-    "numpy_api.complex_products": "einsum linalg.multi_dot",
-    "numpy_api.complex_reductions": "cumprod linspace polyval prod std vander var",
-    "numpy_api.complex_matrices": """
-        linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.lstsq linalg.matrix_rank
-        linalg.pinv linalg.qr linalg.slogdet linalg.svd linalg.svdvals
-    """,
-}
-
-# Forms make the implementations of all other functions of complex arrays.
+# What makes implementations for complex arrays from those for real ones; other registrations name a function.
 FORMS = {
     "numpy_api.complex_functions": """
         by_condition by_parts by_parts_of_two of_all of_shapes of_truth of_values
@@ -361,7 +346,6 @@ def _announce() -> None:
     for table, contents in (
         (function_tables.REAL, NUMPY),
         (function_tables.WRITERS, WRITERS),
-        (function_tables.COMPLEX, COMPLEX),
         (function_tables.RULES, COMPLEX_UFUNCS),
     ):
         for name, names in contents.items():
@@ -376,7 +360,7 @@ def _announce() -> None:
 
 def load_all() -> None:
     """Import every file that is announced, so that the tables are complete."""
-    tables = (function_tables.REAL, function_tables.WRITERS, function_tables.COMPLEX, function_tables.RULES)
+    tables = function_tables.REAL, function_tables.WRITERS, function_tables.RULES
     files = {file for table in tables for file in table.files.values()}
     files |= {*operations.announced().values(), *function_tables.FORM_FILES.values()}
     files |= {
