@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..emitter import addresses
 from ..emitter.emitter import Emitter
 from ..emitter.symbol import Symbol
 from ..ops import OPCODE
@@ -219,6 +220,8 @@ class Cells:
                 if first == (offset, its.dims, its.strides):
                     return total
                 if self._is_whole(storage, *first) and total.__class__ is Symbol:
+                    if not any(total.layout.strides[len(self.lead) :]):
+                        return self._repeated(total, its.dims)
                     total = self.emitter.dense(total)
                     buffer.pending = [(*first, total)]
                     base, start, _ = tape.values[total.number]
@@ -255,6 +258,12 @@ class Cells:
                 return pending
             found.append((*address, self._with_axes(part[3], own, order, len(its.dims))))
         return found
+
+    def _repeated(self, ct: Symbol, dims) -> Symbol:
+        """Return a cotangent whose entries are one cell (of each lane), in other dimensions."""
+        strides = ct.layout.strides[: len(self.lead)]
+        view = addresses.view(self.tape, ct.number, (*self.lead, *dims), (*strides, *(0 for _ in dims)))
+        return Symbol(self.emitter, view)
 
     def _with_axes(self, ct, own: list[int], order: list[int], rank: int):
         """Return a cotangent whose axes ``own`` become the axes ``order``, among others of one entry."""

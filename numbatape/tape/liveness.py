@@ -29,9 +29,11 @@ def without_dead(draft: Draft, code: np.ndarray) -> np.ndarray:
         fails &= ~may_go[code["out"]]
     if (dead & fails).any():
         unread, dead = dead, _dead(draft, code, guards | fails)
-        code = code.copy()
-        code["active"][unread & ~dead] = 0
-    return code[~dead]
+        unread &= ~dead
+        if code["active"][unread].any():
+            code = code.copy()
+            code["active"][unread] = 0
+    return code[~dead] if dead.any() else code
 
 
 def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:

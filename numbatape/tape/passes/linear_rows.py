@@ -46,7 +46,39 @@ def linear_rows(draft: Draft, code: np.ndarray) -> LinearRows:
     fit &= (uses.last_write[operands] < rows[:, None]).all(axis=1)
     rows = rows[fit]
     rows = rows[draft.covers(code["out"][rows])]
-    return LinearRows(rows, laned, _readers(draft, code, uses, rows))
+    return _gaining(draft, code, LinearRows(rows, laned, _readers(draft, code, uses, rows)))
+
+
+def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
+    """Leave out what gains nothing.
+
+    Of results that are passed on, these gain: products that lead to a further product or to a negation, or of
+    which two have one base; what lies between these; and negations that are factors, because the other factor
+    has no lanes.
+    """
+    rows, laned, readers = found
+    uses, ops, passed = draft.uses(code), draft.ops, readers > 0
+    product = ~ops.is_any(ops.with_trait("signs"), code["op"][rows])
+    negation = ops.is_any(ops.with_signs((-1,)), code["op"][rows])
+    out, operands = uses.out[rows], uses.operands[rows]
+    handed_on, factors = uses.flags(out[passed]), uses.flags(operands[product, :2])
+    bases = np.where(laned[operands[:, 0]], operands[:, 0], operands[:, 1])
+    shared = np.bincount(bases[product], minlength=draft.count) > 1
+    ends = (factors | uses.flags(operands[negation, :2])) & handed_on
+    further = reach(*_reversed(out[passed], operands[passed]), ends)
+    takes = uses.flags(out[passed & product & (shared[bases] | further[out])])
+    takes = reach(out[passed], operands[passed], takes)
+    takes |= uses.flags(out[passed & negation]) & factors
+    readers = np.where(takes[out], readers, 0)
+    stays = (readers > 0) | takes[operands].any(axis=1)
+    return LinearRows(rows[stays], laned, readers[stays])
+
+
+def _reversed(out: np.ndarray, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return instructions that lead from results to operands, the last ones first, for `reach`."""
+    back = np.full((2 * len(out), operands.shape[1]), NO_GROUP, operands.dtype)
+    back[:, 0] = np.repeat(out[::-1], 2)
+    return operands[::-1, :2].reshape(-1), back
 
 
 def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np.ndarray:

@@ -16,9 +16,11 @@ from ..draft import Draft
 from ..families import POOLS
 from ..instruction import NONE, Instruction, opcode, rewritten
 from ..tape import CONSTANT, F64, VARYING
+from ..uses import NO_GROUP
 
 FEWEST_STEPS, MOST_STEPS, FEWEST_TAPS = 3, 32, 2
 MOST_AXES = 3
+ROUNDS = 4  # in which instructions are left out that read what no step has made
 SCRATCH = 1024  # cells; MOST_STEPS and this are those of `numbatape.ops.stencils`
 # Kinds of steps, in the order of `numbatape.ops.stencils`.
 ADD, SUBTRACT, NEGATE, MULTIPLY, DIVIDE = range(5)
@@ -85,8 +87,17 @@ def _steps(draft: Draft, code: np.ndarray, shifted: np.ndarray) -> dict[int, Ste
     quotients = ops.with_trait("quotient")
     rows = draft.array_rows(code, frozenset().union(*kinds.values(), products, quotients))
     rows, uses = rows[code["op"][rows] & 1 == F64], draft.uses(code)
-    reached = reach(uses.out[rows], uses.operands[rows], uses.flags(draft.group[shifted]))
+    views = uses.flags(draft.group[shifted])
+    reached = reach(uses.out[rows], uses.operands[rows], views)
     rows = rows[reached[uses.out[rows]]]
+    pooled = np.append(False, draft.groups()[0][1:] < len(POOLS))
+    for _ in range(ROUNDS):  # all that a step reads are views, numbers and results of steps
+        fit = views | pooled | uses.flags(uses.out[rows])
+        fit[NO_GROUP] = True
+        steps = fit[uses.operands[rows]].all(axis=1)
+        if steps.all():
+            break
+        rows = rows[steps]
     found = {}
     for k in rows.tolist():
         row, a, b = (int(code[name][k]) for name in ("op", "a", "b"))
