@@ -123,6 +123,7 @@ def test_no_circle_of_files():
 # File names that stand in several folders, and what makes these files the same thing at several layers.
 SHARED_NAMES = {
     "batch": "the verb, and its cache",
+    "c_function": "the C function that serves a cache, and the tables that it reads",
     "calls": "calls of rules: the op, and what sweeps run for it; in the compiler, calls of any function",
     "determinants": "the ops, and the functions composed of them",
     "directions": "the verbs along given directions, and what their caches share",

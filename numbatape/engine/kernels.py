@@ -77,6 +77,11 @@ def sweeps() -> dict:
     return {name: loaded.function(name) for name in names}
 
 
+def sweep_address(name: str) -> int:
+    """Return the address of an entry point of the sweeps."""
+    return jit.load("sweeps", sweep_source()).address[name]
+
+
 def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, turn=None):
     """Return a builtin that runs a sweep of a workspace and returns ``value[0]`` as a float.
 
@@ -90,7 +95,7 @@ def call_of(name: str, space, value: np.ndarray, fallback, hits: np.ndarray, tur
         return _in_python(name, space, value, fallback, hits, turn), ()
     numbers = {
         "frame": space.address,
-        "sweep": jit.load("sweeps", sweep_source()).address[name],
+        "sweep": sweep_address(name),
         "value": value.ctypes.data,
         "single": int(value.dtype == np.float32),
         "fallback": id(fallback),
@@ -181,7 +186,7 @@ def steady_call(
     ]
     numbers = {
         "frame": space.address,
-        "sweep": jit.load("sweeps", sweep_source()).address[sweep],
+        "sweep": sweep_address(sweep),
         "locked": int(space.plan.is_brief),
         "fallback": id(fallback),
         "array_type": id(np.ndarray),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import numpy as np
 
 from ..caches.arguments import Constant
+from ..caches.c_function import CGradient, CValue
 from ..caches.gradient import prepare_gradient_cache, value_and_gradient
 from ..caches.provenance import why_nonfinite
+from ..caches.pullback import prepare_pullback_cache
+from ..config import Config
 from ..errors import SpecError
+from .compiled_model import compiled_model
 from .vector_functions import density_of, package
 
 JITTER = 1.0  # of initial points, in units of the unconstrained parameters: what PyMC adds
@@ -20,7 +20,8 @@ JITTER = 1.0  # of initial points, in units of the unconstrained parameters: wha
 def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords=None):
     """Return a model for ``nutpie.sample``.
 
-    Each chain gets a cache of its own, whose sweeps release the GIL, so that chains run on several cores.
+    nutpie's threads call the compiled sweeps directly, without Python and its lock. A call comes back to
+    Python where the model takes a branch that was not traced yet.
 
     Parameters
     ----------
@@ -39,8 +40,10 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
 
     Returns
     -------
-    nutpie.compiled_pyfunc.PyFuncModel
-        To be sampled; draws have the constrained parameters, by their paths.
+    nutpie.compile_pymc.CompiledPyMCModel
+        To be sampled; draws have the constrained parameters, by their paths. What ``logp`` raises ends the
+        sampling and comes out of it. Data, and what ``logp`` captures, must stay as they are until it has
+        ended; they are read anew when the next one begins.
 
     Raises
     ------
@@ -61,7 +64,7 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
     >>> model = to_nutpie(logp, start, {"sigma": transforms.positive}, data={"y": y})  # doctest: +SKIP
     >>> trace = nutpie.sample(model)  # doctest: +SKIP
     """
-    package("nutpie.compiled_pyfunc", "to_nutpie", "nutpie")
+    package("nutpie", "to_nutpie")
     density = density_of(logp, start, transforms, dims, coords)
     data = {name: _as_data(value) for name, value in (data or {}).items()}
     names = tuple(data)
@@ -70,41 +73,31 @@ def to_nutpie(logp, start=None, transforms=None, *, data=None, dims=None, coords
         return density(vector, **dict(zip(names, values, strict=True)))
 
     function.__wrapped__ = density  # type: ignore[attr-defined]
-    first = prepare_gradient_cache(function, density.start, *map(Constant, data.values()))
-    value, _ = value_and_gradient(first, density.start)
+    gradient = prepare_gradient_cache(function, density.start, *map(Constant, data.values()))
+    value, _ = value_and_gradient(gradient, density.start)
     if not np.isfinite(value):
         raise SpecError(
             f"the log-density at the starting point is {value}; nutpie needs one that is finite there: "
-            + why_nonfinite(first, density.unconstrained_names, density.start)
+            + why_nonfinite(gradient, density.unconstrained_names, density.start)
         )
-    caches = threading.Lock()
 
-    def make_logp():
-        with caches:
-            cache = first.clone()  # the memory of one chain
+    def expanded(vector):
+        leaves = density.by_path(density.constrain(vector)).values()
+        return np.concatenate([np.ravel(leaf).astype(float) for leaf in leaves])
 
-        def logp_and_gradient(x, **shared):
-            try:
-                value, grads = value_and_gradient(cache, x, *(shared[name] for name in names))
-            except np.linalg.LinAlgError as error:
-                raise recoverable(error) from None
-            return value, grads[0]
+    # Draws have the bits of NumPy's functions.
+    values = prepare_pullback_cache(expanded, density.start, config=Config(values="numpy"))
 
-        return logp_and_gradient
-
-    def expand(x, **_shared):
-        vector = np.asarray(x)
-        return {
-            path: np.asarray(leaf, float) for path, leaf in density.by_path(density.constrain(vector)).items()
-        }
+    def functions(values_of_data, failures):
+        constants = [Constant(values_of_data[name]) for name in names]
+        return CGradient(gradient, constants, failures.of_density), CValue(values, (), failures.of_draw)
 
     def initial(seed):
         return density.start + jitter(seed, density.size)
 
-    return pyfunc_model(
+    return compiled_model(
         density.size,
-        make_logp,
-        expand,
+        functions,
         density.shapes,
         dims=density.dims,
         coords=density.coords,
@@ -118,63 +111,6 @@ def _as_data(value):
     return np.asarray(value) if isinstance(value, (list, tuple)) else value
 
 
-def _labels(along):
-    """Return labels as nutpie takes them: an array of numbers, or a list of strings."""
-    labels = np.asarray(along)
-    return labels if labels.dtype.kind in "iuf" else [str(label) for label in labels]
-
-
 def jitter(seed: int, size: int, radius: float = JITTER) -> np.ndarray:
     """Return what is added to a starting point: uniform numbers between -radius and radius."""
     return np.random.default_rng(seed).uniform(-radius, radius, size)
-
-
-def recoverable(error: Exception) -> Exception:
-    """Return an error that nutpie takes for a divergence, after which the chain goes on."""
-    error.is_recoverable = True  # type: ignore[attr-defined]
-    return error
-
-
-def pyfunc_model(
-    size: int,
-    make_logp: Callable,
-    expand: Callable,
-    shapes: Mapping[str, tuple[int, ...]],
-    *,
-    initial: Callable,
-    dims: Mapping[str, Any] | None = None,
-    coords: Mapping[str, Any] | None = None,
-    data: Mapping[str, Any] | None = None,
-):
-    """Return nutpie's model of a log-density and its gradient.
-
-    Parameters
-    ----------
-    size
-        The length of the vector that is sampled.
-    make_logp
-        Makes the function of one chain: ``logp(x, **data)`` → (value, gradient).
-    expand
-        ``expand(x, **data)`` → the arrays that are kept of each draw, by name.
-    shapes
-        Of these arrays.
-    initial
-        ``initial(seed)`` → a point at which a chain may start.
-    dims, coords
-        Names of the arrays' axes, and labels along them.
-    data
-        What ``model.with_data`` may change: arrays, and containers of them.
-    """
-    pyfunc = package("nutpie.compiled_pyfunc", "sampling", "nutpie")
-    return pyfunc.from_pyfunc(
-        size,
-        make_logp,
-        lambda *_seeds: expand,
-        [np.dtype(float)] * len(shapes),
-        list(shapes.values()),
-        list(shapes),
-        dims={path: tuple(axes) for path, axes in (dims or {}).items()},
-        coords={axis: _labels(along) for axis, along in (coords or {}).items()},
-        shared_data=dict(data or {}),
-        make_initial_point_fn=initial,
-    )

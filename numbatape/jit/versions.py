@@ -9,4 +9,4 @@ changed, and prints the new line. Until the line is changed, kernels that the ol
 COMPILER = (
     "944901d622c5bcdd"  # lowering/, compiler.py, machine.py: from the text of a kernel to an object file
 )
-BUILTINS = "9ccd0357d9bd3165"  # builtin.py, steady.py, audit.py: the builtins' LLVM IR
+BUILTINS = "182d1a75bbb4b2cf"  # builtin.py, steady.py, audit.py, c_function.py: the builtins' LLVM IR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from numbatape.integrations.nutpie_model import jitter, pyfunc_model, recoverable
+import numbatape as nt
+from numbatape.caches.c_function import CGradient, CValue
+from numbatape.integrations.compiled_model import Failures, compiled_model
+from numbatape.integrations.nutpie_model import jitter
 from numbatape.logdensity.evaluate import Worker
 from numbatape.logdensity.exits import ModelError, short_traceback
 from numbatape.logdensity.matrix import Matrix
@@ -46,7 +48,7 @@ class Settings:
 
 
 class Sampler:
-    """Starts chains of one model; the model is traced once, and each chain has a worker.
+    """Starts chains of one model, whose log-density is one C function for all of them.
 
     Attributes
     ----------
@@ -57,24 +59,21 @@ class Sampler:
     def __init__(self, model: Model, settings: Settings, advance: Callable[[int], None]) -> None:
         self._nutpie = optional("nutpie", "sampling")
         self.model, self.settings, self._advance = model, settings, advance
-        self._first = Worker.prepare(model, settings.starts[0])
-        self._lock = threading.Lock()
-        self.failures: list[BaseException] = []
+        self.failures = Failures()
+        start = settings.starts[0]
+        worker = Worker.prepare(model, start)
+        self._density = CGradient(worker.cache, worker.constants, self.failures.of_density)
+        self._draw = CValue(nt.prepare_pullback_cache(np.copy, start), (), self.failures.of_draw)
+        self._told = 0
 
     def start(self, chain: int) -> Any:
         """Start a chain in the background; return nutpie's handle of it."""
         settings = self.settings
         size = settings.starts.shape[1]
         start = settings.starts[chain % len(settings.starts)]
-
-        def expand(x: Any) -> Arrays:
-            self._advance(1)
-            return {THETA: np.array(x)}
-
-        model = pyfunc_model(
+        model = compiled_model(
             size,
-            self._make_logp,
-            expand,
+            lambda data, failures: (self._density, self._draw),
             {THETA: (size,)},
             initial=lambda seed: start + jitter(seed, size, settings.radius),
         )
@@ -92,25 +91,11 @@ class Sampler:
             blocking=False,
         )
 
-    def _make_logp(self) -> Callable[[Any], tuple[float, Matrix]]:
-        """Return the log-density of one chain, with memory of its own."""
-        with self._lock:
-            worker = self._first.clone(self.model)
-        theta, gradient, run = worker.theta, worker.gradient, worker.run
-
-        def logp(x: Any) -> tuple[float, Matrix]:
-            theta[:] = x
-            try:
-                with np.errstate(all="ignore"):
-                    value = run()
-            except np.linalg.LinAlgError as error:
-                raise recoverable(error) from None
-            except Exception as error:
-                self.failures.append(error)  # the main thread stops all chains
-                raise recoverable(error) from None
-            return value, gradient.copy()
-
-        return logp
+    def tell(self) -> None:
+        """Tell how many draws there were since this was called before."""
+        draws = self._draw.served
+        self._advance(draws - self._told)
+        self._told = draws
 
 
 def seed_of(seed: int, chain: int) -> int:
@@ -130,6 +115,7 @@ def run_chains(
                 running[chain] = sampler.start(chain)
             for chain, handle in list(running.items()):
                 trace = _trace_of(sampler, handle)
+                sampler.tell()
                 if trace is not None:
                     del running[chain]
                     finished(chain, arrays_of_chain(trace))
@@ -155,8 +141,8 @@ def _trace_of(sampler: Sampler, handle: Any) -> Any | None:
 
 
 def _raise_failure(sampler: Sampler) -> None:
-    if sampler.failures:
-        error = sampler.failures[0]
+    error = sampler.failures.first
+    if error is not None:
         raise ModelError(f"{sampler.model.label}: sampling failed\n{short_traceback(error)}") from error
 
 

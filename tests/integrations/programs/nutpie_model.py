@@ -1,5 +1,7 @@
-"""Eight schools, sampled by nutpie."""
+"""Eight schools, sampled by nutpie, and models that leave the compiled path."""
 
+import signal
+import threading
 import warnings
 
 import numpy as np
@@ -8,10 +10,12 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # ArviZ announces its new version
     import nutpie
+    from nutpie.compiled_pyfunc import from_pyfunc
 
 import numbatape as nt
 from numbatape import transforms
 from numbatape.integrations import to_nutpie
+from numbatape.integrations.nutpie_model import jitter
 
 y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 error = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -81,3 +85,75 @@ assert float(divergent.posterior["x"].max()) < 1.5
 
 with pytest.raises(nt.SpecError, match="the log-density at the starting point is nan"):
     to_nutpie(lambda x: np.sum(np.log(x)), -np.ones(2))
+
+
+# The draws are those of a function in Python: here the gradient of a cache, and NumPy's own arithmetic.
+def sampled_by_python(density, data):
+    cache = nt.prepare_gradient_cache(lambda x: density(x, **data), density.start)
+
+    def logp_and_gradient(x):
+        value, (gradient,) = nt.value_and_gradient(cache, x)
+        return value, gradient
+
+    def expand(x):
+        return {name: np.asarray(leaf, float) for name, leaf in density.by_path(density.constrain(x)).items()}
+
+    shapes = list(density.shapes.values())
+    initial = lambda seed: density.start + jitter(seed, density.size)  # noqa: E731
+    return from_pyfunc(
+        density.size, lambda: logp_and_gradient, lambda *_: expand, [np.dtype(float)] * len(shapes), shapes,
+        list(density.shapes), make_initial_point_fn=initial,
+    )  # fmt: skip
+
+
+# Two cores take turns at branches that neither of them has seen, and one branch has no derivative at all.
+def branches(x):
+    if x[0] > 2.0:
+        return -np.inf
+    total = 0.0
+    for k in range(3):
+        total = total - (x[k] ** 2 if x[k] > 0 else 0.5 * x[k] ** 2)
+    return total
+
+
+branching = transforms.unconstrained(branches, np.full(3, 0.5))
+schools = transforms.unconstrained(logp, start, {"tau": transforms.positive})
+short = sample | {"draws": 100, "tune": 200, "chains": 3}
+# Before 0.16, nutpie drew other random numbers for functions in Python.
+in_python = sampled_by_python if nutpie.__version__ >= "0.16" else to_nutpie
+for density, data in ((branching, {}), (schools, {"y": y})):
+    ours = nutpie.sample(to_nutpie(density, data=data), cores=2, **short).posterior
+    theirs = nutpie.sample(in_python(density, data=data), cores=1, **short).posterior
+    for name in density.shapes:
+        assert np.array_equal(ours[name], theirs[name]), name
+
+
+# What the model raises comes out of the sampler, with the model's line.
+def raises(x):
+    if x[0] > 1.0:
+        raise KeyError("beyond one")
+    return -np.sum(x**2)
+
+
+with pytest.raises(KeyError, match="beyond one") as caught:
+    nutpie.sample(to_nutpie(raises, np.zeros(2)), **sample)
+assert caught.traceback[-1].name == "raises"
+with pytest.raises(nt.SpecError, match="z is no data of this model; it has y"):
+    model.with_data(z=y)
+
+
+# Ctrl-C ends the sampling early, and gives what there is; so does a wait with a limit.
+def slow(x):
+    for _ in range(400):
+        x = np.linalg.solve(np.eye(20) + 0.01 * np.outer(x, x), x)
+    return -0.5 * np.sum(x**2)
+
+
+endless = sample | {"draws": 10_000_000}
+patient = to_nutpie(slow, np.ones(20))
+with pytest.raises(TimeoutError):
+    nutpie.sample(patient, **endless, blocking=False).wait(timeout=0.1)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+stopped = nutpie.sample(patient, **endless)
+assert stopped is not None
