@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.samplers [ROUNDS]`` needs nutpie and PyMC, which is best installed in an environment of
 its own (``pip install nutpie pymc optree``), because it may ask for an older Numba. Both models start their
-chains at the same points. Seconds are of one core, the least of several rounds in turn; "gradient" is what the
-calls of the log-density with its gradient take of them, measured by calling the same C function at draws.
+chains at the same points. Seconds are of one core, the least of several rounds in turn; "gradient" is what
+the calls of the log-density with its gradient take of them, measured by calling the same C function at draws.
 """
 
 from __future__ import annotations
