@@ -251,6 +251,7 @@ EXACT = {
     "gap": lambda x, y: x - y,
     "addmul": lambda x, y, w: x + y * w,
     "addweigh": lambda x, y, w: x + y * w,
+    "quotient": lambda x, y, w: x * w,
     "hurwitz": mp.zeta,
     # DLMF 7.18.10
     "erfc_ratio": lambda n, x: mp.hyperu((n + 1) / 2, 0.5, x * x) / mp.hyperu(n / 2, 0.5, x * x) / 2,

@@ -41,6 +41,12 @@ def addweigh(x, y, w):
     return np.add(x, weigh(y, w))
 
 
+def quotient(x, y, w):
+    """x divided by y, whose reciprocal is w: ``x*w``, unless w may be infinite, or have lost bits."""
+    return np.where((w + 4.0 * y) * 0.0 != 0.0, np.divide(x, y), np.multiply(x, w))[()]
+
+
+QUOTIENTS = ((1e-310, 5e-324, np.inf), (3.0, 1.7e308, 0.5e-308), (0.0, 0.0, np.inf), (1.0, -0.0, -np.inf), (np.inf, np.inf, 0.0), (2.0, np.nan, np.nan))
 TIES = ((1.0, 1.0), (0.0, -0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, 2.0))
 
 # Arithmetic
@@ -54,7 +60,8 @@ binary("strong_mul",   "strong_mul(x, y)", strong_mul,                       dx=
 binary("gap",          "gap(x, y)", gap,                                     dx="1.0", dy="-1.0", edges=((np.inf, np.inf), (-np.inf, -np.inf), (-np.inf, 1.0)))
 ternary("addmul",      "x + y*w", addmul, (REAL, REAL, REAL),                dx="1.0", dy="w", dw="y", second={"yw": "1.0"}, hot=True, in_register=True, vector_arm=8)
 ternary("addweigh",    "x + (y*w if y != 0.0 else 0.0)", addweigh, (REAL, REAL, REAL), dx="1.0", dy="w", dw="y if y != 0.0 else 0.0", second={"yw": "1.0"}, hot=True, edges=((1.0, 0.0, np.inf), (1.0, -0.0, np.nan)), in_register=True, vector_arm=9)
-binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
+binary("div",          "x/y",                   np.divide, (REAL, POSITIVE), dx="1.0/y", dy="-z/y", dxy="-dx*dx", dyy="-2.0*dy/y", quotient=True, by_reciprocal="quotient", hot=True, exact=True, narrows=True, in_register=True, vector_arm=4)
+ternary("quotient",    "x/y if (w + 4.0*y)*0.0 != 0.0 else x*w", quotient, (REAL, POSITIVE, POSITIVE), dx="w", dw="x", second={"xw": "1.0"}, edges=QUOTIENTS, vector_arm=10)
 unary ("reciprocal",   "1.0/x",                 np.reciprocal, POSITIVE,     dx="-z*z", dxx="-2.0*z*dx", hot=True, exact=True)
 unary ("square",       "x*x",                   np.square,                   dx="2.0*x", dxx="2.0", hot=True, exact=True, factors="xx", added="addmul", summed="dot", vector_arm=7)
 unary ("abs",          "math.fabs(x)",          (np.absolute, np.fabs),      dx="sign(x)", hot=True, exact=True)

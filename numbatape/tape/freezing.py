@@ -16,7 +16,7 @@ from ..garbage import uncollected
 from .draft import Draft
 from .instruction import GUARD, NONE, PROLOGUE, frozen, value_numbers
 from .liveness import without_dead
-from .passes import PASSES
+from .passes import PASSES, REROLL
 from .tape import POOLS, STORAGE, VALUE, InputSlot, Literal, Tape
 from .uses import NO_GROUP, keys_of
 
@@ -31,6 +31,8 @@ def freeze(draft: Draft, passes: Collection[str], derivatives: bool, forward: bo
     for name, each in PASSES.items():
         run = each.run if derivatives or not each.derivatives else each.on_functions
         if name not in passes or run is None or len(code) < each.shortest:
+            continue
+        if each.single and (not forward or REROLL in passes):
             continue
         if each.trait is None or arrays & draft.ops.with_trait(each.trait):
             begun, before = perf_counter(), code

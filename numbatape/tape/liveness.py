@@ -49,3 +49,13 @@ def _dead(draft: Draft, code: np.ndarray, needed: np.ndarray) -> np.ndarray:
             return dead
     # What only dead instructions read is dead too.
     return ~live(uses.out, uses.operands, ends, stays)
+
+
+def steady(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Return which instructions may be computed with other bits in the last place.
+
+    These are all on which no guard and no step depends.
+    """
+    uses = draft.uses(code)
+    jumps = (code["op"] == GUARD) | draft.ops.is_any(draft.ops.with_trait("jumps"), code["op"])
+    return ~live(uses.out, uses.operands, np.zeros(draft.count, bool), jumps)

@@ -38,6 +38,8 @@ class Traits:
         ``z`` is the product of these operands: "xy", or "xx" of a square.
     quotient
         ``z`` is the first operand divided by the second.
+    by_reciprocal
+        Of a quotient: the op that computes it with the divisor's reciprocal as a third operand.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
     added, summed, summed_apart
@@ -80,6 +82,7 @@ class Traits:
     signs: tuple[int, ...] = ()
     factors: str = ""
     quotient: bool = False
+    by_reciprocal: str = ""
     zero_wins: str = ""
     added: str = ""
     summed: str = ""

@@ -108,30 +108,49 @@ def _formula(to, tree: ast.expr, names: dict[str, str], width: int, node) -> str
     if isinstance(tree, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
         tested = _formula(to, tree.test.left, names, width, node)
         chosen = to.new(f"fcmp une {kind} {tested}, {_splat(0.0, width)}")
-        sides = [_formula(to, side, names, width, node) for side in (tree.body, tree.orelse)]
-        return to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {sides[0]}, {kind} {sides[1]}")
+        usual = _formula(to, tree.orelse, names, width, node)
+        if not any(isinstance(part, ast.Div) for part in ast.walk(tree.body)):
+            rare = _formula(to, tree.body, names, width, node)
+            return to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
+        return _rarely(to, chosen, usual, lambda: _formula(to, tree.body, names, width, node), width)
     if not isinstance(tree, ast.BinOp) or type(tree.op) not in REAL:
         raise refused(node, "a strip's formula has + - * / and one choice")
     left, right = (_formula(to, side, names, width, node) for side in (tree.left, tree.right))
     return to.new(f"{REAL[type(tree.op)]} {kind} {left}, {right}")
 
 
+def _rarely(to, chosen: str, usual: str, rare: Callable[[], str], width: int) -> str:
+    """Write a choice whose first side takes long: it is computed only if some lane chose it."""
+    kind, some = _lanes(width), chosen
+    if width > 1:
+        bits = to.new(f"bitcast <{width} x i1> {chosen} to i{width}")
+        some = to.new(f"icmp ne i{width} {bits}, 0")
+    before, slow, behind = to.block, to.label("rare"), to.label("behind")
+    to.branch(some, slow, behind)
+    to.begin(slow)
+    both = to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {rare()}, {kind} {usual}")
+    to.begin(behind)
+    return to.new(f"phi {kind} [ {usual}, %{before} ], [ {both}, %{slow} ]")
+
+
 def _loop(to, first: str, count: str, width: int, body: Callable, total: str | None):
     """Write a loop of ``width`` cells per iteration; return the cell where it ends, and the total."""
     start, turn, behind = to.block, to.label("strip"), to.label("behind")
+    latch = to.label("latch")  # where a turn ends: its body may have blocks of its own
     rest = to.new(f"and i64 {to.new(f'sub i64 {count}, {first}')}, {-width}")
     whole = to.new(f"add i64 {first}, {rest}")
     to.branch(to.new(f"icmp sgt i64 {whole}, {first}"), turn, behind)
     to.begin(turn)
     i, following = f"%i.{turn}", f"%next.{turn}"
     running, added = f"%sum.{turn}", f"%added.{turn}"
-    to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{turn} ]")
+    to.line(f"{i} = phi i64 [ {first}, %{start} ], [ {following}, %{latch} ]")
     if total is not None:
         kind = _lanes(width)
-        to.line(f"{running} = phi {kind} [ {_splat(0.0, width)}, %{start} ], [ {added}, %{turn} ]")
+        to.line(f"{running} = phi {kind} [ {_splat(0.0, width)}, %{start} ], [ {added}, %{latch} ]")
         to.line(f"{added} = fadd {kind} {running}, {body(i, width)}")
     else:
         body(i, width)
+    to.begin(latch)
     to.line(f"{following} = add i64 {i}, {width}")
     again = to.new(f"icmp slt i64 {following}, {whole}")
     if total is None:

@@ -40,6 +40,9 @@ class Pass(NamedTuple):
         Whether instructions that it leaves may be dead.
     shortest
         The fewest instructions among which it finds work. Shorter tapes don't even import it.
+    single
+        Whether it serves tapes that are swept over many points only, forward: those of which loops are not
+        re-rolled, because each single cell will be a vector over the points.
     """
 
     run: Callable[..., np.ndarray]
@@ -48,6 +51,7 @@ class Pass(NamedTuple):
     on_functions: Callable[..., np.ndarray] | None = None
     leaves_dead: bool = False
     shortest: int = 1
+    single: bool = False
 
 
 def _later(file: str, function: str) -> Callable[..., np.ndarray]:
@@ -64,9 +68,10 @@ def merge_arrays(draft, code: np.ndarray, start: int = 0, read_later: bool = Fal
     return imported(".merge", __package__).merge_arrays(draft, code, start, read_later)
 
 
+REROLL = "reroll"
 # In the order in which they run; the names are those of `numbatape.config.PASSES`.
 PASSES = {
-    "reroll": Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
+    REROLL: Pass(_later("reroll", "reroll"), leaves_dead=True, shortest=24),
     "buffers": Pass(_later("buffers", "start_buffers"), "repeats"),
     "broadcasts": Pass(
         _later("broadcasts", "narrow_broadcasts"), "narrows", derivatives=True, leaves_dead=True
@@ -79,6 +84,9 @@ PASSES = {
         derivatives=True,
         on_functions=merge_arrays,
         leaves_dead=True,
+    ),
+    "reciprocals": Pass(
+        _later("reciprocals", "multiply_by_reciprocals"), derivatives=True, single=True, shortest=4
     ),
     "places": Pass(_later("places", "write_in_place"), "moves"),
     "stencils": Pass(_later("slices", "make_stencils"), "signs"),

@@ -17,6 +17,7 @@ import numpy as np
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
+from ..liveness import steady
 from ..rerolling.cycles import NOT_LINEAR, forms_of
 from ..rerolling.distribution import Distribution, Slots
 from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating, saving
@@ -91,7 +92,7 @@ class _Search:
         free = np.zeros(len(code), bool)
         if not self.draft.builder.exact:
             alike |= frozenset(range(len(ops))) - ops.with_trait("loop")
-            free = self.cells.steady()
+            free = steady(self.draft, code)
         self.vector = self.single & (free | ops.is_any(alike, code["op"]))
         added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..column_scans import live
 from ..combinations import numbered
 from ..draft import SCALAR_LAYOUT, Draft
 from ..families import POOLS
@@ -116,16 +115,6 @@ class Cells:
     def numbers_of(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers that some values are, which are literals."""
         return np.array([self.numbers[cell] for cell in self.of[values].tolist()], float)
-
-    def steady(self) -> np.ndarray:
-        """Return which instructions may be computed with other bits in the last place.
-
-        These are all on which no guard and no step depends.
-        """
-        draft, code = self.draft, self.code
-        uses = draft.uses(code)
-        jumps = (code["op"] == GUARD) | draft.ops.is_any(draft.ops.with_trait("jumps"), code["op"])
-        return ~live(uses.out, uses.operands, np.zeros(draft.count, bool), jumps)
 
     def move(self, cells: np.ndarray, base: int, first: int = 0) -> None:
         """Let cells of pools stand in an array from its cell ``first`` on."""

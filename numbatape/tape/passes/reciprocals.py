@@ -1,0 +1,59 @@
+"""Several divisions by one number become products with its reciprocal, which is computed once.
+
+This serves tapes that are swept over many points. There each single cell is a vector over the points, and the
+division of eight of them takes as long as six products. (For one point, the processor divides while it does
+other work.) A derivative divides by what the function has divided by: the gradient of
+``-0.5*((y - mu)/sigma)**2 - log(sigma)`` has three divisions by ``sigma``.
+
+A product with a reciprocal errs by up to 1.5 units in the last place, a division by 0.5. So nothing that a
+guard or a step depends on is rewritten. Where a reciprocal overflows or loses bits, the op divides
+(`numbatape.ops.elementwise`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..draft import SCALAR_LAYOUT, Draft
+from ..families import CONSTANT, F64
+from ..instruction import MAIN, NONE, Instruction, columns, opcode
+from ..liveness import steady
+
+FEWEST = 2  # divisions by one number
+
+
+def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
+    """Replace divisions of single cells by a number that divides several of them."""
+    if draft.builder.exact:
+        return code
+    ops, group = draft.ops, draft.group
+    rows = np.flatnonzero(ops.is_any(ops.with_trait("by_reciprocal"), code["op"]) & (code["op"] & 1 == F64))
+    for name in ("out", "a", "b"):
+        rows = rows[draft.layout[code[name][rows]] == SCALAR_LAYOUT]
+    uses = draft.uses(code)
+    divisor = group[code["b"][rows]]
+    # What depends on constants alone is divided once for all points.
+    fit = (code["stage"][rows] == MAIN) & (uses.writes[divisor] <= 1)
+    fit &= draft.storage_columns()[2][draft.storage[code["b"][rows]]] != CONSTANT
+    rows = rows[fit & steady(draft, code)[rows]]
+    divisor = group[code["b"][rows]]
+    rows = rows[np.bincount(divisor, minlength=draft.count)[divisor] >= FEWEST]
+    if not len(rows):
+        return code
+    divisor = group[code["b"][rows]]
+    firsts = rows[np.sort(np.unique(divisor, return_index=True)[1])]
+    one = draft.literal(np.array(1.0))
+    reciprocals = np.zeros(draft.count, np.int32)
+    made = []
+    for k in firsts.tolist():
+        row = Instruction._make(code[k].item())
+        out = draft.array((), *draft.kind_of(row.b))
+        reciprocals[group[row.b]] = out
+        made.append(row.replace(active=0, out=out, a=one))
+    code = code.copy()
+    for op in set((code["op"][rows] >> 1).tolist()):
+        its = rows[code["op"][rows] >> 1 == op]
+        code["op"][its] = opcode(ops.number[ops[op].by_reciprocal], F64)
+    code["c"][rows], code["active"][rows] = reciprocals[divisor], 0
+    assert (code["aux"][rows] == NONE).all()
+    return np.insert(code, firsts, columns(made).reshape(-1))
