@@ -42,11 +42,12 @@ def test_other_call_paths(engine, name):
     assert check(workload, *read(call())) <= 1e-8
 
 
-@pytest.mark.parametrize("posterior", workloads.posteriors(), ids=lambda p: p[0])
+@pytest.mark.parametrize(
+    "posterior", [each for each in workloads.posteriors() if each[2] is not None], ids=lambda p: p[0]
+)
 def test_posteriors_have_the_reference_log_density(posterior):
-    name, function, model, data = posterior
-    if model is None:
-        pytest.skip(f"posteriordb gives no reference for {name}")
+    """Posteriordb gives a reference for all but one of them."""
+    _, function, model, data = posterior
     for point in workloads.reference(model):
         value = function(np.array(point["theta"]), *data)
         assert value == pytest.approx(point["value"], rel=1e-10)

@@ -179,7 +179,9 @@ class Entry(Served):
                     rows[k, OBJECT] = id(row.known)
         try:
             self._set_stale(space.run_prologue() != 0)
-        except Exception:  # of a rule: the general call comes to it as well, and lets the function catch it
+        except Exception:
+            # A rule may raise anything. The general call, which follows, calls the rule again, where the
+            # user's function can catch the exception.
             return False
         return not self._stale
 

@@ -108,7 +108,9 @@ class Captured:
             try:
                 if self._remade():
                     return True
-            except Exception:  # a library's object that is closed or released
+            except Exception:
+                # A library's object that is closed or released may raise anything when it is read. Such an
+                # object has changed; if the function still uses it, tracing raises the library's error.
                 return True
         return any(container != entries for container, entries in self._sets)
 

@@ -169,7 +169,9 @@ def contents_of(value) -> Callable[[], bytes] | None:
 
         try:
             shared = np.shares_memory(read(), read())
-        except Exception:  # a library's `__array__` may raise anything; then there is no array to check
+        except Exception:
+            # A library's `__array__` may raise anything. Then there are no numbers here that could be
+            # compared.
             return None
         return (lambda: repr(read().shape).encode() + read().tobytes()) if shared else None
     return None

@@ -28,7 +28,7 @@ class Replanner:
     """Plans of a tape that is swept back, for sizes other than those of a first plan.
 
     A plan for further sizes is like that of `make_plan`: the same kernel derives it and the same one
-    verifies it. Only the tables that these read are made once.
+    verifies it. What makes it fast is that the tables which these kernels read are made once.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ class Replanner:
     def serves(tape: Tape) -> bool:
         """Whether further sizes of a tape can be planned without `make_plan`.
 
-        For a tape that is swept forward alone such a plan is safe, but cells do not serve again.
+        The plan of a tape that is swept forward alone is as safe, but it needs more memory than that of
+        `make_plan`, which reuses the cells of values that are no longer read.
         """
         return _same_for_all_sizes(tape)
 
@@ -141,9 +142,9 @@ class Replanner:
         return None if broken else make_plan(self.tape, dimensions, self.values)
 
     def move(self, dimensions) -> int:
-        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done.
+        """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not.
 
-        For an owner who runs the plan from these tables, and keeps other threads away.
+        The caller must see to it that no other thread uses this object while it reads the tables.
         """
         given = self._given
         for k, n in enumerate(dimensions):
@@ -152,7 +153,7 @@ class Replanner:
         if outcome:
             return outcome
         words = self._outcome
-        if words[more.WORK] > MOST:  # the sweeps have to be cut
+        if words[more.WORK] > MOST:  # `make_plan` cuts such long sweeps into segments
             return more.LOOK_CLOSER
         if words[more.NEW_KERNELS]:
             self._note_kernels()
@@ -172,7 +173,7 @@ class Replanner:
         return self._outcome[more.SWEEP_WORK]
 
     def _copied(self, dimensions: tuple[int, ...]) -> Plan:
-        """Return the plan that `move` has left in the tables."""
+        """Return a plan of its own with what `move` has written to the tables."""
         ends = self.ends.tolist()
         plan = Plan(
             self.tape,
@@ -201,7 +202,7 @@ def _table(rows) -> np.ndarray:
 
 
 def _bounded(tape: Tape) -> tuple[np.ndarray, int]:
-    """Return size codes that must be 32-bit numbers, and how many of them, in front, must not be negative."""
+    """Return the size codes that must be 32-bit numbers; how many, the first ones, must not be negative."""
     index, dims, strides = tape.layout_tables
     used = np.zeros(len(index) + 1, bool)
     used[tape.values["layout"]] = True  # the layouts of dead code are not checked
@@ -213,7 +214,7 @@ def _bounded(tape: Tape) -> tuple[np.ndarray, int]:
 
 
 def _weights(tape: Tape) -> np.ndarray:
-    """Return of each instruction the work per cell, the kind of the estimate, and the operands that count."""
+    """Return for each instruction its work per cell, the kind of the estimate, and which operands count."""
     weight, power, counts = weights()
     code = tape.code
     guards = code["op"] == GUARD
@@ -227,7 +228,10 @@ def _weights(tape: Tape) -> np.ndarray:
 
 
 def _same_for_all_sizes(tape: Tape) -> bool:
-    """Whether what `verify` checks in Python beside its kernel holds for all sizes, if it does for one."""
+    """Whether the checks of `verify_plan.verify` that no kernel does hold for all sizes.
+
+    They hold if the tape calls no rules, and its inputs and outputs are whole storages.
+    """
     if tape.calls:
         return False
     ends = [slot.value for slot in tape.inputs] + list(tape.outputs)
@@ -236,7 +240,7 @@ def _same_for_all_sizes(tape: Tape) -> bool:
 
 
 def _alike(tape: Tape) -> dict[int, int]:
-    """Return for size codes that a guard holds equal to another one which code stands for both."""
+    """Return a code that stands for each size code which guards say is equal to another one."""
     alike: dict[int, int] = {}
 
     def found(code: int) -> int:

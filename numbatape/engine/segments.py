@@ -34,11 +34,11 @@ LONGEST_RECORD = 4096  # words; no record is longer
 # Work in a segment, in operations on a cell that is in a cache: 1 to 30 ms. A call with cuts costs some 0.1
 # ms more, because Python runs in it; that would be felt around segments of less than a millisecond.
 MOST = 1 << 23
-# Work of an instruction besides its cells; work per cell of arithmetic, of functions of libm, of those of
-# SciPy.
+# Work of an instruction whatever its number of cells; work per cell of arithmetic, of the C library's
+# functions, and of SciPy's.
 INSTRUCTION, ARITHMETIC, ELEMENTARY, SPECIAL = 8, 1, 8, 256
-STEEPEST = 1.5  # the highest power of the number of cells that an op's work grows with
-# Calls in an op's formula that are no more than arithmetic, and those that may be series.
+STEEPEST = 1.5  # an op's work grows with at most this power of its number of cells
+# Functions in an op's formula that take as long as arithmetic, and functions that may add up a series.
 CHEAP_CALLS = r"math\.(fabs|copysign)\("
 LONG_CALLS = r"\bsc\.|\b(zeta|\w+_slope|erfc_ratio)\("
 
@@ -54,8 +54,8 @@ def weights() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             if op.index:  # the size of the table that is read from does not matter
                 counts[:, k] = [True, *(name in op.index for name in "abc")]
             elif any(len(group) == 2 for group in op.operands[1:]):
-                # A factorisation of n*n cells is about n**3 operations, of which LAPACK does several at once.
-                # With the weight of a function of libm, n = 128 (0.1 ms) was cut, and took 1.4 times as long.
+                # A factorisation of n*n cells takes about n**3 operations, but LAPACK does several at once.
+                # With ELEMENTARY for each, sweeps with n = 128 (0.1 ms) were cut, and took 1.4 times as long.
                 weight[k], power[k] = ARITHMETIC, STEEPEST
         elif re.search(LONG_CALLS, op.value):
             weight[k] = SPECIAL
@@ -112,7 +112,8 @@ class Cuts:
 
 def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts | None:
     """Return where to cut the sweeps of a plan; None if they are short."""
-    # A bound that needs no look at the instructions: each works on the largest array, in the slowest way.
+    # Most plans are short, and a bound that looks at no instruction says so: that each one works on the
+    # largest array, in the slowest way.
     largest = _entries(tape, sizes_of).max(initial=1.0)
     if len(code) * (INSTRUCTION + SPECIAL * largest**STEEPEST) <= MOST:
         return None
@@ -133,7 +134,7 @@ def find_cuts(tape: Tape, sizes_of, code: np.ndarray, aux: np.ndarray) -> Cuts |
 
 @dataclass
 class _Loop:
-    """An instruction as the axes of its loop: rows of (iterations, steps of o a b c), the innermost first."""
+    """The loops of an instruction: a row (turns, steps of o a b c) for each axis, the innermost first."""
 
     cells: list[int]  # first cells of o a b c
     axes: list[list[int]]
@@ -163,7 +164,7 @@ class _Loop:
 
 
 def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
-    """Return an instruction as several ones; None if it cannot be split."""
+    """Return code and records of several instructions that do what one does; None if it has no loop."""
     op = int(instruction[0]) & 0xFFFF
     word, o, a, b, last = instruction.tolist()
     if op >= FIRST_VECTOR:
@@ -195,12 +196,12 @@ def _parts(instruction: np.ndarray, aux: np.ndarray, count: int):
             innermost, *outer = loop.axes or [[1, 0, 0, 0, 0]]
             start = [len(outer), *innermost, c]
         records += start + [number for axis in outer for number in axis]
-    # An operand without cells may have any first cell: it is truncated to 32 bits, as in the plan itself.
+    # The first cell of an operand without cells may be any number, which is cut to 32 bits as in the plan.
     return tuple(np.array(words, np.int64).astype(np.int32) for words in (code, records))
 
 
 def _vector_parts(instruction: np.ndarray, aux: np.ndarray, count: int):
-    """Return an instruction that is an arm for vectors as several ones."""
+    """Do the same for an instruction that runs in an arm for vectors."""
     word, o, a, b, last = instruction.tolist()
     _, op, pattern = vector_arms()[(word & 0xFFFF) - FIRST_VECTOR]
     assert pattern in PATTERNS[op.arity]

@@ -37,8 +37,8 @@ from .frame import (
 )
 from .vectors import FIRST_VECTOR, STRIP_OPCODE, vector_arms
 
-LEAST = 16 * STRIP  # cells of vectors that are worth strips
-FEWEST = 2  # instructions of a block
+LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
+FEWEST = 2  # a single instruction gains nothing from strips
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Operand:
     cell, step
         Its first cell, and the cells between one entry and the next; 0 for one cell.
     place
-        Which word holds the first cell: of the instruction, or (from ``STRIDE`` on) of its record.
+        The word that holds the first cell: a word of the instruction or, from ``STRIDE`` on, of its record.
     """
 
     letter: str
@@ -66,14 +66,14 @@ class Operand:
 
 @dataclass(frozen=True)
 class VectorRow:
-    """An instruction of a plan over a vector, as strips need to know it.
+    """What strips need to know of an instruction over a vector.
 
     Attributes
     ----------
     cells
         The length of the vector.
     count
-        Which word holds it.
+        The word that holds this length.
     record
         The words of its record, none for arms without one.
     out, operands
@@ -161,7 +161,7 @@ def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, Vector
 
 
 def owners_of(tape: Tape) -> list:
-    """Return for each value what an instruction on it depends on: its storage, or its cell of a pool."""
+    """Return the memory of each value, which orders the instructions: its storage, or its cell of a pool."""
     columns = (tape.values["storage"].tolist(), tape.values["offset"].tolist())
     return [
         storage if storage >= len(POOLS) else (storage, offset)
@@ -172,8 +172,9 @@ def owners_of(tape: Tape) -> list:
 def grouped(tape: Tape, code: np.ndarray, aux: np.ndarray) -> Tape:
     """Return a tape with instructions over vectors of one length next to each other where they can be.
 
-    Whatever else can be computed comes first; then all that can be computed of the vectors of one length. No
-    instruction moves across one whose result it reads or overwrites, or which reads what it overwrites.
+    In turns, all other instructions run whose operands are there, and then all such instructions over vectors
+    of one length. No instruction moves across one whose result it reads or overwrites, or which reads what it
+    overwrites.
 
     Parameters
     ----------
@@ -231,7 +232,11 @@ class _Growing:
         return self.owners[operand.value]
 
     def takes(self, row: VectorRow) -> bool:
-        """Whether a row may follow: strip by strip it must see what it would see after whole vectors."""
+        """Whether a row may be added to the block.
+
+        If the rows run strip by strip, each must read the numbers that it reads where each row runs over
+        whole vectors before the next one begins.
+        """
         if self.rows and row.cells != self.rows[0].cells:
             return False
         for operand in row.operands:
@@ -249,7 +254,8 @@ class _Growing:
         self.rows.append(row)
         for operand in row.operands:
             self._read.setdefault(self._owner(operand), set()).add((operand.cell, operand.step))
-        # What a sum has added up is there only at the end: no operand has the step None.
+        # A sum is known only behind the last strip. The step None is that of no operand, so a row that reads
+        # the sum does not fit into the block.
         self._written[self._owner(row.out)] = (row.out.cell, None if row.adds else row.out.step)
 
 

@@ -39,9 +39,9 @@ def strip_plan(tape: Tape, dimensions: tuple[int, ...], values: str = "fast") ->
 def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.ndarray] | None:
     """Return the plan that runs the vectors of a plan strip by strip, its blocks, and its narrow storages.
 
-    The proof of the plan without strips holds for it: an instruction of a block goes over the same cells,
-    part by part, and where a storage has fewer cells than the tape says, it starts from the beginning in
-    each strip.
+    It needs no proof of its own that it stays within its memory, because that of the plan without strips
+    holds: an instruction of a block goes over the same cells, part by part. Where a storage has the cells of
+    one strip only, each strip starts at its beginning.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def in_strips(whole: Plan, spare: float = 1.0) -> tuple[Plan, list[Block], np.nd
     bases, placed, active = place_storages(tape, sizes, narrow, extents, spare)
     code, aux = derive(tape, sizes, storage_table(tape, sizes, bases), op_info(whole.values))
     code[:, 0] |= register_flags(code, tape.prologue)
-    blocks = find_blocks(tape, code, aux)  # the same ones, at their new cells
+    blocks = find_blocks(tape, code, aux)  # the same blocks, with the new first cells
     cuts = find_cuts(tape, lambda codes: evaluated(codes, sizes), code, aux)
     work = work_of(tape, lambda codes: evaluated(codes, sizes))
     pieces = pieces_of(work, blocks)

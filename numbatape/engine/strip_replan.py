@@ -22,8 +22,8 @@ from .strip_kernels import BLOCK
 from .strip_plan import in_strips
 from .verify_plan import plan_functions
 
-OTHER_WAY = -1  # why there is no plan: two sweeps are better for these sizes
-SPARE = 1.25  # by which factor a plan's room is larger than its sizes need
+OTHER_WAY = -1  # the answer where two sweeps are better for these sizes than one in strips
+SPARE = 1.25  # a plan has room for vectors that are longer by this factor
 CELLS = BLOCK.index("cells")
 OPCODE = 0xFFFF
 
@@ -63,7 +63,7 @@ class StripReplanner:
         return self._whole.kernels
 
     def move(self, dimensions) -> int:
-        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done."""
+        """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not."""
         outcome = self._whole.move(dimensions)
         if outcome:
             return outcome
@@ -114,15 +114,16 @@ class StripReplanner:
         self.storages = storage_table(self.tape, plan.sizes, plan.bases)
         self._room = room_of(self.tape, plan.sizes, SPARE)
         self._prepare_derivation()
-        self._derive(self.storages[:, 1] - self.storages[:, 0])
+        self._derive(self.storages[:, names.END] - self.storages[:, 0])
         self._note_blocks(blocks, narrow)
         self._note_work()
         return True
 
     def _prepare_derivation(self) -> None:
-        """Prepare the call of the kernel that derives instructions at these cells."""
+        """Prepare the call of the kernel that derives a plan's instructions where storages are now."""
         whole, rows = self._whole, len(self.tape)
-        # Behind the words that the kernel writes there is room for what most of them must be.
+        # The kernel writes the first ``size`` words. Behind them is room for copies of those that have to
+        # stay what they are, so that one comparison of words with others checks them all.
         size = names.CODE_WORDS * rows + len(whole.aux)
         self._words = np.zeros(2 * size, np.int32)
         code, self.aux, self._fixed = np.split(self._words, [names.CODE_WORDS * rows, size])
@@ -133,12 +134,16 @@ class StripReplanner:
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
 
     def _derive(self, cells: np.ndarray) -> bool:
-        """Derive the instructions for so many cells a storage; return whether that worked."""
-        self.storages[:, 1] = self.storages[:, 0] + cells
+        """Derive the instructions where each storage has this number of cells; return whether that worked."""
+        self.storages[:, names.END] = self.storages[:, 0] + cells
         return plan_functions()[0](self._arguments.ctypes.data, 0) == names.OK
 
     def _note_blocks(self, blocks: list[Block], narrow: np.ndarray) -> None:
-        """Note which words of the instructions change with sizes: the kernel must find all others again."""
+        """Note which words of the instructions may change with sizes.
+
+        For other sizes the kernel must write all other words as they are now; else the blocks would not be
+        the same.
+        """
         tape, start = self.tape, self._derived.size
         storage, owners = tape.values["storage"], owners_of(tape)
         outside = (self._derived[:, 0] & OPCODE) >= FIRST_KERNEL
@@ -152,7 +157,7 @@ class StripReplanner:
             inside = slice(block.start, block.stop)
             outside[inside], fixed[inside] = False, True
             written = {owners[row.out.value] for row in block.rows}
-            end = STRIDE * len(block.rows)  # of the instructions in the block's table; records follow
+            end = STRIDE * len(block.rows)  # the block's table has the instructions first, then their records
             to, places = [], []
             for k, row in enumerate(block.rows):
                 at = STRIDE * (block.start + k), start + row.record.start - STRIDE
@@ -164,7 +169,7 @@ class StripReplanner:
                 for operand in (row.out, *row.operands):
                     if narrow[storage[operand.value]]:
                         narrows[int(storage[operand.value])] = number
-                    elif owners[operand.value] not in written:  # the strips see what was there before
+                    elif owners[operand.value] not in written:  # an operand from outside of the block
                         places.append(at[operand.place >= STRIDE] + operand.place)
                         to.append(table[operand.place >= STRIDE] + operand.place)
             self._moving.append((np.array(to, int), np.array(places, int)))
@@ -177,14 +182,15 @@ class StripReplanner:
         self._lengths_of_narrow = self._lengths_of_blocks[np.array([*narrows.values()], int)]
         places = np.setdiff1d([*np.flatnonzero(fixed), *records], [*counts, *moving])
         self._fixed[: len(places)] = self._words[places]
-        # What must be as it was, and the lengths of a block's rows, which must be that of its first row.
+        # Compared are the words that must not change, each with its copy, and the length of each row of a
+        # block with that of the block's first row.
         behind = len(self._words) - len(self._fixed) + np.arange(len(places))
         self._checked = np.concatenate([places, counts])
         self._expected = np.concatenate([behind, self._lengths_of_blocks[block_of_row]])
         self._longest = [int(SPARE * n) for n in self._words[self._lengths_of_blocks].tolist()]
 
     def _note_work(self) -> None:
-        """Note the work of a cell in each instruction over a vector, by the place of its length."""
+        """Note where each instruction over a vector has its length, and how much work a cell of it is."""
         work = work_of(self.tape, lambda codes: evaluated(codes, self.sizes))
         lengths, work_a_cell = [], []
         for k in range(self.tape.prologue, len(self.tape)):

@@ -12,7 +12,8 @@ from .strip_blocks import STRIP, Block
 from .strip_kernels import BLOCK
 from .vectors import STRIP_OPCODE, vector_arms
 
-# What stands where the other instructions of a block were: a copy of no cells.
+# One instruction runs a whole block. In the places of the block's others there is this one, which copies no
+# cells, so that the numbers of the instructions behind stay what they are.
 _NOTHING = next(number for number, op, _ in vector_arms() if op.moves)
 
 
@@ -27,9 +28,11 @@ class Strips:
     first
         Instructions and records of each block, as they are for its first strip.
     moves, counts, totals
-        What the kernel changes from strip to strip, and adds up at the end.
+        Which words the kernel moves on from strip to strip, which are the number of cells (that of the last
+        strip is smaller), and which totals of strips it adds up at the end.
     parts
-        The numbers of the blocks' parts. A block that takes long is several ones, with some strips each.
+        The rows of ``blocks`` that belong to each block: a block that takes long is cut into several, with
+        some strips each, between which Python looks for signals.
     extents
         The first and the last instruction (exclusively) of each block.
     end
@@ -47,7 +50,7 @@ class Strips:
     work: float = 0.0
 
     def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the blocks with memory of their own for the words that move, and that memory."""
+        """Return the blocks for one workspace, and the memory for the words that its sweeps change."""
         blocks, memory = self.blocks.copy(), [first.copy() for first in self.first]
         blocks[:, BLOCK.index("words")] = [words.ctypes.data for words in memory]
         return blocks, memory
@@ -63,7 +66,7 @@ def with_strips(
     pieces: list[int],
     spare: float = 1.0,
 ) -> tuple[np.ndarray, Strips]:
-    """Return instructions in which one runs each block, and the tables of the blocks.
+    """Return a plan's instructions in which each block is run by one instruction, and the blocks' tables.
 
     Parameters
     ----------
@@ -74,9 +77,9 @@ def with_strips(
     end
         The cell from which on totals of strips are kept.
     pieces
-        How many parts each block is wanted in.
+        Into how many parts each block is to be cut.
     spare
-        By which factor there is room for more totals than these blocks have.
+        There is room for more totals than these blocks have, by this factor.
     """
     code, table, firsts, tables, parts = code.copy(), [], [], [], []
     for block, wanted in zip(blocks, pieces, strict=True):
@@ -141,12 +144,12 @@ def strip_instruction(number: int) -> tuple[int, ...]:
 
 
 def pieces_of(work: np.ndarray, blocks: list[Block]) -> list[int]:
-    """Return in how many parts blocks that run strip by strip take no longer than a segment."""
+    """Return into how many parts each block has to be cut, so that none takes longer than a segment."""
     return [max(1, int(np.ceil(work[block.start : block.stop].sum() / segments.MOST))) for block in blocks]
 
 
 def cuts_of_blocks(cuts: segments.Cuts, blocks: list[Block], strips: Strips) -> segments.Cuts:
-    """Return the cuts of a plan in which one instruction runs each block."""
+    """Return the cuts of a plan after its blocks have become single instructions."""
     stops, parts = set(cuts.stops), dict(cuts.parts)
     for block, numbers in zip(blocks, strips.parts, strict=True):
         for k in range(block.start, block.stop):

@@ -185,12 +185,14 @@ def _with_integers(given: tuple, data_integers: bool) -> Recording:
     if data_integers:
         try:
             recording = _reaching(*given, traces, data_integers=True)
-            # The exception that it caught may be due to a traced int.
+            # An exception that the function has caught itself may be due to a traced int, too.
             if not recording.failed or not _has_integers(traces, leaves):
                 return recording
         except (MissingBodyError, AssumptionError):
             raise
-        except Exception:  # if the int is not the cause, the second run raises it again
+        except Exception:
+            # The function may raise anything because of a traced int that it cannot work with. It runs again
+            # with plain ints: if these are not the cause, the second run raises the same exception.
             if not _has_integers(traces, leaves):
                 raise
         if environment is not None:

@@ -115,13 +115,12 @@ def test_a_function_without_a_result_at_its_end():
         lower(HEAD + "def run(w, pc):\n    if pc == 1:\n        return 2\n", "k")
 
 
-@pytest.mark.parametrize("values", ["fast", "numpy"])
 @pytest.mark.parametrize("family", [0, 1])
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize(
+    ("direction", "values"), [("forward", "fast"), ("forward", "numpy"), ("reverse", "fast")]
+)
 def test_every_kernel_is_in_the_language(direction, family, values):
-    """What is refused is refused here, and never at a user's."""
-    if direction == "reverse" and values == "numpy":
-        pytest.skip("reverse kernels are the same")
+    """So no kernel is refused when a user's program first needs it."""
     for row, op in enumerate(OPS):
         source = kernel_source(row, family, direction, values)
         if values == "fast" or source != kernel_source(row, family, direction):

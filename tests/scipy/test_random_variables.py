@@ -9,7 +9,7 @@ import scipy.stats as st
 import numbatape as nt
 
 if not hasattr(st, "Binomial"):
-    pytest.skip("SciPy 1.17 has this interface whole", allow_module_level=True)
+    pytest.skip("SciPy has all of these classes from 1.17 on", allow_module_level=True)
 
 P, X = np.array([0.4, 1.3]), np.array([0.2, 0.9, 1.7])
 OF_POINTS = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
