@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ndarray = np.ndarray
 OBJECT, ROW_COUNT = jit.steady.ROW.index("object"), jit.steady.WORDS.index("row_count")
-AT_ONCE = 4  # this many sizes get an entry at their first call; further ones when they come again
+AT_ONCE = 2  # this many sizes get an entry at their first call; further ones when they come again
 RARE = 32  # without room, a size gets an entry in another's place if it has come so often
 MOST_MET = 4096
 MOST_ELASTIC = 8
@@ -319,7 +319,7 @@ class SteadyCalls:
         while self._untried:
             entry = self._untried.pop()
             variant, tape = entry.space.variant, entry.space.plan.tape
-            known = any(elastic.variant is variant and elastic.tape is tape for elastic in self._elastic)
+            known = any(its.variant is variant and its.tape.digest == tape.digest for its in self._elastic)
             if entry.owner is not self or known:
                 continue
             elastic = elastic_entry_of(entry, refuse)

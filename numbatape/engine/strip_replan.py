@@ -180,7 +180,11 @@ class StripReplanner:
         self._lengths_of_blocks = np.array(counts)[first_rows]
         self._narrow = np.array([*narrows], int)
         self._lengths_of_narrow = self._lengths_of_blocks[np.array([*narrows.values()], int)]
-        places = np.setdiff1d([*np.flatnonzero(fixed), *records], [*counts, *moving])
+        stays = np.zeros(len(self._words), bool)
+        stays[np.flatnonzero(fixed)] = True
+        stays[records] = True
+        stays[[*counts, *moving]] = False
+        places = np.flatnonzero(stays)
         self._fixed[: len(places)] = self._words[places]
         # Compared are the words that must not change, each with its copy, and the length of each row of a
         # block with that of the block's first row.
