@@ -15,6 +15,7 @@ from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import loop_source
 from .strip_kernels import strip_source
+from .strip_replan_kernels import moves_source
 from .verify_plan import plan_source
 
 DTYPES = ("f64", "f32")
@@ -42,6 +43,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "scans", scan_source()
     yield "loops", loop_source()
     yield "strips", strip_source()
+    yield "moves", moves_source()
     yield "walk", walk_source()
     seen = set()
     for choice in [VALUES[VALUES.index(choice)] for choice in values]:

@@ -17,14 +17,13 @@ from .plan import Plan, make_plan
 from .replan import Replanner
 from .replan_kernels import LOOK_CLOSER, OK
 from .segments import INSTRUCTION, work_of
-from .strip_blocks import LEAST, STRIP, Block, owners_of, vector_row
-from .strip_kernels import BLOCK
+from .strip_blocks import Block, owners_of, vector_row
 from .strip_plan import in_strips
+from .strip_replan_kernels import WORD, WORDS, strip_moves
 from .verify_plan import plan_functions
 
 OTHER_WAY = -1  # the answer where two sweeps are better for these sizes than one in strips
 SPARE = 1.25  # a plan has room for vectors that are longer by this factor
-CELLS = BLOCK.index("cells")
 OPCODE = 0xFFFF
 
 
@@ -50,7 +49,7 @@ class StripReplanner:
         self.tape, self.values = first.tape, first.values
         self._whole = Replanner(first)
         self.sizes = self._whole.sizes
-        self.work, self.strip_work = 0, 0.0
+        self.work = self.strip_work = 0
         self._whole.move(first.dimensions)
         self._fits = self._settle(first.dimensions)
 
@@ -63,36 +62,19 @@ class StripReplanner:
         return self._whole.kernels
 
     def move(self, dimensions) -> int:
-        """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not."""
+        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done."""
         outcome = self._whole.move(dimensions)
         if outcome:
             return outcome
-        cells = self._whole.cells()
-        if not self._fits or (cells > self._room).any():
+        fits, follow = strip_moves()
+        if not self._fits or fits(self._address, 0):
             self._fits = self._settle(tuple(dimensions))
-        if not self._fits or not self._derive(cells):
+            if not self._fits or fits(self._address, 0):
+                return LOOK_CLOSER
+        outcome = self._derive() or follow(self._address, 0)
+        if outcome:
             return LOOK_CLOSER
-        words = self._words
-        if not np.array_equal(words[self._checked], words[self._expected]):
-            return LOOK_CLOSER
-        lengths = words[self._lengths_of_blocks].tolist()
-        if any(n > most for n, most in zip(lengths, self._longest, strict=True)):
-            return LOOK_CLOSER
-        if len(self._narrow) and (cells[self._narrow] != words[self._lengths_of_narrow]).any():
-            return LOOK_CLOSER
-        if len(self._outside):
-            self.code[self._outside, 1:] = self._derived[self._outside, 1:]
-        for n, block, first, (to, places), totals in zip(
-            lengths, self.blocks, self._strips.first, self._moving, self._strip_counts, strict=True
-        ):
-            block[CELLS] = n
-            if len(to):
-                first[to] = words[places]
-            totals[:] = -(-n // STRIP)
-        self.work = self._whole.work
-        vectors = words[self._lengths]
-        long = vectors >= LEAST
-        self.strip_work = float((self._work_a_cell * vectors + INSTRUCTION) @ long)
+        self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
         return OK
 
     def _settle(self, dimensions: tuple[int, ...]) -> bool:
@@ -108,22 +90,22 @@ class StripReplanner:
         self._strips = strips  # kept alive, because the blocks refer to its tables by address
         self.code = plan.code.copy()
         self.blocks, self._memory = strips.words()
-        self._strip_counts = [totals.reshape(-1)[2::3] for totals in strips.tables[2::3]]
         (first, _), (first_single, _) = plan.active
         self.ends = np.array([first, first, plan.cells[0], first_single, first_single, plan.cells[1]])
         self.storages = storage_table(self.tape, plan.sizes, plan.bases)
-        self._room = room_of(self.tape, plan.sizes, SPARE)
         self._prepare_derivation()
-        self._derive(self.storages[:, names.END] - self.storages[:, 0])
-        self._note_blocks(blocks, narrow)
-        self._note_work()
+        self._derive()
+        self._prepare_moves(
+            **self._words_of_blocks(blocks, narrow),
+            room=room_of(self.tape, plan.sizes, SPARE).astype(np.int64),
+            weights=self._weights(),
+        )
         return True
 
     def _prepare_derivation(self) -> None:
-        """Prepare the call of the kernel that derives a plan's instructions where storages are now."""
+        """Prepare the call of the kernel that derives instructions at these cells."""
         whole, rows = self._whole, len(self.tape)
-        # The kernel writes the first ``size`` words. Behind them is room for copies of those that have to
-        # stay what they are, so that one comparison of words with others checks them all.
+        # Behind the words that the kernel writes there is room for what most of them must be.
         size = names.CODE_WORDS * rows + len(whole.aux)
         self._words = np.zeros(2 * size, np.int32)
         code, self.aux, self._fixed = np.split(self._words, [names.CODE_WORDS * rows, size])
@@ -133,13 +115,34 @@ class StripReplanner:
         self._arguments[names.ENGINE_CODE] = self._derived.ctypes.data
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
 
-    def _derive(self, cells: np.ndarray) -> bool:
-        """Derive the instructions where each storage has this number of cells; return whether that worked."""
-        self.storages[:, names.END] = self.storages[:, 0] + cells
-        return plan_functions()[0](self._arguments.ctypes.data, 0) == names.OK
+    def _derive(self) -> int:
+        """Derive the instructions for the cells that the storages have; return why not."""
+        return plan_functions()[0](self._arguments.ctypes.data, 0)
 
-    def _note_blocks(self, blocks: list[Block], narrow: np.ndarray) -> None:
-        """Note which words of the instructions may change with sizes.
+    def _prepare_moves(self, **tables: np.ndarray) -> None:
+        """Prepare the calls of the kernels that follow sizes (`numbatape.engine.strip_replan_kernels`)."""
+        tables = {name: np.ascontiguousarray(table) for name, table in tables.items()}
+        self._tables = tables  # kept alive, because the kernels read them by address
+        places = {
+            **tables,
+            "whole": self._whole.storages,
+            "storages": self.storages,
+            "derived": self._words,
+            "code": self.code,
+            "blocks": self.blocks,
+        }
+        words = {name: table.ctypes.data for name, table in places.items()}
+        counts = {
+            "storage_count": len(self.storages),
+            "block_count": len(self.blocks),
+            **{f"{name}_count": len(tables[name]) for name in ("checked", "narrow", "outside", "moving")},
+            "weight_count": len(tables["weights"]),
+        }
+        self._move_words = np.array([(words | counts).get(name, 0) for name in WORDS], np.int64)
+        self._address, self._moves = self._move_words.ctypes.data, memoryview(self._move_words)
+
+    def _words_of_blocks(self, blocks: list[Block], narrow: np.ndarray) -> dict[str, np.ndarray]:
+        """Return which words of the instructions may change with sizes.
 
         For other sizes the kernel must write all other words as they are now; else the blocks would not be
         the same.
@@ -151,14 +154,12 @@ class StripReplanner:
         fixed[outside, 1:] = False
         counts, block_of_row, records = [], [], []
         narrows: dict[int, int] = {}
-        self._moving: list[tuple[np.ndarray, np.ndarray]] = []
-        moving: list[int] = []
+        moving: list[tuple[int, int, int]] = []  # block, word of its table, word of the instructions
         for number, block in enumerate(blocks):
             inside = slice(block.start, block.stop)
             outside[inside], fixed[inside] = False, True
             written = {owners[row.out.value] for row in block.rows}
             end = STRIDE * len(block.rows)  # the block's table has the instructions first, then their records
-            to, places = [], []
             for k, row in enumerate(block.rows):
                 at = STRIDE * (block.start + k), start + row.record.start - STRIDE
                 table = STRIDE * k, end - STRIDE
@@ -170,37 +171,38 @@ class StripReplanner:
                     if narrow[storage[operand.value]]:
                         narrows[int(storage[operand.value])] = number
                     elif owners[operand.value] not in written:  # an operand from outside of the block
-                        places.append(at[operand.place >= STRIDE] + operand.place)
-                        to.append(table[operand.place >= STRIDE] + operand.place)
-            self._moving.append((np.array(to, int), np.array(places, int)))
-            moving += places
-        self._outside = np.flatnonzero(outside)
+                        in_record = operand.place >= STRIDE
+                        places = table[in_record] + operand.place, at[in_record] + operand.place
+                        moving.append((number, *places))
         block_of_row = np.array(block_of_row)
         first_rows = np.searchsorted(block_of_row, np.arange(len(blocks)))
-        self._lengths_of_blocks = np.array(counts)[first_rows]
-        self._narrow = np.array([*narrows], int)
-        self._lengths_of_narrow = self._lengths_of_blocks[np.array([*narrows.values()], int)]
+        lengths = np.array(counts)[first_rows]
         stays = np.zeros(len(self._words), bool)
         stays[np.flatnonzero(fixed)] = True
         stays[records] = True
-        stays[[*counts, *moving]] = False
+        stays[[*counts, *(place for _, _, place in moving)]] = False
         places = np.flatnonzero(stays)
         self._fixed[: len(places)] = self._words[places]
         # Compared are the words that must not change, each with its copy, and the length of each row of a
         # block with that of the block's first row.
         behind = len(self._words) - len(self._fixed) + np.arange(len(places))
-        self._checked = np.concatenate([places, counts])
-        self._expected = np.concatenate([behind, self._lengths_of_blocks[block_of_row]])
-        self._longest = [int(SPARE * n) for n in self._words[self._lengths_of_blocks].tolist()]
+        checked = np.concatenate([places, counts]), np.concatenate([behind, lengths[block_of_row]])
+        longest = [int(SPARE * n) for n in self._words[lengths].tolist()]
+        return {
+            "checked": np.stack(checked, 1).astype(np.int32),
+            "lengths": np.stack([lengths, longest], 1).astype(np.int32),
+            "narrow": np.array([(s, lengths[number]) for s, number in narrows.items()], np.int32),
+            "outside": np.flatnonzero(outside).astype(np.int32),
+            "moving": np.array(moving, np.int32),
+        }
 
-    def _note_work(self) -> None:
-        """Note where each instruction over a vector has its length, and how much work a cell of it is."""
+    def _weights(self) -> np.ndarray:
+        """Return of each instruction over a vector the place of its length, and the work of a cell."""
         work = work_of(self.tape, lambda codes: evaluated(codes, self.sizes))
-        lengths, work_a_cell = [], []
+        found = []
         for k in range(self.tape.prologue, len(self.tape)):
             row = vector_row(self.tape, self._derived, self.aux, k)
             if row is not None and row.cells:
                 at = self._derived.size + row.record.start - STRIDE if row.record else STRIDE * k
-                lengths.append(at + row.count)
-                work_a_cell.append((work[k] - INSTRUCTION) / row.cells)
-        self._lengths, self._work_a_cell = np.array(lengths, int), np.array(work_a_cell)
+                found.append((at + row.count, round((work[k] - INSTRUCTION) / row.cells)))
+        return np.array(found, np.int32)
