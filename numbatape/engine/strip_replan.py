@@ -62,7 +62,7 @@ class StripReplanner:
         return self._whole.kernels
 
     def move(self, dimensions) -> int:
-        """Plan for other dimensions, in the tables of this object; return why not, `OK` (0) if it is done."""
+        """Plan for other dimensions, in the tables of this object; return `OK` (0), or the reason why not."""
         outcome = self._whole.move(dimensions)
         if outcome:
             return outcome
@@ -71,8 +71,7 @@ class StripReplanner:
             self._fits = self._settle(tuple(dimensions))
             if not self._fits or fits(self._address, 0):
                 return LOOK_CLOSER
-        outcome = self._derive() or follow(self._address, 0)
-        if outcome:
+        if self._derive() or follow(self._address, 0):
             return LOOK_CLOSER
         self.work, self.strip_work = self._whole.work, self._moves[WORD["work"]]
         return OK
@@ -103,9 +102,10 @@ class StripReplanner:
         return True
 
     def _prepare_derivation(self) -> None:
-        """Prepare the call of the kernel that derives instructions at these cells."""
+        """Prepare the call of the kernel that derives a plan's instructions where storages are now."""
         whole, rows = self._whole, len(self.tape)
-        # Behind the words that the kernel writes there is room for what most of them must be.
+        # The kernel writes the first ``size`` words. Behind them is room for copies of those that have to
+        # stay what they are, so that comparing words with others checks them all.
         size = names.CODE_WORDS * rows + len(whole.aux)
         self._words = np.zeros(2 * size, np.int32)
         code, self.aux, self._fixed = np.split(self._words, [names.CODE_WORDS * rows, size])
@@ -116,7 +116,7 @@ class StripReplanner:
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
 
     def _derive(self) -> int:
-        """Derive the instructions for the cells that the storages have; return why not."""
+        """Derive the instructions where storages are now; return `OK` (0), or the reason why not."""
         return plan_functions()[0](self._arguments.ctypes.data, 0)
 
     def _prepare_moves(self, **tables: np.ndarray) -> None:
@@ -197,7 +197,7 @@ class StripReplanner:
         }
 
     def _weights(self) -> np.ndarray:
-        """Return of each instruction over a vector the place of its length, and the work of a cell."""
+        """Return where each instruction over a vector has its length, and how much work a cell of it is."""
         work = work_of(self.tape, lambda codes: evaluated(codes, self.sizes))
         found = []
         for k in range(self.tape.prologue, len(self.tape)):
