@@ -278,6 +278,85 @@ def test_moments(name, shapes, method):
             assert want == pytest.approx(slope(f, args, k), rel=2e-8, abs=2e-8)
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        *[
+            ("gamma", (2.0,)),
+            ("chi", (3.0,)),
+            ("cauchy", ()),
+            ("expon", ()),
+            ("gennorm", (1.3,)),
+            ("burr12", (3.0, 2.0)),
+        ],
+        *[
+            ("exponweib", (2.9, 1.95)),
+            ("genexpon", (9.1, 16.2, 3.3)),
+            ("gumbel_r", ()),
+            ("genextreme", (-0.1,)),
+        ],
+        *[("weibull_min", (1.8,)), ("gompertz", (0.9,)), ("foldcauchy", (4.7,)), ("exponpow", (2.7,))],
+    ],
+)
+@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf"])
+def test_far_tails(name, shapes, method):
+    """Where one of cdf and sf is nearly one, the other is accurate, and their logarithms are."""
+    law = getattr(stats, name)
+    points = np.array([law.isf(1e-9, *shapes), law.ppf(1e-9, *shapes)])
+    cdf = np.array([-np.expm1(law.logsf(points[0], *shapes)), 1e-9])
+    sf = np.array([1e-9, 1.0 - 1e-9])
+    want = {
+        "cdf": cdf,
+        "sf": sf,
+        "logcdf": [np.log1p(-1e-9), np.log(1e-9)],
+        "logsf": [np.log(1e-9), np.log1p(-1e-9)],
+    }
+    value, (gradient,) = pull(lambda x: getattr(law, method)(x, *shapes), points)
+    density = law.pdf(points, *shapes) * (1.0 if method.endswith("cdf") else -1.0)
+    over = {"logcdf": cdf, "logsf": sf}.get(method, 1.0)
+    # SciPy's own quantiles of some laws are accurate to seven digits in a tail.
+    np.testing.assert_allclose(value, want[method], rtol=2e-6)
+    np.testing.assert_allclose(gradient, density / over, rtol=2e-6)
+    np.testing.assert_allclose(value, getattr(law, method)(points, *shapes), rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"), [("laplace", ()), ("gennorm", (1.3,)), ("laplace_asymmetric", (1.3,))]
+)
+def test_where_two_halves_of_a_law_meet(name, shapes):
+    law = getattr(stats, name)
+    density = law.pdf(0.0, *shapes)
+    assert nt.grad(lambda x: law.cdf(x, *shapes))(0.0) == pytest.approx(density, rel=1e-12)
+    assert nt.grad(lambda x: law.sf(x, *shapes))(0.0) == pytest.approx(-density, rel=1e-12)
+    if name != "laplace_asymmetric":
+        assert nt.grad(lambda q: law.ppf(q, *shapes))(0.5) == pytest.approx(1.0 / density, rel=1e-12)
+        assert nt.grad(lambda q: law.isf(q, *shapes))(0.5) == pytest.approx(-1.0 / density, rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf", "ppf"])
+def test_a_pearson_law_without_skewness_is_normal(method):
+    """SciPy takes skewnesses below 1.6e-5 for zero; the derivative there is the law's, not that of a step."""
+    points, weights = np.array([0.2, 0.5, 0.9]), np.array([0.7, -0.4, 1.1])
+
+    def f(x, skew):
+        return np.sum(weights * getattr(stats.pearson3, method)(x, skew))
+
+    value, (slope, by_skew) = nt.value_and_grad(f, argnums=(0, 1))(points, 0.0)
+    normal = getattr(norm, method)
+    assert value == pytest.approx(np.sum(weights * normal(points)), rel=1e-14)
+    np.testing.assert_allclose(slope, nt.grad(lambda x: np.sum(weights * normal(x)))(points), rtol=1e-13)
+    h = 1e-2
+    up, down = f(points, h), f(points, -h)
+    assert by_skew == pytest.approx((up - down) / (2 * h), rel=1e-4)
+    assert nt.hessian(f, argnums=1)(points, 0.0) == pytest.approx((up + down - 2 * value) / h**2, rel=1e-3)
+    several = nt.value_and_grad(lambda s: np.sum(getattr(stats.pearson3, method)(0.3, s)))(
+        np.array([0.0, 0.7, -0.2])
+    )
+    assert np.all(np.isfinite(several[1])) and several[0] == pytest.approx(
+        np.sum(getattr(stats.pearson3, method)(0.3, [0.0, 0.7, -0.2])), rel=1e-12
+    )
+
+
 def test_frozen_distributions_have_them_too():
     slopes = nt.grad(lambda m: norm(m, 2.0).ppf(0.3) + norm(m, 2.0).mean() + stats.gamma(m).interval(0.5)[0])
     assert slopes(1.5) == pytest.approx(2.0 + slope(lambda a: stats.gamma.ppf(0.25, a), [1.5], 0), rel=1e-8)

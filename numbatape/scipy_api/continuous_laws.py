@@ -78,6 +78,15 @@ def triangle(x, c):
     return np.where(x <= c, np.log(2.0 * x / c), np.log(2.0 * (1.0 - x) / (1.0 - c)))
 
 
+def generalised_normal_cdf(x, b):
+    """The cumulative function; at zero, where |x|**b has no useful slope, that of a straight line."""
+    middle = np.equal(x, 0.0)
+    size = np.where(middle, 1.0, np.abs(x)) ** b
+    tail = 0.5 * np.where(middle, 1.0, sc.gammaincc(1.0 / b, size))
+    line = 0.5 + 0.5 * x / sc.gamma(1.0 + 1.0 / b)
+    return np.where(middle, line, np.where(x > 0, 1.0 - tail, tail))
+
+
 def trapezoid(x, c, d):
     rise = np.where(x < c, np.log(x / c), 0.0 * x)
     return LOG2 - np.log(d - c + 1.0) + np.where(x > d, np.log((1.0 - x) / (1.0 - d)), rise)
@@ -114,7 +123,7 @@ real("skewnorm",  lambda x, a: LOG2 + normal(x) + sc.log_ndtr(a * x), valid=any_
 real("skewcauchy", skew_cauchy, valid=lambda a: [np.abs(a) < 1])
 real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-x), logsf=lambda x, c: c * sc.log_ndtr(-x))
 real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
-real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=lambda x, b: np.heaviside(x, 0.5) - 0.5 * np.sign(x) * sc.gammaincc(1.0 / b, np.abs(x) ** b))
+real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
 real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a))
 real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, np.abs(x)) - np.abs(x) ** c)
@@ -144,7 +153,7 @@ right("gibrat",   lambda x: normal(np.log(x)) - np.log(x), open=True, cdf=lambda
 right("halfnorm", lambda x: LOG_ROOT_2_OVER_PI - x * x / 2.0, cdf=lambda x: sc.erf(x / np.sqrt(2.0)), sf=lambda x: sc.erfc(x / np.sqrt(2.0)), logsf=lambda x: LOG2 + sc.log_ndtr(-x))
 right("foldnorm", lambda x, c: LOG_ROOT_2_OVER_PI + log_cosh(c * x) - (x * x + c * c) / 2.0, far=True, valid=lambda c: [c >= 0], cdf=lambda x, c: 0.5 * (sc.erf((x - c) / np.sqrt(2.0)) + sc.erf((x + c) / np.sqrt(2.0))), sf=lambda x, c: sc.ndtr(c - x) + sc.ndtr(-x - c))
 right("halfcauchy", lambda x: np.log(2.0 / PI) - np.log1p(x * x), cdf=lambda x: 2.0 / PI * np.arctan(x), sf=lambda x: 2.0 / PI * np.arctan2(1.0, x))
-right("foldcauchy", lambda x, c: np.log(1.0 / (1.0 + np.square(x - c)) + 1.0 / (1.0 + np.square(x + c))) - LOGPI, valid=lambda c: [c >= 0], cdf=lambda x, c: (np.arctan(x - c) + np.arctan(x + c)) / PI)
+right("foldcauchy", lambda x, c: np.log(1.0 / (1.0 + np.square(x - c)) + 1.0 / (1.0 + np.square(x + c))) - LOGPI, valid=lambda c: [c >= 0], cdf=lambda x, c: (np.arctan(x - c) + np.arctan(x + c)) / PI, sf=lambda x, c: (np.arctan2(1.0, x - c) + np.arctan2(1.0, x + c)) / PI)
 right("halflogistic", lambda x: LOG2 - x - 2.0 * np.log1p(np.exp(-x)), cdf=lambda x: np.tanh(x / 2.0), sf=lambda x: 2.0 * sc.expit(-x))
 right("halfgennorm", lambda x, b: np.log(b) - sc.gammaln(1.0 / b) - x**b, cdf=lambda x, b: sc.gammainc(1.0 / b, x**b), sf=lambda x, b: sc.gammaincc(1.0 / b, x**b))
 right("rayleigh", lambda x: np.log(x) - 0.5 * x * x, open=True, cdf=lambda x: -np.expm1(-0.5 * x * x), logsf=lambda x: -0.5 * x * x)
@@ -152,7 +161,7 @@ right("maxwell",  lambda x: LOG_ROOT_2_OVER_PI + 2.0 * np.log(x) - 0.5 * x * x, 
 right("rice",     lambda x, b: np.log(x) - np.square(x - b) / 2.0 + np.log(sc.i0e(x * b)), valid=lambda b: [b >= 0])
 right("weibull_min", lambda x, c: np.log(c) + sc.xlogy(c - 1.0, x) - x**c, cdf=lambda x, c: -np.expm1(-(x**c)), logsf=lambda x, c: -(x**c))
 real("weibull_max", lambda x, c: np.log(c) + sc.xlogy(c - 1.0, -x) - (-x) ** c, high=0.0, logcdf=lambda x, c: -((-x) ** c), sf=lambda x, c: -np.expm1(-((-x) ** c)))
-right("exponweib", lambda x, a, c: np.log(a) + np.log(c) + sc.xlogy(a - 1.0, -np.expm1(-(x**c))) - x**c + sc.xlogy(c - 1.0, x), cdf=lambda x, a, c: (-np.expm1(-(x**c))) ** a)
+right("exponweib", lambda x, a, c: np.log(a) + np.log(c) + sc.xlogy(a - 1.0, -np.expm1(-(x**c))) - x**c + sc.xlogy(c - 1.0, x), cdf=lambda x, a, c: (-np.expm1(-(x**c))) ** a, sf=lambda x, a, c: -np.expm1(a * np.log1p(-np.exp(-(x**c)))))
 right("exponpow", lambda x, b: 1.0 + np.log(b) + sc.xlogy(b - 1.0, x) + x**b - np.exp(x**b), cdf=lambda x, b: -np.expm1(-np.expm1(x**b)), logsf=lambda x, b: -np.expm1(x**b))
 right("invweibull", lambda x, c: np.log(c) - (c + 1.0) * np.log(x) - x ** (-c), open=True, logcdf=lambda x, c: -(x ** (-c)), sf=lambda x, c: -np.expm1(-(x ** (-c))))
 right("gompertz", lambda x, c: np.log(c) + x - c * np.expm1(x), cdf=lambda x, c: -np.expm1(-c * np.expm1(x)), logsf=lambda x, c: -c * np.expm1(x))

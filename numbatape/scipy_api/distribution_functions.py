@@ -31,10 +31,17 @@ def quantiles(name, ppf, isf=None):
 def two_sided(half):
     """Return quantiles of an even density from those of the absolute value, ``half(upper tail, ...)``."""
     def ppf(q, *shapes):
-        size = half(2.0 * np.minimum(q, 1.0 - q), *shapes)
+        size = half(2.0 * np.where(q > 0.5, 1.0 - q, q), *shapes)
         return np.where(q > 0.5, size, -size)
 
     return ppf
+
+
+def generalised_normal(p, b):
+    """The size whose upper tail is p; at p = 1, where it is zero, its slope is that of a straight line."""
+    middle = np.equal(p, 1.0)
+    size = sc.gammainccinv(1.0 / b, np.where(middle, 0.5, p)) ** (1.0 / b)
+    return np.where(middle, (1.0 - p) * sc.gamma(1.0 + 1.0 / b), size)
 
 
 def cauchy(q):
@@ -81,7 +88,7 @@ symmetric("laplace",   two_sided(lambda p: -np.log(p)))
 symmetric("logistic",  lambda q: sc.logit(q))
 symmetric("hypsecant", lambda q: np.log(np.tan(0.5 * PI * q)))
 symmetric("t",         lambda q, df: pick(np.equal(df, INF), lambda: sc.ndtri(q), lambda: sc.stdtrit(df, q)))
-symmetric("gennorm",   two_sided(lambda p, b: sc.gammainccinv(1.0 / b, p) ** (1.0 / b)))
+symmetric("gennorm",   two_sided(generalised_normal))
 symmetric("dgamma",    two_sided(lambda p, a: sc.gammainccinv(a, p)))
 symmetric("dweibull",  two_sided(lambda p, c: (-np.log(p)) ** (1.0 / c)))
 quantiles("gumbel_r",  lambda q: -np.log(-np.log(q)), lambda q: -np.log(-np.log1p(-q)))
@@ -153,8 +160,8 @@ for _name in ("loguniform", "reciprocal"):
 extend("rice",        cdf=lambda x, b: sc.chndtr(np.square(x), 2.0, np.square(b)))
 extend("exponnorm",   far=True, cdf=lambda x, K: sc.ndtr(x) - np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)), sf=lambda x, K: sc.ndtr(-x) + np.exp((0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K)))
 extend("skewcauchy",  cdf=lambda x, a: (1.0 - a) / 2.0 + (1.0 + np.sign(x) * a) / PI * np.arctan(x / (1.0 + np.sign(x) * a)))
-extend("laplace_asymmetric", cdf=lambda x, k: np.where(x >= 0, 1.0 - np.exp(-np.maximum(x, 0.0) * k) / (k * k + 1.0), np.exp(np.minimum(x, 0.0) / k) * (k * k / (k * k + 1.0))),
-       sf=lambda x, k: np.where(x >= 0, np.exp(-np.maximum(x, 0.0) * k) / (k * k + 1.0), 1.0 - np.exp(np.minimum(x, 0.0) / k) * (k * k / (k * k + 1.0))))
+extend("laplace_asymmetric", cdf=lambda x, k: np.where(x >= 0, 1.0 - np.exp(-np.where(x >= 0, x, 0.0) * k) / (k * k + 1.0), np.exp(np.where(x >= 0, 0.0, x) / k) * (k * k / (k * k + 1.0))),
+       sf=lambda x, k: np.where(x >= 0, np.exp(-np.where(x >= 0, x, 0.0) * k) / (k * k + 1.0), 1.0 - np.exp(np.where(x >= 0, 0.0, x) / k) * (k * k / (k * k + 1.0))))
 extend("truncpareto", cdf=lambda x, b, c: np.expm1(-b * np.log(x)) / np.expm1(-b * np.log(c)), sf=lambda x, b, c: x ** (-b) * np.expm1(b * np.log(x / c)) / np.expm1(-b * np.log(c)))
 extend("triang",      cdf=lambda x, c: np.where(x < c, x * x / c, 1.0 - np.square(1.0 - x) / (1.0 - c)), sf=lambda x, c: np.where(x < c, 1.0 - x * x / c, np.square(1.0 - x) / (1.0 - c)))
 extend("dweibull",    cdf=lambda x, c: np.where(x > 0, 1.0 - 0.5 * np.exp(-(np.abs(x) ** c)), 0.5 * np.exp(-(np.abs(x) ** c))), sf=lambda x, c: np.where(x > 0, 0.5 * np.exp(-(np.abs(x) ** c)), 1.0 - 0.5 * np.exp(-(np.abs(x) ** c))))

@@ -77,37 +77,51 @@ def _density(law, x, shapes, scale, broken):
     return np.exp(_log_density(law, x, shapes, scale, broken))
 
 
-# How each cumulative function follows from the others: from the first one that the law has.
+# How each cumulative function follows from those that a law has: by the first route of which it has all.
+# Small probabilities come from a function that is accurate where they are small.
+def _same(f):
+    return f
+
+
 def _rest(log):
     return -np.expm1(log)
 
 
 def _log_rest(log):
-    return np.log(-np.expm1(log))
+    return np.where(log > LOG_HALF, np.log(-np.expm1(log)), np.log1p(-np.exp(log)))
 
 
-ROUTES: dict[str, tuple[tuple[str, Callable], ...]] = {
-    "cdf": (("cdf", lambda f: f), ("sf", lambda f: 1.0 - f), ("logcdf", np.exp), ("logsf", _rest)),
-    "sf": (("sf", lambda f: f), ("cdf", lambda f: 1.0 - f), ("logsf", np.exp), ("logcdf", _rest)),
-    "logcdf": (
-        ("logcdf", lambda f: f),
-        ("cdf", np.log),
-        ("sf", lambda f: np.log1p(-f)),
-        ("logsf", _log_rest),
-    ),
-    "logsf": (("logsf", lambda f: f), ("sf", np.log), ("cdf", lambda f: np.log1p(-f)), ("logcdf", _log_rest)),
-}
+def _log_of_smaller(f, rest):
+    return np.where(f < 0.5, np.log(f), np.log1p(-rest))
+
+
+def _routes(name: str, other: str) -> dict[str, tuple[tuple[tuple[str, ...], Callable], ...]]:
+    log, log_other = f"log{name}", f"log{other}"
+    return {
+        name: (((name,), _same), ((log,), np.exp), ((log_other,), _rest), ((other,), lambda f: 1.0 - f)),
+        log: (
+            ((log,), _same),
+            ((log_other,), _log_rest),
+            ((name, other), _log_of_smaller),
+            ((name,), np.log),
+            ((other,), lambda f: np.log1p(-f)),
+        ),
+    }
+
+
+ROUTES = _routes("cdf", "sf") | _routes("sf", "cdf")
+LOG_HALF = -np.log(2.0)
 LIMITS = {"cdf": (0.0, 1.0), "sf": (1.0, 0.0), "logcdf": (-INF, 0.0), "logsf": (0.0, -INF)}
 
 
 def _cumulative(name):
     def evaluate(law, x, shapes, scale, broken):
-        source, derive = next((s, d) for s, d in ROUTES[name] if getattr(law, s) is not None)
+        sources, derive = next((s, d) for s, d in ROUTES[name] if all(getattr(law, one) for one in s))
         whole = x
         if law.discrete:
             x = np.floor(x)
             whole = np.where(np.isfinite(x), x, 0.0)
-        result = derive(getattr(law, source)(whole, *shapes))
+        result = derive(*[getattr(law, source)(whole, *shapes) for source in sources])
         ends = law.ends(shapes)
         below = np.less if law.discrete and not is_infinite(ends[0]) else np.less_equal
         beyond = (below, np.greater_equal)
@@ -227,7 +241,7 @@ OF_PARAMETERS = {
     **{name: _moment(name) for name in ("mean", "var", "std", "entropy")},
 }
 NEEDS = {
-    **{name: [source for source, _ in ROUTES[name]] for name in ROUTES},
+    **{name: [source for sources, _ in ROUTES[name] for source in sources] for name in ROUTES},
     **dict.fromkeys(("ppf", "isf", "median", "interval"), ("ppf", "isf")),
     **{"mean": ("mean",), "var": ("var",), "std": ("var",), "entropy": ("entropy",), "stats": ("mean",)},
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.reductions import logsumexp
-from ..trace.primitives import by_row
+from ..trace.primitives import by_row, stop_gradient
 from .continuous_laws import LOG2, LOG_ROOT_2PI, PI, log1p_ratio, log_difference, normal, right, unit
 from .discrete_laws import count, log_choose, mass
 from .distributions import register
@@ -117,20 +117,55 @@ def noncentral_f(x, m, n, nc):
     return central - 0.5 * nc + np.log(sc.hyp1f1(0.5 * (m + n), 0.5 * m, 0.5 * nc * m * x / (n + m * x)))
 
 
+def by_skew(skew, normal_and_terms, general):
+    """Return a function of a Pearson law: that of the normal law where SciPy takes the skewness for zero.
+
+    There, ``normal_and_terms`` returns the normal function and the coefficients of the skewness and of its square,
+    which give the derivatives by it.
+    """
+    zero = np.abs(skew) < 0.000016
+
+    def near():
+        plain, first, second = normal_and_terms()
+        nothing = skew - stop_gradient(skew)
+        return plain + nothing * first + nothing * nothing * second
+
+    return pick(zero, near, lambda: general(2.0 / np.where(zero, 1.0, skew)))
+
+
 def pearson(x, skew):
-    beta = 2.0 / skew
-    return np.log(np.abs(beta)) + gamma_density(beta * (x + beta), beta * beta)
+    square = x * x
+    return by_skew(
+        skew,
+        lambda: (normal(x), x * (square - 3.0) / 6.0, (-3.0 * square * square + 6.0 * square - 1.0) / 48.0),
+        lambda beta: np.log(np.abs(beta)) + gamma_density(beta * (x + beta), beta * beta),
+    )
 
 
 def pearson_cdf(x, skew):
-    beta = 2.0 / skew
-    below, above = sc.gammainc(beta * beta, beta * (x + beta)), sc.gammaincc(beta * beta, beta * (x + beta))
-    return np.where(skew > 0, below, above)
+    def near():
+        density, square = np.exp(normal(x)), x * x
+        fifth = x * (square * square - 10.0 * square + 15.0)
+        return sc.ndtr(x), -density * (square - 1.0) / 6.0, -density * (x * (square - 3.0) / 16.0 + fifth / 72.0)
+
+    def general(beta):
+        share, place = beta * beta, beta * (x + beta)
+        return np.where(skew > 0, sc.gammainc(share, place), sc.gammaincc(share, place))
+
+    return by_skew(skew, near, general)
 
 
 def pearson_ppf(q, skew):
-    beta = 2.0 / skew
-    return np.where(skew > 0, sc.gammaincinv(beta * beta, q), sc.gammainccinv(beta * beta, q)) / beta - beta
+    def near():
+        z = sc.ndtri(q)
+        square = z * z
+        return z, (square - 1.0) / 6.0, z * ((square - 3.0) / 16.0 - (2.0 * square - 5.0) / 36.0)
+
+    def general(beta):
+        share = beta * beta
+        return np.where(skew > 0, sc.gammaincinv(share, q), sc.gammainccinv(share, q)) / beta - beta
+
+    return by_skew(skew, near, general)
 
 
 def breit_wigner(x, rho):
@@ -169,7 +204,7 @@ real("jf_skew_t", skew_t, cdf=lambda x, a, b: sc.betainc(a, b, 0.5 * (1.0 + skew
      ppf=lambda q, a, b: (2.0 * sc.betaincinv(a, b, q) - 1.0) * np.sqrt(a + b) / (2.0 * np.sqrt(sc.betaincinv(a, b, q) * sc.betainccinv(b, a, q))))
 real("kappa4", kappa, far=True, low=kappa_low, high=kappa_high, valid=lambda h, k: [np.equal(h, h), np.equal(k, k)], logcdf=lambda x, h, k: -log1p_ratio(-h, kappa_tail(x, k)), ppf=kappa_ppf)
 real("pearson3", pearson, far=True, low=lambda s: pick(s > 0, lambda: -2.0 / s, lambda: full(s, -INF)), high=lambda s: pick(s < 0, lambda: -2.0 / s, lambda: full(s, INF)),
-     valid=lambda s: [np.equal(s, s), np.not_equal(s, 0)], cdf=pearson_cdf, ppf=pearson_ppf)
+     valid=lambda s: [np.equal(s, s)], cdf=pearson_cdf, ppf=pearson_ppf)
 
 # On the positive half line
 right("dpareto_lognorm", pareto_lognormal, open=True, valid=lambda u, s, a, b: [s > 0, a > 0, b > 0])
