@@ -11,6 +11,8 @@ import re
 import pytest
 
 import numbatape as nt
+import numbatape.distributed
+import numbatape.integrations
 import numbatape.testing
 
 SECTION = re.compile(r"^([A-Z][A-Za-z ]*)\n-{3,}$", re.M)
@@ -18,7 +20,7 @@ SECTION = re.compile(r"^([A-Z][A-Za-z ]*)\n-{3,}$", re.M)
 
 def public_names():
     """Yield (readable name, object) of the public functions and classes, and of the classes' own members."""
-    for module in (nt, nt.testing, nt.transforms):
+    for module in (nt, nt.testing, nt.transforms, nt.integrations, nt.distributed):
         for name in module.__all__:
             found = getattr(module, name)
             if inspect.ismodule(found):

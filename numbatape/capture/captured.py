@@ -175,7 +175,7 @@ class Captured:
         self._sequences = kept
 
     def note_again(self, places) -> None:
-        """Take the present contents of some containers for what was there before (`Effects.places`)."""
+        """Note the present contents of some containers (`Effects.places`): later calls compare with these."""
         ids = {id(container) for container, _ in places}
         found: list[tuple] = []
         for container, entries in self._sequences:
@@ -196,7 +196,7 @@ class Captured:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
         for mapping, key in self._absent:
-            if key in mapping and not isinstance(mapping[key], types.ModuleType):  # what was imported stays
+            if key in mapping and not isinstance(mapping[key], types.ModuleType):  # imports are not undone
                 del mapping[key]
         for owner, name, value in self._attributes:
             if getattr(owner, name, None) is not value:

@@ -195,7 +195,7 @@ class CopiedClasses:
 
 
 class _Entry:
-    """An attribute in the dictionary of an object, or else of its class."""
+    """A descriptor: the attribute in the object's dictionary, or the class's if it has none."""
 
     def __init__(self, name: str):
         self._name = name
@@ -255,7 +255,7 @@ def _standing(meta: type) -> type:
             if own is None or name in vars(self):
                 super().__setattr__(name, value)
             if own is not None:
-                setattr(own, name, value)  # other code must see it at the class itself
+                setattr(own, name, value)  # code outside of the trace reads it from the class itself
 
         def __delattr__(self, name):
             own = _own(self)
@@ -272,7 +272,8 @@ def _standing(meta: type) -> type:
             own = _own(self)
             if own is None:
                 return super().__subclasscheck__(other)
-            # An abstract class asks all of its subclasses, of which this stand-in is one.
+            # An abstract class asks its subclasses in turn, and this stand-in is one of them: without this
+            # test the two would ask each other without end.
             if own in _asked.classes:
                 return False
             _asked.classes.append(own)
@@ -281,7 +282,7 @@ def _standing(meta: type) -> type:
             finally:
                 _asked.classes.pop()
 
-        def __eq__(self, other):  # classes may be keys of tables
+        def __eq__(self, other):  # the user's code may look a class up in a dictionary
             own = _own(self)
             return self is other or (own is not None and getattr(other, "__numbatape_own__", other) is own)
 
@@ -292,7 +293,7 @@ def _standing(meta: type) -> type:
 
 
 class _Asked(threading.local):
-    """The classes that a stand-in is asking now, in this thread."""
+    """The classes whose ``__subclasscheck__`` a stand-in is calling now, in this thread."""
 
     def __init__(self):
         self.classes: list[type] = []

@@ -52,8 +52,9 @@ class Copies(CopiedClasses):
         self._scopes: dict[int, dict] = {}
         self._cells: dict[int, types.CellType] = {}
         self._modules: dict[int, types.ModuleType] = {}
-        self._kept: list = []  # originals, kept alive so that their ids stay theirs
-        # (id of a function's globals, name) of what copies assign, and the original sees when they are done
+        self._kept: list = []  # originals, kept alive so that no other objects get their ids
+        # (id of a function's globals, name) of the globals that copies have assigned. The original function
+        # sees these assignments when the trace ends.
         self.assigned: set[tuple[int, str]] = set()
 
     def owns_function(self, function: types.FunctionType) -> bool:
@@ -239,7 +240,11 @@ class Copies(CopiedClasses):
         return found
 
     def _replaces(self, value) -> bool:
-        """Whether a value may have a stand-in; decided without making it, since it may refer back."""
+        """Whether a value may have a stand-in.
+
+        This is decided without making the stand-in, because the value may refer to the function that is being
+        copied.
+        """
         return not is_atom(value) and (
             self.known.stand_in(value) is not None
             or type(value) is types.ModuleType

@@ -111,7 +111,7 @@ class Environment(LibraryObjects, Walk):
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
-                self._members[id(part.value)] = set()  # it can be called by other names than a method's
+                self._members[id(part.value)] = set()  # it may be called by other names than that of a method
             if part.code is not None:
                 self._sites.setdefault(id(part.value), (part.name, part.code))
             elif site is not None:
@@ -119,7 +119,10 @@ class Environment(LibraryObjects, Walk):
         return found
 
     def _of_passed_modules(self) -> list[Reference]:
-        """Return what modules that are passed on have of the names in any code, where it is not noted yet."""
+        """Return new references from modules that code passes on to other code, which may read any attribute.
+
+        The attributes that are noted are those whose names occur in any code that the function reaches.
+        """
         if not self._passed_on:
             return []
         names = frozenset().union(*map(names_of, self._codes.values()))
@@ -213,7 +216,7 @@ class Environment(LibraryObjects, Walk):
         return references(array) if array.dtype == object else []
 
     def _unwritten(self, container, keys):
-        """Note the items of a dictionary that code does not only write to; of a list there are none."""
+        """Note the items of a dictionary, but not those that code only writes; a list has no others."""
         if keys is None:
             return ()
 
@@ -224,7 +227,7 @@ class Environment(LibraryObjects, Walk):
         return self._parts[-1][1]
 
     def running(self) -> list[types.CodeType]:
-        """Return the code that may run: not that of methods whose names no such code has."""
+        """Return the code that may run: all but methods whose names do not occur in any code that may run."""
         waiting, found, names = dict(self._codes), [], {"__call__"}
         while True:
             chosen = [
@@ -251,9 +254,10 @@ class Environment(LibraryObjects, Walk):
             ]
         code, scope, attributes = function.__code__, function.__globals__, function.__dict__
         self._codes[id(function)] = code
-        self._functions.append((function, code))  # a notebook's autoreload puts other code into functions
+        self._functions.append((function, code))  # a notebook's autoreload replaces the code of functions
         self.tests_identity = self.tests_identity or tests_identity(code)
-        if code.co_name in (*code.co_names, *code.co_freevars):  # it may set attributes of itself
+        # The function knows its own name, and may set its own attributes.
+        if code.co_name in (*code.co_names, *code.co_freevars):
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
         self._absent += [(scope, name) for name in globals_assigned(code) if name not in scope]
         for name in imported(code, scope.get("__package__") or ""):

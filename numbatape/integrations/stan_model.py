@@ -37,6 +37,14 @@ def to_bridgestan_like(logp, start=None, transforms=None, *, data=None, dims=Non
         With `log_density`, `log_density_gradient`, `log_density_hessian`,
         `log_density_hessian_vector_product`, `param_constrain`, `param_unconstrain` and others.
 
+    Raises
+    ------
+    SpecError
+        If there is no start, or one outside of its constraint.
+    StructureError
+        If ``transforms`` names something that is no parameter; methods raise it for vectors of another
+        length.
+
     Examples
     --------
     >>> import numpy as np, numbatape as nt

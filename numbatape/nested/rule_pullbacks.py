@@ -54,7 +54,10 @@ class CallRules(LoopRules):
             trace.differentiating = around
 
     def lane_call(self, emitter, out: Symbol, numbers) -> tuple:
-        """Register a call of one lane: its arguments and its results are those of the lane."""
+        """Register a call in one lane, and return the operands of its instruction.
+
+        The arguments and the results of this call are those of the one lane.
+        """
         trace = self.trace
         site = called(trace.tape, numbers)
         if isinstance(site, (Loop, Branches)):

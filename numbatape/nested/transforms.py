@@ -80,7 +80,7 @@ class Linearised:
         return [traced(trace, part) for part in self.pulled(given, strong)]
 
     def pulled(self, cotangents, strong: bool = True, lanes: int | None = None) -> list:
-        """Return the same as symbols or numbers, given as such; they may have lanes (`Adjoint`)."""
+        """Do what `pull` does for symbols and numbers, and return such; they may have lanes (`Adjoint`)."""
         seeds = [(y, ct) for y, ct in zip(self.results, cotangents, strict=True) if ct is not None]
         walk = Adjoint(self._emitter(), strong, rules=CallRules(self.trace), lanes=lanes)
         return walk.run(self._start, self._stop, self.inputs, seeds)
@@ -97,7 +97,7 @@ class Linearised:
         return [traced(trace, part) for part in self.pushed(given, strong)]
 
     def pushed(self, tangents, strong: bool = False, lanes: int | None = None) -> list:
-        """Return the same as symbols or numbers, given as such; they may have lanes."""
+        """Do what `push` does for symbols and numbers, and return such; they may have lanes."""
         seeds = [(x, t) for x, t in zip(self.inputs, tangents, strict=True) if t is not None]
         walk = Pushforward(self._emitter(), strong, CallRules(self.trace), lanes)
         return walk.run(self._start, self._stop, seeds, self.results)

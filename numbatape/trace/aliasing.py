@@ -44,13 +44,13 @@ def memory_of(array: np.ndarray) -> tuple:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
-def watched(data: np.ndarray, contents: np.ndarray) -> np.ndarray | None:
+def contents_to_compare(data: np.ndarray, contents: np.ndarray) -> np.ndarray | None:
     """Return the contents that a later use of an array has to be compared with; None for read-only memory."""
     return None if immutable(data) else contents
 
 
 def is_as_it_was(data: np.ndarray, contents: np.ndarray | None) -> bool:
-    """Whether an array has not been written to since `watched` returned these contents.
+    """Whether an array has not been written to since `contents_to_compare` returned these contents.
 
     A comparison reads the whole array, which takes as long as an operation on it does. So memory that was
     read-only then and still is counts as unchanged, as it does in arguments.

@@ -24,7 +24,8 @@ from .reads import Reads
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
-_value_of = object.__getattribute__  # does not compute what is missing, see `deferred`
+# Unlike ``x._value``, this does not compute a value that is missing (`deferred`).
+_value_of = object.__getattribute__
 
 
 def note(trace, array, value) -> None:
@@ -91,9 +92,9 @@ class TracedArray(Methods, Reads):
     # __getattr__.
     __slots__ = ("__weakref__", "_family", "_id", "_level", "_trace", "_value")
 
-    # Operators of pandas leave their work to an operand with a higher one; its own go up to 4 000.
+    # Operators of pandas leave the work to an operand with a higher priority than their own, at most 4 000.
     __pandas_priority__ = 5_000
-    # pandas' ufuncs ask for this one, because the class passes for an ndarray; a Series has 1 000.
+    # pandas' ufuncs compare this priority, because a traced array passes for an ndarray; a Series has 1 000.
     __array_priority__ = 5_000.0
 
     # ---- containers

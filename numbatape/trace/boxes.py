@@ -135,7 +135,7 @@ def sharers(x) -> list:
 
 
 def is_known(trace, root: ndarray) -> bool:
-    """Whether arrays of the trace may be in some memory."""
+    """Whether any array of the trace that is alive has its entries in the memory of an array."""
     sort_in(trace)
     return any(
         root_of(array._value) is root for r in trace.sharing.get(id(root), ()) if (array := r()) is not None

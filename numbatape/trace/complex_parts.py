@@ -7,7 +7,7 @@ import numpy as np
 from ..emitter.instructions import broadcast_dims
 from ..tape.tape import CONSTANT
 from . import boxes, primitives
-from .aliasing import is_as_it_was, memory_of, root_of, watched
+from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .array import TracedArray, new_traced, note
 from .complex_array import REAL, TracedComplex
 from .integers import settled
@@ -116,7 +116,8 @@ def each(z: TracedComplex, function, value) -> TracedComplex:
     if trace.boxes and value.__class__ is np.ndarray and id(root_of(value)) in trace.boxes:
         return in_box(trace, value)
     done = [None if x is None else function(x) for x in (z._re, z._im)]
-    done = [None if type(x) is not TracedArray and not x else x for x in done]  # a part that is zero in a box
+    # A view of a part that is zero everywhere may be the number zero: that part is None again.
+    done = [None if type(x) is not TracedArray and not x else x for x in done]
     return make(*done, value) if any(type(x) is TracedArray for x in done) else value
 
 
@@ -144,7 +145,7 @@ def halves(x, trace: Trace | None = None) -> tuple:
         kept = trace.halves.get(memory_of(x))
         if kept is None or not all(map(is_as_it_was, (x.real, x.imag), kept[3:])):
             parts = x.real.copy(), x.imag.copy()
-            kept = trace.halves[memory_of(x)] = x, *parts, *(watched(x, part) for part in parts)
+            kept = trace.halves[memory_of(x)] = x, *parts, *(contents_to_compare(x, part) for part in parts)
             trace.captured.add(id(root_of(x)))
         return kept[1:3]
     if isinstance(x, complex) or getattr(x, "dtype", np.dtype(float)).kind == "c":

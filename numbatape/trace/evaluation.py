@@ -85,7 +85,7 @@ class Evaluation:
         writers, written, code = self._writers, self._written, self.tape.code
         stack = [(self._key(number), len(code))]
         while stack:
-            key, stop = stack[-1]  # instructions from ``stop`` on write too late for this reader
+            key, stop = stack[-1]  # the reader wants what the instructions before ``stop`` have written
             if key in self._lanes:
                 lane = self._lanes.pop(key)
                 self._settle(lane)

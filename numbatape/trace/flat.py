@@ -92,7 +92,7 @@ class Flat(Iterator):
         return np.ravel(self.base)
 
     def is_array(self, *args, **kwargs) -> bool:
-        """Whether ``np.array(x.flat, ...)`` is in the memory of ``x``: NumPy makes no copy of a copy."""
+        """Whether ``np.array(x.flat, ...)`` shares memory with ``x``, as NumPy decides."""
         value = self.base._value
         return bool(np.shares_memory(np.array(value.flat, *args, **kwargs), value))
 

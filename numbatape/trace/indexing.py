@@ -234,7 +234,7 @@ def _along_axis(trace, code: int | None, value: int, dim: int, entries: int) -> 
 
 
 def _slice_codes(trace, k: slice, dim: int):
-    """Return (first, size, step) of a slice along an axis, as size codes where they follow it."""
+    """Return (first, size, step) of a slice along an axis, as size codes if they depend on sizes."""
     if k == slice(None):
         return 0, dim, 1
     table = trace.tape.sizes

@@ -27,15 +27,15 @@ from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
 PLAIN_NUMBERS = (float, int, float64)
-PRODUCTS = (-1, 1, 2, 3)  # exponents for which no power is computed
+PRODUCTS = (-1, 1, 2, 3)  # for these exponents, quotients and products are recorded
 OTHER, WEAK, STRONG = 0, 1, 2  # the kinds of operands that `_kind` returns
 DIVISIONS = (np.true_divide, np.floor_divide, np.remainder)
 NEG, SQUARE = opcode(OPCODE["neg"], F64), opcode(OPCODE["square"], F64)
 
-# Of ufuncs that have been called before, see `note_number_row`.
+# Opcode and active operands of the ufuncs that have been called with numbers, see `note_number_row`.
 number_rows: dict[np.ufunc, tuple[int, int]] = {}
 
-TracedArray: type  # `equip` sets it: the class is above this file
+TracedArray: type  # `equip` sets it, because this file cannot import the class, which is above it
 
 
 def record_number(trace, value, code: int, active: int, level: int, a: int, b: int, depth: int = 2):

@@ -140,8 +140,9 @@ class PlainArray(Plain, TracedArray):
     __slots__ = ()
 
     def __getattr__(self, name):
-        if name == "_id":  # it is an operand: a literal
-            borrowed = id(root_of(self._value)) in self._trace.borrowed  # then all uses share one literal
+        if name == "_id":  # an operand's value number: the array becomes a literal
+            # All uses of a captured array share one literal; others are copied, because writes may follow.
+            borrowed = id(root_of(self._value)) in self._trace.borrowed
             return self._trace.literal(self._value if borrowed else self._value.copy(), self._family)
         return CONSTANT if name == "_level" else outside(self, name)
 
@@ -238,7 +239,7 @@ def wrap(trace, result):
 
 
 def watched(trace, result: np.ndarray) -> np.ndarray:
-    """Return an array that cannot be a plain one; note it as lent if it is in the memory of one."""
+    """Return an array that cannot be a plain one; if it shares memory with one, note that it was lent."""
     shares = result.base is not None and boxes.is_known(trace, root_of(result))
     return lend(trace, result) if shares else result
 

@@ -222,7 +222,7 @@ def require_numbers(result, parts) -> None:
 
 
 def value_and_aux(result) -> tuple:
-    """Return the result of a function of which ``has_aux=True`` was said; raise if it is no pair."""
+    """Return the result of a function that is called with ``has_aux=True``; raise if it is no pair."""
     if not isinstance(result, tuple) or len(result) != 2:
         got = str(getattr(result, "dtype", result.__class__.__name__))
         got = f"a tuple of {len(result)}" if isinstance(result, tuple) else got

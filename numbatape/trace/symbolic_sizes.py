@@ -173,9 +173,9 @@ class _Origins:
 
     def __init__(self, tape):
         self._tape = tape
-        self._operands: dict = {}  # value numbers that were read for what is in a place
-        self._literals: set = set()  # places
-        self._seen = [0, 0]  # instructions and literals that were read
+        self._operands: dict = {}  # by place in memory: the value numbers that its contents are computed from
+        self._literals: set = set()  # places whose contents are literals
+        self._seen = [0, 0]  # how many instructions and literals of the tape have been looked at
 
     def sizes_behind(self, number: int) -> set[int] | None:
         """Return the size codes that decide a constant, or None if it depends on anything else."""
@@ -192,7 +192,7 @@ class _Origins:
                 continue
             done.add(place)
             if place not in self._operands:
-                return None  # an argument
+                return None  # the contents come from an argument
             waiting += self._operands[place]
         return codes
 

@@ -24,7 +24,7 @@ from ..usercode.frames import LOGS, asked_by, user_frame, where_in_user_code
 from ..usercode.ownership import is_core, is_users_file
 from . import operations
 from . import symbolic_sizes as sizes
-from .aliasing import is_as_it_was, memory_of, root_of, watched
+from .aliasing import contents_to_compare, is_as_it_was, memory_of, root_of
 from .evaluation import Evaluation
 
 EXACT_INTEGER = 2**53
@@ -300,7 +300,7 @@ class Trace:
             if found is not None and root_of(found[0]) is root and is_as_it_was(data, found[2]):
                 return found[1]
             number = self.tape.literal(self._checked(data), family)
-            found = (data, number, watched(data, self.tape.literals[-1].data))
+            found = (data, number, contents_to_compare(data, self.tape.literals[-1].data))
             self._arrays[id(data), family] = self._arrays[place] = found
             self.captured.add(id(root))
             return number

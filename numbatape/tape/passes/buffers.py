@@ -12,12 +12,13 @@ from ..draft import Draft
 from ..families import POOLS
 from ..instruction import NONE, opcode
 
-# Signs of what adds to a buffer, and of what subtracts from it, and what the first such row becomes.
+# The signs of an op that adds to a buffer, and of one that subtracts from it; the op that replaces such a row
+# if it is the first one.
 SIGNS = (((1, 1), "copy"), ((1, -1), "neg"))
-# What the first two rows are together, by the places of their signs in SIGNS, and whether the operands change
-# places. Two subtractions have no op.
+# The op that replaces the first two rows, by the places of their signs in SIGNS, and whether the operands are
+# exchanged. Two subtractions stay two rows, because no op is -x - y.
 BOTH = (((0, 0), "add", False), ((0, 1), "sub", False), ((1, 0), "sub", True))
-OTHER = len(SIGNS)  # the kind of rows that do not add to the whole of a buffer
+OTHER = len(SIGNS)  # the kind of all other rows
 
 
 def start_buffers(draft: Draft, code: np.ndarray) -> np.ndarray:

@@ -150,7 +150,8 @@ class _Fusion:
         """Turn additions of products into one instruction each, where all operands have the same shape."""
         code, products = self.code, self.ops.with_trait("added")
         rows = self._of(self.ops.with_signs((1, 1)))
-        rows = rows[code["op"][rows] & 1 == 0]  # float32 is rounded per instruction: here once less
+        # Not float32: the fused instruction would round once, two instructions twice.
+        rows = rows[code["op"][rows] & 1 == 0]
         made = self.single & self.ops.is_any(products, code["op"][self.last])
         rows = rows[made[self.group[code["a"][rows]]] | made[self.group[code["b"][rows]]]]
         if not len(rows):

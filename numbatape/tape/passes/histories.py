@@ -1,7 +1,8 @@
-"""Histories of loops: the carries before each step, which nobody reads, are not kept.
+"""Loops keep the carries before each step only if an instruction or an output reads them.
 
-While derivatives are recorded, a loop stacks its carries behind its result, because the next derivative would
-start from them. Where none came, the loop is replaced by one that does not.
+These carries are called a loop's history. While derivatives are recorded, a loop stacks its history behind
+its result, because a further derivative of the loop would start from it. If no further derivative was taken,
+this pass replaces the loop by one without a history.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
     read = {value for name in "abc" for value in code[name].tolist()} | set(draft.outputs)
     read.discard(NONE)
     results = {draft.address(int(code["out"][k]))[0] for k in loops}
-    farthest: dict[int, int] = {}  # by storage: where the last view of it that is read begins
+    farthest: dict[int, int] = {}  # by storage: the last offset at which a view that is read begins
     storages, offsets = draft.storage, draft.offset
     for value in read:
         storage = int(storages[value])
@@ -36,7 +37,8 @@ def drop_histories(draft: Draft, code: np.ndarray) -> np.ndarray:
         out = int(code["out"][k])
         storage, first, layout = draft.address(out)
         extent = min(loop.history, key=size)
-        alone = len(draft.layouts[layout].dims) == 1  # with lanes, a shorter result would move the others
+        # If there are lanes, a shorter result of one would move those of the next ones.
+        alone = len(draft.layouts[layout].dims) == 1
         if alone and out not in read and not first and farthest.get(storage, 0) < size(extent):
             draft.calls[numbers[k]] = replace(loop, history=None, extents=(extent, *loop.extents[1:]))
             draft.shorten(out, extent)

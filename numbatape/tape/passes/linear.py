@@ -22,9 +22,10 @@ from ..tape import CONSTANT, F64
 from .linear_rows import LinearRows, linear_rows
 
 PLAIN, ZERO_VALUE, ZERO_COEFFICIENT = "plain", "zero value", "zero coefficient"
-READERS = 3  # of one product that is carried on: each has a coefficient of its own to compute
-TERMS = 4  # of a sum that is carried on
-FACTORS = 8  # of a coefficient, before it is computed
+# A product is passed on to so many readers at most, because each computes a coefficient of its own.
+READERS = 3
+TERMS = 4  # a sum with more terms is computed, and not passed on
+FACTORS = 8  # a coefficient with more factors is computed
 
 
 class Term(NamedTuple):
@@ -57,7 +58,8 @@ def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
     if not len(rows.numbers):
         return code
     code = code.copy()
-    code["active"][rows.numbers] = 0  # as of new rows: such tapes are swept forward alone
+    # Tapes with directions are only swept forward, so that no operand takes an adjoint.
+    code["active"][rows.numbers] = 0
     return rewritten(code, _Contraction(draft, code, rows).changes())
 
 
@@ -73,7 +75,7 @@ class _Contraction:
     def __init__(self, draft: Draft, code: np.ndarray, rows: LinearRows):
         self.draft, self.ops, self.rows = draft, draft.ops, rows
         self.code = instructions(code[rows.numbers].tolist())
-        # Columns as they are before new values are made, each of which is read as soon as it is made.
+        # These columns lack the values that are made from now on, for which ``made`` has what is needed.
         self.group, self.storage, self.offset, self.layout = (
             draft.group,
             draft.storage,
@@ -92,7 +94,7 @@ class _Contraction:
         columns = (self.rows.numbers, self.rows.readers)
         for row, k, readers in zip(self.code, *(column.tolist() for column in columns), strict=True):
             if not readers and self._is_plain(row):
-                continue  # it stays what it is
+                continue  # the instruction needs no change
             self.emitted = []
             form = self._form(row)
             most = READERS if len(form) == 1 else 1 if len(form) <= TERMS else 0

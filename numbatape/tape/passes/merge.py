@@ -48,7 +48,7 @@ def _repeated(draft: Draft, code: np.ndarray, chosen: np.ndarray, start: int = 0
     """Return which of the chosen instructions repeat an earlier one, and what replaces each group."""
     several = draft.uses(code).writes > 1
     pooled = draft.storage < len(POOLS)
-    offset = np.where(pooled, np.int32(0), draft.offset)  # in a pool, the group says it
+    offset = np.where(pooled, np.int32(0), draft.offset)  # the group of a value in a pool is its cell
     homes, storages = draft.groups()[0], draft.storage_columns().T.copy()
     found, alias = repeated(code[start:], draft.group, offset, draft.layout, several, homes, storages)
     repeats = np.append(np.zeros(start, bool), found)
@@ -63,13 +63,13 @@ def _dropped(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndar
 
 
 def _passed_over(draft: Draft, code: np.ndarray, repeats: np.ndarray, alias: np.ndarray) -> np.ndarray:
-    """Let values name the first results; those of the repeated instructions stay in their cells."""
+    """Let values refer to the first results; repeated instructions write to values of their own."""
     again = []
     for out in code["out"][repeats].tolist():
         its = draft.layout_of(out)
         again.append(draft.view(out, draft.address(out)[1], its.dims, its.strides))
     draft.redirect(alias, again)
-    draft.builder.spare.update(again)  # they fail only where the first ones do
+    draft.builder.spare.update(again)  # where they fail, the first ones have failed before
     code = code.copy()
     code["out"][repeats] = again
     return code

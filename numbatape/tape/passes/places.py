@@ -94,6 +94,6 @@ def _is_whole(draft: Draft, value: int, its: Layout) -> bool:
 
 
 def _settled(draft: Draft, value: int) -> Layout:
-    """Return a layout with numbers for the sizes that guards allow alone."""
+    """Return a value's layout, with the number in place of each size for which guards allow only one."""
     layout = draft.layout_of(value)
     return Layout(*(tuple(map(draft.sizes.settled, part)) for part in (layout.dims, layout.strides)))

@@ -24,14 +24,14 @@ from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating,
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
 
-SHORT = 24  # instructions on single cells: fewer are left alone
-ENOUGH = 0.5  # a period that saves so much of what it promises is taken without trying others
-OFTEN = 12  # how many times the instructions of a tape are looked at, all in all
-LEAST = 50.0  # nanoseconds that a stretch must save
-SHARE = 0.01  # of the time that its other instructions take, so that looking at it is worth while
-OTHER_SLOT = 20.0  # nanoseconds that an instruction on arrays takes at least
+SHORT = 24  # tapes with fewer instructions on single cells are left as they are
+ENOUGH = 0.5  # if a period saves this share of what it might save at best, no others are tried
+OFTEN = 12  # the search looks at each instruction of a tape this many times at most, on average
+LEAST = 50.0  # a stretch is re-rolled if it saves this many nanoseconds a sweep
+SHARE = 0.01  # a stretch is examined if it might save this share of the time of its other instructions
+OTHER_SLOT = 20.0  # an instruction on arrays takes at least this many nanoseconds
 
-NUMBER, OTHER = 1, 2  # kinds of operands; 0 is none
+NUMBER, OTHER = 1, 2  # kinds of operands; 0 stands for a missing one
 
 
 def reroll(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = False) -> np.ndarray:
@@ -197,9 +197,9 @@ class _Search:
         return found
 
     def _most(self, stretch: Stretch) -> float:
-        """Return about what re-rolling saves if all slots that may be vectors become some.
+        """Return an upper bound of what re-rolling saves: all slots become vectors that may be vectors.
 
-        It is 0 if that is little beside the time of the other instructions.
+        The bound counts as 0 if it is small beside the time that the other instructions take.
         """
         vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
         single = self.single[stretch.start : stretch.start + stretch.period]

@@ -20,8 +20,8 @@ from ..uses import NO_GROUP
 
 FEWEST_STEPS, MOST_STEPS, FEWEST_TAPS = 3, 32, 2
 MOST_AXES = 3
-ROUNDS = 4  # in which instructions are left out that read what no step has made
-SCRATCH = 1024  # cells; MOST_STEPS and this are those of `numbatape.ops.stencils`
+ROUNDS = 4  # how often instructions are left out because an operand is neither a tap nor a step's result
+SCRATCH = 1024  # cells for a row of results; like MOST_STEPS a limit of `numbatape.ops.stencils`
 # Kinds of steps, in the order of `numbatape.ops.stencils`.
 ADD, SUBTRACT, NEGATE, MULTIPLY, DIVIDE = range(5)
 
@@ -154,7 +154,7 @@ def _trees(draft: Draft, code: np.ndarray, steps: dict[int, Step]) -> dict[int, 
 
 
 def _codes(draft: Draft, codes) -> tuple[int, ...]:
-    """Return size codes, numbers where guards allow one number alone."""
+    """Return size codes, with the number in place of a code for which guards allow only one."""
     return tuple(map(draft.sizes.settled, codes))
 
 
@@ -164,7 +164,7 @@ def _values(draft: Draft, codes) -> list[int]:
 
 
 def _alike(draft: Draft, dims: tuple[int, ...], leaves: list[int]) -> bool:
-    """Whether values are views of one storage that differ in where they begin alone."""
+    """Whether values are views of one storage that differ only in the cell where they begin."""
     storage, _, layout = draft.address(leaves[0])
     strides = _codes(draft, draft.layouts[layout].strides)
     if storage < len(POOLS) or min(_values(draft, strides), default=0) < 1 or not all(_values(draft, dims)):

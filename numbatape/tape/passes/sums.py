@@ -35,9 +35,9 @@ def sum_first(draft: Draft, code: np.ndarray) -> np.ndarray:
 
 
 def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
-    """Return sums of results that are negations or products, and of nothing else's interest.
+    """Return sums of negations and products that only sums read.
 
-    Each is the number of the sum's row and that of the row whose result it sums.
+    Each is a pair: the row of the sum, and the row of the negation or product.
     """
     ops = draft.ops
     inner = ops.with_signs((-1,)) | ops.with_trait("zero_wins")
@@ -54,7 +54,7 @@ def _candidates(draft: Draft, code: np.ndarray) -> list[tuple[int, int]]:
     rows, at = rows[fit], at[fit]
     fit = draft.covers(code["out"][at])
     rows, at = rows[fit].tolist(), at[fit].tolist()
-    # It is needed as it is where others read it.
+    # If anything but a sum reads the negation or product, it has to be computed anyway.
     op = code["op"] >> 1
     return [
         (k, maker)
