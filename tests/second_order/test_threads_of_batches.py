@@ -1,5 +1,8 @@
 """``Config(threads=...)``: blocks of points on several threads, with the same bits as on one."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -78,3 +81,22 @@ def test_tasks_that_raise_and_tasks_inside_of_tasks():
         CREW.together([lambda: 1, fails])
     nested = CREW.together([lambda: 0, lambda: CREW.together([lambda: 1, lambda: 2])])
     assert nested == [0, [1, 2]]
+
+
+def test_callers_in_several_threads_get_the_results_of_their_own_tasks():
+    def called(k: int) -> bool:
+        tasks = [lambda j=j: (k, j) for j in range(3)]
+        return all(CREW.together(tasks) == [(k, j) for j in range(3)] for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(called, range(8)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_child_process_has_helpers_of_its_own():
+    assert CREW.together([lambda: 1, lambda: 2]) == [1, 2]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if CREW.together([lambda: 3, lambda: 4]) == [3, 4] else 1)
+    assert os.waitpid(child, 0)[1] == 0
