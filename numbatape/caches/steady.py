@@ -150,6 +150,10 @@ class Entry(Served):
         """Do what `serve` does, for who has the turn."""
         if self.rebound is not None and self.rebound():
             return REFUSED
+        return self.serve_as_bound(leaves)
+
+    def serve_as_bound(self, leaves: Sequence):
+        """Do what `serve_in_turn` does, where names are known to be bound to what they were bound to."""
         if not all(row.fits(leaf) for row, leaf in zip(self.rows, leaves, strict=True)):
             return REFUSED
         changed = [(row, leaves[k]) for k, row in self._data if self._stale or row.changed(leaves[k])]
