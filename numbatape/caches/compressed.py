@@ -59,14 +59,8 @@ class Compressed:
 def places(known: KnownPattern, products: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (products in memory order, where each entry is in them, where it goes in the matrix)."""
     made = known.compression
-    lanes, cells = products.shape[0], int(np.prod(products.shape[1:]))
     rows = np.repeat(np.arange(made.shape[0]), np.diff(made.indptr))
-    target = rows * made.shape[1] + made.indices
-    if products.flags.c_contiguous:
-        return products.reshape(-1), made.place, target
-    turned = np.moveaxis(products, 0, -1)
-    assert turned.flags.c_contiguous  # an output is dense, with lanes first or last
-    return turned.reshape(-1), made.place % cells * lanes + made.place // cells, target
+    return *made.in_memory(products), rows * made.shape[1] + made.indices
 
 
 def views_of(known: KnownPattern):

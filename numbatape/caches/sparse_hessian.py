@@ -11,6 +11,7 @@ from .dense_jacobian import samples_of
 from .derived import Derived, active_leaves, outputs_of
 from .directions import like_arguments
 from .one_at_a_time import one_at_a_time
+from .outs import parts_outs, result_outs
 from .results import scalar_output, value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions
 
@@ -59,7 +60,6 @@ class SparseHessianCache(SparseCache):
     def _shapes(self, flat, primal, compression):
         return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
 
-    @one_at_a_time
     def hessian(self, args):
         """Return the value, the gradient and the sparse Hessian, for `value_gradient_and_sparse_hessian`.
 
@@ -92,6 +92,10 @@ class SparseHessianCache(SparseCache):
         >>> cache.hessian((np.arange(3.0),))[2].data
         array([ 0.,  6., 12.])
         """
+        return self._differentiating.call(*args)
+
+    @one_at_a_time
+    def _general(self, *args):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
         matrix, known = self._fill(flat, primal, samples_of(flat), 2)
@@ -108,7 +112,12 @@ class SparseHessianCache(SparseCache):
         chosen = sorted(k for k in flat.differentiated if k >= 0)
         if len(chosen) == 1:
             gradient = gradient[chosen[0]]
-        return value_of(space, result), gradient, matrix
+        made = value_of(space, result), gradient, matrix
+        if space is known.derived.last:
+            gradients = parts_outs(flat, space, grads, chosen if len(chosen) == 1 else range(flat.count))
+            outs = None if gradients is None else [*result_outs(space, result), *gradients]
+            self._learn(flat, known, made, outs, args, 2)
+        return made
 
     def _single(self) -> Derived:
         return self._derived(self._transform(), lanes=False)

@@ -14,6 +14,7 @@ from .arguments import Flattened
 from .dense_jacobian import float_outputs, float_rows, samples_of
 from .derived import active_leaves, outputs_of
 from .one_at_a_time import one_at_a_time
+from .outs import result_outs
 from .results import value_of
 from .sparse_products import SparseCache, as_vector, entries_of, random_directions
 from .variant import VariantWorkspace
@@ -55,7 +56,6 @@ class SparseJacobianCache(SparseCache):
             return [np.shape(leaf) for leaf, _ in active_leaves(flat)]
         return [view.shape for view in float_outputs(primal, primal.variant.recording.result)]
 
-    @one_at_a_time
     def jacobian(self, args):
         """Return the value and the sparse Jacobian, for `value_and_sparse_jacobian`.
 
@@ -86,17 +86,26 @@ class SparseJacobianCache(SparseCache):
         >>> cache.jacobian((np.arange(3.0),))[1].data
         array([0., 2., 4.])
         """
+        return self._differentiating.call(*args)
+
+    @one_at_a_time
+    def _general(self, *args):
         flat = self._flatten(args)
         self._space = primal = self._evaluator.forward(flat)
-        value = value_of(primal)
         samples = samples_of(flat)
         if self._known_for(flat, primal).compression.kind == ROWS:
             views = float_outputs(primal, primal.variant.recording.result)
             samples = [np.zeros(view.shape, view.dtype)[()] for view in views]
-        matrix, _ = self._fill(flat, primal, samples, 1)
+        matrix, known = self._fill(flat, primal, samples, 1)
         if self._check:
             self._compare(flat, matrix[self._rows(flat, primal)[1]])
-        return value, matrix
+        space = known.derived.last
+        if space is None or self._program.transform is not None:
+            return value_of(primal), matrix
+        result = space.variant.recording.result[0]
+        made = value_of(space, result), matrix
+        self._learn(flat, known, made, result_outs(space, result), args, 1)
+        return made
 
     def _compare(self, flat: Flattened, matrix) -> None:
         directions = random_directions(flat)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
+from ..jit.steady import CALLED
 from ..nested.recorded_derivatives import of_first_result
 from ..sparse.compression import Compression
 from ..sparse.pattern import Pattern, among_rows
@@ -17,6 +18,8 @@ from .base import PreparedCache
 from .complex_leaves import require_real
 from .dense_jacobian import rows_in_lanes
 from .derived import Derived, active_leaves, outputs_of
+from .front import Front
+from .outs import Out
 from .variant import VariantWorkspace
 
 
@@ -47,6 +50,11 @@ class KnownPattern:
     data: np.ndarray
     indptr: np.ndarray  # of all rows, including those of constant outputs
 
+    def matrix(self, products: np.ndarray, place: np.ndarray, reuse: bool) -> scipy.sparse.csr_array:
+        """Return the matrix whose entries are at some places in products."""
+        data = self.compression.entries(products, self.data if reuse else None, place)
+        return self.compression.matrix(data, self.indptr)
+
 
 class SparseCache(PreparedCache, ABC):
     """Base of the sparse caches: compressed products of one derivative."""
@@ -58,6 +66,11 @@ class SparseCache(PreparedCache, ABC):
     def _ready(self) -> None:
         require_real(self._prepared, "a sparse derivative")
         self._known: dict[tuple, KnownPattern] = {}
+        self._differentiating = Front(self._turn, self._general)
+
+    @abstractmethod
+    def _general(self, *args):
+        """Serve any call, and arrange for the next one like it to be steady."""
 
     def _derived(self, transform: Callable, lanes: bool) -> Derived:
         """Return a derivative of what the cache traces: the function, or its first result alone."""
@@ -96,24 +109,48 @@ class SparseCache(PreparedCache, ABC):
     def _matrix(self, flat: Flattened, known: KnownPattern, samples, shapes, part: int):
         """Return the matrix, from products whose parts have the given shapes."""
         compression = known.compression
-        cells = sum(int(np.prod(shape)) for shape in shapes)
-        products = np.empty((max(1, compression.lanes), cells))
+        products = _products(compression, shapes)
 
         def visit(space: VariantWorkspace, first: int, count: int) -> None:
-            column = 0
-            views = outputs_of(space, space.variant.recording.result[part])
-            for view, shape in zip(views, shapes, strict=True):
-                size = int(np.prod(shape))
-                rows = rows_in_lanes(view, count, shape)
-                products[first : first + count, column : column + size] = rows
-                column += size
+            _gather(products[first : first + count], _parts(space, part), shapes)
 
         if compression.lanes:
             chunk = self._program.config.chunk_size
             known.derived.columns(flat, samples, visit, chunk, ColourSeeds(compression, samples))
+        return known.matrix(products, compression.place, self._program.config.reuse_buffers)
+
+    def _learn(self, flat: Flattened, known: KnownPattern, made, outs: list[Out] | None, args, part: int):
+        """Let calls like the last one be served by a steady call, if it took one sweep.
+
+        Parameters
+        ----------
+        made
+            What the call returned; its last leaf is the matrix.
+        outs
+            How each other leaf is made.
+        """
+        derived, pattern, space = known.derived, known.pattern, known.derived.last
+        # A steady call goes on when constants have changed, and does not ask whether the pattern still holds.
+        fixed = pattern is None or not pattern.positions or len(active_leaves(flat)) == len(flat.specs)
+        if space is None or outs is None or self._check or not fixed or self._program.transform is not None:
+            return
         reuse = self._program.config.reuse_buffers
-        data = compression.entries(products, out=known.data if reuse else None)
-        return compression.matrix(data, known.indptr)
+        views, shapes = _parts(space, part), self._shapes(flat, self._space, known.compression)
+        if len(views) == 1 and views[0].ndim > len(shapes[0]) and views[0].dtype == float:
+            products, place = known.compression.in_memory(views[0])
+
+            def matrix():
+                return known.matrix(products, place, reuse)
+
+        else:
+            gathered = _products(known.compression, shapes)
+
+            def matrix():
+                _gather(gathered, views, shapes)
+                return known.matrix(gathered, known.compression.place, reuse)
+
+        outs = [*outs, Out(CALLED, matrix)]
+        derived.teach(self._differentiating, space, made, outs, self._omitted(args))
 
     @abstractmethod
     def _rows(self, flat, primal) -> tuple[int, np.ndarray]:
@@ -140,6 +177,25 @@ class SparseCache(PreparedCache, ABC):
             made = known.compression
             text = text[:-1] + f"; {made.kind}, {made.lanes} colours, {len(made.indices)} entries>"
         return text
+
+
+def _parts(space: VariantWorkspace, part: int) -> list[np.ndarray]:
+    """Return the products that a sweep has left, one view for each leaf of a part of the recorded result."""
+    return outputs_of(space, space.variant.recording.result[part])
+
+
+def _products(compression: Compression, shapes) -> np.ndarray:
+    """Return room for products: one row for each lane."""
+    return np.empty((max(1, compression.lanes), sum(int(np.prod(shape)) for shape in shapes)))
+
+
+def _gather(rows: np.ndarray, views, shapes) -> None:
+    """Copy products to rows, one for each of the first lanes."""
+    column = 0
+    for view, shape in zip(views, shapes, strict=True):
+        size = int(np.prod(shape))
+        rows[:, column : column + size] = rows_in_lanes(view, len(rows), shape)
+        column += size
 
 
 def entries_of(flat: Flattened) -> int:

@@ -52,17 +52,32 @@ class Compression:
         result[self.colours[cells] - first, cells] = 1.0
         return result
 
-    def entries(self, products: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    def entries(
+        self, products: np.ndarray, out: np.ndarray | None = None, place: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the entries in CSR order.
 
         Parameters
         ----------
         products
-            (lanes, cells): row k is the product with seed k.
+            (lanes, cells): row k is the product with seed k; or flat, see `in_memory`.
         out
             Where to put them.
+        place
+            Where they are in the products, if not at `place`.
         """
-        return np.take(products.reshape(-1), self.place, out=out, mode="raise" if out is None else "clip")
+        place = self.place if place is None else place
+        # With ``out``, NumPy makes a copy of the result unless it has no reason to raise.
+        return products.reshape(-1).take(place, out=out, mode="raise" if out is None else "clip")
+
+    def in_memory(self, products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return products of shape (lanes, ...) as they are in memory, and where each entry is in these."""
+        if products.flags.c_contiguous:
+            return products.reshape(-1), self.place
+        turned = np.moveaxis(products, 0, -1)
+        assert turned.flags.c_contiguous  # an output of a tape is dense, with lanes first or last
+        lanes, cells = products.shape[0], products[0].size
+        return turned.reshape(-1), self.place % cells * lanes + self.place // cells
 
     def matrix(self, data: np.ndarray, indptr: np.ndarray | None = None) -> scipy.sparse.csr_array:
         """Return the matrix with the given entries; nothing is copied.
