@@ -183,6 +183,7 @@ VALUES = {
     "add_at": lambda x, e, p: x + e @ np.eye(len(x))[p.astype(int)],
     "tril": lambda x, k: np.tril(x, int(k)),
     "triu": lambda x, k: np.triu(x, int(k)),
+    "strong_matmul": np.matmul,
     "recurrence": recurrence_value,
     "weighed_recurrence": recurrence_value,
     "solve_lower": triangular_value(1, 0),
@@ -537,6 +538,17 @@ def test_logsumexp_edges(x, expected):
     run = swept("logsumexp", x)
     np.testing.assert_allclose(run.value, scipy.special.logsumexp(x), rtol=1e-15)
     np.testing.assert_allclose(run.a, expected, rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [3, 20])
+def test_zeros_stay_zeros_in_strong_products(n):
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(2, n, n))
+    x[1, 0] = y[2, 1] = 0.0
+    x[0, 2], y[0, 0] = math.inf, -math.inf
+    expected = [[sum(0.0 if 0.0 in (p, q) else p * q for p, q in zip(row, col)) for col in y.T] for row in x]
+    np.testing.assert_allclose(swept("strong_matmul", x, y).value, expected, rtol=1e-13)
+    assert np.isfinite(expected).any() and not np.isfinite(expected).all()
 
 
 def test_norm_at_zero():

@@ -225,7 +225,10 @@ class _Widened:
             elif len(left.dims) == 3 and len(right.dims) == 2:
                 # X @ B with X in lanes multiplies the rows of all lanes at once, if these are contiguous
                 lanes, m, inner = left.dims
-                if left.strides == (values.sizes.mul(m, inner), inner, 1):
+                if m == 1:  # one row a lane, wherever it lies
+                    rows["a"] = values.seen_as(code["a"][its], (lanes, inner), left.strides[::2])
+                    rows["out"] = values.seen_as(code["out"][its], result.dims[::2], result.strides[::2])
+                elif left.strides == (values.sizes.mul(m, inner), inner, 1):
                     count = values.sizes.mul(lanes, m)
                     rows["a"] = values.seen_as(code["a"][its], (count, inner), (inner, 1))
                     rows["out"] = values.seen_as(

@@ -87,7 +87,7 @@ binary("maximum",      "x if x >= y or x != x else y", np.maximum, dx="share(x, 
 binary("minimum",      "x if x <= y or x != x else y", np.minimum, dx="share(y, x) if x == x else 1.0", dy="share(x, y) if y == y else 1.0", hot=True, edges=TIES, steps="xy")
 binary("fmax",         "x if x >= y or y != y else y", np.fmax,    dx="share(x, y) if y == y else 1.0", dy="share(y, x) if x == x else 1.0", edges=TIES, steps="xy")
 binary("fmin",         "x if x <= y or y != y else y", np.fmin,    dx="share(y, x) if y == y else 1.0", dy="share(x, y) if x == x else 1.0", edges=TIES, steps="xy")
-ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True)
+ternary("where",       "y if x != 0.0 else w", np.where, (BOOLEAN, REAL, REAL), dy="1.0 if x != 0.0 else 0.0", dw="1.0 if x == 0.0 else 0.0", hot=True, reads_narrow=True, chooses=True)
 
 # Powers and roots. The partial for x has no special case at y = 0, because its derivative with respect to y
 # is 1/x there. At x = 0 it has the logarithm only where the second derivative is infinite (y = 1 for x, y

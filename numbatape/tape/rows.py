@@ -40,6 +40,8 @@ class Traits:
         ``z`` is the first operand divided by the second.
     by_reciprocal
         Of a quotient: the op that computes it with the divisor's reciprocal as a third operand.
+    chooses
+        ``z`` is the second operand where the first is true, and the third elsewhere.
     zero_wins
         Operands of a product that make it zero when they are, whatever the other factor is.
     added, summed, summed_apart
@@ -83,6 +85,7 @@ class Traits:
     factors: str = ""
     quotient: bool = False
     by_reciprocal: str = ""
+    chooses: bool = False
     zero_wins: str = ""
     added: str = ""
     summed: str = ""

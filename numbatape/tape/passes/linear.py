@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..draft import Draft
-from ..instruction import MAIN, NONE, PROLOGUE, Instruction, instructions, opcode, rewritten
-from ..tape import CONSTANT, F64
+from ..instruction import NONE, Instruction, instructions, rewritten
+from .coefficients import PLAIN, ZERO_COEFFICIENT, ZERO_VALUE, Coefficients, Factors
 from .linear_rows import LinearRows, linear_rows
 
-PLAIN, ZERO_VALUE, ZERO_COEFFICIENT = "plain", "zero value", "zero coefficient"
 # A product is passed on to so many readers at most, because each computes a coefficient of its own.
 READERS = 3
 TERMS = 4  # a sum with more terms is computed, and not passed on
@@ -45,7 +44,7 @@ class Term(NamedTuple):
     """
 
     base: int
-    factors: tuple[tuple[int, str], ...] = ()
+    factors: Factors = ()
     sign: int = 1
     more: tuple[tuple[tuple, int], ...] = ()
 
@@ -63,7 +62,7 @@ def contract(draft: Draft, code: np.ndarray) -> np.ndarray:
     return rewritten(code, _Contraction(draft, code, rows).changes())
 
 
-class _Contraction:
+class _Contraction(Coefficients):
     """Forms of linear results as sums of products, and instructions that compute them.
 
     Parameters
@@ -73,20 +72,10 @@ class _Contraction:
     """
 
     def __init__(self, draft: Draft, code: np.ndarray, rows: LinearRows):
-        self.draft, self.ops, self.rows = draft, draft.ops, rows
+        super().__init__(draft)
+        self.rows = rows
         self.code = instructions(code[rows.numbers].tolist())
-        # These columns lack the values that are made from now on, for which ``made`` has what is needed.
-        self.group, self.storage, self.offset, self.layout = (
-            draft.group,
-            draft.storage,
-            draft.offset,
-            draft.layout,
-        )
-        self.level = draft.storage_columns()[2]
-        self.shapes: dict[int, tuple] = {}  # by layout
-        self.made: dict[int, tuple[tuple, int]] = {}  # shape and level of new values
         self.forms: dict[int, list[Term]] = {}  # of results that are passed on, by group
-        self.emitted: list[Instruction] = []
 
     def changes(self) -> dict[int, list[Instruction]]:
         """Return what replaces each instruction that changes."""
@@ -165,96 +154,35 @@ class _Contraction:
         total = self._product(first, line, None if rest else out, out)
         for k, term in enumerate(rest, 1):  # subtracted terms come last
             part = self._product(Term(term.base, term.factors), line, None, out)
-            made = out if k == len(rest) else self._like(out)
-            self._emit("sub" if term.sign < 0 else "add", made, total, part, line)
+            made = out if k == len(rest) else self.like(out)
+            self.emit("sub" if term.sign < 0 else "add", made, total, part, line)
             total = made
 
     def _product(self, term: Term, line: int, into: int | None, like: int) -> int:
         """Emit a term; return its value, which is its base if the coefficient is 1."""
         if not term.factors and term.sign > 0 and into is None:
             return term.base
-        out = self._like(like) if into is None else into
+        out = self.like(like) if into is None else into
         if term.factors:
             ((coefficient, applied),) = term.factors
-            operands = (coefficient, term.base) if applied == ZERO_COEFFICIENT else (term.base, coefficient)
-            self._emit("mul" if applied == PLAIN else "weigh", out, *operands, line)
+            self.apply(out, term.base, coefficient, applied, line)
         else:
-            self._emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
+            self.emit("copy" if term.sign > 0 else "neg", out, term.base, NONE, line)
         return out
 
     def _settled(self, term: Term, line: int) -> Term:
         """Return a term with a single coefficient, which is computed here; a sign is part of it."""
         if not term.factors or (len(term.factors) == 1 and not term.more and term.sign > 0):
             return term
-        total, how = self._coefficient(term.factors, term.sign, line)
+        total, how = self.product(term.factors, term.sign, line)
         for factors, sign in term.more:
-            other, its = self._coefficient(factors, 1, line)
-            total = self._joined("add" if sign > 0 else "sub", total, other, line)
-            how = _strictest(how, its)
+            other, its = self.product(factors, 1, line)
+            total = self.joined("add" if sign > 0 else "sub", total, other, line)
+            how = self.strictest(how, its)
         return Term(term.base, ((total, how),))
-
-    def _coefficient(self, factors, sign: int, line: int) -> tuple[int, str]:
-        """Emit a product of coefficients; return it, and the op that applies it to a value with lanes."""
-        (total, how), *rest = factors
-        for factor, applied in rest:
-            operands = (factor, total) if applied == ZERO_COEFFICIENT else (total, factor)
-            total = self._joined("mul" if applied == PLAIN else "weigh", *operands, line)
-            how = _strictest(how, applied)
-        return (total if sign > 0 else self._joined("neg", total, NONE, line)), how
-
-    def _joined(self, name: str, a: int, b: int, line: int) -> int:
-        """Emit an instruction on coefficients into an array of their common shape."""
-        dims, *other = (self._shape(x) for x in (a, b) if x != NONE)
-        if other and other != [dims]:
-            dims = _broadcast(dims, *other)
-        level = max(self._level(x) for x in (a, b) if x != NONE)
-        out = self._array(dims, level)
-        self._emit(name, out, a, b, line, PROLOGUE if level == CONSTANT else MAIN)
-        return out
-
-    def _emit(self, name: str, out: int, a: int, b: int, line: int, stage: int = MAIN) -> None:
-        op = opcode(self.ops.number[name], F64)
-        self.emitted.append(Instruction(op, 0, stage, out, a, b, line=line))
-
-    # ---- values
-
-    def _like(self, value: int) -> int:
-        return self._array(self._shape(value), self._level(value))
-
-    def _array(self, dims: tuple, level: int) -> int:
-        out = self.draft.array(dims, F64, level)
-        self.made[out] = dims, level
-        return out
-
-    def _shape(self, value: int) -> tuple:
-        if value in self.made:
-            return self.made[value][0]
-        layout = self.layout.item(value)
-        shape = self.shapes.get(layout)
-        if shape is None:
-            shape = tuple(map(self.draft.sizes.settled, self.draft.layouts[layout].dims))
-            self.shapes[layout] = shape
-        return shape
-
-    def _level(self, value: int) -> int:
-        if value in self.made:
-            return self.made[value][1]
-        return self.level.item(self.storage.item(value))
 
     def _address(self, value: int) -> tuple[int, int, int]:
         return self.storage.item(value), self.offset.item(value), self.layout.item(value)
-
-
-def _broadcast(*shapes: tuple) -> tuple:
-    """Return the common shape of arrays; of two sizes of an axis that differ, one is 1."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(next((d for d in sizes if d != 1), 1) for sizes in zip(*padded, strict=True))
-
-
-def _strictest(*applied: str) -> str:
-    """Return how a sum or a product of coefficients is applied: zeros stay zeros if they do for one."""
-    return min(applied, key=(ZERO_VALUE, ZERO_COEFFICIENT, PLAIN).index)
 
 
 def _negated(term: Term) -> Term:

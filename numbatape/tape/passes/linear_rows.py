@@ -34,10 +34,29 @@ class LinearRows(NamedTuple):
 
 def linear_rows(draft: Draft, code: np.ndarray) -> LinearRows:
     """Return the instructions that depend linearly on the tape's directions."""
+    uses = draft.uses(code)
+    laned = laned_groups(draft, uses)
+    rows = linear_numbers(draft, code, laned)
+    return _gaining(draft, code, LinearRows(rows, laned, _readers(draft, code, uses, rows)))
+
+
+def laned_groups(draft: Draft, uses: Uses) -> np.ndarray:
+    """Return which groups depend on the tape's directions."""
+    return reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
+
+
+def linear_numbers(draft: Draft, code: np.ndarray, laned: np.ndarray, choices=False) -> np.ndarray:
+    """Return the numbers of the instructions that make arrays with lanes by sums and by products.
+
+    Parameters
+    ----------
+    choices
+        Whether choices between a value with lanes and zero are wanted, too: flags by instruction.
+    """
     uses, ops = draft.uses(code), draft.ops
-    laned = reach(uses.out, uses.operands, uses.flags(draft.group[list(draft.directions)]))
     products = [row for row in ops.with_trait("factors") if ops[row].factors == "xy"]
     is_sum, is_product = (ops.is_any(rows, code["op"]) for rows in (ops.with_trait("signs"), products))
+    is_product |= choices
     rows = np.flatnonzero((is_sum | is_product) & (code["stage"] == MAIN) & (code["op"] & 1 == F64))
     out, operands = uses.out[rows], uses.operands[rows, :3]
     with_lanes, given = laned[operands].sum(axis=1), (operands != NO_GROUP).sum(axis=1)
@@ -45,8 +64,7 @@ def linear_rows(draft: Draft, code: np.ndarray) -> LinearRows:
     fit &= with_lanes == np.where(is_product[rows], 1, given)
     fit &= (uses.last_write[operands] < rows[:, None]).all(axis=1)
     rows = rows[fit]
-    rows = rows[draft.covers(code["out"][rows])]
-    return _gaining(draft, code, LinearRows(rows, laned, _readers(draft, code, uses, rows)))
+    return rows[draft.covers(code["out"][rows])]
 
 
 def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
@@ -65,7 +83,7 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     bases = np.where(laned[operands[:, 0]], operands[:, 0], operands[:, 1])
     shared = np.bincount(bases[product], minlength=draft.count) > 1
     ends = (factors | uses.flags(operands[negation, :2])) & handed_on
-    further = reach(*_reversed(out[passed], operands[passed]), ends)
+    further = reach(*reversed_edges(out[passed], operands[passed]), ends)
     takes = uses.flags(out[passed & product & (shared[bases] | further[out])])
     takes = reach(out[passed], operands[passed], takes)
     takes |= uses.flags(out[passed & negation]) & factors
@@ -74,11 +92,11 @@ def _gaining(draft: Draft, code: np.ndarray, found: LinearRows) -> LinearRows:
     return LinearRows(rows[stays], laned, readers[stays])
 
 
-def _reversed(out: np.ndarray, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reversed_edges(out: np.ndarray, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return instructions that lead from results to operands, the last ones first, for `reach`."""
-    back = np.full((2 * len(out), operands.shape[1]), NO_GROUP, operands.dtype)
-    back[:, 0] = np.repeat(out[::-1], 2)
-    return operands[::-1, :2].reshape(-1), back
+    back = np.full((3 * len(out), operands.shape[1]), NO_GROUP, operands.dtype)
+    back[:, 0] = np.repeat(out[::-1], 3)
+    return operands[::-1, :3].reshape(-1), back
 
 
 def _readers(draft: Draft, code: np.ndarray, uses: Uses, rows: np.ndarray) -> np.ndarray:
