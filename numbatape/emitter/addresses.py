@@ -48,8 +48,9 @@ def _rearranged(tape: TapeBuilder, number: int, axes_of, argument: tuple[int, ..
     if found is None:
         of = tape.layouts[layout]
         pairs = [(1, 0) if k is None else (of.dims[k], of.strides[k]) for k in axes_of(tape, of, argument)]
-        found = tape.rearranged[key] = tuple(d for d, _ in pairs), tuple(s for _, s in pairs)
-    return tape.view(storage, offset, *found)
+        found = tape.layout_number(tuple(d for d, _ in pairs), tuple(s for _, s in pairs))
+        tape.rearranged[key] = found
+    return tape.seen_as(storage, offset, found)
 
 
 def _transposed(tape: TapeBuilder, layout: Layout, order):

@@ -8,14 +8,14 @@ import numpy as np
 
 from ..emitter import addresses, instructions
 from ..tape.tape import F64
-from ..trace.array import new_traced, revalue
+from ..trace.array import TracedArray, new_traced, revalue
 from ..trace.axes import axes_of, axis_to_end, drop_axes, merge, pinned, unmerge
 from ..trace.operands import lift_all
 from ..trace.primitives import FLOAT64, array_instruction, elementwise, expand, layout_of, trace_of, transpose
 from .function_tables import implements
 from .registration import composes, records
 
-MATMUL = instructions.row("matmul")
+DOT, MATMUL = instructions.row("dot"), instructions.row("matmul")
 FLAT = ((1, 1), (1, 2), (2, 1), (2, 2))
 
 
@@ -26,8 +26,8 @@ def multiply_matrices(a, b, value=None):
     rank = a._value.ndim, b._value.ndim
     if rank in FLAT:
         value = np.matmul(a._value, b._value) if value is None else value
-        if rank in ((1, 2), (2, 1)) and value.dtype is FLOAT64 and a._family == b._family == F64:
-            return _by_vector(a, b, value)
+        if value.dtype is FLOAT64 and a._family == b._family == F64:
+            return _of_doubles(a, b, rank, value)
         if rank in ((1, 1), (2, 2)):
             return array_instruction("dot" if rank == (1, 1) else "matmul", (a, b), value)
     left = expand(a, (0,)) if a.ndim == 1 else a
@@ -43,14 +43,21 @@ def multiply_matrices(a, b, value=None):
     return drop_axes(result, thin) if thin else result
 
 
-def _by_vector(a, b, value):
-    """Return the product of a matrix and a vector, or of a vector and a matrix."""
-    trace, first = trace_of((a, b)), a._value.ndim == 1
-    tape = trace.tape
-    left = addresses.expanded(tape, a._id, (0,)) if first else a._id
-    right = b._id if first else addresses.expanded(tape, b._id, (1,))
-    out, level = instructions.array_op_of_level(tape, MATMUL, F64, (left, right), trace.line(), {}, True)
-    return new_traced(trace, value, addresses.dropped(tape, out, (0,) if first else (1,)), level, F64)
+def _of_doubles(a, b, rank: tuple[int, int], value):
+    """Return a product of vectors and matrices, sooner than `array_instruction`, which takes any operands."""
+    trace = trace_of((a, b))
+    tape, left, right = trace.tape, a._id, b._id
+    if rank == (1, 1):
+        number, level = instructions.array_op_of_level(tape, DOT, F64, (left, right), trace.line(), {}, True)
+        return new_traced(trace, value, number, level, F64)
+    if rank == (1, 2):
+        left = addresses.expanded(tape, left, (0,))
+    elif rank == (2, 1):
+        right = addresses.expanded(tape, right, (1,))
+    number, level = instructions.array_op_of_level(tape, MATMUL, F64, (left, right), trace.line(), {}, True)
+    if rank != (2, 2):
+        number = addresses.dropped(tape, number, (0,) if rank == (1, 2) else (1,))
+    return new_traced(trace, value, number, level, F64)
 
 
 def _is_finite(x) -> bool:
@@ -79,7 +86,8 @@ def _full(value, a, b):
 
 @records(np.matmul)
 def matmul(value, x1, x2):
-    a, b = lift_all(x1, x2)
+    both = type(x1) is TracedArray and type(x2) is TracedArray
+    a, b = (x1, x2) if both else lift_all(x1, x2)
     result = multiply_matrices(a, b, value)
     if result._value is not value:
         revalue(result, value)

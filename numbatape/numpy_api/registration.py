@@ -108,7 +108,13 @@ def evaluated(function, implementation, run):
                 raise unsupported_argument(function, name)
         return run(implementation, value, args, kwargs)
 
+    call.recorder = implementation if run is run_record else None  # type: ignore[attr-defined]
     return call
+
+
+def recorder_of(rule) -> Callable | None:
+    """Return the function of NumPy's value and of traced operands that a registered one ends in, or None."""
+    return getattr(rule, "recorder", None)
 
 
 def _keywords(implementation) -> tuple[frozenset[str], bool]:

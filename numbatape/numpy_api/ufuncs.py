@@ -22,6 +22,7 @@ from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import where_in_user_code
 from .dispatch import along, constant_only, on_constants, unsupported
 from .function_tables import REAL
+from .registration import recorder_of
 from .ufunc_compositions import COMPOSED
 
 REDUCTIONS = {
@@ -82,14 +83,19 @@ def usual_call(ufunc) -> Callable | None:
     """Return a function of the inputs that records a call of a ufunc without options, or None."""
     op = None if ufunc in COMPOSED or ufunc in BITWISE or ufunc.nin > 2 else find(ufunc)
     if isinstance(op, ArrayOp):
-        return functools.partial(_call_rule, REAL.find(ufunc))
+        rule = REAL.find(ufunc)
+        return functools.partial(_call_rule, ufunc, rule, recorder_of(rule))
     if op is None:
         return None
     note_number_row(ufunc, op)
     return functools.partial(record_row, ufunc, op)
 
 
-def _call_rule(rule, inputs):
+def _call_rule(ufunc, rule, recorder, inputs):
+    if recorder is not None:
+        a, b = inputs  # these ufuncs are products
+        if type(a) is TracedArray and type(b) is TracedArray:
+            return recorder(ufunc(a._value, b._value), a, b)
     if any([is_series(x) or is_frame(x) for x in inputs]):
         return operations.product(*inputs)  # matmul is the only rule of two arrays
     return rule(*inputs)

@@ -67,7 +67,7 @@ class TapeBuilder:
         self._layout_index: dict[tuple, int] = {((), ()): SCALAR_LAYOUT}  # by dimensions and strides
         self._dense: dict[tuple, tuple[int, int]] = {}  # layout and cells of new arrays by their dimensions
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
-        self.rearranged: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.addresses`
+        self.rearranged: dict[tuple, int] = {}  # cache of `numbatape.emitter.addresses`
         self.results: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.instructions`
         self.cell_literals: dict[tuple, int] = {}  # values of one-cell literals, by contents and family
         self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
@@ -107,9 +107,13 @@ class TapeBuilder:
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
+        return self.seen_as(storage, offset, self.layout_number(tuple(dims), tuple(strides)))
+
+    def seen_as(self, storage: int, offset: int, layout: int) -> int:
+        """Return the same, given the number of the layout."""
         if storage < len(POOLS):
             self.note_view(storage, offset)
-        self.values.append((storage, offset, self.layout_number(tuple(dims), tuple(strides))))
+        self.values.append((storage, offset, layout))
         return len(self.values) - 1
 
     def note_view(self, pool: int, cell: int) -> None:

@@ -67,6 +67,8 @@ class Values(dict):
 
     def append(self, address: tuple[int, int, int]) -> None:
         """Append the address of the next value."""
+        if address[2]:  # instructions on arrays look at their operands more than once
+            super().__setitem__(len(self.words), address)
         self.words.append(self._word(address))
 
     def extend(self, addresses: np.ndarray) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..combinations import numbered
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
@@ -74,7 +75,8 @@ class _Search:
         scalar = np.append(draft.layout == 0, True)
         for name in ("out", "a", "b", "c"):
             self.single &= scalar[code[name]]
-        if self.single.sum() < SHORT:
+        if self.single.sum() < SHORT or not self._may_save():
+            self.single[:] = False
             return
         self.cells = cells = Cells(draft, code, start)
         for name in ("out", "a", "b", "c"):
@@ -84,6 +86,12 @@ class _Search:
         self.code = cells.code = code = self._ordered()
         self.writers = np.stack([cells.writer[cells.of[code[name]]] for name in "abc"], axis=1)
         self.rank, self.previous = ranks_and_previous(self._signature())
+
+    def _may_save(self) -> bool:
+        """Whether some op occurs at a line as often as a loop has turns that is worth re-rolling."""
+        code = self.code[self.single]
+        number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
+        return saving(1, int(np.bincount(number).max())) > 0
 
     def _bits(self) -> None:
         """Note which instructions may be computed as vectors, and which additions in another order."""
