@@ -49,6 +49,7 @@ def with_diagonal(x):
 ONE_TAPE = {
     "sum and len": lambda x: sum(x * x) / len(x),
     "size": lambda x: np.sum(x * x) / x.size,
+    "slices from the end": lambda x: np.sum((x[-2:-1] * 0.5 - x[-1:] * 0.3) ** 2),
     "np.size": lambda x: np.sum(x * x) / np.size(x),
     "np.shape": lambda x: np.sum(x * x) / np.shape(x)[0],
     "len - 1": lambda x: np.sum(x * x) / (len(x) - 1),
@@ -287,12 +288,18 @@ def test_one_tape_serves_every_length_of_several_arguments(name):
     assert checked(f, arguments_of).traces == 1
 
 
+def parabolas(x):
+    """Two samples are a trapezium; an even number of them has a last interval of its own."""
+    return integrate.simpson(np.sin(x), dx=0.1) + integrate.simpson(x**2, x=np.cumsum(1.0 + x**2))
+
+
 STEERING = {
     "a loop": (own_loop, 5),
     "iteration": (lambda x: sum(v * v for v in x), 5),
     "a comparison": (lambda x: np.sum(x) if len(x) > 7 else np.sum(x**2), 2),
     "equal or not": (lambda x: np.sum(x) if x.shape == (6,) else np.sum(x**2), 4),
     "parity": (lambda x: np.median(x), 2),
+    "parity of samples": (parabolas, 3),
     "a key of a dictionary": (lambda x: np.sum(x) * {5: 2.0}.get(len(x), 1.0), 5),
     "a position": (lambda x: x[int(len(x) ** 0.5)] ** 2, 5),
     "text": (lambda x: np.sum(x**2) * len(f"{len(x)}"), 5),

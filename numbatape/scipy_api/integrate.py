@@ -7,7 +7,7 @@ import numpy as np
 from ..numpy_api.calculus import sliced
 from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import one_axis, pinned
+from ..trace.axes import length, one_axis, pinned
 from ..trace.operands import lift_first, values_of
 
 
@@ -66,7 +66,7 @@ def simpson(y, x=None, *, dx=1.0, axis=-1):
     """Parabolas through three samples; an even number of samples takes Cartwright's last interval."""
     y = lift_first(y, x, dx)
     axis = one_axis(y, axis)
-    n = pinned(y, axis)
+    n = length(y, axis)  # stays symbolic: there is one tape for odd numbers of samples, and one for even ones
     if n == 1:
         return 0.0 * np.sum(y, axis)
 
@@ -76,11 +76,9 @@ def simpson(y, x=None, *, dx=1.0, axis=-1):
     if n == 2:
         return np.trapezoid(y, x, dx, axis)
     h = _steps(y, x, dx, axis)
-    if x is None:
-        h = np.broadcast_to(h, [n - 1 if k == axis else 1 for k in range(y.ndim)])
 
     def step(first, last=None, by=None):
-        return h[(*(slice(None),) * axis, slice(first, last, by))]
+        return h if x is None else h[(*(slice(None),) * axis, slice(first, last, by))]
 
     odd = n if n % 2 else n - 1
     h0, h1 = step(0, odd - 1, 2), step(1, odd - 1, 2)

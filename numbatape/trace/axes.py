@@ -41,6 +41,8 @@ def count_of(x: TracedArray, axes) -> int:
 
 def length(x: TracedArray, axis: int):
     """Return the size of one axis as an int, traced if it depends on the arguments: it needs no guard."""
+    if type(x) is not TracedArray:  # a complex array
+        return x.shape[axis]
     return sizes.seen(x._trace, layout_of(x).dims[axis])
 
 
