@@ -39,7 +39,8 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     """
     families = [DTYPES.index(dtype) for dtype in dtypes]
     yield "sweeps", sweep_source()
-    yield "plan", plan_source()
+    yield "plan", plan_source("plan")
+    yield "replan", plan_source("replan")
     yield "scans", scan_source()
     yield "loops", loop_source()
     yield "strips", strip_source()
@@ -89,7 +90,7 @@ def warmup(
     --------
     >>> import numbatape as nt
     >>> nt.warmup(dtypes=())
-    ['loops', 'plan', 'scans', 'strips', 'sweeps', 'walk']
+    ['loops', 'moves', 'plan', 'replan', 'scans', 'strips', 'sweeps', 'walk']
     """
     wanted = list(texts(dtypes, values))
     with COMPILING.piece("warmup", quiet=progress is not None):

@@ -22,7 +22,7 @@ def copied(target, source, step, count):
     elif step == 1:
         copy_bytes(target, source, 8 * count)
     else:
-        for i in range(count):
+        for i in serial(count):
             t_q[i] = s_q[i * step]
 
 
@@ -38,8 +38,11 @@ def moved(target, tstep, tlane, source, sstep, slane, count, lanes):
         for lane in range(lanes):
             t_q = target + 8 * lane * tlane
             s_q = source + 8 * lane * slane
-            for i in range(count):
-                t_q[i * tstep] = s_q[i * sstep]
+            if tstep == 1:
+                copied(t_q, s_q, sstep, count)
+            else:
+                for i in serial(count):
+                    t_q[i * tstep] = s_q[i * sstep]
 
 
 def taken(w, s_q, table, rows, row):
@@ -55,12 +58,15 @@ def taken(w, s_q, table, rows, row):
         lanes = s_q[LANES]
         if lane == 0:
             lanes = 1
-        if r_q[at + IN_OPERAND] == 0:
-            source = s_q[V] + 8 * (w[CALL_A] + first * w[CALL_A_STEP])
-            moved(target, step, lane, source, w[CALL_A_STEP], s_q[LANE_A], count, lanes)
-        else:
-            source = s_q[V] + 8 * (w[CALL_B] + first * w[CALL_B_STEP])
-            moved(target, step, lane, source, w[CALL_B_STEP], s_q[LANE_B], count, lanes)
+        first_cell = w[CALL_A]
+        cell_step = w[CALL_A_STEP]
+        gap = s_q[LANE_A]
+        if r_q[at + IN_OPERAND] != 0:
+            first_cell = w[CALL_B]
+            cell_step = w[CALL_B_STEP]
+            gap = s_q[LANE_B]
+        source = s_q[V] + 8 * (first_cell + first * cell_step)
+        moved(target, step, lane, source, cell_step, gap, count, lanes)
 
 
 def given(w, s_q, table, rows, row):
@@ -94,7 +100,7 @@ def carried(s_q, table, rows):
 def stopped_at(w, s_q, status):
     # Tell `numbatape.engine.calls` that this call has failed.
     s_q[STOPPED] = status
-    for k in range(CALL_NUMBER + 1):
+    for k in serial(CALL_NUMBER + 1):
         w[CALL_COPY + k] = w[k]
     w[CALL_FAILED] = 1
     t_q = w[CALL_RAISED]

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..errors import VerificationError
 from ..tape import Tape
-from . import plan_kernels as names
+from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .placement import evaluated, place_storages, storage_table
 from .segments import Cuts, find_cuts
 from .vectors import FIRST_VECTOR
 from .verifier import check_tape, failure, op_info
-from .verify_plan import plan_functions, verify
+from .verify_plan import kernel, verify
 
 if TYPE_CHECKING:
     from .strip_tables import Strips
@@ -211,7 +211,7 @@ def derive(tape: Tape, sizes, storages, info) -> tuple[np.ndarray, np.ndarray]:
     for word, array in words.items():
         w[word] = array.ctypes.data
     w[names.ROWS], w[names.OP_COUNT] = len(tape), FIRST_KERNEL
-    derive = plan_functions()[0]
+    derive = kernel("derive")
     reason = derive(w.ctypes.data, 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)

@@ -11,7 +11,7 @@ from ..ops import ROWS
 from ..tape import Tape
 from ..tape.instruction import GUARD
 from ..threads import survives_fork
-from . import plan_kernels as names
+from . import plan_tables as names
 from . import replan_kernels as more
 from .chain import in_register
 from .codegen import FIRST_KERNEL
@@ -19,7 +19,7 @@ from .extents_proof import extents_hold_for_all_sizes
 from .plan import Plan, make_plan
 from .segments import MOST, weights
 from .verifier import op_info
-from .verify_plan import plan_functions, verify_extents
+from .verify_plan import address_of, kernel, verify_extents
 
 OUTCOMES = 6  # kinds of storages: three levels of two families
 
@@ -92,6 +92,8 @@ class Replanner:
             more.BOUNDED_COUNT: len(bounded),
             more.POSITIVE_COUNT: positive,
             more.STORED_COUNT: len(tape.storages),
+            more.DERIVE: address_of("derive"),
+            more.VERIFY: address_of("verify"),
         }
         self.proved = extents_hold_for_all_sizes(tape, _alike(tape))
         self._words = np.zeros(more.WORDS, np.int64)
@@ -103,7 +105,7 @@ class Replanner:
         self._address = self._words.ctypes.data
         # A memoryview reads and writes single numbers in half of the time that an array takes.
         self._outcome, self._given = memoryview(self._words), memoryview(self._dimensions)
-        self._replan = plan_functions()[2]
+        self._replan = kernel("replan")
         self._lock = survives_fork(threading.Lock())  # plans are shared by clones in other threads
 
     @classmethod

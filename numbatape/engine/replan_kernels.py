@@ -1,4 +1,7 @@
-"""The kernel that plans a tape for further sizes. Kernel language, compiled together with `plan_kernels`.
+"""The kernel that plans a tape for further sizes. Kernel language, compiled behind the text of `plan_tables`.
+
+It calls the kernels ``derive`` and ``verify`` by address, so that a process whose sizes never change compiles
+neither this kernel nor a second copy of those.
 
 All that does not depend on sizes is prepared once (`numbatape.engine.replan`): a new length then costs one
 call of this kernel, a microsecond and 50 ns an instruction. It gives up, with a reason, where the tape is
@@ -9,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from .plan_kernels import (
+from .plan_tables import (
     CELL,
     CODE_WORDS,
     END,
@@ -30,11 +33,9 @@ from .plan_kernels import (
     TAPE,
     TAPE_WORDS,
     VALUES,
-    derive,
     layout_of,
     size_of,
 )
-from .verify_kernels import verify
 
 # The words of ``w`` beyond those of derive() and verify().
 SIZE_ROWS = 17  # size expressions: operation, left, right
@@ -54,7 +55,9 @@ NEW_KERNELS = 30  # out: whether one is new
 WEIGHTS = 31  # of each instruction: work per cell, kind of the estimate, operands that count (bits)
 WORK = 32  # out: an estimate of all work
 SWEEP_WORK = 33  # out: the same without the prologue
-WORDS = 34
+DERIVE = 34  # addresses of the kernels derive() and verify()
+VERIFY = 35
+WORDS = 36
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -255,10 +258,11 @@ def replan(w, pc):
         return OTHER_SIZES
     if not in_bounds(w) or not place(w):
         return LOOK_CLOSER
-    if derive(w, pc) != OK:
+    # `invoke` is a function of the kernel language for which there is no Python form.
+    if invoke(w, DERIVE, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
     flag_registers(w)
-    if verify(w, pc) != OK:
+    if invoke(w, VERIFY, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
     estimate(w)
     return OK

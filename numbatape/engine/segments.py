@@ -24,7 +24,7 @@ import numpy as np
 from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.instruction import GUARD
-from . import plan_kernels as names
+from . import plan_tables as names
 from .codegen import FIRST_KERNEL
 from .frame import CORE_HEAD, LEVEL, LOOP_HEAD, WORD
 from .vectors import FIRST_VECTOR, PATTERNS, vector_arms

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import plan_kernels as names
+from . import plan_tables as names
 from .codegen import FIRST_KERNEL
 from .frame import STRIDE
 from .placement import evaluated, room_of, storage_table
@@ -20,7 +20,7 @@ from .segments import INSTRUCTION, work_of
 from .strip_blocks import Block, owners_of, vector_row
 from .strip_plan import in_strips
 from .strip_replan_kernels import WORD, WORDS, strip_moves
-from .verify_plan import plan_functions
+from .verify_plan import kernel
 
 OTHER_WAY = -1  # the answer where two sweeps are better for these sizes than one in strips
 SPARE = 1.25  # a plan has room for vectors that are longer by this factor
@@ -117,7 +117,7 @@ class StripReplanner:
 
     def _derive(self) -> int:
         """Derive the instructions where storages are now; return `OK` (0), or the reason why not."""
-        return plan_functions()[0](self._arguments.ctypes.data, 0)
+        return kernel("derive")(self._arguments.ctypes.data, 0)
 
     def _prepare_moves(self, **tables: np.ndarray) -> None:
         """Prepare the calls of the kernels that follow sizes (`numbatape.engine.strip_replan_kernels`)."""

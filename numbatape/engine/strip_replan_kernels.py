@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import jit
-from .plan_kernels import CELL, CODE_WORDS, END, OK, STORAGE_WORDS
+from .plan_tables import CELL, CODE_WORDS, END, OK, STORAGE_WORDS
 from .replan_kernels import LOOK_CLOSER
 from .segments import INSTRUCTION
 from .strip_blocks import LEAST, STRIP

@@ -24,7 +24,7 @@ from ..ops.table import parameters
 from ..tape import Tape
 from ..tape.instruction import GUARD, INSTRUCTION, NONE
 from ..tape.tape import F32, FAMILIES, LEVELS, POOLS, STORAGE, VALUE
-from . import plan_kernels as names
+from . import plan_tables as names
 from .codegen import FIRST_KERNEL
 from .frame import OPERANDS_MASK
 from .vectors import first_opcodes
@@ -44,7 +44,7 @@ MOST_DIMENSIONS = 62  # the plan's kernel keeps a set of axes in 64 bits
 
 @functools.cache
 def op_info(values: str) -> np.ndarray:
-    """Return the op table for ``Config(values=...)`` as integers: a row of `plan_kernels.INFO` words per op.
+    """Return the op table for ``Config(values=...)`` as integers: a row of `plan_tables.INFO` words per op.
 
     The words that `check_tape` reads are the same for all ``values``.
     """

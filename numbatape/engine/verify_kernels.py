@@ -7,7 +7,7 @@ that `numbatape.engine.verifier` checks on the tape, no kernel can reach anythin
 
 from __future__ import annotations
 
-from .plan_kernels import (
+from .plan_tables import (
     ACTIVE,
     ARITY,
     AUX,

@@ -16,31 +16,44 @@ from .. import jit
 from ..errors import VerificationError
 from ..ops import OPS, ArrayOp
 from ..tape.combinations import combinations
-from . import plan_kernels as names
+from . import plan_tables as names
 from .chain import register_flags
 from .codegen import FIRST_KERNEL
 from .frame import RECORD_WORD
 from .placement import storage_table
 from .verifier import call_numbers, failure, op_info
 
-SOURCES = ("plan_kernels.py", "verify_kernels.py", "replan_kernels.py")
+# The files that each module is made of.
+SOURCES = {
+    "plan": ("plan_tables.py", "plan_kernels.py", "verify_kernels.py"),
+    "replan": ("plan_tables.py", "replan_kernels.py"),
+}
 PLAIN_WORD = 0x7FFFF  # op and active operands of a plan's word 0
 
 
-def plan_source() -> str:
-    """Return the module of the kernels ``derive``, ``verify`` and ``replan``."""
+def plan_source(module: str) -> str:
+    """Return a module's text: "plan" has the kernels ``derive`` and ``verify``, "replan" has ``replan``."""
     here = Path(__file__).parent
-    texts = [(here / name).read_text() for name in SOURCES]
+    texts = [(here / name).read_text() for name in SOURCES[module]]
     imports = r"^(import math|from \S+ import (\([^)]*\)|.*))\n"
     texts = [re.sub(imports, "", text, flags=re.MULTILINE) for text in texts]
     return "# cells: f64\n" + "\n".join(texts)
 
 
 @functools.cache
-def plan_functions():
-    """Return the kernels ``derive``, ``verify`` and ``replan``."""
-    kernels = jit.load("plan", plan_source())
-    return tuple(kernels.function(name) for name in ("derive", "verify", "replan"))
+def kernel(name: str):
+    """Return a kernel of plans: ``derive``, ``verify`` or ``replan``."""
+    return _module(name).function(name)
+
+
+def address_of(name: str) -> int:
+    """Return the address of a kernel of plans, for another one that calls it."""
+    return _module(name).address[name]
+
+
+def _module(name: str):
+    module = "replan" if name == "replan" else "plan"
+    return jit.load(module, plan_source(module))
 
 
 def verify(plan, storages: np.ndarray | None = None) -> None:
@@ -71,7 +84,7 @@ def verify(plan, storages: np.ndarray | None = None) -> None:
         w[word] = array.ctypes.data
     w[names.ROWS], w[names.AUX_USED] = len(code), len(aux)
     w[names.OP_COUNT], w[names.SPLIT_AT] = FIRST_KERNEL, plan.prologue
-    reason = plan_functions()[1](w.ctypes.data, 0)
+    reason = kernel("verify")(w.ctypes.data, 0)
     if reason:
         raise failure(tape, int(w[names.BAD]), reason)
     flags = code[:, 0] & ~PLAIN_WORD

@@ -9,7 +9,7 @@ pass so0, so1 where n, 1 would do.
 
 import numpy as np
 
-from ..jit.language import gemm, getrf, getrs, potrf, trsm
+from ..jit.language import gemm, getrf, getrs, potrf, serial, trsm
 from .dependencies import dense, everything, systems
 from .status import DONE, FACTOR
 from .table import array_op
@@ -58,20 +58,20 @@ def add_matrix(g, a, sa0, sa1, v, t, m, n, scale):
             for j in range(n):
                 g[row + j] += scale * v[t + i * n + j]
         else:
-            for j in range(n):
+            for j in serial(n):
                 g[row + j * sa1] += scale * v[t + i * n + j]
 
 
 def put_identity(v, c, n):
     for i in range(n * n):
         v[c + i] = 0.0
-    for i in range(n):
+    for i in serial(n):
         v[c + i * (n + 1)] = 1.0
 
 
 def put_transpose(v, c, n):
     for i in range(n):
-        for j in range(i):
+        for j in serial(i):
             x = v[c + i * n + j]
             v[c + i * n + j] = v[c + j * n + i]
             v[c + j * n + i] = x
@@ -137,11 +137,11 @@ class Cholesky:
             square = t + size * below
             if below > 0:
                 for i in range(below):
-                    for j in range(size):
+                    for j in serial(size):
                         v[t + j * below + i] = v[s + under + i * n + j]
                 trsm(v, o + corner, n, 1, 1, 0, v, t, below, size, below)
                 for i in range(below):
-                    for j in range(size):
+                    for j in serial(size):
                         v[s + under + i * n + j] = v[t + j * below + i]
                 subtract_product(v, s + last * n, n, s + under, so0, so1, o + first * n, below, first, size)
                 subtract_product(v, s + corner, n, s + under, so1, so0, o + under, size, size, below)
@@ -169,7 +169,7 @@ class Cholesky:
                 0.0,
             )
             for i in range(size):
-                for j in range(i):
+                for j in serial(i):
                     v[square + j * size + i] = v[square + i * size + j]
             trsm(v, o + corner, n, 1, 1, 0, v, square, size, size, size)
             put_transpose(v, square, size)

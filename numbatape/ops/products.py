@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot
+from ..jit.language import gemm, lane_dot, serial
 from .dependencies import pairs
 from .status import DONE
 from .table import array_op
@@ -69,7 +69,7 @@ def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
             if sa1 == 1 and sb0 == 1:
                 total = lane_dot(av, row, bv, column, k)
             else:
-                for q in range(k):
+                for q in serial(k):
                     total += av[row + q * sa1] * bv[column + q * sb0]
             cv[c + i * sc0 + j * sc1] += alpha * total
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..jit.language import gemm, lane_dot, trsm
+from ..jit.language import gemm, lane_dot, serial, trsm
 from .dependencies import lower_solution, systems, upper_solution
 from .linalg import SYSTEMS, add_matrix, copy_matrix, well_conditioned
 from .status import DONE, FACTOR
@@ -33,7 +33,7 @@ def substitute(v, a, sa0, sa1, n, lower, unit, b):
             if sa1 == 1:
                 total = lane_dot(v, row + first, v, b + first, last - first)
             else:
-                for j in range(first, last):
+                for j in serial(first, last):
                     total += v[row + j * sa1] * v[b + j]
             x = v[b + i] - total
             if not unit:
@@ -91,7 +91,7 @@ def triangle_reverse(v, g, o, a, b, n, k, so0, so1, sa0, sa1, sb0, sb1, s, need_
                     for j in range(first, last):
                         g[row + j] -= x * v[o + j]
                 else:
-                    for j in range(first, last):
+                    for j in serial(first, last):
                         g[row + j * sa1] -= x * v[o + j]
             elif k > 1:
                 for j in range(first, last):

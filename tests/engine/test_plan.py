@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import numbatape as nt
-from numbatape.engine import Workspace, frame, make_plan, plan_kernels, verify
+from numbatape.engine import Workspace, frame, make_plan, plan_tables, verify
 from numbatape.engine.checked import Cells, CheckedWorkspace
 from numbatape.errors import VerificationError
 from numbatape.ops.fft import padded_plan
@@ -278,8 +278,8 @@ def test_repr_states_bytes():
 
 
 def test_the_planning_kernels_describe_instructions_and_records_as_all_others_do():
-    tape = (plan_kernels.TAPE_WORDS, plan_kernels.VALUE_WORDS)
+    tape = (plan_tables.TAPE_WORDS, plan_tables.VALUE_WORDS)
     assert tape == (INSTRUCTION.itemsize // 4, VALUE.itemsize // 4)
-    plan = (plan_kernels.CODE_WORDS, plan_kernels.LOOP_HEAD, plan_kernels.CORE_HEAD, plan_kernels.LEVEL)
+    plan = (plan_tables.CODE_WORDS, plan_tables.LOOP_HEAD, plan_tables.CORE_HEAD, plan_tables.LEVEL)
     assert plan == (frame.STRIDE, frame.LOOP_HEAD, frame.CORE_HEAD, frame.LEVEL)
-    assert len(POOLS) == plan_kernels.POOLS
+    assert len(POOLS) == plan_tables.POOLS
