@@ -49,6 +49,8 @@ def with_diagonal(x):
 ONE_TAPE = {
     "sum and len": lambda x: sum(x * x) / len(x),
     "size": lambda x: np.sum(x * x) / x.size,
+    "a filter of first order": lambda x: np.sum(signal.lfilter([1.0, 0.5], [1.0, 0.2], x) ** 2),
+    "a filter without feedback": lambda x: np.sum(signal.lfilter([1.0, 0.5], 2.0, x) ** 2),
     "slices from the end": lambda x: np.sum((x[-2:-1] * 0.5 - x[-1:] * 0.3) ** 2),
     "np.size": lambda x: np.sum(x * x) / np.size(x),
     "np.shape": lambda x: np.sum(x * x) / np.shape(x)[0],

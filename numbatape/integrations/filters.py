@@ -3,7 +3,7 @@
 The recursive part ``y[k] = w[k] - a_1 y[k-1] - a_2 y[k-2] - ...`` is a rule that SciPy computes. It is
 linear in w, and its transpose is the same filter run backwards:
 ``wbar = filter(ybar reversed) reversed``, and ``abar_j = -sum_k wbar[k] y[k-j]``. The rest, a convolution,
-is composed.
+is composed. A filter with one coefficient ``a_1`` is a linear recurrence, and has one tape for all lengths.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from ..numpy_api.registration import unsupported_argument
 from ..numpy_api.stand_ins import stands_for
 from ..rules.primitive import Primitive, Rule
 from ..scipy_api.borders import continued
-from ..trace.axes import one_axis, pinned
-from ..trace.operands import find_trace, lift
+from ..trace.array import TracedArray
+from ..trace.axes import length, one_axis, pinned
+from ..trace.operands import find_trace, lift, values_of
+from ..trace.primitives import array_instruction, broadcast_to, layout_of
 
 
 def _delayed(y, j: int):
     """Return ``y[..., k - j]``, zero where k < j."""
-    n = y.shape[-1]
-    return np.concatenate([np.zeros((*y.shape[:-1], min(j, n))), y[..., : max(n - j, 0)]], -1)
+    *batch, n = np.shape(values_of(y))  # which records no guard
+    return np.concatenate([np.zeros((*batch, min(j, n))), y[..., : -j or None]], -1)
 
 
 def _recursive_value(a, w):
@@ -51,13 +53,14 @@ recursive = Primitive(Rule(_recursive_value, _recursive_pullback, _recursive_pus
 @stands_for("scipy.signal", "lfilter")
 def lfilter(b, a, x, axis=-1, zi=None):
     trace = find_trace(b, a, x, zi)
-    b, a, x = (_atleast_1d(part, trace) for part in (b, a, x))
-    axis = one_axis(x, axis)
-    order = max(b.shape[0], a.shape[0])
+    b, a = (_atleast_1d(part, trace) for part in (b, a))
+    order, terms = max(b.shape[0], a.shape[0]), a.shape[0] - 1
     b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) for part in (b, a))
     b, a = b / a[0], a[1:] / a[0]
+    x = _signal(x, trace, axis, order, terms < 2 and zi is None)
+    axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
-    n = line.shape[-1]
+    n = np.shape(values_of(line))[-1]  # fixed where it is used below
     w = b[0] * line
     for j in range(1, order):
         w = w + b[j] * _delayed(line, j)
@@ -66,7 +69,10 @@ def lfilter(b, a, x, axis=-1, zi=None):
         short = min(n, order - 1)
         state = np.broadcast_to(state, (*line.shape[:-1], order - 1))
         w = w + np.concatenate([state[..., :short], np.zeros((*line.shape[:-1], n - short))], -1)
-    y = recursive(a, w) if order > 1 else w
+    if terms == 1 and type(w) is TracedArray and w.dtype == np.float64:
+        y = _of_first_order(-a[0], w)
+    else:
+        y = recursive(a[:terms], w) if terms else w
     result = np.moveaxis(y, -1, axis)
     if zi is None:
         return result
@@ -78,6 +84,26 @@ def lfilter(b, a, x, axis=-1, zi=None):
             total = total + b[j] * line[..., at] - a[j - 1] * y[..., at]
         final.append(total)
     return result, np.moveaxis(np.stack(final, -1), -1, axis)
+
+
+def _signal(x, trace, axis: int, order: int, any_length: bool):
+    """Return the signal; unless any length will do, the tape holds for its length alone."""
+    x = np.asarray(x, float) if find_trace(x) is None else lift(trace, x)
+    if any_length and type(x) is TracedArray and x.ndim and length(x, one_axis(x, axis)) >= order:
+        return x
+    return _atleast_1d(x, trace)
+
+
+def _of_first_order(coefficient, w: TracedArray) -> TracedArray:
+    """Return y with ``y[k] = w[k] + coefficient * y[k-1]``."""
+    count = layout_of(w).dims[-1]
+    value = _recursive_value(-np.atleast_1d(values_of(coefficient)), w._value)
+    states = np.concatenate([np.zeros((*value.shape[:-1], 1)), value], -1)
+    trace, sizes = w._trace, w._trace.tape.sizes
+    coefficient = broadcast_to(lift(trace, coefficient), value.shape[-1:], (count,))
+    zero = lift(trace, np.float64(0.0))
+    extent = {"m": sizes.add(count, 1)}
+    return array_instruction("recurrence", (coefficient, w, zero), states, dims=extent)[..., 1:]
 
 
 def _atleast_1d(x, trace):
