@@ -70,6 +70,31 @@ def of_comparisons(s):
     return (s > 1).sum() * s.sum() + ((s > 1) & (Y < 3)).sum() + s.notna().sum() - s.isna().sum()
 
 
+def of_rows(s):
+    moved = s.shift(1).sum() + s.shift(-2, fill_value=0.3).std() + s.diff().mean() + s.diff(-2).std()
+    return moved + s.cumprod().mean() + s.cummax().sum() + s[::-1].cummin().std() + np.cumprod(s).iloc[1]
+
+
+def of_gaps(s):
+    filled = s.fillna(2.0).std() + s.dropna().var() + s.count() + s.sem() + s.quantile(0.3)
+    return filled + s.where(Y > 2.0).sum() + s.mask(Y > 2.0, 0.5).std() + s.where(s > 1.0, X).sum()
+
+
+def of_functions_by_name(s):
+    return s.agg("sum") + s.agg(np.std) + (s > 1).any() + (s > 0).all() + s.agg(lambda t: t.max())
+
+
+def of_groups(s):
+    groups = s.groupby(DATA.g)
+    sizes = (groups.size() * groups.mean()).sum() + len(groups) + groups.count().sum()
+    own = groups.sum().std() + groups.mean()["a"] + groups.std().sum() + groups.max().prod() + groups.first().sum()
+    return own + sizes + (s - groups.transform("mean")).std() + s.groupby(list("abcabc")).agg(np.var).sum()
+
+
+def of_parts_of_groups(s):
+    return sum(k * part.mean() for k, (_, part) in enumerate(s.groupby(DATA.g.to_numpy()), 1))
+
+
 OF_A_SERIES = [f for name, f in list(globals().items()) if name.startswith("of_")]
 
 
@@ -78,7 +103,7 @@ def test_a_series_of_traced_values_is_pandas_series(f):
     assert_right(lambda b: f(Y * b[0] + 0.01 * b[1]))
 
 
-@pytest.mark.parametrize("f", [of_parts, of_methods, of_moments, of_sums, of_comparisons])
+@pytest.mark.parametrize("f", [of_parts, of_methods, of_moments, of_sums, of_comparisons, of_rows, of_gaps, of_groups])
 def test_missing_entries_are_skipped(f):
     assert_right(lambda b: f(MISSING * b[0] + 0.01 * b[1]))
 
@@ -163,7 +188,12 @@ def test_pandas_is_as_it_was_after_a_trace():
 ERRORS = {
     "other labels": (lambda b: (Y.reset_index(drop=True) + X * b[0]).sum(), "different indexes.*align"),
     "rolling": (lambda b: (Y * b[0]).rolling(2).sum(), r"Series\.rolling .*to_numpy"),
-    "quantile": (lambda b: (Y * b[0]).quantile(0.3), r"Series\.quantile .*to_numpy"),
+    "several quantiles": (lambda b: (Y * b[0]).quantile([0.3, 0.4]).sum(), r"Series\.quantile .*to_numpy"),
+    "groups by a level": (lambda b: (Y * b[0]).groupby(level=0).sum().sum(), r"Series\.groupby with"),
+    "groups by other rows": (lambda b: (Y * b[0]).groupby(DATA.g[::-1]).sum().sum(), "another index.*align"),
+    "groups by a function": (lambda b: (Y * b[0]).groupby(len).sum().sum(), "by anything but a label"),
+    "rank of groups": (lambda b: (Y * b[0]).groupby(DATA.g).rank().sum(), r"groupby\(\.\.\.\)\.rank"),
+    "where of other rows": (lambda b: (Y * b[0]).where(Y[::-1] > 2, 0.0).sum(), "different indexes"),
     "a frame": (lambda b: (DESIGN * b).sum().sum(), r"a pandas\.\S*DataFrame meets .*to_numpy"),
     "a matrix": (lambda b: (DESIGN @ np.diag(b)).sum().sum(), r"DataFrame meets .*to_numpy"),
     "text": (lambda b: (DATA.g * b[0]).sum(), "can.t multiply sequence|meets"),

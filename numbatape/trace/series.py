@@ -15,11 +15,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import LeakError, UnsupportedOperationError
+from ..errors import LeakError
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .array import TracedArray
 from .pandas_objects import is_frame, is_series, numbers_in
+from .series_functions import SeriesFunctions, refusal
 from .trace import not_numpys
 
 # Operators by the names of pandas' methods for them.
@@ -38,7 +39,7 @@ _OVER_ALL = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "min": np.min, "ma
 _OVER_ALL |= {"std": np.std, "var": np.var, "median": np.median}
 # NumPy's functions that call a method of a Series; all others take its array.
 _METHODS = {getattr(np, name): name for name in ("sum", "prod", "mean", "min", "max", "std", "var")}
-_METHODS |= {getattr(np, name): name for name in ("cumsum", "clip", "round")}
+_METHODS |= {getattr(np, name): name for name in ("cumsum", "cumprod", "clip", "round")}
 
 _ANY = -1  # the number of no value
 
@@ -64,7 +65,7 @@ def has_series(args) -> bool:
     return any(type(x) is TracedSeries for x in args)
 
 
-class TracedSeries:
+class TracedSeries(SeriesFunctions):
     """A Series of pandas that depends on traced values.
 
     Parameters
@@ -94,7 +95,7 @@ class TracedSeries:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method != "__call__" or kwargs:
-            raise _refusal(f"np.{ufunc.__name__}.{method} with options", "series")
+            raise refusal(f"np.{ufunc.__name__}.{method} with options", "series")
         if any(is_frame(x) for x in inputs):
             raise not_numpys(next(x for x in inputs if is_frame(x)))
         return operations.labelled_ufunc(ufunc, inputs, kwargs)
@@ -104,7 +105,7 @@ class TracedSeries:
         if name is None:
             return function(*arrays_in(args), **arrays_in(kwargs))
         if type(args[0]) is not TracedSeries or kwargs.get("out") is not None:
-            raise _refusal(f"np.{function.__name__} with these arguments", "series")
+            raise refusal(f"np.{function.__name__} with these arguments", "series")
         if name in ("std", "var"):
             kwargs = {"ddof": 0} | kwargs
         return getattr(args[0], name)(*args[1:], **kwargs)
@@ -181,7 +182,7 @@ class TracedSeries:
         return self._chosen(lambda places: places.tail(n))
 
     def __setitem__(self, key, value):
-        raise _refusal("[...] = ...", "Series")
+        raise refusal("[...] = ...", "Series")
 
     # ---- functions of entries
 
@@ -196,21 +197,6 @@ class TracedSeries:
     def abs(self):
         """Return absolute values."""
         return np.abs(self)
-
-    def cumsum(self, axis=None, dtype=None, out=None, skipna: bool = True):
-        """Return running sums, which skip missing entries."""
-        if dtype is not None or out is not None or not skipna:
-            raise _refusal(".cumsum with these options", "Series")
-        x = self._array
-        return self._like(np.where(np.isnan(x), x, np.nancumsum(x)))
-
-    def isna(self):
-        """Return which entries are missing."""
-        return np.isnan(self)
-
-    def notna(self):
-        """Return which entries are not missing."""
-        return np.logical_not(np.isnan(self))
 
     def apply(self, function, args=(), **kwargs):
         """Return a function of each entry; of the Series, if it is a ufunc."""
@@ -241,7 +227,7 @@ class TracedSeries:
     def __getattr__(self, name: str):
         if name.startswith("_"):
             raise AttributeError(name)
-        raise _refusal(f".{name}", "Series")
+        raise refusal(f".{name}", "Series")
 
     def __bool__(self):
         raise ValueError(
@@ -282,17 +268,10 @@ def _plain_key(key):
     return key
 
 
-def _refusal(what: str, of: str) -> UnsupportedOperationError:
-    return UnsupportedOperationError(
-        f"{of}{what} at {where_in_user_code()} is not supported for a Series that depends on traced values; "
-        "use its array (`.to_numpy()`)"
-    )
-
-
 def _operator(ufunc):
     def forward(self, other, *options, **more):
         if options or any(value is not None for value in more.values()):
-            raise _refusal(f".{ufunc.__name__} with options", "Series")
+            raise refusal(f".{ufunc.__name__} with options", "Series")
         return self.__array_ufunc__(ufunc, "__call__", self, other)
 
     def reflected(self, other):
@@ -304,11 +283,11 @@ def _operator(ufunc):
 def _reduction(name: str):
     def reduce(self, axis=None, dtype=None, out=None, skipna=True, **options):
         if dtype is not None or out is not None:
-            raise _refusal(f".{name} with these options", "Series")
+            raise refusal(f".{name} with these options", "Series")
         if name in ("std", "var"):
             options = {"ddof": 1} | options
         elif options:
-            raise _refusal(f".{name} with these options", "Series")
+            raise refusal(f".{name} with these options", "Series")
         skips = skipna and self._array.dtype.kind == "f"
         return (_SKIPPING if skips else _OVER_ALL)[name](self._array, **options)
 
