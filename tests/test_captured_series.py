@@ -87,7 +87,13 @@ def of_functions_by_name(s):
 def of_groups(s):
     groups = s.groupby(DATA.g)
     sizes = (groups.size() * groups.mean()).sum() + len(groups) + groups.count().sum()
-    own = groups.sum().std() + groups.mean()["a"] + groups.std().sum() + groups.max().prod() + groups.first().sum()
+    own = (
+        groups.sum().std()
+        + groups.mean()["a"]
+        + groups.std().sum()
+        + groups.max().prod()
+        + groups.first().sum()
+    )
     return own + sizes + (s - groups.transform("mean")).std() + s.groupby(list("abcabc")).agg(np.var).sum()
 
 
@@ -103,7 +109,9 @@ def test_a_series_of_traced_values_is_pandas_series(f):
     assert_right(lambda b: f(Y * b[0] + 0.01 * b[1]))
 
 
-@pytest.mark.parametrize("f", [of_parts, of_methods, of_moments, of_sums, of_comparisons, of_rows, of_gaps, of_groups])
+@pytest.mark.parametrize(
+    "f", [of_parts, of_methods, of_moments, of_sums, of_comparisons, of_rows, of_gaps, of_groups]
+)
 def test_missing_entries_are_skipped(f):
     assert_right(lambda b: f(MISSING * b[0] + 0.01 * b[1]))
 
