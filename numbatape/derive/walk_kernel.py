@@ -9,20 +9,32 @@ from __future__ import annotations
 
 from .walk_signature import describe, find
 from .walk_words import (
+    ADDED_CT,
+    ADDED_WORDS,
     ARGUMENTS,
+    ARRAY_BASE,
+    ARRAY_ENTRIES,
     ARRAY_PART,
+    ARRAY_STAYS,
+    ARRAY_WORDS,
     AT,
     BASE,
     CELL_PART,
+    CELLS_COUNT,
+    CELLS_WORDS,
     CODE,
     CODE_COUNT,
+    CODE_OUT,
     CODE_PART,
     CODE_WORDS,
     COUNT,
     DONE,
     ENTRIES,
     ENTRY_COUNT,
+    ENTRY_CT,
+    ENTRY_NEXT,
     ENTRY_WORDS,
+    FIRST_TERM,
     FORWARD,
     FRESH,
     FULL,
@@ -36,10 +48,16 @@ from .walk_words import (
     LINE,
     MOST_ENTRIES,
     NEW,
+    NEW_KIND,
+    NEW_LAYOUT,
+    NEW_OFFSET,
     NEW_SLOPES,
     NEW_STORAGES,
     NEW_SUMS,
     NEW_VALUES,
+    NEW_WHAT,
+    NEW_WHICH,
+    NEW_WORDS,
     NONE,
     NUMBERS,
     OTHERS,
@@ -51,6 +69,9 @@ from .walk_words import (
     POOL_COUNT,
     POOL_PART,
     POOLS,
+    PRODUCTS_COUNT,
+    PRODUCTS_FIRST,
+    PRODUCTS_WORDS,
     PYTHON,
     REFUSED,
     ROOM,
@@ -59,26 +80,46 @@ from .walk_words import (
     SKIP,
     SLOPE_COUNT,
     SLOPE_PART,
+    SLOPE_WORDS,
+    SLOPED_OPERAND,
+    SLOPED_PARTIAL,
     SLOPES,
     SPARE,
     SPARE_COUNT,
     SPARE_PART,
     STORAGE_COUNT,
     STORAGE_PART,
+    STORAGE_WORDS,
     STORAGES,
     SUM_COUNT,
     SUM_PART,
+    SUM_WORDS,
     SUMS,
     TAIL,
+    TEMPLATE_REPEATS,
+    TEMPLATE_START,
     TEMPLATE_WORDS,
     TEMPLATES,
     VALUE_COUNT,
+    VALUE_LAYOUT,
+    VALUE_OFFSET,
     VALUE_WORDS,
     VALUES,
+    VIEW_OFFSET,
+    VIEW_WORDS,
     VIEWED,
     VIEWED_COUNT,
     WORDS,
 )
+
+
+def note_view(w, storage, offset):
+    """Note a cell of a pool that a further value refers to."""
+    viewed_t = w[VIEWED]
+    at = VIEW_WORDS * w[VIEWED_COUNT]
+    viewed_t[at] = storage
+    viewed_t[at + VIEW_OFFSET] = offset
+    w[VIEWED_COUNT] += 1
 
 
 def repeat(w, i, start):
@@ -95,7 +136,6 @@ def repeat(w, i, start):
     code_t = w[CODE]
     storage_t = w[STORAGES]
     pool_q = w[POOLS]
-    viewed_t = w[VIEWED]
     spare_t = w[SPARE]
     new_slope_t = w[NEW_SLOPES]
     new_sum_t = w[NEW_SUMS]
@@ -107,7 +147,8 @@ def repeat(w, i, start):
         at_t[total + k] = first + k
     total += count
     at = start + HEADER
-    others = at + 6 * count + 2 * word_t[start + POOL_PART] + 3 * word_t[start + STORAGE_PART]
+    others = at + NEW_WORDS * count + CELLS_WORDS * word_t[start + POOL_PART]
+    others += STORAGE_WORDS * word_t[start + STORAGE_PART]
     for k in range(word_t[start + OTHERS]):
         at_t[total + k] = word_t[others + k]
     total += word_t[start + OTHERS]
@@ -116,51 +157,46 @@ def repeat(w, i, start):
     total += word_t[start + GUARD_PART]
     w[GUARD_COUNT] += word_t[start + GUARD_PART]
     at_t[total] = row_t[row + LINE]
-    at_t[total + 1] = NONE
+    at_t[total + 1] = NONE  # an instruction names a missing operand by this place
     total += 2
     for k in range(count):
         where = word_t[at]
-        what = word_t[at + 1]
-        which = word_t[at + 2]
-        offset = word_t[at + 3]
+        what = word_t[at + NEW_WHAT]
+        which = word_t[at + NEW_WHICH]
+        offset = word_t[at + NEW_OFFSET]
         if where == FRESH:
             storage = what
             offset = pool_q[what] + offset
             if which != 0:
-                viewed_t[2 * w[VIEWED_COUNT]] = storage
-                viewed_t[2 * w[VIEWED_COUNT] + 1] = offset
-                w[VIEWED_COUNT] += 1
+                note_view(w, storage, offset)
         else:
             if where == OWN:
                 storage = w[STORAGE_COUNT] + what
             else:
                 storage = value_t[VALUE_WORDS * at_t[what]]
             if which != NONE:
-                offset = value_t[VALUE_WORDS * at_t[which] + 1]
+                offset = value_t[VALUE_WORDS * at_t[which] + VALUE_OFFSET]
             if storage < POOL_COUNT:
-                viewed_t[2 * w[VIEWED_COUNT]] = storage
-                viewed_t[2 * w[VIEWED_COUNT] + 1] = offset
-                w[VIEWED_COUNT] += 1
+                note_view(w, storage, offset)
         value = first + k
         value_t[VALUE_WORDS * value] = storage
-        value_t[VALUE_WORDS * value + 1] = offset
-        value_t[VALUE_WORDS * value + 2] = word_t[at + 4]
-        kind_t[value] = word_t[at + 5]
-        slope_t[3 * value] = NONE
-        slope_t[3 * value + 1] = NONE
-        slope_t[3 * value + 2] = NONE
-        sum_t[4 * value] = 0
-        at += 6
+        value_t[VALUE_WORDS * value + VALUE_OFFSET] = offset
+        value_t[VALUE_WORDS * value + VALUE_LAYOUT] = word_t[at + NEW_LAYOUT]
+        kind_t[value] = word_t[at + NEW_KIND]
+        for q in range(SLOPE_WORDS):
+            slope_t[SLOPE_WORDS * value + q] = NONE
+        sum_t[SUM_WORDS * value] = 0
+        at += NEW_WORDS
     w[VALUE_COUNT] = first + count
     for _ in range(word_t[start + POOL_PART]):
-        pool_q[word_t[at]] += word_t[at + 1]
-        at += 2
+        pool_q[word_t[at]] += word_t[at + CELLS_COUNT]
+        at += CELLS_WORDS
     for _ in range(word_t[start + STORAGE_PART]):
-        for q in range(3):
-            storage_t[3 * w[NEW_STORAGES] + q] = word_t[at + q]
+        for q in range(STORAGE_WORDS):
+            storage_t[STORAGE_WORDS * w[NEW_STORAGES] + q] = word_t[at + q]
         w[NEW_STORAGES] += 1
         w[STORAGE_COUNT] += 1
-        at += 3
+        at += STORAGE_WORDS
     at = others + word_t[start + OTHERS]
     out = CODE_WORDS * w[CODE_COUNT]
     for _ in range(word_t[start + CODE_PART]):
@@ -169,7 +205,7 @@ def repeat(w, i, start):
             if place < 0:
                 place += total
             code_t[out + q] = at_t[place]
-        w[LAST] = code_t[out + 3]
+        w[LAST] = code_t[out + CODE_OUT]
         at += CODE_WORDS
         out += CODE_WORDS
     w[CODE_COUNT] += word_t[start + CODE_PART]
@@ -178,52 +214,54 @@ def repeat(w, i, start):
         entry = ENTRY_WORDS * w[ENTRY_COUNT]
         w[ENTRY_COUNT] += 1
         entry_t[entry] = row_t[row + OUT + operand]
-        entry_t[entry + 1] = at_t[word_t[at + 1]]
-        entry_t[entry + 2] = NONE
+        entry_t[entry + ENTRY_CT] = at_t[word_t[at + ADDED_CT]]
+        entry_t[entry + ENTRY_NEXT] = NONE
         place = PLACE_WORDS * row_t[row + PLACE + operand]
         place_t[place + HEAD] = entry
         place_t[place + TAIL] = entry
-        at += 2
+        at += ADDED_WORDS
     for _ in range(word_t[start + ARRAY_PART]):
         place = PLACE_WORDS * row_t[row + PLACE + word_t[at]]
-        if word_t[at + 1] == 0:
+        if word_t[at + ARRAY_STAYS] == 0:
             place_t[place + HEAD] = NONE
             place_t[place + TAIL] = NONE
             place_t[place + BASE] = NONE
-            if word_t[at + 2] != NONE:
-                place_t[place + BASE] = at_t[word_t[at + 2]]
-        entries = word_t[at + 3]
-        at += 4
+            if word_t[at + ARRAY_BASE] != NONE:
+                place_t[place + BASE] = at_t[word_t[at + ARRAY_BASE]]
+        entries = word_t[at + ARRAY_ENTRIES]
+        at += ARRAY_WORDS
         for _ in range(entries):
             entry = ENTRY_WORDS * w[ENTRY_COUNT]
             w[ENTRY_COUNT] += 1
             entry_t[entry] = at_t[word_t[at]]
-            entry_t[entry + 1] = at_t[word_t[at + 1]]
-            entry_t[entry + 2] = NONE
+            entry_t[entry + ENTRY_CT] = at_t[word_t[at + ADDED_CT]]
+            entry_t[entry + ENTRY_NEXT] = NONE
             if place_t[place + HEAD] == NONE:
                 place_t[place + HEAD] = entry
             else:
-                entry_t[place_t[place + TAIL] + 2] = entry
+                entry_t[place_t[place + TAIL] + ENTRY_NEXT] = entry
             place_t[place + TAIL] = entry
-            at += 2
+            at += ADDED_WORDS
     for _ in range(word_t[start + SLOPE_PART]):
         result = at_t[word_t[at]]
-        partial = at_t[word_t[at + 2]]
-        slope_t[3 * result + word_t[at + 1]] = partial
-        log = 3 * w[SLOPE_COUNT]
+        operand = word_t[at + SLOPED_OPERAND]
+        partial = at_t[word_t[at + SLOPED_PARTIAL]]
+        slope_t[SLOPE_WORDS * result + operand] = partial
+        log = SLOPE_WORDS * w[SLOPE_COUNT]
         new_slope_t[log] = result
-        new_slope_t[log + 1] = word_t[at + 1]
-        new_slope_t[log + 2] = partial
+        new_slope_t[log + SLOPED_OPERAND] = operand
+        new_slope_t[log + SLOPED_PARTIAL] = partial
         w[SLOPE_COUNT] += 1
-        at += 3
+        at += SLOPE_WORDS
     for _ in range(word_t[start + SUM_PART]):
         value = at_t[word_t[at]]
-        sum_t[4 * value] = word_t[at + 1]
-        for q in range(word_t[at + 1]):
-            sum_t[4 * value + 1 + q] = at_t[word_t[at + 2 + q]]
+        terms = word_t[at + PRODUCTS_COUNT]
+        sum_t[SUM_WORDS * value] = terms
+        for q in range(terms):
+            sum_t[SUM_WORDS * value + FIRST_TERM + q] = at_t[word_t[at + PRODUCTS_FIRST + q]]
         new_sum_t[w[SUM_COUNT]] = value
         w[SUM_COUNT] += 1
-        at += 5
+        at += PRODUCTS_WORDS
     for _ in range(word_t[start + SPARE_PART]):
         spare_t[w[SPARE_COUNT]] = at_t[word_t[at]]
         w[SPARE_COUNT] += 1
@@ -265,11 +303,11 @@ def walk(w, pc):
         if number == NONE:
             return NEW
         at = TEMPLATE_WORDS * number
-        if template_t[at + 3] == 0:
+        if template_t[at + TEMPLATE_REPEATS] == 0:
             return PYTHON
-        if not fits(w, template_t[at + 2]):
+        if not fits(w, template_t[at + TEMPLATE_START]):
             return FULL
-        repeat(w, i, template_t[at + 2])
+        repeat(w, i, template_t[at + TEMPLATE_START])
         w[LATEST] = i
     w[AT] = w[COUNT]
     return DONE

@@ -144,16 +144,19 @@ class Memory:
     def take(self) -> None:
         """Append to the tape what the kernel has appended since the last time."""
         tape, w, emitter = self._tape, self.w, self._emitter
-        code = self._new(names.CODE, names.CODE_COUNT, 9)
+        code = self._new(names.CODE, names.CODE_COUNT, names.CODE_WORDS)
         tape.code.extend(code)
         if w[names.GUARD_COUNT] > len(tape.guards):
             emitter.note_guards(code[code[:, 0] == GUARD])
-        values = self._arrays[names.VALUES][3 * self._values : 3 * int(w[names.VALUE_COUNT])]
-        tape.values.extend(values.reshape(-1, 3))
+        size = names.VALUE_WORDS
+        values = self._arrays[names.VALUES][size * self._values : size * int(w[names.VALUE_COUNT])]
+        tape.values.extend(values.reshape(-1, size))
         self._values = len(tape.values)
-        tape.storages += map(tuple, self._new(names.STORAGES, names.NEW_STORAGES, 3).tolist())
+        tape.storages += map(
+            tuple, self._new(names.STORAGES, names.NEW_STORAGES, names.STORAGE_WORDS).tolist()
+        )
         tape.pool_cells[:] = self._pools.tolist()
-        for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, 2).tolist():
+        for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS).tolist():
             tape.note_view(pool, cell)
         tape.spare.update(self._new(names.SPARE, names.SPARE_COUNT, 1).ravel().tolist())
         for value, operand, slope in self._new(names.NEW_SLOPES, names.SLOPE_COUNT, 3).tolist():
@@ -242,7 +245,7 @@ class Memory:
     def _enter_template(self, slots: np.ndarray, number: int) -> None:
         """Enter a template, by its number plus one, into the table of templates by their signatures' hash."""
         at = names.TEMPLATE_WORDS * (number - 1)
-        first, length = self._arrays[names.TEMPLATES][at : at + 2].tolist()
+        first, length = self._arrays[names.TEMPLATES][at : at + names.TEMPLATE_START].tolist()
         code = 0
         for word in self._arrays[names.SIGNATURES][first : first + length].tolist():
             code = (code * 1000003 + word + 65536) & 0xFFFFFFFF
@@ -281,8 +284,8 @@ class Memory:
             entry, _, base, pythons = self._of_place[place].tolist()
             pending = []
             while entry != NONE:
-                pending.append((entries[entry], self._part(entries[entry + 1])))
-                entry = entries[entry + 2]
+                pending.append((entries[entry], self._part(entries[entry + names.ENTRY_CT])))
+                entry = entries[entry + names.ENTRY_NEXT]
             self._of_place[place] = NONE, NONE, NONE, 1
             if key < 0:
                 if pending:
@@ -326,10 +329,10 @@ class Memory:
         for value, ct in pending:
             entry = names.ENTRY_WORDS * int(w[names.ENTRY_COUNT])
             w[names.ENTRY_COUNT] += 1
-            entries[entry : entry + 3] = value, ct, NONE
+            entries[entry : entry + names.ENTRY_WORDS] = value, ct, NONE
             if head == NONE:
                 head = entry
             else:
-                entries[tail + 2] = entry
+                entries[tail + names.ENTRY_NEXT] = entry
             tail = entry
         self._of_place[place] = head, tail, base, 0

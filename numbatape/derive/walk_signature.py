@@ -10,7 +10,10 @@ from .walk_words import (
     ARGUMENTS,
     BASE,
     ENTRIES,
+    ENTRY_CT,
+    ENTRY_NEXT,
     FIRST_NUMBER,
+    FIRST_TERM,
     FLAGS,
     FORWARD,
     HEAD,
@@ -25,6 +28,10 @@ from .walk_words import (
     NEEDED,
     NONE,
     NUMBERS,
+    OF_COTANGENTS,
+    OF_LITERAL,
+    OF_TERMS,
+    OTHER_VIEW,
     OUT,
     PLACE,
     PLACE_WORDS,
@@ -40,13 +47,18 @@ from .walk_words import (
     SIGNATURE,
     SIGNATURES,
     SKIP,
+    SLOPE_WORDS,
     SLOPED,
     SLOPES,
     SOLE,
+    SUM_WORDS,
     SUMS,
     TABLE,
+    TEMPLATE_LENGTH,
     TEMPLATE_WORDS,
     TEMPLATES,
+    VALUE_LAYOUT,
+    VALUE_OFFSET,
     VALUE_WORDS,
     VALUES,
 )
@@ -56,7 +68,9 @@ def same_address(left, right, value_t):
     """Whether two values have the same offset and layout."""
     first = VALUE_WORDS * left
     second = VALUE_WORDS * right
-    return value_t[first + 1] == value_t[second + 1] and value_t[first + 2] == value_t[second + 2]
+    if value_t[first + VALUE_OFFSET] != value_t[second + VALUE_OFFSET]:
+        return False
+    return value_t[first + VALUE_LAYOUT] == value_t[second + VALUE_LAYOUT]
 
 
 def in_common(k, at_t, value_t):
@@ -67,7 +81,7 @@ def in_common(k, at_t, value_t):
     """
     value = at_t[k]
     storage = value_t[VALUE_WORDS * value]
-    offset = value_t[VALUE_WORDS * value + 1]
+    offset = value_t[VALUE_WORDS * value + VALUE_OFFSET]
     code = 0
     beside = 0
     for q in range(k):
@@ -76,7 +90,7 @@ def in_common(k, at_t, value_t):
         if other == value:
             return SAME_VALUE - pair
         if value_t[VALUE_WORDS * other] == storage:
-            if value_t[VALUE_WORDS * other + 1] == offset:
+            if value_t[VALUE_WORDS * other + VALUE_OFFSET] == offset:
                 if code == 0:
                     code = SAME_ADDRESS - pair
             elif beside == 0 and storage >= POOL_COUNT:
@@ -127,14 +141,14 @@ def describe(w, i):
         while entry != NONE:
             through = entry_t[entry]
             if not cell and not same_address(through, own, value_t):
-                if value_t[VALUE_WORDS * through + 2] == 0:
+                if value_t[VALUE_WORDS * through + VALUE_LAYOUT] == 0:
                     return REFUSED  # another cell of the array
-                sig_t[n] = -50
+                sig_t[n] = OTHER_VIEW
                 sig_t[n + 1] = kind_t[through]
                 n += 2
                 at_t[m] = through
                 m += 1
-            ct = entry_t[entry + 1]
+            ct = entry_t[entry + ENTRY_CT]
             if ct > FIRST_NUMBER:
                 sig_t[n] = kind_t[ct]
                 at_t[m] = ct
@@ -148,12 +162,12 @@ def describe(w, i):
                 return REFUSED
             terms = 0
             if reads and forward != 0 and ct > FIRST_NUMBER and (row_t[row + FLAGS] >> j) & SOLE != 0:
-                terms = sum_t[4 * ct]
+                terms = sum_t[SUM_WORDS * ct]
             if terms > 0:
-                sig_t[n] = -10 - terms
+                sig_t[n] = OF_TERMS - terms
                 n += 1
                 for k in range(terms):
-                    part = sum_t[4 * ct + 1 + k]
+                    part = sum_t[SUM_WORDS * ct + FIRST_TERM + k]
                     if part > FIRST_NUMBER:
                         sig_t[n] = kind_t[part]
                         at_t[m] = part
@@ -162,7 +176,7 @@ def describe(w, i):
                         sig_t[n] = part
                         exact = True
                     n += 1
-            entry = entry_t[entry + 2]
+            entry = entry_t[entry + ENTRY_NEXT]
         base = place_t[at + BASE]
         if base != NONE:
             sig_t[n] = kind_t[base]
@@ -172,14 +186,14 @@ def describe(w, i):
             count += MOST_ENTRIES + 1
         if reads and count > 0:
             found = True
-        sig_t[n] = -100 - count
+        sig_t[n] = OF_COTANGENTS - count
         n += 1
     if not found:
         return SKIP
     if row_t[row + FLAGS] & SLOPED != 0:
         for j in range(3):
             if (row_t[row + NEEDED] >> j) & 1 != 0:
-                slope = slope_t[3 * row_t[row + OUT] + j]
+                slope = slope_t[SLOPE_WORDS * row_t[row + OUT] + j]
                 if slope < 0:
                     sig_t[n] = slope
                 else:
@@ -190,7 +204,7 @@ def describe(w, i):
     if exact:  # numbers are multiplied with those of literals
         for j in range(3):
             if row_t[row + FLAGS] & (LITERAL << j) != 0:
-                sig_t[n] = -3000000 - row_t[row + OUT + 1 + j]
+                sig_t[n] = OF_LITERAL - row_t[row + OUT + 1 + j]
                 n += 1
     # Which argument is the result of the last instruction, and what others have in common with earlier ones.
     last = w[LAST]
@@ -220,7 +234,7 @@ def find(w, n):
     while table_t[slot] != 0:
         number = table_t[slot] - 1
         at = TEMPLATE_WORDS * number
-        if template_t[at + 1] == n:
+        if template_t[at + TEMPLATE_LENGTH] == n:
             same = True
             for k in range(n):
                 if signature_t[template_t[at] + k] != sig_t[k]:

@@ -43,6 +43,19 @@ ROOM = 36  # how many of each of these there is room for
 LATEST = 37  # the last instruction whose line Python's walk would have set, NONE for none
 GUARD_COUNT = 38  # how many guards are on the tape
 
+# The rows of the tables above. A value: storage, offset, layout. What further values refer to: pool, cell.
+VALUE_WORDS = 3
+VALUE_OFFSET = 1
+VALUE_LAYOUT = 2
+VIEW_WORDS = 2
+VIEW_OFFSET = 1
+STORAGE_WORDS = 3
+SLOPE_WORDS = 3  # one for each operand
+SUM_WORDS = 4  # how many products, and up to three of them
+FIRST_TERM = 1
+CODE_WORDS = 9  # of an instruction on the tape, whose result is number
+CODE_OUT = 3
+
 # An instruction of the walk: number of its class, operands that are needed (bits), line, result and operands,
 # then the place of each of these or NONE, then FLAGS.
 ROW_WORDS = 12
@@ -63,9 +76,9 @@ TAIL = 1
 BASE = 2
 PYTHONS = 3  # whether Python knows a part of it
 ENTRY_WORDS = 3
+ENTRY_CT = 1
+ENTRY_NEXT = 2
 
-VALUE_WORDS = 3
-CODE_WORDS = 9
 POOL_COUNT = 6
 NONE = -1
 # A cotangent or a partial is a value, by its number, or this minus the place of a number in Python's list.
@@ -73,6 +86,9 @@ FIRST_NUMBER = -1000000
 
 # A template: its signature (start, length), its words, whether it can be repeated.
 TEMPLATE_WORDS = 4
+TEMPLATE_LENGTH = 1
+TEMPLATE_START = 2
+TEMPLATE_REPEATS = 3
 # The words of a template: how many there are of each part, and then the parts.
 NEW_VALUES = 0  # where, what, which, offset, layout, kind (see `template.NewValue`)
 POOL_PART = 1  # pool, number of new cells
@@ -86,6 +102,26 @@ SUM_PART = 8  # place of sum, number of products, places of three
 SPARE_PART = 9
 GUARD_PART = 10  # no words: guards have the numbers that follow those of the guards before
 HEADER = 11
+# The words of one new value, of one new cell, ... in these parts; the first one is number 0.
+NEW_WORDS = 6
+NEW_WHAT = 1
+NEW_WHICH = 2
+NEW_OFFSET = 3
+NEW_LAYOUT = 4
+NEW_KIND = 5
+CELLS_WORDS = 2
+CELLS_COUNT = 1
+ADDED_WORDS = 2  # of CELL_PART, and of the entries in ARRAY_PART
+ADDED_CT = 1
+ARRAY_WORDS = 4
+ARRAY_STAYS = 1
+ARRAY_BASE = 2
+ARRAY_ENTRIES = 3
+SLOPED_OPERAND = 1  # of SLOPE_PART, and of what is noted in NEW_SLOPES
+SLOPED_PARTIAL = 2
+PRODUCTS_WORDS = 5  # of SUM_PART
+PRODUCTS_COUNT = 1
+PRODUCTS_FIRST = 2
 FRESH = 0
 OWN = 1
 THEIRS = 2
@@ -105,3 +141,8 @@ IS_LAST = -1000
 SAME_VALUE = -10000
 SAME_ADDRESS = SAME_VALUE - MOST_ARGUMENTS * MOST_ARGUMENTS
 SAME_STORAGE = SAME_ADDRESS - MOST_ARGUMENTS * MOST_ARGUMENTS
+# Other marks in a signature.
+OF_TERMS = -10  # minus how many products a tangent is the sum of, which follow
+OTHER_VIEW = -50  # a cotangent was added through another view of the array
+OF_COTANGENTS = -100  # minus how many cotangents a value has
+OF_LITERAL = -3000000  # minus the number of an operand that is a literal
