@@ -19,9 +19,9 @@ from ..threads import Turn
 from .arguments import Flattened
 from .batch import Sweep
 from .front import Front
-from .outs import Out
+from .outs import Out, in_form
 from .program import Evaluator
-from .steady import REFUSED, Entry, Served, SteadyCalls, entry_for, in_form
+from .steady import REFUSED, Entry, Served, SteadyCalls, entry_for
 from .variant import VariantWorkspace
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -340,3 +340,8 @@ def direction_rows(space: VariantWorkspace, slots: Iterable[int], trees) -> list
         elif isinstance(leaf, (int, float, np.number)):
             rows.append(NumberRow(cells, type(leaf)))
     return rows
+
+
+def sizes_of(leaves: Sequence) -> tuple:
+    """Return the shapes of arrays, None for each other leaf."""
+    return tuple([leaf.shape if leaf.__class__ is ndarray else None for leaf in leaves])

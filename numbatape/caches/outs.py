@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -195,3 +195,10 @@ def tangent_outs(space: VariantWorkspace, result, parts, lanes: int = 0) -> list
         else:
             outs.append(out_of(view, recording.values[part.number]))
     return outs
+
+
+def in_form(form: int, made: Sequence):
+    """Return the leaves of results in the form in which a call returns them."""
+    if form == jit.steady.ALONE:
+        return made[0]
+    return (made[0], tuple(made[1:])) if form == jit.steady.PAIR else tuple(made)

@@ -20,8 +20,8 @@ from ..engine import kernels
 from ..tape.tape import CONSTANT
 from ..threads import Turn
 from .arguments import Flattened, bare
-from .leaf_rows import KnownNumberRow, Row, rows_of, watched_memory
-from .outs import Out
+from .leaf_rows import KnownNumberRow, Row, rows_of, sizes_of, watched_memory
+from .outs import Out, in_form
 from .program import Evaluator
 from .variant import VariantWorkspace
 
@@ -218,13 +218,6 @@ class Entry(Served):
             self.owner.drop(self)
 
 
-def in_form(form: int, made: Sequence):
-    """Return the leaves of results in the form in which a call returns them."""
-    if form == jit.steady.ALONE:
-        return made[0]
-    return (made[0], tuple(made[1:])) if form == jit.steady.PAIR else tuple(made)
-
-
 def _stopped() -> None:
     """The sweep stopped: at a guard, at a constant that changed, or at an error."""
 
@@ -360,11 +353,6 @@ class SteadyCalls:
             self._last = entry
         elif entry is not front and entry.owner is self:
             self._put_in_front(entry)
-
-
-def sizes_of(leaves: Sequence) -> tuple:
-    """Return the shapes of arrays, None for each other leaf."""
-    return tuple([leaf.shape if leaf.__class__ is ndarray else None for leaf in leaves])
 
 
 def entry_for(
