@@ -137,9 +137,9 @@ class Profile(list):
         head = ("", "share", "forward µs", "reverse µs", "bytes", "line", "source", "ops")
         rows = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._rows()]
         lines = table(f"{1e6 * self.seconds:.2f} µs in {len(self)} instructions", head, rows)
-        head = ("", "share", "µs", "instructions before", "after", "pass", "ops")
-        rows = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._pass_rows()]
-        return lines + table("Passes, when the tape was recorded", head, rows)
+        passes = [(bar(share), f"{share:.1%}", *rest) for share, *rest in self._pass_rows()]
+        titles = ("", "share", "µs", "instructions before", "after", "pass", "ops")
+        return lines + table("Passes, when the tape was recorded", titles, passes)
 
 
 class _Clock(dict):

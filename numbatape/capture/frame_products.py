@@ -1,6 +1,6 @@
 """Products of pandas' objects with traced vectors: ``df[["a", "b"]] @ beta``.
 
-pandas converts the right operand by ``np.asarray``, whatever its class says, and asks it nothing. So the
+pandas converts the right operand by ``np.asarray``, and does not ask it for a product of its own. So the
 methods are lent to a trace whose function refers to something of pandas.
 """
 

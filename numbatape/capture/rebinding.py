@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..late import imported
 from ..numpy_api.arrays_of_lists import JOINERS, MODULES, stacking, ufuncs_of_lists
 from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
@@ -35,7 +36,6 @@ from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they 
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies
-from .frame_products import lend_products
 from .iteration import ITERATORS
 from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
@@ -242,7 +242,7 @@ def rebind_call(function, args, kwargs):
     if trace is not None:
         trace.writes = trace.writes or may_write
         if any(package_of(value) == "pandas" for value, _ in reach.others):
-            lend_products(trace)
+            imported(".frame_products", __package__).lend_products(trace)
 
     def again():
         found = table(may_write)

@@ -12,13 +12,11 @@ import functools
 import numpy as np
 
 from ..late import imported
-from ..trace import integers
+from ..trace import integers, operations
 from ..trace.array import TracedArray
 from ..trace.complex_array import meets
-from ..trace.data_frames import arrays_of
 from ..trace.operands import find_trace
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, unflattened, wrap
-from ..trace.series import has_series
 from ..trace.trace import failing
 from ..usercode.ownership import module_of
 from .function_tables import MAKERS, OBJECTS, STAND_INS
@@ -84,9 +82,9 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             args = tuple(map(integers.lifted, args))
         args = unflattened(args)
         if not USUAL.issuperset(map(type, (*args, *kwargs.values()))):
-            if numpys and has_series(args):
+            if numpys and operations.has_series(args):
                 return original(*args, **kwargs)  # by NumPy's protocol
-            args, kwargs = arrays_of(args), arrays_of(kwargs)
+            args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
             inner = trace_of_plain(args, kwargs) if numpys else None
