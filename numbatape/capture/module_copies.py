@@ -1,9 +1,17 @@
-"""Modules that stand in for others while a function is traced."""
+"""Modules that stand in for others while a function is traced, and functions that return such modules."""
 
 from __future__ import annotations
 
 import functools
 import types
+
+import numpy as np
+
+from ..trace import operations
+from ..trace.complex_parts import is_traced
+from ..trace.plain_arrays import is_plain
+from ..trace.trace import current, standing
+from .clocks_and_files import OUTSIDE
 
 _DICTIONARY = vars(types.ModuleType)["__dict__"]
 
@@ -78,3 +86,37 @@ class UsersModule(types.ModuleType):
     def __dict__(self):
         stand_in = self.__numbatape_stand_in__
         return {name: stand_in(value) for name, value in vars(self.__numbatape_own__).items()}
+
+
+# ---- functions that return modules: while tracing, they return the stand-in for the module
+
+NAMESPACES = ("scipy._lib._array_api", "array_api_compat", "array_api_compat.common")
+
+
+def _importing(original):
+    def import_module(name, package=None):
+        return standing(original(name, package))
+
+    return import_module
+
+
+def _choosing(original):
+    """Return the stand-in for ``array_namespace``: traced values count as NumPy's arrays.
+
+    While tracing, the answer is NumPy's stand-in also for plain arrays, since a library uses the module for
+    other arguments as well, such as numbers and lists of numbers.
+    """
+
+    def array_namespace(*xs, **options):
+        found = original(*(x._value if is_traced(x) or is_plain(x) else x for x in xs), **options)
+        if current() is None or found.__name__.rpartition(".")[2] != "numpy":
+            return found
+        ours = standing(np)
+        return operations.module_in_traces(np) if ours is np else ours
+
+    return array_namespace
+
+
+OUTSIDE.setdefault("importlib", {})["import_module"] = _importing
+for _module in NAMESPACES:
+    OUTSIDE.setdefault(_module, {})["array_namespace"] = _choosing

@@ -32,7 +32,7 @@ from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.classes import users_classes
 from ..usercode.ownership import adopt, is_library_function
-from . import clocks_and_files, module_getters, type_tests  # noqa: F401  (they register themselves)
+from . import clocks_and_files, type_tests
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
 from .copies import Copies

@@ -9,7 +9,7 @@ from ..trace.array import TracedArray
 from ..trace.axes import length, merge, one_axis, pinned, unmerge
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift, lift_first, values_of
-from ..trace.positions import fixed
+from ..trace.plain_arrays import fixed
 from ..trace.primitives import assemble, broadcast_to, expand, layout_of
 from ..trace.symbolic_sizes import code_of, has_size, is_size
 from .function_tables import implements

@@ -8,7 +8,7 @@ from ..trace.array import TracedArray
 from ..trace.axes import axis_to_end, length, merge, one_axis, pinned
 from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
-from ..trace.positions import fixed
+from ..trace.plain_arrays import fixed
 from ..trace.primitives import elementwise, expand, value_of
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument

@@ -14,9 +14,9 @@ from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
+from ..trace.library_kinds import is_frame, is_series
 from ..trace.operands import NUMPYS, find_trace, lift, values_of
 from ..trace.operators import note_number_row
-from ..trace.pandas_objects import is_frame, is_series
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
 from ..usercode.frames import where_in_user_code

@@ -7,8 +7,7 @@ import numpy as np
 from ..trace.array import TracedArray
 from ..trace.extents import arange
 from ..trace.operands import find_trace, lift, values_of
-from ..trace.plain_arrays import as_ndarrays
-from ..trace.positions import fixed
+from ..trace.plain_arrays import as_ndarrays, fixed
 from ..trace.primitives import value_of
 from ..trace.symbolic_sizes import code_of, is_size
 from ..trace.writes import assign, masked, overlap, write_by, write_where

@@ -18,8 +18,8 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
+from ..trace.library_kinds import Sparse, is_sparse
 from ..trace.primitives import array_instruction, value_of
-from ..trace.sparse_kinds import Sparse, is_sparse
 from ..usercode.frames import where_in_user_code
 
 PRODUCTS = ("_matmul_dispatch", "_mul_dispatch", "_divide")  # SciPy's; the second before 1.13

@@ -19,9 +19,9 @@ from ..usercode.frames import is_stored, unreachable
 from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import check_attribute, missing
+from .library_kinds import is_sparse
 from .methods import Methods
 from .pytrees import register
-from .sparse_kinds import is_sparse
 from .trace import failing
 
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from . import writes
 from .operands import find_trace, values_of
-from .plain_arrays import Iterator, as_ndarrays, is_plain, unflattened, wrap
-from .positions import fixed
+from .plain_arrays import Iterator, as_ndarrays, fixed, is_plain, unflattened, wrap
 from .trace import failing
 
 

@@ -22,7 +22,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON
-from .sparse_kinds import is_sparse
+from .library_kinds import is_sparse
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray

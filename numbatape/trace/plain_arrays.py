@@ -19,7 +19,6 @@ from .aliasing import lend, root_of, rooted
 from .array import TracedArray, new_traced, note
 from .complex_array import TracedComplex
 from .kinds import missing
-from .positions import fixed
 from .pytrees import leaf
 from .trace import CURRENT, failing
 
@@ -299,3 +298,17 @@ def trace_of_plain(*trees):
             if found is not None:
                 return found
     return None
+
+
+def fixed(k):
+    """Return an index with its traced positions as numbers, which become guards."""
+    if type(k) is not TracedArray:
+        return k
+    trace = k._trace
+    if k._level == CONSTANT:
+        trace.pin_constants(k)
+        return k._value
+    flat = k.reshape(-1)
+    for n in range(flat.size):
+        trace.guard(flat[n], "bool" if k.dtype.kind == "b" else "int", flat._value[n].item())
+    return k._value

@@ -9,7 +9,7 @@ from .array import TracedArray
 from .axes import merge, unmerge
 from .indexing import mask_positions
 from .operands import find_trace, lift
-from .positions import fixed
+from .plain_arrays import fixed
 from .primitives import (
     array_instruction,
     broadcast_to,

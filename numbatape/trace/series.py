@@ -19,7 +19,8 @@ from ..errors import LeakError
 from ..usercode.frames import where_in_user_code
 from . import operations
 from .array import TracedArray
-from .pandas_objects import is_frame, is_series, numbers_in
+from .labels import NUMBERS
+from .library_kinds import is_frame, is_series
 from .series_functions import SeriesFunctions, refusal
 from .trace import not_numpys
 
@@ -48,6 +49,20 @@ def array_of(x):
     if type(x) is TracedSeries:
         return x._array
     return numbers_in(x) if is_series(x) or is_frame(x) else x
+
+
+def numbers_in(value) -> np.ndarray:
+    """Return the array of a Series or a DataFrame of numbers.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        For text, dates, and dtypes of pandas' own, whose missing entries are not NaN.
+    """
+    kinds = [value.dtype] if is_series(value) else list(value.dtypes)
+    if not all(isinstance(kind, np.dtype) and kind.kind in NUMBERS for kind in kinds):
+        raise not_numpys(value)
+    return value.to_numpy()
 
 
 def arrays_in(tree):

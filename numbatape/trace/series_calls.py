@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
-from .pandas_objects import is_frame, is_series
+from .library_kinds import is_frame, is_series
 from .pytrees import register_labelled
 from .series import TracedSeries, array_of
 from .trace import not_numpys

@@ -16,8 +16,7 @@ from .array import TracedArray
 from .complex_array import TracedComplex
 from .indexing import _is_basic, _key_part
 from .operands import find_trace, lift, values_of
-from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, is_plain
-from .positions import fixed
+from .plain_arrays import PlainArray, PlainComplex, as_ndarrays, fixed, is_plain
 from .primitives import broadcast_to, dims_of, elementwise, family_of, layout_of, value_of
 from .shared_inputs import is_shared, mirror
 
