@@ -115,6 +115,16 @@ class Take1:
         return x[position.astype(int)]
 
     def forward(v, d, o, a, b, m, n, sa0, sb0):
+        # Nearly all positions count from the first entry. Asking that in a loop of its own, which LLVM
+        # writes with SIMD instructions, and reading without a test takes a third of the time.
+        unusual = 0
+        for i in range(n):
+            if not (0.0 <= d[b + i * sb0] < m):
+                unusual += 1
+        if unusual == 0:
+            for i in range(n):
+                v[o + i] = v[a + int(d[b + i * sb0]) * sa0]
+            return DONE
         for i in range(n):
             p = d[b + i * sb0]
             if not (-m <= p < m):
