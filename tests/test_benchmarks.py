@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `benchmarks` is 
 from benchmarks import (
     costs,
     first_gradient,
+    growth,
     linalg,
     report,
     run,
@@ -289,3 +290,25 @@ def test_run_in_process(tmp_path, capsys):
 def test_an_absent_peer_fails_the_run_and_says_why(capsys):
     assert run.main(["--filter", "^$", "--quick", "--peers", "abacus"]) == 1
     assert "failed: abacus: ModuleNotFoundError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", growth.LOOPS)
+def test_loops_that_grow(name):
+    """They have ten operations a turn, and right gradients."""
+    workload = workloads.Workload("", growth.LOOPS[name](5), (np.linspace(0.5, 0.9, 10),))
+    call, read = engines("numbatape")["numbatape"](workload)
+    assert check(workload, *read(call())) <= 1e-8
+    assert {*growth.one_loop(name, 100)} == {"Python's value", "first call", "later calls", "memory"}
+
+
+def test_charts_of_growth(tmp_path):
+    results = {
+        part: {name: {str(10**k): {"a call": 1e-6 * 10**k, "memory": 1e6} for k in (1, 2)} for name in names}
+        for part, names in (("vectors", growth.VECTORS), ("loops", growth.LOOPS))
+    }
+    assert growth.tables(results).count("1 MB") == 8
+    known = tmp_path / "growth.json"
+    known.write_text(json.dumps(results))
+    growth.main(["--from", str(known), "--charts", str(tmp_path / "charts")])
+    for part in results:
+        assert (tmp_path / "charts" / f"{part}.svg").read_text().count("a call") == 2
