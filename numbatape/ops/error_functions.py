@@ -112,9 +112,39 @@ def fast_ndtr(x):
 
 
 def fast_log_ndtr(x):
-    """log(exp(-x*x/2) q) left of zero, and log(1 - exp(-x*x/2) q) right of it: no sum cancels."""
+    """log(exp(-x*x/2) q) left of zero, and log(1 - exp(-x*x/2) q) right of it: no sum cancels.
+
+    Near one the logarithm magnifies the errors of both factors most, so there it is a polynomial.
+    """
     a = math.fabs(x)
     q = 0.5 * scaled_erfc(HALF_ROOT * a)
     far = fast_log(q) - 0.5 * x * x
     z = fast_log1p(-(gauss(min(a, 40.0), -0.5) * q))
+    z = log_ndtr_near_one(x - 0.9375) if 0.625 < x < 1.25 else z
     return z if x >= 0.0 else far
+
+
+def log_ndtr_near_one(x):
+    """log_ndtr(x + 0.9375) for x from -0.3125 to 0.3125."""
+    u = x * x
+    p = -0.19146407681338665 + u * (
+        -0.19439286950587814
+        + u
+        * (
+            0.0006102614248541055
+            + u
+            * (
+                -0.0002680799152296294
+                + u * (3.681265011695292e-05 + u * (-3.4901400630762563e-06 + u * (2.2088135310413745e-07)))
+            )
+        )
+    )
+    q = 0.3113219848268821 + u * (
+        0.049206623563350024
+        + u
+        * (
+            -0.0018321626246967206
+            + u * (9.110477636710916e-05 + u * (-1.138328337011664e-06 + u * (-5.412489680274969e-07)))
+        )
+    )
+    return p + x * q
