@@ -539,3 +539,16 @@ def test_caches_tapes_and_errors_print_at_most_twenty_lines():
     with pytest.raises(nt.StructureError) as caught:
         nt.value_and_gradient(cache, {f"other {k}": np.ones((2, 2)) for k in range(200)})
     assert len(str(caught.value)) < 3000
+
+
+@pytest.mark.parametrize("verb", [nt.jacobian, nt.hessian])
+def test_derivatives_for_no_argument_are_refused_by_name(verb):
+    with pytest.raises(nt.SpecError, match=r"argnums=\(\) names no argument"):
+        verb(lambda x: np.sum(x * x), argnums=())(np.ones(3))
+
+
+@pytest.mark.parametrize("options", [{"dtypes": "f64"}, {"dtypes": ("f16",)}, {"values": ("slow",)}])
+def test_what_warmup_does_not_know_is_named_with_what_it_does(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name}=.* must be a sequence of names out of "):
+        nt.warmup(**options)

@@ -37,6 +37,9 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     ValueError
         If a dtype or a choice of values is unknown.
     """
+    for name, given, known in (("dtypes", dtypes, DTYPES), ("values", values, VALUES)):
+        if isinstance(given, str) or not set(given) <= set(known):
+            raise ValueError(f"{name}={given!r}: must be a sequence of names out of {', '.join(known)}")
     families = [DTYPES.index(dtype) for dtype in dtypes]
     yield "sweeps", sweep_source()
     yield "plan", plan_source("plan")
@@ -47,7 +50,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "moves", moves_source()
     yield "walk", walk_source()
     seen = set()
-    for choice in [VALUES[VALUES.index(choice)] for choice in values]:
+    for choice in values:
         for row, op in enumerate(OPS):
             if choice == "fast" and op.name.startswith(LIBM):
                 continue  # an op of the other choice alone

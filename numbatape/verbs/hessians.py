@@ -67,7 +67,7 @@ def _hessian(f, argnums, has_aux: bool, static_argnums, static_argnames):
     transform = with_aux(transform) if has_aux else transform
 
     def general(args, kwargs):
-        chosen = chosen_arguments(argnums, len(args))
+        chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, static=static)

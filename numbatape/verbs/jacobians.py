@@ -157,7 +157,7 @@ def differentiated(
         )
 
     def general(args, kwargs):
-        chosen = chosen_arguments(argnums, len(args))
+        chosen = chosen_arguments(argnums, len(args), 1)
 
         def outer():
             flat = flatten_call(args, kwargs, chosen, names, holomorphic, static)

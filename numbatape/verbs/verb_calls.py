@@ -74,11 +74,13 @@ def bare_arguments(args) -> list:
     return [arg.value if type(arg) in (Constant, Static) else arg for arg in args]
 
 
-def chosen_arguments(argnums, count: int) -> tuple[int, ...]:
-    """Return the argument numbers that ``argnums`` names."""
+def chosen_arguments(argnums, count: int, least: int = 0) -> tuple[int, ...]:
+    """Return the argument numbers that ``argnums`` names, at least so many."""
     if not isinstance(argnums, (int, np.integer, tuple, list)):
         raise SpecError(f"argnums={argnums!r}: must be an int or a tuple of ints")
     chosen = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    if len(chosen) < least:
+        raise SpecError(f"argnums={argnums!r} names no argument")
     for k in chosen:
         if not isinstance(k, (int, np.integer)) or not -count <= k < count:
             raise SpecError(f"argnums={argnums!r} names argument {k}, but there are {count} arguments")
