@@ -482,6 +482,41 @@ MULTI = {
         lambda a: stats.dirichlet_multinomial.logpmf([[1, 3, 2], [4, 0, 2]], a, [6, 6]),
         ALPHA,
     ),
+    "covariance-cholesky": (
+        lambda x, r: stats.multivariate_normal.logpdf(x, cov=stats.Covariance.from_cholesky(r)),
+        POINTS,
+        ROOT,
+    ),
+    "covariance-precision": (
+        lambda x, r: stats.multivariate_normal(MEAN, stats.Covariance.from_precision(r @ r.T)).logpdf(x),
+        POINTS,
+        ROOT,
+    ),
+    "covariance-diagonal": (
+        lambda x, d: stats.multivariate_normal.pdf(x, MEAN, stats.Covariance.from_diagonal(d)),
+        POINTS,
+        ALPHA,
+    ),
+    "covariance-eigenvectors": (
+        lambda x, r: stats.multivariate_normal.logpdf(
+            x, cov=stats.Covariance.from_eigendecomposition(np.linalg.eigh(r @ r.T))
+        ),
+        POINTS,
+        ROOT,
+    ),
+    "covariance-of-data": (
+        lambda x: stats.multivariate_normal.logpdf(x, MEAN, stats.Covariance.from_diagonal(ALPHA)),
+        POINTS,
+    ),
+    "wishart, both triangles": (lambda x: stats.wishart.logpdf(COV + 0.01 * x, 4.5, COV), ROOT),
+    "wishart-mean": (lambda r: stats.wishart.mean(4.5, r @ r.T), ROOT),
+    **{
+        f"dirichlet-{method}": (lambda a, method=method: getattr(stats.dirichlet, method)(a), ALPHA)
+        for method in ("mean", "var", "cov", "entropy")
+    },
+    "multinomial-cov": (lambda z: stats.multinomial.cov(6, share(z)), MEAN),
+    "dirichlet-multinomial-mean": (lambda a: stats.dirichlet_multinomial.mean(a, 6), ALPHA),
+    "dirichlet-multinomial-cov": (lambda a: stats.dirichlet_multinomial(a, 6).cov(), ALPHA),
     "matrix-normal": (
         lambda x, m, r, c: stats.matrix_normal.logpdf(x, m, r @ r.T, c @ c.T),
         np.stack([POINTS, POINTS[::-1]]),

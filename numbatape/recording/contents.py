@@ -279,6 +279,7 @@ STAND_INS = {
             dirichlet dirichlet_multinomial invwishart matrix_normal matrix_t multinomial multivariate_normal
             multivariate_t normal_inverse_gamma vonmises_fisher wishart
         """,
+        "scipy_api.covariances": "Covariance",
         "scipy_api.variable_functions": "Mixture abs exp log order_statistic truncate",
         "scipy_api.sample_statistics": """
             boxcox_llf entropy gmean gstd gzscore hmean iqr kurtosis median_abs_deviation moment pmean sem

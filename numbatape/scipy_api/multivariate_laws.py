@@ -10,6 +10,7 @@ from ..numpy_api.stand_ins import stand_in
 from ..trace.array import TracedArray
 from ..trace.operands import find_trace, lift, lift_all, values_of
 from ..trace.primitives import array_instruction
+from .covariances import as_matrix
 from .distributions import StandIn
 from .laws import sc
 
@@ -82,20 +83,12 @@ def _mahalanobis(x, mean, matrix):
 
 
 def multivariate_normal(x, mean=None, cov=1, allow_singular=False):
-    if hasattr(cov, "log_pdet"):
-        raise unsupported_argument(
-            "scipy.stats.multivariate_normal.logpdf", "cov=Covariance", "give the matrix"
-        )
     x, mean, cov = _lifted(x, mean, 1.0 if cov is None else cov)
     distances, log_det, dim, shape = _mahalanobis(x, mean, cov)
     return np.reshape(-0.5 * (dim * LOG_2PI + log_det + distances), shape)
 
 
 def multivariate_normal_entropy(mean=None, cov=1):
-    if hasattr(cov, "log_pdet"):
-        raise unsupported_argument(
-            "scipy.stats.multivariate_normal.entropy", "cov=Covariance", "give the matrix"
-        )
     mean, cov = (None if mean is None else lift_all(mean, cov)[0]), lift_all(cov, mean)[0]
     dim = _dimension(cov, *([] if mean is None else [mean]))
     return 0.5 * (dim * (1.0 + LOG_2PI) + _log_det(_factor(_spread(cov, dim))))
@@ -251,7 +244,75 @@ LAWS = {
 }
 
 
-OTHERS = {multivariate_normal: {"entropy": multivariate_normal_entropy}}  # methods beside the density
+def _spread_of_shares(shares, factor):
+    """Return ``factor * (diag(p) - p p^T)``, the covariance of counts or of shares with means p."""
+    return factor * (np.eye(_dimension(shares)) * shares - np.expand_dims(shares, -1) * shares)
+
+
+def _shares(alpha):
+    (alpha,) = _lifted(alpha)
+    total = np.sum(alpha)
+    return alpha, total, alpha / total
+
+
+def dirichlet_mean(alpha):
+    return _shares(alpha)[2]
+
+
+def dirichlet_var(alpha):
+    _, total, shares = _shares(alpha)
+    return shares * (1.0 - shares) / (total + 1.0)
+
+
+def dirichlet_cov(alpha):
+    _, total, shares = _shares(alpha)
+    return _spread_of_shares(shares, 1.0 / (total + 1.0))
+
+
+def dirichlet_entropy(alpha):
+    alpha, total, _ = _shares(alpha)
+    count = 1.0 * _dimension(alpha)
+    rest = (total - count) * sc.digamma(total) - np.sum((alpha - 1.0) * sc.digamma(alpha))
+    return np.sum(sc.gammaln(alpha)) - sc.gammaln(total) + rest
+
+
+def _with_last(p):
+    """Return probabilities of which the last one is the rest to one, as SciPy computes it."""
+    (p,) = _lifted(p)
+    return np.concatenate([p[..., :-1], 1.0 - np.sum(p[..., :-1], -1, keepdims=True)], -1)
+
+
+def multinomial_mean(n, p):
+    return n * _with_last(p)
+
+
+def multinomial_cov(n, p):
+    return _spread_of_shares(_with_last(p), n)
+
+
+def dirichlet_multinomial_mean(alpha, n):
+    return n * _shares(alpha)[2]
+
+
+def dirichlet_multinomial_cov(alpha, n):
+    _, total, shares = _shares(alpha)
+    return _spread_of_shares(shares, n * (n + total) / (1.0 + total))
+
+
+def wishart_mean(df, scale):
+    return df * _lifted(scale)[0]
+
+
+OTHERS = {  # methods beside the density
+    multivariate_normal: {"entropy": multivariate_normal_entropy},
+    dirichlet: {
+        **{"mean": dirichlet_mean, "var": dirichlet_var, "cov": dirichlet_cov},
+        "entropy": dirichlet_entropy,
+    },
+    multinomial: {"mean": multinomial_mean, "cov": multinomial_cov},
+    dirichlet_multinomial: {"mean": dirichlet_multinomial_mean, "cov": dirichlet_multinomial_cov},
+    wishart: {"mean": wishart_mean},
+}
 
 
 def _maker(log, log_name: str, name: str):
@@ -260,7 +321,16 @@ def _maker(log, log_name: str, name: str):
 
     def make(original, method):
         implementation = {log_name: log, name: density, **OTHERS.get(log, {})}.get(method)
-        return implementation and stand_in(getattr(original, method), implementation, run_composition)
+        if implementation is None:
+            return None
+        usual = stand_in(getattr(original, method), implementation, run_composition)
+        if log is not multivariate_normal:
+            return usual
+
+        def of_matrix(*args, **kwargs):
+            return usual(*map(as_matrix, args), **{key: as_matrix(value) for key, value in kwargs.items()})
+
+        return of_matrix
 
     return lambda original: StandIn(original, make)
 
