@@ -861,7 +861,7 @@ def test_bridged_gradient(f, shapes, bounds, request):
 
 
 def plain_function(x):
-    return np.exp(x) + np.log(x)
+    return x * x + 1.0
 
 
 def asks(v):
