@@ -17,7 +17,6 @@ from ..capture.effects import union
 from ..capture.environment import Environment
 from ..config import Config, chosen_passes
 from ..engine import Plan
-from ..engine.failures import failure
 from ..engine.frame import WORD
 from ..engine.workspace import Adjoints
 from ..errors import MissingBodyError, UnsupportedOperationError
@@ -348,7 +347,8 @@ class Evaluator:
                 stop, variant = Stop.of(space), None
                 continue
             if outcome != status.DONE:
-                variant = self._after_failure(space, flat, failure(space, outcome), fresh)
+                error = imported("..engine.failures", __package__).failure(space, outcome)
+                variant = self._after_failure(space, flat, error, fresh)
                 fresh = True
                 continue
             if program.config.debug_mode and checks:

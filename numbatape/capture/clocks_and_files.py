@@ -12,11 +12,11 @@ import pathlib
 from collections.abc import Callable, MutableMapping
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import value_of
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
-from . import warning_filters
 from .files import note
 
 CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time")
@@ -235,9 +235,9 @@ def _table() -> dict[str, dict[str, Callable]]:
         "datetime": {"datetime": _clock_class, "date": _clock_class},
         "numpy": {"errstate": _error_state, "seterr": _error_state},
         "warnings": {
-            "catch_warnings": warning_filters.catch_warnings,
-            "simplefilter": warning_filters.adding_filter,
-            "filterwarnings": warning_filters.adding_filter,
+            "catch_warnings": _of_filters("catch_warnings"),
+            "simplefilter": _of_filters("adding_filter"),
+            "filterwarnings": _of_filters("adding_filter"),
         },
     }
     found["os"] = {name: _noting(f"os.{name}") for name in (*OF_SYSTEM, *OF_FILES)} | {
@@ -251,6 +251,11 @@ def _table() -> dict[str, dict[str, Callable]]:
         full = f"{module.replace('numpy', 'np')}.{name}"
         found.setdefault(module, {})[name] = _refusing(full, what, instead, when)
     return found
+
+
+def _of_filters(name: str) -> Callable:
+    """Return a maker of `numbatape.capture.warning_filters`, which few programs need."""
+    return lambda original: getattr(imported(f"{__package__}.warning_filters"), name)(original)
 
 
 OUTSIDE = _table()
