@@ -46,6 +46,7 @@ FUNCTIONS = {
     "tf2ss": (lambda x: signal.tf2ss(x[:2], np.concatenate([[1.0], x[2:4]]))[0], X),
     "deconvolve": (lambda x: signal.deconvolve(x, [1.0, 0.3])[0], X),
     "get_window": (lambda x: signal.get_window(("gaussian", x[0]), 5), X),
+    "get_window, chosen namespace": (lambda x: signal.get_window(("kaiser", x[0]), 5), X),
     "mahalanobis": (lambda a: distance.mahalanobis(X[:3], X[3:], a), A),
     "seuclidean": (lambda x: distance.seuclidean(x[:3], x[3:], W), X),
     "jensenshannon": (lambda x: distance.jensenshannon(np.abs(x[:3]), np.abs(x[3:])), X),

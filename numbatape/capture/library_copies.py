@@ -19,7 +19,7 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..numpy_api.registration import as_users_call
 from ..trace import operations
 from ..trace.operands import find_trace, values_of
-from ..trace.trace import failing
+from ..trace.trace import current, failing
 from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_library_function, is_library_module, is_users_function
 from . import conversions
@@ -68,6 +68,12 @@ def _with_private_options(original, stand_in):
     return call
 
 
+def _namespace(found):
+    """Return the stand-in for a module that a library's function has chosen to compute with."""
+    trace = current() if type(found) is types.ModuleType else None
+    return found if trace is None or trace.library_copies is None else trace.library_copies.value(found)
+
+
 @functools.cache
 def library_copy(original):
     """Return the stand-in for a library's function that has no other one, or None if it can't be copied.
@@ -84,7 +90,7 @@ def library_copy(original):
     def call(*args, **kwargs):
         trace = find_trace(args, tuple(kwargs.values()))
         if trace is None:
-            return call_original(*args, **kwargs)
+            return _namespace(call_original(*args, **kwargs))
         if trace.library_copies is None:
             trace.library_copies = LibraryCopies(*_tables())
         try:
