@@ -114,12 +114,14 @@ def fast_ndtr(x):
 def fast_log_ndtr(x):
     """log(exp(-x*x/2) q) left of zero, and log(1 - exp(-x*x/2) q) right of it: no sum cancels.
 
-    Near one the logarithm magnifies the errors of both factors most, so there it is a polynomial.
+    From a quarter to five quarters the logarithm magnifies the errors of both factors most, so there it is
+    one of two polynomials.
     """
     a = math.fabs(x)
     q = 0.5 * scaled_erfc(HALF_ROOT * a)
     far = fast_log(q) - 0.5 * x * x
     z = fast_log1p(-(gauss(min(a, 40.0), -0.5) * q))
+    z = log_ndtr_near_half(x - 0.4375) if 0.25 < x <= 0.625 else z
     z = log_ndtr_near_one(x - 0.9375) if 0.625 < x < 1.25 else z
     return z if x >= 0.0 else far
 
@@ -146,5 +148,23 @@ def log_ndtr_near_one(x):
             -0.0018321626246967206
             + u * (9.110477636710916e-05 + u * (-1.138328337011664e-06 + u * (-5.412489680274969e-07)))
         )
+    )
+    return p + x * q
+
+
+def log_ndtr_near_half(x):
+    """log_ndtr(x + 0.4375) for x from -0.1875 to 0.1875."""
+    u = x * x
+    p = -0.40178347570279166 + u * (
+        -0.2652924387446765
+        + u
+        * (
+            0.0039426181414520195
+            + u * (-0.0003530267782843107 + u * (1.7498875594543303e-05 + u * (2.5211224341868075e-07)))
+        )
+    )
+    q = 0.5418000903881011 + u * (
+        0.04421211044648581
+        + u * (-0.0007937568616035837 + u * (-2.867258010798746e-05 + u * (6.372538944592044e-06)))
     )
     return p + x * q

@@ -80,7 +80,7 @@ FUNCTIONS = {
     "fast_ndtr": (mpmath.ncdf, scipy.special.ndtr, 4, [even(-1, 1), even(-38, 9), signs(spread(-300, 0))]),
     "fast_log_ndtr": (
         *(log_ndtr, scipy.special.log_ndtr, 4),
-        [even(-1, 1), even(-40, 30), signs(spread(-300, 0)), spread(0, 150), even(0.6, 1.3)],
+        [even(-1, 1), even(-40, 30), signs(spread(-300, 0)), spread(0, 150), even(0.2, 1.3)],
     ),
     "fast_gammaln": (
         *(mpmath.loggamma, scipy.special.gammaln, 4),
