@@ -48,6 +48,9 @@ class Stacks:
         self.structure, self.stacks, self.shared = structure, stacks, shared
 
 
+FAILURES = (ArithmeticError, LookupError, ValueError)  # what NumPy's functions raise for numbers
+
+
 class Apart(Exception):
     """The lanes cannot be computed together."""
 
@@ -126,13 +129,15 @@ class _Body:
         traced = body.close_lane(numbers, levels)
         numbers = [leaf.number for leaf in self.leaves]
         start = len(tape.code)
-        values = append_lanes(
-            tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
-        )
-        if self._fails(start):  # also before a branch that parts the lanes
+        try:
+            values = append_lanes(
+                tape, traced.tape, traced.dimensions, numbers, traced.captured, trace.line(), self._guard
+            )
+            self._compute_fallible(start)  # also before a branch that parts the lanes
+        except FAILURES:  # in some lane, whose call of the function may catch what NumPy raises
             tape.code.cut(start)
             trace.evaluation.forget(start)
-            raise Apart
+            raise Apart from None
         if values is None:
             return self._parted()
         stacks, shared = [], []
@@ -151,17 +156,13 @@ class _Body:
             shared.append(None if laned else its)
         return Stacks(structure, stacks, shared)
 
-    def _fails(self, start: int) -> bool:
-        """Whether a lane fails in what was appended: its call of the function may catch what NumPy raises."""
+    def _compute_fallible(self, start: int) -> None:
+        """Compute what may fail of what was appended, as the comparison of guards computes its operands."""
         tape, evaluation = self.trace.tape, self.trace.evaluation
         fallible = tape.ops.fallible
-        try:
-            for row in tape.instructions(start):
-                if not row.is_guard and row.row in fallible:
-                    evaluation.value(row.out)
-        except (ArithmeticError, LookupError, ValueError):
-            return True
-        return False
+        for row in tape.instructions(start):
+            if not row.is_guard and row.row in fallible:
+                evaluation.value(row.out)
 
     def _single_use(self) -> tuple:
         return self.trace.failed, self.trace.pinned, len(self.trace.outside)

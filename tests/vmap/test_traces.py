@@ -147,6 +147,23 @@ def test_a_row_that_fails_before_a_branch_that_parts_the_others():
         np.testing.assert_allclose(gradient(rows[chosen]), expected, rtol=1e-13)
 
 
+def test_a_row_that_fails_before_a_branch_that_hangs_on_the_failure():
+    """Comparing the guards of all rows computes what fails in one of them."""
+
+    def f(x):
+        try:
+            total = np.sum(np.linalg.cholesky(x[0] * np.eye(2) + np.ones((2, 2))))
+            return total * x[1] if math.log(total) > 0.3 else total
+        except np.linalg.LinAlgError:
+            return 3.0 * x[1]
+
+    rows = np.array([[1.0, 2.0], [-5.0, 3.0], [2.0, 4.0]])
+    gradient = nt.grad(lambda rows: np.sum(nt.vmap(f)(rows)))
+    for chosen in ([0, 1, 2], [0, 2], [1, 0], [2, 1, 0]):
+        expected = [nt.grad(f)(row) for row in rows[chosen]]
+        np.testing.assert_allclose(gradient(rows[chosen]), expected, rtol=1e-13)
+
+
 def root(x):
     try:
         return math.sqrt(x)
