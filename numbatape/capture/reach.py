@@ -87,6 +87,14 @@ class Reach(Walk):
             return map(Reference, parts_of(value))
         return references(value)
 
+    def reads(self, assigned: set[tuple[int, str]]) -> bool:
+        """Whether a function reads one of some global variables, given as (id of the globals, name)."""
+        return bool(assigned) and any(
+            (id(function.__globals__), name) in assigned
+            for function in self.functions
+            for name, _ in used_globals(function)
+        )
+
     def needs(self, known) -> bool:
         """Whether a table has a stand-in for any of these values."""
         for function in self.functions:

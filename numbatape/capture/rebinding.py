@@ -249,9 +249,10 @@ def rebind_call(function, args, kwargs):
         return found if arrays is None else arrays.tables.setdefault(id(found), WithArrays(found, arrays))
 
     known = again()
-    if not reach.needs(known):
-        return function, args, kwargs
     copies = trace and trace.copies
+    # Globals that copies assign have their new values in the copies' scope alone, until the copies are done.
+    if not reach.needs(known) and not (copies and reach.reads(copies.assigned)):
+        return function, args, kwargs
     if copies is None or copies.known is not known:
         copies = Copies(known, again)
         if trace is not None and trace.copies is None:
