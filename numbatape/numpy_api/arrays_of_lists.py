@@ -182,7 +182,7 @@ def _stacked(trace, x):
 # ---- ufuncs
 
 
-UFUNC_METHODS = frozenset(("accumulate", "at", "outer", "reduce", "reduceat"))
+UFUNC_METHODS = frozenset(("accumulate", "outer", "reduce", "reduceat"))
 
 
 class UfuncOfLists:
@@ -211,6 +211,8 @@ class UfuncOfLists:
 
     def __getattr__(self, name: str):
         found = getattr(self.__wrapped__, name)
+        if name == "at":
+            return _at(found)
         return stacking_lists(found) if name in UFUNC_METHODS else found
 
     def __eq__(self, other):
@@ -221,6 +223,16 @@ class UfuncOfLists:
 
     def __repr__(self):
         return repr(self.__wrapped__)
+
+
+def _at(original):
+    """Return ``ufunc.at``; a tuple of indices, one for each axis, is no list of numbers."""
+
+    def at(a, indices, *operands):
+        trace = find_trace(operands)
+        return original(a, indices, *operands if trace is None else [_stacked(trace, x) for x in operands])
+
+    return at
 
 
 def ufuncs_of_lists(module) -> dict[str, tuple]:
