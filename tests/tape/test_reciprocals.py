@@ -27,6 +27,14 @@ def ratios(x):
     return x[0] / x[3] + x[1] / x[3] * 2.0 + np.sin(x[2] / x[3])
 
 
+def chain(x):
+    """Entries of one array that divide each other, also one that is overwritten in between."""
+    z = np.sin(x) + 2.0
+    first = x[0] / z[1] + z[1] / x[2] + x[3] / z[1] + z[2] / x[2]
+    z[1] = x[3] * z[2]
+    return first + x[1] / x[0] + x[0] / z[1] + z[3] / z[1] + x[2] / x[0]
+
+
 def guarded(x):
     """Division that decides a branch."""
     return x[1] / x[3] * np.exp(x[2] / x[3]) if x[0] / x[3] > 0.5 else x[2] / x[3]
@@ -55,7 +63,7 @@ def test_tapes_of_single_points_and_what_guards_compare_stay():
     assert ops.index("div") < ops.index("guard") < ops.index("quotient")
 
 
-@pytest.mark.parametrize("function", [volatility, ratios, guarded])
+@pytest.mark.parametrize("function", [volatility, ratios, chain, guarded])
 def test_results_stay(function):
     points = np.random.default_rng(2).uniform(0.2, 2.0, size=(40, 4))
     plain = nt.batch(function, config=nt.Config(passes="none"))(points)

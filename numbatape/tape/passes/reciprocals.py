@@ -26,30 +26,27 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
     """Replace divisions of single cells by a number that divides several of them."""
     if draft.builder.exact:
         return code
-    ops, group = draft.ops, draft.group
+    ops = draft.ops
     rows = np.flatnonzero(ops.is_any(ops.with_trait("by_reciprocal"), code["op"]) & (code["op"] & 1 == F64))
     for name in ("out", "a", "b"):
         rows = rows[draft.layout[code[name][rows]] == SCALAR_LAYOUT]
-    uses = draft.uses(code)
-    divisor = group[code["b"][rows]]
+    divisors = code["b"][rows]
     # What depends on constants alone is divided once for all points.
-    fit = (code["stage"][rows] == MAIN) & (uses.writes[divisor] <= 1)
-    fit &= draft.storage_columns()[2][draft.storage[code["b"][rows]]] != CONSTANT
+    fit = (code["stage"][rows] == MAIN) & (draft.uses(code).writes[draft.group[divisors]] <= 1)
+    fit &= draft.storage_columns()[2][draft.storage[divisors]] != CONSTANT
     rows = rows[fit & steady(draft, code)[rows]]
-    divisor = group[code["b"][rows]]
-    rows = rows[np.bincount(divisor, minlength=draft.count)[divisor] >= FEWEST]
+    _, cell, count = np.unique(_cells(draft, code["b"][rows]), return_inverse=True, return_counts=True)
+    rows = rows[count[cell] >= FEWEST]
     if not len(rows):
         return code
-    divisor = group[code["b"][rows]]
-    firsts = rows[np.sort(np.unique(divisor, return_index=True)[1])]
+    _, first, divisor = np.unique(_cells(draft, code["b"][rows]), return_index=True, return_inverse=True)
+    firsts = rows[first]
     one = draft.literal(np.array(1.0))
-    reciprocals = np.zeros(draft.count, np.int32)
     made = []
     for k in firsts.tolist():
         row = Instruction._make(code[k].item())
-        out = draft.array((), *draft.kind_of(row.b))
-        reciprocals[group[row.b]] = out
-        made.append(row.replace(active=0, out=out, a=one))
+        made.append(row.replace(active=0, out=draft.array((), *draft.kind_of(row.b)), a=one))
+    reciprocals = np.array([row.out for row in made], np.int32)
     code = code.copy()
     for op in set((code["op"][rows] >> 1).tolist()):
         its = rows[code["op"][rows] >> 1 == op]
@@ -57,3 +54,8 @@ def multiply_by_reciprocals(draft: Draft, code: np.ndarray) -> np.ndarray:
     code["c"][rows], code["active"][rows] = reciprocals[divisor], 0
     assert (code["aux"][rows] == NONE).all()
     return np.insert(code, firsts, columns(made).reshape(-1))
+
+
+def _cells(draft: Draft, values: np.ndarray) -> np.ndarray:
+    """Return a number for the address of each single cell; all entries of an array have the same group."""
+    return draft.storage[values].astype(np.int64) << 32 | draft.offset[values]
