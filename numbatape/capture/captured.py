@@ -115,10 +115,7 @@ class Captured:
                 # A library's object that is closed or released may raise anything when it is read. Such an
                 # object has changed; if the function still uses it, tracing raises the library's error.
                 return True
-        for container, entries in self._sets:
-            if container != entries:
-                return True
-        return False
+        return bool(self._sets) and any(container != entries for container, entries in self._sets)
 
     def _remade(self) -> bool:
         """Whether a library's object has other parts or numbers than before."""
