@@ -64,6 +64,24 @@ def of_a_class():
     return Other().logp, lambda: setattr(Other, "scale", 5.0)
 
 
+def of_an_inherited_member():
+    class Other(Model):
+        pass
+
+    return Other().logp, lambda: setattr(Other, "scale", 5.0)
+
+
+def of_an_inherited_method():
+    class Other(Model):
+        pass
+
+    def another(self, x):
+        return 7.0 * np.sum(x)
+
+    other = Other()
+    return lambda x: other.logp(x), lambda: setattr(Other, "logp", another)
+
+
 def of_a_list():
     weights = [1.0, 2.0]
     return lambda x: np.sum(x) * weights[1], lambda: weights.__setitem__(1, 5.0)

@@ -199,7 +199,9 @@ class Captured:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
         for mapping, key in self._absent:
-            if key in mapping and not isinstance(mapping[key], types.ModuleType):  # imports are not undone
+            # What was imported stays, and so do, as above, the members of classes.
+            made = mapping.get(key, types) if isinstance(mapping, dict) else types
+            if not isinstance(made, types.ModuleType):
                 del mapping[key]
         for owner, name, value in self._attributes:
             if getattr(owner, name, None) is not value:

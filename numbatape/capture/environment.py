@@ -31,7 +31,7 @@ from ..usercode.bytecode import (
     names_of,
     tests_identity,
 )
-from ..usercode.classes import is_users_object_class
+from ..usercode.classes import is_users_object_class, users_classes
 from . import watching
 from .holders import VIEWS
 from .library_objects import LibraryObjects, slots_named
@@ -48,6 +48,7 @@ from .references import (
     Reference,
     Walk,
     is_special,
+    members_of,
     of_module,
     references,
 )
@@ -80,6 +81,8 @@ class Environment(LibraryObjects, Walk):
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
+        self._classes: list[tuple[type, ...]] = []  # with their bases, in the order of lookup
+        self._hideable: set[tuple] = set()  # (id of a class, name of a member that it inherits)
         ownership.adopt(function)
         self.add(function)
 
@@ -93,6 +96,7 @@ class Environment(LibraryObjects, Walk):
         while waiting:
             self.walk(*waiting)
             waiting = self._followed(None, self._of_passed_modules())
+        self._note_inherited()
 
     def visit(self, reference: Reference) -> list[Reference]:
         """Note how a value can change; return what it refers to."""
@@ -206,7 +210,26 @@ class Environment(LibraryObjects, Walk):
         for base in cls.__mro__:
             if not ownership.is_users_class(base):
                 self._note_foreign(base.__module__)
+        self._classes.append(users_classes(cls))
         return references(cls)
+
+    def _note_inherited(self) -> None:
+        """Note that classes do not have the members that they inherit, where code that may run reads them.
+
+        An attribute that is set on a class hides that of its bases, which stays what it was.
+        """
+        if not any(len(classes) > 1 for classes in self._classes):
+            return
+        read = frozenset().union(*map(names_of, self.running()))
+        for classes in self._classes:
+            inherited: set[str] = set()
+            for base in reversed(classes):
+                own = vars(base)
+                new = {(id(base), name) for name in inherited.difference(own)} - self._hideable
+                self._absent += [(own, name) for _, name in new]
+                self._hideable |= new
+                members = {name for name in members_of(base) if not is_special(name)}
+                inherited |= members if read & LOOKUPS else members & read
 
     def _array(self, array):
         """Note an array's contents; for an array of objects, their identities and the objects."""
