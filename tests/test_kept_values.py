@@ -149,3 +149,27 @@ def test_a_trace_that_starts_twice_keeps_once(fails):
         with pytest.raises(KeyError) if fails and k == 3 else contextlib.nullcontext():
             g(X, k)
         assert kept == [np.sum(X)] * n and calls == [n]
+
+
+class Views:
+    """Names for one array, and for views of it, that each call makes anew and writes to."""
+
+    def __init__(self):
+        self.first, self.second = np.zeros(3), np.zeros(3)
+
+    def __call__(self, x):
+        self.first[0] += 1.0
+        total = np.sum(self.second * x) + np.sum(self.first)
+        self.first = np.array(self.second) + x * 0.5
+        self.second, self.part, self.argument = self.first, self.first[1:], x
+        return total
+
+
+def test_names_for_one_array_share_it_afterwards():
+    model, numpy = Views(), Views()
+    f = nt.value_and_grad(model)
+    for k in (2.0, 3.0, 3.0, 1.0):
+        assert f(k * X)[0] == numpy(k * X)
+        assert model.second is model.first and np.shares_memory(model.part, model.first)
+        assert model.first.base is None and model.argument.flags.writeable and model.part.flags.writeable
+        np.testing.assert_array_equal(model.part, numpy.part)

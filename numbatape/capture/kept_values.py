@@ -11,6 +11,7 @@ import types
 
 import numpy as np
 
+from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
@@ -36,6 +37,10 @@ class Kept:
         self._trace = trace
         self.found = False
         self._seen: dict[int, object] = {}
+        # Names that referred to one array, or to views of it, do so afterwards: copies by the id of the array
+        # that owns the memory, and traced values with their replacements by the id of the traced value.
+        self._copies: dict[int, np.ndarray] = {}
+        self._plain: dict[int, tuple] = {}
 
     def settle(self, reached) -> None:
         """Replace traced values by numbers, in objects and in their contents."""
@@ -68,7 +73,13 @@ class Kept:
         if type(value) is TracedInteger:
             return value._value
         number = value._value
-        return number.copy() if isinstance(number, np.ndarray) else number
+        if not isinstance(number, np.ndarray):
+            return number
+        if id(value) not in self._plain:
+            copy = duplicates(number, self._copies)
+            owner = root_of(number) is number
+            self._plain[id(value)] = value, self._copies[id(number)] if owner else copy
+        return self._plain[id(value)][1]
 
     def _look_into(self, value) -> None:
         if isinstance(value, (*_LISTS, np.ndarray)):
