@@ -347,16 +347,13 @@ class Evaluator:
                 stop, variant = Stop.of(space), None
                 continue
             if outcome != status.DONE:
-                error = imported("..engine.failures", __package__).failure(space, outcome)
-                variant = self._after_failure(space, flat, error, fresh)
-                fresh = True
+                failure = imported("..engine.failures", __package__).failure(space, outcome)
+                variant, fresh = self._after_failure(space, flat, failure, fresh), True
                 continue
             if program.config.debug_mode and checks:
                 imported(".debug", __package__).checked_forward(space)
             variant.counter[0] += 1
-            if (
-                variant.effects is not None and not fresh
-            ):  # a fresh trace has just run the function, which raised nothing
+            if variant.effects is not None and not fresh:  # a fresh trace has just run the function
                 variant.effects.replay(space.outputs)
             if variant.single_use:
                 return space
