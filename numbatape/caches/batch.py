@@ -34,8 +34,8 @@ NARROWEST, WIDEST = 8, 1024
 CELLS = 1 << 17
 
 
-# Cells of a block of points that are worth a thread: they take some 40 µs. With half as many, 1 024 draws of the
-# eight schools took 133 to 156 µs on two threads, where one takes 92.
+# Cells of a block of points that are worth a thread: they take some 40 µs. With half as many, 1 024 draws of
+# the eight schools took 133 to 156 µs on two threads, where one takes 92.
 CELLS_A_THREAD = 1 << 15
 
 
