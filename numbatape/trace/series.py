@@ -46,6 +46,7 @@ _ANY = -1  # the number of no value
 
 
 def array_of(x):
+    """Return the array of a traced Series, or of a Series or a DataFrame of pandas; other values as they are."""
     if type(x) is TracedSeries:
         return x._array
     return numbers_in(x) if is_series(x) or is_frame(x) else x
@@ -203,6 +204,7 @@ class TracedSeries(SeriesFunctions):
 
     def clip(self, lower=None, upper=None):
         """Return the entries between two bounds."""
+        self._require_index("clip", lower, upper)
         return self._like(np.clip(self._array, array_of(lower), array_of(upper)))
 
     def round(self, decimals: int = 0):

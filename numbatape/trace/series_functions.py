@@ -25,6 +25,12 @@ class SeriesFunctions:
     _array: Any
     _like: Any
 
+    def _require_index(self, name: str, *others) -> None:
+        """Raise if pandas would align the rows of this Series and of others."""
+        index = self.index  # type: ignore[attr-defined]
+        if not all(index.equals(other.index) for other in others if hasattr(other, "index")):
+            raise refusal(f".{name} with another index", "Series")
+
     # ---- missing entries
 
     def isna(self):
@@ -56,9 +62,7 @@ class SeriesFunctions:
     def _chosen_by(self, condition, chosen, other):
         if callable(condition) or callable(other):
             raise refusal(".where of functions", "Series")
-        for part in (condition, chosen, other):  # arithmetic with each of these checks that indexes agree
-            if hasattr(part, "index"):
-                self == part  # noqa: B015
+        self._require_index("where", condition, chosen, other)
         return self._like(np.where(condition, chosen, other))
 
     # ---- along the rows
