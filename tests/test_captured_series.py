@@ -77,7 +77,7 @@ def of_rows(s):
 
 def of_gaps(s):
     filled = s.fillna(2.0).std() + s.dropna().var() + s.count() + s.sem() + s.quantile(0.3)
-    return filled + s.where(Y > 2.0).sum() + s.mask(Y > 2.0, 0.5).std() + s.where(s > 1.0, X).sum()
+    return filled + s.where(Y > 2.0).sum() + s.mask(Y > 2.0, 0.5).std() + s.where([True, False] * 3, X).sum()
 
 
 def of_functions_by_name(s):

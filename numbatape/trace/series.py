@@ -46,7 +46,7 @@ _ANY = -1  # the number of no value
 
 
 def array_of(x):
-    """Return the array of a traced Series, or of a Series or a DataFrame of pandas; other values as they are."""
+    """Return the array of a Series, traced or not, or of a DataFrame; other values as they are."""
     if type(x) is TracedSeries:
         return x._array
     return numbers_in(x) if is_series(x) or is_frame(x) else x

@@ -28,7 +28,8 @@ class SeriesFunctions:
     def _require_index(self, name: str, *others) -> None:
         """Raise if pandas would align the rows of this Series and of others."""
         index = self.index  # type: ignore[attr-defined]
-        if not all(index.equals(other.index) for other in others if hasattr(other, "index")):
+        theirs = [getattr(other, "index", None) for other in others]  # of a list it is a method
+        if not all(labels is None or callable(labels) or index.equals(labels) for labels in theirs):
             raise refusal(f".{name} with another index", "Series")
 
     # ---- missing entries
