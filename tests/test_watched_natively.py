@@ -129,6 +129,12 @@ def of_code():
     return lambda x: helper(x), lambda: setattr(helper, "__code__", another.__code__)
 
 
+def of_what_a_derivative_was_made_of():
+    weights = [1.0, 2.0]
+    gradient = nt.grad(lambda x: np.sum(x**2) * weights[1])
+    return lambda x: np.sum(gradient(x)), lambda: weights.__setitem__(1, 5.0)
+
+
 def of_the_keywords_of_a_partial():
     f = functools.partial(lambda x, weight: np.sum(x) * weight, weight=2.0)
     return f, lambda: f.keywords.update(weight=5.0)

@@ -35,6 +35,7 @@ from ..usercode.classes import is_users_object_class, users_classes
 from . import watching
 from .holders import VIEWS
 from .library_objects import LibraryObjects, slots_named
+from .opened import Wrapper
 from .randomness import generators
 from .references import (
     ATTRIBUTE,
@@ -194,6 +195,10 @@ class Environment(LibraryObjects, Walk):
         """Note the keywords, too, which are a dictionary that code can change."""
         return [Reference(part) for part in (value.func, value.args, value.keywords)]
 
+    def _wrapper(self, value):
+        """Return what numbatape has made a function of; the rest of what it made does not change."""
+        return [Reference(value.__wrapped__)]
+
     def _sub_tape(self, value):
         """Return the function of a sub-tape, and what decides among its traces."""
         return [Reference(part) for part in value.functions]
@@ -343,6 +348,8 @@ def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
         return Environment._nothing
     if module.startswith("numbatape.subtapes"):
         return Environment._sub_tape
+    if issubclass(cls, Wrapper):
+        return Environment._wrapper
     if module.startswith("scipy.sparse"):
         return Environment._instance
     if issubclass(cls, generators()) or module == "scipy.stats._qmc":
