@@ -11,6 +11,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
+from .cell_literals import CellLiterals, Literals, Numbers
 from .code import Code
 from .draft import SCALAR_LAYOUT, Draft
 from .freezing import freeze
@@ -60,7 +61,7 @@ class TapeBuilder:
         self.storages: list[tuple[int, int, int]] = [(0, f, lv) for lv, f in POOLS]
         self.layouts: list[Layout] = [Layout((), ())]
         self.pool_cells = [0] * len(POOLS)
-        self.literals: list[Literal] = []
+        self.literals = Literals()
         self.inputs: list[InputSlot] = []
         self.guards: list[Guard] = []
         self.calls: list = []  # rules by the number that call instructions have as an operand
@@ -69,8 +70,8 @@ class TapeBuilder:
         self._row_major: dict[tuple, tuple[tuple[int, ...], int]] = {}  # cache of `contiguous_strides`
         self.rearranged: dict[tuple, int] = {}  # cache of `numbatape.emitter.addresses`
         self.results: dict[tuple, tuple] = {}  # cache of `numbatape.emitter.instructions`
-        self.cell_literals: dict[tuple, int] = {}  # values of one-cell literals, by contents and family
-        self.numbers: dict[int, np.float64] = {}  # float64 literals of one cell, by value
+        self.cell_literals = CellLiterals()
+        self.numbers = Numbers()
         self._expected: dict[tuple, int] = {}  # literals of guards
         self.past: tuple[Line, ...] = ()  # source positions of the frozen tape that this one goes on from
         self._lines: dict[tuple[int, int], int] = {}
@@ -161,22 +162,25 @@ class TapeBuilder:
         """Return a constant value holding a copy of ``data``."""
         data = np.asarray(data, FAMILY_DTYPE[family], order="C")
         if data.ndim == 0:
-            key = (data.tobytes(), family)
-            value = self.cell_literals.get(key)
+            number = data[()]
+            value = self.cell_literals.get(number, family)
             if value is None:
+                pool = 2 * CONSTANT + family
+                offset = self.pool_cells[pool]
                 value = self.scalar(family, CONSTANT)
-                storage, offset, _ = self.values[value]
-                self.literals.append(Literal(storage, offset, data.flatten()))
-                self.name_literal(value, data[()])
+                if family == F64:
+                    self.literals.append_cell(pool, offset, number)
+                else:
+                    self.literals.append(Literal(pool, offset, data.flatten()))
+                self.name_literal(value, number, family)
             return value
         value = self.array(data.shape, family, CONSTANT)
         self.literals.append(Literal(self.values[value][0], 0, data.flatten()))
         return value
 
-    def name_literal(self, value: int, number) -> None:
+    def name_literal(self, value: int, number, family: int) -> None:
         """Note that a value is a literal of one cell, which holds ``number``."""
-        family = self.family_of(value)
-        self.cell_literals.setdefault((number.tobytes(), family), value)
+        self.cell_literals.note(number, family, value)
         if family == F64:
             self.numbers[value] = number
 

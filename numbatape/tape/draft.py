@@ -64,7 +64,7 @@ class Draft:
         self.ops, self.sizes, self.layouts = builder.ops, builder.sizes, builder.layouts
         self.storages: list[tuple[int, int, int]] = list(builder.storages)
         self.calls = list(builder.calls)
-        self.literals = list(builder.literals)
+        self.literals = builder.literals.copy()
         self.rewrites: list[Rewrite] = list(builder.rewrites)
         self._literal_values: list[int] = []  # of those that passes have added
         self._cells = list(builder.pool_cells)
@@ -169,9 +169,8 @@ class Draft:
 
     def literal_groups(self) -> np.ndarray:
         """Return the group of each literal."""
-        places = [(item.storage, item.offset) for item in self.builder.literals]
         added = self.group[np.array(self._literal_values, int)]
-        return np.append(self._group_at(*rows_as_columns(places, 2)), added).astype(np.int32)
+        return np.append(self._group_at(*self.builder.literals.places()), added).astype(np.int32)
 
     def is_array(self, values: np.ndarray) -> np.ndarray:
         """Return which values have dimensions."""
@@ -322,8 +321,8 @@ class Draft:
         builder.storages[:], builder.pool_cells[:] = self.storages, self._cells
         for value, item in zip(self._literal_values, self.literals[len(builder.literals) :], strict=True):
             if layout[value] == SCALAR_LAYOUT:
-                builder.name_literal(value, item.data[0])
-        builder.literals[:] = self.literals
+                builder.name_literal(value, item.data[0], self.kind_of(value)[0])
+        builder.literals = self.literals
         builder.rewrites[:] = self.rewrites
         builder.code.cut(start)
         builder.code.extend(code[start:].view(np.int32).reshape(-1, len(code.dtype)))

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from .builder import TapeBuilder
+from .cell_literals import Literals
 from .code import Code
 from .draft import SCALAR_LAYOUT
 from .instruction import GUARD
 from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
-from .tape import F64, POOLS, Tape
+from .tape import POOLS, Tape
 
 
 def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
@@ -36,7 +37,7 @@ def resumed(tape: Tape, dimensions: tuple[int, ...], ops: Rows) -> TapeBuilder:
     builder.pool_cells = tape.storages["size"][: len(POOLS)].tolist()
     builder.storages += [tuple(storage) for storage in tape.storages[len(POOLS) :].tolist()]
     builder.layouts = list(tape.layouts)
-    builder.literals = list(tape.literals)
+    builder.literals = Literals(tape.literals)
     builder.inputs = list(tape.inputs)
     builder.guards = list(tape.guards)
     builder.calls = list(tape.calls)
@@ -68,7 +69,4 @@ def _index(builder: TapeBuilder) -> None:
     for item in builder.literals:
         found = places.get((item.storage, item.offset))
         if found is not None:
-            family = POOLS[item.storage][1]
-            builder.cell_literals[np.asarray(item.data[0]).tobytes(), family] = found
-            if family == F64:
-                builder.numbers[found] = item.data[0]
+            builder.name_literal(found, item.data[0], POOLS[item.storage][1])

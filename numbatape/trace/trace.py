@@ -181,7 +181,9 @@ class Trace:
         # table as long as the function.
         self.places: dict[int, int] = {}
         self.entries: dict[tuple[int, int], int] = {}  # value numbers of x[k] by the number of x and k
-        self.numbers: dict[float, int] = {}  # value numbers of float64 literals, by number; never of zeros
+        # Value numbers of float64 literals, by number; zeros have no place there, because 0.0 and -0.0 are
+        # equal.
+        self.numbers = self.tape.cell_literals.floats
 
     # ---- derivatives taken inside
 
@@ -285,7 +287,6 @@ class Trace:
             number = self.numbers.get(data)
             if number is None:
                 number = self.tape.literal(self._checked(np.asarray(data)), F64)
-                self.numbers[data] = number  # zeros have no place there, because 0.0 and -0.0 are equal
             return number
         if isinstance(data, np.ndarray) and type(data) not in (np.ndarray, np.memmap):
             raise UnsupportedOperationError(

@@ -10,6 +10,7 @@ from numbatape.config import PASSES
 from numbatape.derive import accumulators, tapes, walk_memory
 from numbatape.derive import repeats as walk
 from numbatape.derive.tapes import adjoint, pushforward
+from numbatape.tape.cell_literals import CellLiterals
 from tests.derive.test_tapes import emitted, sizes
 
 COUNT = 40  # turns of a loop
@@ -243,7 +244,7 @@ def repeated_numbers(e, x):
     """Each turn has a cell of its own for one of three numbers, as literals have that passes add."""
     total = x
     for k in range(COUNT):
-        e.tape.cell_literals.clear()
+        e.tape.cell_literals = CellLiterals()
         total = e.row("sin", total * (2.0 + k % 3))
     return (total,)
 

@@ -49,8 +49,8 @@ class Cells:
         Whether a cell may be moved into an array.
     reads, ends
         How many operands are a cell; whether it is an output.
-    is_literal, numbers
-        Whether a cell of a pool is a literal; the numbers of those that are.
+    is_literal
+        Whether a cell of a pool is a literal.
     alias
         The cell that stands for each one, see `merge`.
     bases
@@ -79,7 +79,7 @@ class Cells:
         self.alias = np.arange(total, dtype=np.int32)
         self._moves: list[tuple[np.ndarray, int, np.ndarray]] = []
         self._writers(uses, storage, inside)
-        self.numbers = self._literals(total)
+        self._literals(total)
         self.movable = (self.home < len(POOLS)) & (self.home != NONE) & (self.writer >= start)
         self.reads = np.zeros(total, np.int32)
         for name in "abc":
@@ -104,17 +104,18 @@ class Cells:
         self.writer[of[inside][shared[self.draft.group[inside]]]] = NONE
         self.writer[NO_GROUP] = NONE
 
-    def _literals(self, total: int) -> dict[int, float]:
-        """Return the numbers of the cells of pools that are literals."""
-        pairs = zip(self.draft.literal_groups().tolist(), self.draft.literals, strict=True)
-        numbers = {group: item.data[0] for group, item in pairs if item.storage < len(POOLS)}
+    def _literals(self, total: int) -> None:
+        draft = self.draft
+        groups = draft.literal_groups()
+        cells = np.flatnonzero(draft.groups()[0][groups] < len(POOLS))
+        cells = cells[np.argsort(groups[cells], kind="stable")]
+        self._literal_cells, self._numbers = groups[cells], draft.literals.first_numbers()[cells]
         self.is_literal = np.zeros(total, bool)
-        self.is_literal[list(numbers)] = True
-        return numbers
+        self.is_literal[self._literal_cells] = True
 
     def numbers_of(self, values: np.ndarray) -> np.ndarray:
         """Return the numbers that some values are, which are literals."""
-        return np.array([self.numbers[cell] for cell in self.of[values].tolist()], float)
+        return self._numbers[np.searchsorted(self._literal_cells, self.of[values])]
 
     def move(self, cells: np.ndarray, base: int, first: int = 0) -> None:
         """Let cells of pools stand in an array from its cell ``first`` on."""
