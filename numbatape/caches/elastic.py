@@ -162,7 +162,7 @@ class ElasticEntry:
             return False
         if self._one_way is not None:
             cells = int(planner.ends[2]), int(planner.ends[5])
-            if cells[0] >= LONG and not self._one_way().refuses(dimensions, cells, planner.cells()):
+            if sum(cells) >= LONG and not self._one_way().refuses(dimensions, cells, planner.cells()):
                 self.deferred += 1
                 return False
         if self._generation is not planner.code:

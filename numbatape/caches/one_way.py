@@ -36,7 +36,7 @@ from ..late import imported
 from ..ops import OPS, ROWS, ArrayOp
 from ..tape import Tape
 from ..tape.loop import Loop
-from ..tape.tape import ACTIVE, CONSTANT, F64
+from ..tape.tape import ACTIVE, CONSTANT
 from ..threads import survives_fork
 from .variant import LONG, VariantWorkspace
 
@@ -75,7 +75,7 @@ class OneWay:
 
     def may_serve(self, cells: tuple[int, int], storages: np.ndarray) -> bool:
         """Whether a plan of so many cells by family, and by storage, may have another way."""
-        if not self._possible or cells[F64] < LONG or cells[1 - F64]:
+        if not self._possible or sum(cells) < LONG:
             return False
         return any(n >= LEAST for n in storages[self._varying].tolist())
 
@@ -116,7 +116,7 @@ class OneWay:
             made = make_plan(tape, dimensions, self._values)
             # What surrounds the loops; each of their cells is at least written once.
             rest, whole = (_work(each.tape, each.sizes)[~_calls(each.tape)].sum() for each in (made, both))
-            return made if rest <= MOST_WORK * (whole + made.cells[F64]) else None
+            return made if rest <= MOST_WORK * (whole + sum(made.cells)) else None
         plan = strip_plan(tape, dimensions, self._values)
         if plan is None or plan.strips is None:
             return None
@@ -195,8 +195,7 @@ class OneWayWorkspace(VariantWorkspace):
 
 def _is_active_scalar(tape: Tape, value: int) -> bool:
     storage, _, layout = tape.values[value].item()
-    family, level = (tape.storages[name][storage] for name in ("family", "level"))
-    return family == F64 and level == ACTIVE and not tape.layouts[layout].dims
+    return tape.storages["level"][storage] == ACTIVE and not tape.layouts[layout].dims
 
 
 def _has_loops_in_lanes(tape: Tape) -> bool:

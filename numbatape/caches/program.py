@@ -24,7 +24,6 @@ from ..late import imported
 from ..ops import status
 from ..recording.record import record
 from ..stalls import COMPILING, TRACING
-from ..tape.tape import F64
 from .arguments import STATIC, Flattened
 from .trace_log import Reason, TraceLog, reason_of
 from .variant import LONG, Variant, VariantWorkspace, constant_contents
@@ -271,7 +270,7 @@ class Evaluator:
 
     def _one_way_workspace(self, variant: Variant, plan: Plan) -> VariantWorkspace | None:
         """Return a workspace whose forward sweep computes the gradient too, None if two sweeps are better."""
-        if not self.gradient or plan.cells[F64] < LONG:
+        if not self.gradient or sum(plan.cells) < LONG:
             return None
         its = variant.one_way(self.program.config).plan(plan.dimensions)
         if its is None:

@@ -14,7 +14,7 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import loop_source
-from .strip_kernels import strip_source
+from .strip_kernels import parts_source, strip_source
 from .strip_replan_kernels import moves_source
 from .verify_plan import plan_source
 
@@ -47,6 +47,8 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "scans", scan_source()
     yield "loops", loop_source()
     yield "strips", strip_source()
+    if "f32" in dtypes:
+        yield "parts", parts_source()
     yield "moves", moves_source()
     yield "walk", walk_source()
     seen = set()

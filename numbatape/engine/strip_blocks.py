@@ -21,7 +21,7 @@ from ..ops import OPS, Elementwise
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE
-from ..tape.tape import F64, POOLS
+from ..tape.tape import F32, FAMILIES, POOLS
 from .codegen import FIRST_KERNEL
 from .frame import (
     CELL_A,
@@ -35,7 +35,7 @@ from .frame import (
     LOOP_THIRD,
     STRIDE,
 )
-from .vectors import FIRST_VECTOR, STRIP_OPCODE, vector_arms
+from .vectors import FIRST_VECTOR, PART_OPCODES, STRIP_OPCODE, vector_arms
 
 LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
 FEWEST = 2  # a single instruction gains nothing from strips
@@ -80,6 +80,8 @@ class VectorRow:
         Result and operands.
     adds
         Whether the result is one cell, the sum of its results for parts of the vector.
+    part
+        The opcode that computes the result for a part in float64, where that of the instruction does not.
     """
 
     cells: int
@@ -88,6 +90,7 @@ class VectorRow:
     out: Operand
     operands: tuple[Operand, ...]
     adds: bool
+    part: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ _ARMS = [(op, pattern) for _, op, pattern in vector_arms()]
 def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorRow | None:
     """Return what strips need to know of an instruction; None if it is not one over a single vector."""
     word, o, a, b, last = code[k].tolist()
-    number = word & 0xFFFF
+    number, part = word & 0xFFFF, None
     if number >= FIRST_VECTOR:
         if number >= STRIP_OPCODE:  # it runs a block itself, or is a guard
             return None
@@ -117,8 +120,9 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         steps = [1, *(int(kind == "v") for kind in pattern)]
         record = range(last, last + LOOP_HEAD) if op.arity == 3 else range(0)
     elif number >= FIRST_KERNEL:
-        op = OPS[(number - FIRST_KERNEL) >> 1]
-        if (number - FIRST_KERNEL) & 1 != F64 or op.casts or aux[last] != 0:
+        table_row, family = divmod(number - FIRST_KERNEL, len(FAMILIES))
+        op = OPS[table_row]
+        if aux[last] != 0:
             return None
         if isinstance(op, Elementwise):
             record = range(last, last + LOOP_HEAD)
@@ -126,6 +130,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         elif op.adds_parts:
             record = range(last, last + CORE_HEAD + 1 + op.arity)
             steps = [0, *aux[last + CORE_HEAD + 1 : last + CORE_HEAD + 1 + op.arity].tolist()]
+            part = PART_OPCODES[table_row] if family == F32 else None
         else:
             return None
     else:
@@ -147,7 +152,7 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         found.append(Operand(letter, int(row["a"]) if value == NONE else value, first, step, place))
     if not adds and found[0].step != 1:
         return None
-    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds)
+    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds, part)
 
 
 def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, VectorRow]:

@@ -1,10 +1,15 @@
-"""The kernel that runs a block of instructions strip by strip (`numbatape.engine.strip_blocks`)."""
+"""The kernels that run a block of instructions strip by strip (`numbatape.engine.strip_blocks`)."""
 
 from __future__ import annotations
 
-from ..ops import reduce
+import sys
+
+from ..ops import OPS, reduce
+from ..ops.table import parameters
 from ..ops.text import helpers
-from .frame import CELL_A, STRIDE, constants
+from .codegen import record_fields
+from .frame import CELL_A, CELL_B, CELL_O, CORE_HEAD, RECORD_WORD, STRIDE, constants
+from .vectors import PART_OPCODES
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
@@ -24,9 +29,10 @@ BLOCK = (
     "total_count",
 )
 # The rows of its tables. What moves: the word, and by how much from strip to strip. Totals: the cell of the
-# sum, and where the totals of strips begin, with their number.
+# sum, and where the totals of strips begin, with their number; whether the sum is float32. The totals of
+# strips are float64 whatever the sum is, so that it is rounded once.
 MOVE_WORDS, MOVE_STEP = 2, 1
-TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT = 3, 1, 2
+TOTAL_WORDS, TOTAL_FIRST, TOTAL_COUNT, TOTAL_SINGLE = 4, 1, 2, 3
 _TEXT = """
 def sum_of(v, first, count):
     total = v[first]
@@ -39,7 +45,7 @@ def sum_of(v, first, count):
     return compensated(total, lost)
 
 
-def run_strips(w, block_q, v):
+def run_strips(w, block_q, v, e):
     words_t = block_q[{words}]
     moves_t = block_q[{moves}]
     counts_t = block_q[{counts}]
@@ -57,7 +63,11 @@ def run_strips(w, block_q, v):
     totals_t = block_q[{totals}]
     for k in serial(block_q[{total_count}]):
         at = {TOTAL_WORDS} * k
-        v[totals_t[at]] = sum_of(v, totals_t[at + {TOTAL_FIRST}], totals_t[at + {TOTAL_COUNT}])
+        total = sum_of(v, totals_t[at + {TOTAL_FIRST}], totals_t[at + {TOTAL_COUNT}])
+        if totals_t[at + {TOTAL_SINGLE}] == 0:
+            v[totals_t[at]] = total
+        else:
+            e[totals_t[at]] = total
 
 
 def forward(w, pc):
@@ -66,11 +76,51 @@ def forward(w, pc):
     block_q = w[STRIPS] + {size} * code[{STRIDE} * pc + {CELL_A}]
     w[CODE] = block_q[{words}]
     w[AUX] = block_q[{words}] + {instruction_bytes} * block_q[{rows}]
-    run_strips(w, block_q, w[V64])
+    run_strips(w, block_q, w[V64], w[V32])
     w[CODE] = code
     w[AUX] = r
     return 0
 """
+
+
+_PART = """
+def {name}(w, pc):
+    code = w[CODE]
+    r = w[AUX]
+    d = w[V64]
+    v = w[V32]
+    at = {STRIDE} * pc
+    o = code[at + {CELL_O}]
+    a = code[at + {CELL_A}]
+    b = code[at + {CELL_B}]
+    record = code[at + {RECORD_WORD}]
+{fields}
+    d[o] = {kernel}({given})
+    return 0
+"""
+
+
+def parts_source() -> str:
+    """Return the module of the kernels that add up a strip of float32 cells."""
+    text, modules = "", []
+    for op in (OPS[row] for row in PART_OPCODES):
+        sizes, strides = record_fields(op)
+        kernel = op.adds_parts
+        text += _PART.format(
+            name=op.name,
+            STRIDE=STRIDE,
+            CELL_O=CELL_O,
+            CELL_A=CELL_A,
+            CELL_B=CELL_B,
+            RECORD_WORD=RECORD_WORD,
+            fields="\n".join(
+                f"    {field} = r[record + {CORE_HEAD + k}]" for k, field in enumerate(sizes + strides)
+            ),
+            kernel=kernel.__name__,
+            given=", ".join(parameters(kernel)),
+        )
+        modules.append(sys.modules[kernel.__module__])
+    return "# cells: f32\n" + constants(text) + helpers(text, *modules) + text
 
 
 def strip_source() -> str:
@@ -85,6 +135,7 @@ def strip_source() -> str:
         TOTAL_WORDS=TOTAL_WORDS,
         TOTAL_FIRST=TOTAL_FIRST,
         TOTAL_COUNT=TOTAL_COUNT,
+        TOTAL_SINGLE=TOTAL_SINGLE,
         **{name: k for k, name in enumerate(BLOCK)},
     )
     return "# cells: f64\n" + constants(text) + helpers(text, reduce) + text

@@ -37,6 +37,8 @@ class Strips:
         The first and the last instruction (exclusively) of each block.
     end
         The first cell behind the totals of strips.
+    parts_of_sums
+        Whether there are sums of float32 cells, whose totals of strips need kernels of their own.
     work
         The work of all instructions over vectors that are worth strips, in blocks or not.
     """
@@ -47,6 +49,7 @@ class Strips:
     parts: tuple[range, ...]
     extents: tuple[tuple[int, int], ...]
     end: int
+    parts_of_sums: bool
     work: float = 0.0
 
     def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -75,7 +78,7 @@ def with_strips(
     narrow
         The storages that have the cells of one strip.
     end
-        The cell from which on totals of strips are kept.
+        The float64 cell from which on totals of strips are kept.
     pieces
         Into how many parts each block is to be cut.
     spare
@@ -99,8 +102,10 @@ def with_strips(
                     moves.append((words[operand.place], STRIP * operand.step))
             if row.adds:
                 strips = -(-row.cells // STRIP)
-                totals.append((row.out.cell, end, strips))
+                totals.append((row.out.cell, end, strips, int(row.part is not None)))
                 rows[k, CELL_O] = end
+                if row.part is not None:
+                    rows[k, 0] = row.part
                 moves.append((words[CELL_O], 1))
                 end += int(spare * strips) + 1
             elif not narrow[storage[row.out.value]]:
@@ -135,7 +140,9 @@ def with_strips(
         code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
-    return code, Strips(np.array(table, np.int64), tuple(firsts), tuple(tables), tuple(parts), extents, end)
+    single = any(row.part is not None for block in blocks for row in block.rows)
+    table = np.array(table, np.int64)
+    return code, Strips(table, tuple(firsts), tuple(tables), tuple(parts), extents, end, single)
 
 
 def strip_instruction(number: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ swept forward only, or else are split into two instructions again (`numbatape.de
 
 from __future__ import annotations
 
-from ..ops import OPCODE, OPS, Elementwise
+from ..ops import OPCODE, OPS, ArrayOp, Elementwise
 from .codegen import FIRST_KERNEL
 from .formula_text import product
 from .frame import COUNT_WORD, LOOP_COUNT, LOOP_THIRD, RECORD_WORD
@@ -30,6 +30,12 @@ def vector_arms() -> list[tuple[int, Elementwise, str]]:
 
 # The opcode of the instruction that runs a block of others strip by strip (`numbatape.engine.strip_blocks`).
 STRIP_OPCODE = FIRST_VECTOR + len(vector_arms())
+# Behind it are the opcodes of sums over a strip of float32 cells, by row of the op table. Their results are
+# float64, as those of all parts of a sum. They occur in blocks only.
+PART_OPCODES = {
+    row: STRIP_OPCODE + 1 + k
+    for k, row in enumerate(row for row, op in enumerate(OPS) if isinstance(op, ArrayOp) and op.adds_parts)
+}
 
 
 def first_opcodes() -> dict[int, int]:

@@ -35,7 +35,15 @@ def dot_cells(v, a, b, n, sa0, sb0):
     return compensated(total, lost)
 
 
-@array_op("dot", "(n),(n)->()", np.vecdot, bilinear=True, cases=PAIRS, reads_narrow=True, adds_parts=True)
+@array_op(
+    "dot",
+    "(n),(n)->()",
+    np.vecdot,
+    bilinear=True,
+    cases=PAIRS,
+    reads_narrow=True,
+    adds_parts=block_dot,
+)
 class Dot:
     """``sum(x*y)``, fused: as accurate as a sum, and a zero cotangent adds nothing."""
 

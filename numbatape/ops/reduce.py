@@ -84,7 +84,7 @@ def share_of_ties(e, ct, z, x):
     beside=f"step_o == 1 and step_a == 1 and sa0 != 1 and turns >= 4 and n <= {4 * BLOCK}",
     totals=True,
     reads_narrow=True,
-    adds_parts=True,
+    adds_parts=block_sum,
 )
 class Sum:
     """Blocks in SIMD lanes, their totals with Knuth's two-sum: no less accurate than pairwise summation.

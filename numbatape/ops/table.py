@@ -200,7 +200,8 @@ class ArrayOp(Traits):
     nonempty
         Whether an operand must have entries.
     adds_parts
-        Whether the result is the sum of the results for parts of the core axis.
+        The kernel of a part of the core axis where the result is the sum of its results for the parts; it
+        returns a float64. It is given the cells, the operands' first cells, and sizes and strides by name.
     depends, interacts
         What sparsity patterns need to know, see `numbatape.ops.dependencies`.
     oracle
@@ -226,7 +227,7 @@ class ArrayOp(Traits):
     extents: str = "True"
     failure: str = "Singular matrix"
     nonempty: bool = False
-    adds_parts: bool = False
+    adds_parts: Callable | None = None
     depends: Callable | None = None
     interacts: Callable | None = None
     oracle: Callable | None = None

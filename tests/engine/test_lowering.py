@@ -301,6 +301,39 @@ def test_sums_have_their_lanes_in_the_text(n, cells, rng):
     assert out[0] == want
 
 
+FORMULAS = {
+    "x + y": np.add,
+    "x - y": np.subtract,
+    "x*y": np.multiply,
+    "x/y": np.divide,
+    "x*y if x != 0.0 else 0.0": lambda x, y: np.where(x != 0, x * y, np.zeros_like(x)),
+}
+
+
+@pytest.mark.parametrize("pattern", ["vv", "sv", "vs"])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_strips_over_float32_cells_have_the_bits_of_numpy(formula, pattern, rng):
+    """So have they after a product that is computed in float64: a second rounding changes nothing."""
+    body = f'    strip("{formula}", "{pattern}", w[0], w[1], 0, w[2], 0, pc)\n    return 0\n'
+    run = linked(f"# cells: f32\ndef run(w, pc):\n{body}", compiler.compile_source).function("run")
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, 1e-38], np.float32)
+    for n in (0, 1, 15, 16, 37, 200):
+        x, y = (np.append(special, rng.normal(size=n)).astype(np.float32) for _ in range(2))
+        y = rng.permutation(y)
+        n = len(x)
+        frame = np.zeros(3, np.int64)
+        cells = np.concatenate([x, y, np.zeros(n + 1, np.float32)])
+        frame[:] = cells.ctypes.data, 2 * n, n
+        assert run(frame.ctypes.data, n) == 0
+        one_x, one_y = (each[:1] if kind == "s" else each for each, kind in zip((x, y), pattern, strict=True))
+        with np.errstate(all="ignore"):
+            expected = FORMULAS[formula](one_x, one_y)
+            wide = FORMULAS[formula](one_x.astype(float), one_y.astype(float)).astype(np.float32)
+        np.testing.assert_array_equal(cells[2 * n : -1], expected)
+        np.testing.assert_array_equal(cells[2 * n : -1], wide)
+        assert cells[-1] == 0.0
+
+
 # (row, family, direction): formulas of each kind, operands of one cell, a loop of NumPy's, a cast
 SAMPLE = [("power", 0, "reverse"), ("hypot", 0, "forward"), ("maximum", 1, "reverse"), ("cast", 1, "forward")]
 

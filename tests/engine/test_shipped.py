@@ -415,4 +415,4 @@ def test_the_library_has_every_kernel_that_is_loaded_by_name():
         name for file in package.rglob("*.py") for name in re.findall(r'jit\.load\("(\w+)"', file.read_text())
     }
     assert loaded >= {"sweeps", "loops"}
-    assert loaded <= {name for name, _ in library.texts(("f64",), ("fast",))}
+    assert loaded <= {name for name, _ in library.texts(("f64", "f32"), ("fast",))}

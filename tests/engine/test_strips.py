@@ -88,12 +88,17 @@ def caches(name, **config):
 def test_strips_keep_all_bits(name):
     """A gradient's tape gives the same bits strip by strip and by whole vectors."""
     f, x = FUNCTIONS[name]
-    captured = nt.prepare_gradient_cache(f, x, config=nt.Config(passes=PASSES))._space
+    outputs_in_strips_and_whole(f, x)
+
+
+def outputs_in_strips_and_whole(f, *args):
+    """Hold value and gradient strip by strip to those by whole vectors; return them, none without strips."""
+    captured = nt.prepare_gradient_cache(f, *args, config=nt.Config(passes=PASSES))._space
     dimensions = captured.plan.dimensions
     derived = gradient(captured.plan.tape, dimensions)
     plans = strip_plan(derived, dimensions), make_plan(derived, dimensions)
     if plans[0] is None:
-        return
+        return ()
     spaces = [Workspace(plan) for plan in plans]
     for space in spaces:
         for cells, its in zip(space.inputs, captured.inputs, strict=True):
@@ -102,6 +107,7 @@ def test_strips_keep_all_bits(name):
             assert space.forward() == DONE
     for strips, whole in zip(*(space.outputs for space in spaces), strict=True):
         np.testing.assert_array_equal(strips, whole)
+    return spaces[0].outputs
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -193,13 +199,63 @@ OF_ANY_LENGTH = {
 }
 
 
+SINGLE, DOUBLE = np.float32, np.float64
+
+
+def two_vectors(size, dtypes=(DOUBLE, DOUBLE)):
+    rng = np.random.default_rng(size)
+    return (0.3 * rng.normal(size=size)).astype(dtypes[0]), rng.normal(size=size).astype(dtypes[1])
+
+
+@pytest.mark.parametrize("dtypes", [(SINGLE, SINGLE), (SINGLE, DOUBLE), (DOUBLE, SINGLE)])
 @pytest.mark.parametrize("name", OF_ANY_LENGTH)
-def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name, monkeypatch):
+def test_float32_strips_keep_all_bits(name, dtypes):
+    """So it is where float32 and float64 vectors are in one block, and gradients have their own dtype."""
+    f, args = OF_ANY_LENGTH[name], two_vectors(N, dtypes)
+    outputs = outputs_in_strips_and_whole(f, *args)
+    assert [its.dtype for its in outputs] == [f(*args).dtype, *dtypes]
+
+
+@pytest.mark.parametrize("values", ["fast", "numpy"])
+@pytest.mark.parametrize("dtypes", [(SINGLE, SINGLE), (SINGLE, DOUBLE)])
+@pytest.mark.parametrize("name", ["chain", "neighbours", "two reductions"])
+def test_float32_gradients_by_one_sweep_and_by_two(name, dtypes, values):
+    f, (x, d) = OF_ANY_LENGTH[name], two_vectors(N, dtypes)
+    given = x.copy(), d.copy()
+    one, two = (
+        nt.prepare_gradient_cache(f, x, d, config=nt.Config(values=values, **config))
+        for config in ({}, {"passes": PASSES})
+    )
+    assert is_one_way(one)
+    assert not is_one_way(two)
+    value, slopes = nt.value_and_gradient(one, x, d)
+    its, its_slopes = nt.value_and_gradient(two, x, d)
+    exact = nt.value_and_grad(f, argnums=(0, 1))(x.astype(float), d.astype(float))
+    assert value == its
+    assert type(value) is np.result_type(x, d).type
+    np.testing.assert_allclose(value, exact[0], rtol=1e-5)
+    for mine, other, right, at in zip(slopes, its_slopes, exact[1], (x, d), strict=True):
+        assert mine.dtype == other.dtype == at.dtype
+        np.testing.assert_allclose(mine, right, rtol=1e-5, atol=1e-6 * np.abs(right).max())
+        np.testing.assert_allclose(other, right, rtol=1e-5, atol=1e-6 * np.abs(right).max())
+    for at, before in zip((x, d), given, strict=True):
+        np.testing.assert_array_equal(at, before)
+
+
+def test_float32_sums_of_strips_are_rounded_once():
+    x = RNG.normal(size=2 * N).astype(np.float32)
+    value, (slopes,) = nt.value_and_gradient(nt.prepare_gradient_cache(lambda x: np.sum(x * x), x), x)
+    assert value == np.float32(np.sum(x.astype(float) * x))
+    np.testing.assert_array_equal(slopes, 2 * x)
+
+
+@pytest.mark.parametrize("dtypes", [(DOUBLE, DOUBLE), (SINGLE, SINGLE)], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", OF_ANY_LENGTH)
+def test_a_new_length_has_the_bits_of_a_new_cache_without_a_plan_by_python(name, dtypes, monkeypatch):
     f = OF_ANY_LENGTH[name]
 
     def arguments(size):
-        rng = np.random.default_rng(size)
-        return 0.3 * rng.normal(size=size), rng.normal(size=size)
+        return two_vectors(size, dtypes)
 
     def outcome(cache, size):
         value, slopes = nt.value_and_gradient(cache, *arguments(size))
@@ -257,11 +313,15 @@ def test_a_profile_shows_each_instruction_by_itself():
     np.testing.assert_array_equal(nt.value_and_gradient(one, X)[1][0], nt.value_and_gradient(one, X)[1][0])
 
 
-def test_nan_and_infinite_entries_stay_where_they_are():
-    x = X.copy()
-    x[[3, STRIP, N - 1]] = np.inf, np.nan, 1e300
+@pytest.mark.parametrize("dtype", [DOUBLE, SINGLE])
+def test_nan_and_infinite_entries_stay_where_they_are(dtype):
+    x = X.astype(dtype)
+    x[[3, STRIP, N - 1]] = np.inf, np.nan, 1e30
+    f = FUNCTIONS["sum of sines"][0]
     with np.errstate(invalid="ignore"):
-        one, two = caches("sum of sines")
+        one, two = (
+            nt.prepare_gradient_cache(f, x, config=config) for config in (None, nt.Config(passes=PASSES))
+        )
         (value, (slopes,)), (_, (its,)) = (nt.value_and_gradient(cache, x) for cache in (one, two))
     assert np.isnan(value)
     np.testing.assert_array_equal(slopes, its)

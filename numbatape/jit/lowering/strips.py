@@ -4,7 +4,7 @@ LLVM would turn a loop over cells into SIMD code too. But its code begins with t
 overlap, whether there are enough iterations) that take longer than eight multiplications, and its number of
 lanes depends on the processor. Here the lanes are written down, so that sums have the same bits on every
 machine and at every optimisation level. The functions of the same names in `numbatape.jit.language` define
-what is computed.
+what is computed: `strip` in the arithmetic of the module's cells, all others in float64.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import ast
 from collections.abc import Callable
 
 from .arithmetic import REAL
-from .cells import ELEMENT
+from .cells import BYTES, ELEMENT
 from .subset import refused
 from .writer import Value, number
 
 # Cells of an iteration of a strip: a vector of 512 bits, which LLVM cuts into what the processor has. With
 # two vectors of 256 bits, a batch of arK took 1.17 times as long on a processor with AVX-512. (Two vectors of
 # 512 bits, or loops that LLVM unrolls, would win 4 %, for a sixth more of the time of compilation.)
-STRIP_WIDTH = 8
+STRIP_WIDTHS = {"f64": 8, "f32": 16}
 # Cells of an iteration of an adjoint, which loads one operand more, and stores it.
 ADJOINT_WIDTH = 4
 # Cells of an iteration of a sum, and of one for the cells that are left. Each addition to a total waits for
@@ -53,8 +53,8 @@ def _lanes(width: int, kind: str = "double") -> str:
     return kind if width == 1 else f"<{width} x {kind}>"
 
 
-def _splat(x: float, width: int) -> str:
-    one = f"double {number(x)}"
+def _splat(x: float, width: int, element: str = "double") -> str:
+    one = f"{element} {number(x)}"
     return number(x) if width == 1 else f"<{', '.join([one] * width)}>"
 
 
@@ -63,22 +63,25 @@ def _place(to, base: str, index: str, kind: str = "f64") -> str:
 
 
 def _load(to, base: str, index: str, width: int, kind: str = "f64") -> str:
+    """Return cells as lanes of their own type."""
+    lanes = _lanes(width, ELEMENT[kind])
+    return to.new(f"load {lanes}, ptr {_place(to, base, index, kind)}, align {BYTES[kind]}")
+
+
+def _load_wide(to, base: str, index: str, width: int, kind: str) -> str:
     """Return cells as lanes of float64."""
-    aligned = 8 if kind == "f64" else 4
-    value = to.new(
-        f"load {_lanes(width, ELEMENT[kind])}, ptr {_place(to, base, index, kind)}, align {aligned}"
-    )
+    value = _load(to, base, index, width, kind)
     if kind == "f64":
         return value
     return to.new(f"fpext {_lanes(width, ELEMENT[kind])} {value} to {_lanes(width)}")
 
 
-def _repeated(to, value: str, width: int) -> str:
+def _repeated(to, value: str, width: int, element: str) -> str:
     """Return lanes that all hold a value."""
     if width == 1:
         return value
-    kind = _lanes(width)
-    first = to.new(f"insertelement {kind} poison, double {value}, i32 0")
+    kind = _lanes(width, element)
+    first = to.new(f"insertelement {kind} poison, {element} {value}, i32 0")
     return to.new(f"shufflevector {kind} {first}, {kind} poison, <{width} x i32> zeroinitializer")
 
 
@@ -96,32 +99,36 @@ def _total(to, value: str, width: int) -> str:
     return to.new(f"extractelement <1 x double> {value}, i32 0")
 
 
-def _formula(to, tree: ast.expr, names: dict[str, str], width: int, node) -> str:
+def _formula(to, tree: ast.expr, names: dict[str, str], width: int, element: str, node) -> str:
     """Write a formula of + - * / over SIMD lanes, or one of them where a value is not zero."""
-    kind = _lanes(width)
+    kind = _lanes(width, element)
+
+    def part(tree: ast.expr) -> str:
+        return _formula(to, tree, names, width, element, node)
+
     if isinstance(tree, ast.Constant):
-        return _splat(float(tree.value), width)
+        return _splat(float(tree.value), width, element)
     if isinstance(tree, ast.Name):
         return names[tree.id]
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-        return to.new(f"fneg {kind} {_formula(to, tree.operand, names, width, node)}")
+        return to.new(f"fneg {kind} {part(tree.operand)}")
     if isinstance(tree, ast.IfExp):  # x if y != 0.0 else z; NaN is not zero
-        tested = _formula(to, tree.test.left, names, width, node)
-        chosen = to.new(f"fcmp une {kind} {tested}, {_splat(0.0, width)}")
-        usual = _formula(to, tree.orelse, names, width, node)
-        if not any(isinstance(part, ast.Div) for part in ast.walk(tree.body)):
-            rare = _formula(to, tree.body, names, width, node)
+        tested = part(tree.test.left)
+        chosen = to.new(f"fcmp une {kind} {tested}, {_splat(0.0, width, element)}")
+        usual = part(tree.orelse)
+        if not any(isinstance(each, ast.Div) for each in ast.walk(tree.body)):
+            rare = part(tree.body)
             return to.new(f"select {_lanes(width, 'i1')} {chosen}, {kind} {rare}, {kind} {usual}")
-        return _rarely(to, chosen, usual, lambda: _formula(to, tree.body, names, width, node), width)
+        return _rarely(to, chosen, usual, lambda: part(tree.body), width, element)
     if not isinstance(tree, ast.BinOp) or type(tree.op) not in REAL:
         raise refused(node, "a strip's formula has + - * / and one choice")
-    left, right = (_formula(to, side, names, width, node) for side in (tree.left, tree.right))
+    left, right = (part(side) for side in (tree.left, tree.right))
     return to.new(f"{REAL[type(tree.op)]} {kind} {left}, {right}")
 
 
-def _rarely(to, chosen: str, usual: str, rare: Callable[[], str], width: int) -> str:
+def _rarely(to, chosen: str, usual: str, rare: Callable[[], str], width: int, element: str) -> str:
     """Write a choice whose first side takes long: it is computed only if some lane chose it."""
-    kind, some = _lanes(width), chosen
+    kind, some = _lanes(width, element), chosen
     if width > 1:
         bits = to.new(f"bitcast <{width} x i1> {chosen} to i{width}")
         some = to.new(f"icmp ne i{width} {bits}, 0")
@@ -195,35 +202,42 @@ def _in_strips(to, count: str, widths: tuple[int, ...], body: Callable, total: s
 
 
 class _Operands:
-    """The operands of a formula. One-cell operands are loaded once, contiguous ones in every iteration."""
+    """The operands of a formula. One-cell operands are loaded once, contiguous ones in every iteration.
 
-    def __init__(self, to, node, formula: str, pattern: str, cells: dict[str, tuple[str, str]]):
-        self.to, self.node, self.cells = to, node, cells
+    The formula is computed in the arithmetic of the cells: a strip over float32 cells rounds after each
+    operation.
+    """
+
+    def __init__(
+        self, to, node, formula: str, pattern: str, cells: dict[str, tuple[str, str]], kind: str = "f64"
+    ):
+        self.to, self.node, self.cells, self.kind = to, node, cells, kind
         self.tree = ast.parse(formula, mode="eval").body
         used = {part.id for part in ast.walk(self.tree) if isinstance(part, ast.Name)}
         fixed = {name for name, kind in zip("xyw", pattern, strict=False) if kind == "s"}
-        self.fixed = {name: _load(to, *cells[name], 1) for name in sorted(used & fixed)}
+        self.fixed = {name: _load(to, *cells[name], 1, self.kind) for name in sorted(used & fixed)}
         self.moving = sorted(used - fixed)
 
     def value(self, i: str, width: int) -> tuple[str, dict[str, str]]:
         """Return the formula's value for the cells from i on, and the lanes that it is made of."""
-        to, names = self.to, {}
+        to, names, element = self.to, {}, ELEMENT[self.kind]
         for name in self.moving:
             base, first = self.cells[name]
-            names[name] = _load(to, base, to.new(f"add i64 {first}, {i}"), width)
-        names |= {name: _repeated(to, x, width) for name, x in self.fixed.items()}
-        return _formula(to, self.tree, names, width, self.node), names
+            names[name] = _load(to, base, to.new(f"add i64 {first}, {i}"), width, self.kind)
+        names |= {name: _repeated(to, x, width, element) for name, x in self.fixed.items()}
+        return _formula(to, self.tree, names, width, element, self.node), names
 
 
 def _strip(to, node, formula: str, pattern: str, v, o, a, b, c, n) -> Value:
-    operands = _Operands(to, node, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)})
+    kind = to.module.cells
+    operands = _Operands(to, node, formula, pattern, {"x": (v, a), "y": (v, b), "w": (v, c)}, kind)
 
     def body(i, width):
         value = operands.value(i, width)[0]
-        place = _place(to, v, to.new(f"add i64 {o}, {i}"))
-        to.line(f"store {_lanes(width)} {value}, ptr {place}, align 8")
+        place = _place(to, v, to.new(f"add i64 {o}, {i}"), kind)
+        to.line(f"store {_lanes(width, ELEMENT[kind])} {value}, ptr {place}, align {BYTES[kind]}")
 
-    _in_strips(to, n, (STRIP_WIDTH,), body)
+    _in_strips(to, n, (STRIP_WIDTHS[kind],), body)
     return NONE
 
 
@@ -261,7 +275,9 @@ def _lane_sum(to, operands, count: str) -> Value:
     kind = to.module.cells
 
     def body(i, width):
-        values = [_load(to, base, to.new(f"add i64 {first}, {i}"), width, kind) for base, first in operands]
+        values = [
+            _load_wide(to, base, to.new(f"add i64 {first}, {i}"), width, kind) for base, first in operands
+        ]
         if len(values) == 1:
             return values[0]
         return to.new(f"fmul {_lanes(width)} {values[0]}, {values[1]}")
