@@ -1,7 +1,7 @@
 """Gradients of float32 vectors beside those of float64, and beside NumPy's values.
 
-``python -m benchmarks.float32`` prints processor times of bound value and gradient in microseconds; ``--markdown``
-prints the table of docs/benchmarks.md. The rows are timed in turn, and the least time of each counts.
+``python -m benchmarks.float32`` prints processor times of bound value and gradient in microseconds, and with
+``--markdown`` the table of docs/benchmarks.md. The rows are timed in turn, and the least time of each counts.
 """
 
 from __future__ import annotations
