@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from types import SimpleNamespace
 
@@ -140,6 +142,139 @@ def of_the_keywords_of_a_partial():
     return f, lambda: f.keywords.update(weight=5.0)
 
 
+class Base:
+    scale = 2.0
+
+
+class OtherBase:
+    scale = 5.0
+
+
+def of_the_attributes_as_a_whole():
+    model = Model()
+    return model.logp, lambda: setattr(model, "__dict__", {"weight": 5.0})
+
+
+def of_the_class_of_an_object():
+    class Other(Model):
+        scale = 5.0
+
+    model = Model()
+    return lambda x: model.logp(x), lambda: setattr(model, "__class__", Other)
+
+
+def of_the_bases_of_a_class():
+    class Derived(Base):
+        pass
+
+    return lambda x: np.sum(x) * Derived.scale, lambda: setattr(Derived, "__bases__", (OtherBase,))
+
+
+def of_a_member_with_a_default():
+    class Options:
+        pass
+
+    options = Options()
+    return lambda x: np.sum(x) * getattr(options, "scale", 2.0), lambda: setattr(Options, "scale", 5.0)
+
+
+def of_a_special_method():
+    class Weight:
+        def __mul__(self, other):
+            return 2.0 * other
+
+    weight = Weight()
+    return lambda x: weight * np.sum(x), lambda: setattr(Weight, "__mul__", lambda self, other: 5.0 * other)
+
+
+def of_a_member_of_a_metaclass():
+    class Meta(type):
+        scale = 2.0
+
+    class Made(metaclass=Meta):
+        pass
+
+    return lambda x: np.sum(x) * Made.scale, lambda: setattr(Made, "scale", 5.0)
+
+
+def of_a_global_that_appears():
+    def f(x):
+        try:
+            return np.sum(x) * defined_later
+        except NameError:
+            return np.sum(x)
+
+    return f, lambda: globals().update(defined_later=5.0)
+
+
+def of_a_variable_that_appears():
+    def f(x):
+        try:
+            return np.sum(x) * weight
+        except NameError:
+            return np.sum(x)
+
+    def change():
+        nonlocal weight
+        weight = 5.0
+
+    if X is None:
+        weight = 2.0
+    return f, change
+
+
+def of_an_attribute_of_a_module_that_appears():
+    settings = types.ModuleType("settings")
+    return lambda x: np.sum(x) * getattr(settings, "scale", 2.0), lambda: setattr(settings, "scale", 5.0)
+
+
+def of_an_attribute_of_a_module_that_is_caught():
+    settings = types.ModuleType("settings")
+
+    def f(x):
+        try:
+            return np.sum(x) * settings.scale
+        except AttributeError:
+            return np.sum(x)
+
+    return f, lambda: setattr(settings, "scale", 5.0)
+
+
+def of_an_attribute_of_a_function_that_appears():
+    def helper(x):
+        return np.sum(x)
+
+    return lambda x: helper(x) * getattr(helper, "scale", 2.0), lambda: setattr(helper, "scale", 5.0)
+
+
+def of_the_attributes_of_a_function_as_a_whole():
+    def helper(x):
+        return np.sum(x) * helper.scale
+
+    helper.scale = 2.0
+    return lambda x: helper(x), lambda: setattr(helper, "__dict__", {"scale": 5.0})
+
+
+def of_the_shape_of_an_array():
+    weights = np.arange(6.0).reshape(2, 3)
+    return lambda x: np.sum(x) * np.sum(weights[0]), lambda: setattr(weights, "shape", (3, 2))
+
+
+def of_the_dtype_of_an_array():
+    weights = np.arange(6.0)
+    return lambda x: np.sum(x) * weights.size, lambda: setattr(weights, "dtype", np.complex128)
+
+
+def of_the_memory_of_an_array():
+    weights = np.arange(6.0)
+    return lambda x: np.sum(x) * np.sum(weights), lambda: weights.resize(300_000, refcheck=False)
+
+
+def of_a_generic_function():
+    scale = functools.singledispatch(lambda kind: 2.0)
+    return lambda x: np.sum(x) * scale(1), lambda: scale.register(int, lambda kind: 5.0)
+
+
 def makers() -> dict:
     return {name: make for name, make in globals().items() if name.startswith("of_")}
 
@@ -170,6 +305,21 @@ def of_a_slot():
     slotted = Slotted()
     slotted.weight = 2.0
     return lambda x: np.sum(x) * slotted.weight, lambda: setattr(slotted, "weight", 5.0)
+
+
+def of_a_slot_that_is_filled():
+    slotted = Slotted()
+    return lambda x: np.sum(x) * getattr(slotted, "weight", 2.0), lambda: setattr(slotted, "weight", 5.0)
+
+
+def of_an_attribute_of_a_thread():
+    local = threading.local()
+    return lambda x: np.sum(x) * getattr(local, "weight", 2.0), lambda: setattr(local, "weight", 5.0)
+
+
+def of_a_mask():
+    masked = np.ma.array([2.0, 3.0], mask=[False, True])
+    return lambda x: np.sum(x) * masked.sum(), lambda: masked.mask.__setitem__(1, False)
 
 
 OTHER = {
@@ -248,3 +398,43 @@ def test_a_verb_follows_code_that_is_replaced():
     np.testing.assert_array_equal(gradient(X), np.ones(3))
     f.__code__ = another.__code__  # as a notebook's autoreload does
     np.testing.assert_array_equal(gradient(X), np.full(3, 2.0))
+
+
+def test_an_array_that_becomes_read_only_is_not_written_to():
+    buffer = np.zeros(3)
+
+    def f(x):
+        buffer[0] = x[0]
+        return np.sum(buffer * x)
+
+    cache = nt.prepare_gradient_cache(f, X)
+    for _ in range(3):
+        nt.value_and_gradient(cache, X)
+    buffer.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        nt.value_and_gradient(cache, X)
+    buffer.flags.writeable = True
+    assert nt.value_and_gradient(cache, X)[0] == X[0] ** 2
+
+
+def test_a_class_that_gets_an_equal_number_is_asked_about_once(asked):
+    class Scaled(Model):
+        pass
+
+    cache = nt.prepare_gradient_cache(Scaled().logp, X)
+    for _ in range(3):
+        nt.value_and_gradient(cache, X)
+    traces = cache._program.traces
+    Model.scale = float(repr(Model.scale))  # another object
+    nt.value_and_gradient(cache, X)
+    asked.times = 0
+    nt.value_and_gradient(cache, X)
+    assert (asked.times, cache._program.traces) == (0, traces)
+
+
+def test_a_captured_matrix_is_watched():
+    matrix = np.eye(3).view(np.matrix)
+    gradient = nt.grad(lambda x: np.sum(np.asarray(matrix) @ x))
+    np.testing.assert_array_equal(gradient(X), np.ones(3))
+    matrix[0, 0] = 5.0
+    np.testing.assert_array_equal(gradient(X), [5.0, 1.0, 1.0])

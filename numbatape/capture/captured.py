@@ -16,7 +16,8 @@ import numpy as np
 
 from ..trace.trace import Outside
 from . import watch_rows, watching
-from .references import NUMBERS
+from .noted import NotedArray, NotedClass
+from .references import same
 
 
 class Captured:
@@ -40,6 +41,12 @@ class Captured:
         self._sequences: list[tuple] = []  # (container, its entries)
         self._sets: list[tuple] = []
         self._absent: list[tuple] = []  # (mapping, key that it does not have)
+        self._empty: list[types.CellType] = []  # variables of closures that have no value yet
+        self._unset: list[tuple] = []  # (slot of a class, object for which it has no value)
+        self._objects: list[tuple] = []  # (object, its class, the dictionary of its attributes or None)
+        self._classes: list[NotedClass] = []
+        self._members_of_classes: list[tuple] = []  # (mapping, key, value) of those classes
+        self._layouts: list[NotedArray] = []
         self._parts: list[tuple] = []  # (a function that gives an object's parts, the parts)
         self._contents: list[tuple] = []  # (a function that gives an object's bytes, the bytes)
         self.opaque: list[Outside] = []
@@ -50,7 +57,9 @@ class Captured:
     def empty(self) -> bool:
         """Whether there is nothing that `rebound` would check."""
         named = self._cells or self._bindings or self._attributes or self._absent or self._functions
-        return not (named or self._sequences or self._sets or self._iterates or self._parts or self._contents)
+        things = self._objects or self._classes or self._layouts or self._empty or self._unset
+        others = self._sequences or self._sets or self._iterates or self._parts or self._contents
+        return not (named or things or others)
 
     def watch_rows(self, alive: list) -> list[dict] | None:
         """Return rows of `jit.steady.WATCH` that hold as long as nothing is rebound; add what they refer to.
@@ -58,7 +67,7 @@ class Captured:
         They are stricter than `rebound`, which takes equal numbers for the same. None if there is something
         that only `rebound` can check.
         """
-        if self._iterates or self._sets or self._parts or self._contents:
+        if self._iterates or self._sets or self._parts or self._contents or self._unset:
             return None
         dictionaries = self.dictionaries()
         lists = [
@@ -68,6 +77,9 @@ class Captured:
         ]
         rows = [
             *(watch_rows.of_cell(cell, value) for cell, value in self._cells),
+            *(watch_rows.of_empty_cell(cell) for cell in self._empty),
+            *(row for each in self._objects for row in watch_rows.of_object(*each)),
+            *(noted.row() for noted in (*self._classes, *self._layouts)),
             *(watch_rows.of_entry(*binding) for binding in self._bindings),
             *(watch_rows.of_attribute(*attribute) for attribute in self._attributes),
             *(watch_rows.of_attribute(function, "__code__", code) for function, code in self._functions),
@@ -85,15 +97,15 @@ class Captured:
         try:
             for cell, value in self._cells:
                 now = cell.cell_contents
-                if now is not value and not _same(now, value):
+                if now is not value and not same(now, value):
                     return True
             for mapping, key, value in self._bindings:
                 now = mapping[key]
-                if now is not value and not _same(now, value):
+                if now is not value and not same(now, value):
                     return True
             for owner, name, value in self._attributes:
                 now = getattr(owner, name)
-                if now is not value and not _same(now, value):
+                if now is not value and not same(now, value):
                     return True
         except (ValueError, LookupError, AttributeError):
             return True  # the name or the attribute is gone
@@ -101,11 +113,26 @@ class Captured:
         for function, code in self._functions:
             if function.__code__ is not code:
                 return True
+        for value, cls, fields in self._objects:
+            if type(value) is not cls or (fields is not None and value.__dict__ is not fields):
+                return True
         for container, entries in self._sequences:
             if len(container) != len(entries) or not all(map(is_, container, entries)):
                 return True
         for mapping, key in self._absent:
             if key in mapping:
+                return True
+        for noted in self._classes:
+            if noted.changed():
+                return True
+        for noted in self._layouts:
+            if noted.changed():
+                return True
+        for cell in self._empty:
+            if not is_empty(cell):
+                return True
+        for slot, value in self._unset:
+            if not is_unset(slot, value):
                 return True
         if self._parts or self._contents:
             try:
@@ -126,7 +153,7 @@ class Captured:
             if len(now) != len(parts):
                 return True
             for its, before in zip(now, parts, strict=True):
-                if its is not before and not _same(its, before):
+                if not same(its, before):
                     return True
         return any(read() != before for read, before in self._contents)
 
@@ -159,6 +186,7 @@ class Captured:
     def names(self):
         """Yield (the object that holds a value, the name by which code refers to it, the value)."""
         yield from self._bindings
+        yield from self._members_of_classes
         yield from self._attributes
         for cell, value in self._cells:
             yield cell, self._variables[id(cell)], value
@@ -195,6 +223,14 @@ class Captured:
                 array[...] = copy
         for cell, value in self._cells:
             cell.cell_contents = value
+        for cell in self._empty:
+            if not is_empty(cell):
+                del cell.cell_contents
+        for value, cls, fields in self._objects:
+            if type(value) is not cls:
+                value.__class__ = cls
+            if fields is not None and value.__dict__ is not fields:
+                value.__dict__ = fields
         for mapping, key, value in self._bindings:
             if isinstance(mapping, dict) and mapping.get(key) is not value:
                 mapping[key] = value
@@ -222,6 +258,19 @@ class Captured:
                 container.update(members)
 
 
-def _same(now, before) -> bool:
-    """Whether two objects are the same number or text."""
-    return type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
+def is_empty(cell: types.CellType) -> bool:
+    """Whether a variable of a closure has no value yet."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return True
+    return False
+
+
+def is_unset(slot, owner) -> bool:
+    """Whether a slot of a class has no value for an object."""
+    try:
+        slot.__get__(owner)
+    except AttributeError:
+        return True
+    return False

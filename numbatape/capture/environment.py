@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import gc
 import io
 import os
 import sys
@@ -21,20 +22,21 @@ from typing import Any
 import numpy as np
 
 from ..trace.trace import Outside
-from ..usercode import ownership
+from ..usercode import absences, ownership
 from ..usercode.bytecode import (
     LOOKUPS,
-    globals_assigned,
     globals_read,
     imported,
     line_of,
     names_of,
     tests_identity,
 )
-from ..usercode.classes import is_users_object_class, users_classes
+from ..usercode.classes import is_users_object_class
 from . import watching
-from .holders import VIEWS
+from .captured import is_empty, is_unset
+from .holders import VIEWS, holder_of
 from .library_objects import LibraryObjects, slots_named
+from .noted import NotedClass
 from .opened import Wrapper
 from .randomness import generators
 from .references import (
@@ -49,9 +51,9 @@ from .references import (
     Reference,
     Walk,
     is_special,
-    members_of,
     of_module,
     references,
+    slots_of,
 )
 
 _NEVER_CHANGE = (np.dtype, np.ufunc, type(np.sum), type(Ellipsis))
@@ -82,8 +84,7 @@ class Environment(LibraryObjects, Walk):
         self._reached: list = []
         self._passed_on: dict[int, types.ModuleType] = {}  # modules of which any code may read attributes
         self._asked: set[tuple] = set()  # (module, name) of what code reads of those
-        self._classes: list[tuple[type, ...]] = []  # with their bases, in the order of lookup
-        self._hideable: set[tuple] = set()  # (id of a class, name of a member that it inherits)
+        self._asked_of: list[tuple] = []  # (attributes of a module or function, its name in code, the code)
         ownership.adopt(function)
         self.add(function)
 
@@ -97,7 +98,7 @@ class Environment(LibraryObjects, Walk):
         while waiting:
             self.walk(*waiting)
             waiting = self._followed(None, self._of_passed_modules())
-        self._note_inherited()
+        self._note_missing()
 
     def visit(self, reference: Reference) -> list[Reference]:
         """Note how a value can change; return what it refers to."""
@@ -118,6 +119,8 @@ class Environment(LibraryObjects, Walk):
             elif type(part.value) is types.FunctionType:
                 self._members[id(part.value)] = set()  # it may be called by other names than that of a method
             if part.code is not None:
+                if isinstance(part.value, (types.FunctionType, types.ModuleType)):
+                    self._asked_of.append((vars(part.value), part.name, part.code))
                 self._sites.setdefault(id(part.value), (part.name, part.code))
             elif site is not None:
                 self._sites.setdefault(id(part.value), site)
@@ -156,7 +159,9 @@ class Environment(LibraryObjects, Walk):
         elif kind is GLOBAL:
             if type(value) is not types.ModuleType:
                 self._bindings.append((place, name, value))
-        elif (kind is MEMBER or kind is ATTRIBUTE) and (not is_special(name) or name == "__call__"):
+        elif kind is MEMBER and not is_special(name):
+            self._members_of_classes.append((place, name, value))
+        elif kind is ATTRIBUTE and not is_special(name):
             self._bindings.append((place, name, value))
 
     # ---- one reader for each kind of value: it notes how the value can change, and returns references
@@ -215,33 +220,20 @@ class Environment(LibraryObjects, Walk):
         for base in cls.__mro__:
             if not ownership.is_users_class(base):
                 self._note_foreign(base.__module__)
-        self._classes.append(users_classes(cls))
+        if any(map(ownership.is_users_class, cls.__mro__)):
+            self._classes.append(NotedClass(cls))
         return references(cls)
 
-    def _note_inherited(self) -> None:
-        """Note that classes do not have the members that they inherit, where code that may run reads them.
-
-        An attribute that is set on a class hides that of its bases, which stays what it was.
-        """
-        if not any(len(classes) > 1 for classes in self._classes):
-            return
-        read = frozenset().union(*map(names_of, self.running()))
-        for classes in self._classes:
-            inherited: set[str] = set()
-            for base in reversed(classes):
-                own = vars(base)
-                new = {(id(base), name) for name in inherited.difference(own)} - self._hideable
-                self._absent += [(own, name) for _, name in new]
-                self._hideable |= new
-                members = {name for name in members_of(base) if not is_special(name)}
-                inherited |= members if read & LOOKUPS else members & read
-
-    def _array(self, array):
-        """Note an array's contents; for an array of objects, their identities and the objects."""
-        if not watching.is_constant(array):
-            array = watching.in_order(array)
-            self.arrays.append((array, array.copy()))
-        return references(array) if array.dtype == object else []
+    def _note_missing(self) -> None:
+        """Note names that a module or a function does not have, where code can bear that (`absences`)."""
+        caught = any(map(absences.may_catch, self._codes.values()))
+        for scope, name, code in self._asked_of:
+            names = absences.asked_for(code)
+            if caught:
+                read = absences.attributes_read(code)
+                names = names.union(attribute for owner, attribute in read if owner == name or not name)
+            self._absent += [(scope, each) for each in names if each not in scope]
+        self._asked_of.clear()
 
     def _unwritten(self, container, keys):
         """Note the items of a dictionary, but not those that code only writes; a list has no others."""
@@ -274,6 +266,8 @@ class Environment(LibraryObjects, Walk):
         found = references(function)
         if not ownership.is_users_function(function):
             self._note_foreign(function.__module__)
+            if holder_of(function) is not None:  # further implementations may be registered
+                found.append(Reference(gc.get_referents(function.registry)[0]))  # type: ignore[attr-defined]
             # Functions in a library's closure may be the user's; what else is there is not followed.
             return [
                 Reference(part.value)
@@ -287,7 +281,10 @@ class Environment(LibraryObjects, Walk):
         # The function knows its own name, and may set its own attributes.
         if code.co_name in (*code.co_names, *code.co_freevars):
             self._absent += [(attributes, n) for n in code.co_names if n not in attributes]
-        self._absent += [(scope, name) for name in globals_assigned(code) if name not in scope]
+        self._absent += [(scope, name) for name in absences.unbound(code) if name not in scope]
+        self._empty += [cell for cell in function.__closure__ or () if is_empty(cell)]
+        if attributes:
+            self._attributes.append((function, "__dict__", attributes))
         for name in imported(code, scope.get("__package__") or ""):
             if name in sys.modules:
                 found.append(Reference(sys.modules[name], code=code))
@@ -323,6 +320,8 @@ class Environment(LibraryObjects, Walk):
         if is_users_object_class(type(value)):
             found, known = self._numbers(value)
             own = references(value)
+            self._objects.append((value, type(value), fields if isinstance(fields, dict) else None))
+            self._unset += [(slot, value) for slot in slots_of(type(value)).values() if is_unset(slot, value)]
             if known and fields:  # the library has told all of its state; private attributes only cache it
                 public = {name: part for name, part in fields.items() if not name.startswith("_")}
                 own = [part if part.kind is not FIELDS else Reference(public, FIELDS) for part in own]
@@ -332,6 +331,7 @@ class Environment(LibraryObjects, Walk):
         if isinstance(fields, dict) and "py_func" in fields:  # the dispatcher of a Numba function
             return [Reference(fields["py_func"])]
         if isinstance(value, threading.local):  # each thread sees attributes of its own
+            self._parts.append((lambda: tuple(vars(value)), tuple(vars(value))))
             return slots_named(value, list(vars(value)))
         if len(self.seen) > _MANY:
             self._note_opaque(value, always=True)

@@ -84,6 +84,9 @@ class Kept:
     def _look_into(self, value) -> None:
         if isinstance(value, (*_LISTS, np.ndarray)):
             if isinstance(value, np.ndarray):
+                if not value.dtype.hasobject:
+                    return
+                value = np.asarray(value)
                 value = value.reshape(-1) if value.flags.c_contiguous else value.flat
             elif _NUMBERS.issuperset(map(type, value)):
                 return

@@ -16,8 +16,9 @@ from ..usercode.bytecode import line_of
 from ..usercode.ownership import module_of
 from . import watching
 from .captured import Captured
+from .noted import NotedArray
 from .randomness import generators
-from .references import SEQUENCES, SLOT, Reference
+from .references import CLASS, FIELDS, SEQUENCES, SLOT, Reference, references
 
 # Packages that only compute, and whose constants nobody changes. Their functions that read files have
 # stand-ins, which note what was read.
@@ -86,6 +87,30 @@ class LibraryObjects(Captured):
         if read is not None:
             self._contents.append((read, read()))
         return [], read is not None
+
+    def _array(self, array):
+        """Note an array's contents and layout; for an array of objects, their identities and the objects."""
+        self._layouts.append(NotedArray(array))
+        found = [] if type(array) is np.ndarray else self._of_subclass(array)
+        if not watching.is_constant(array):
+            array = watching.in_order(array)
+            self.arrays.append((array, array.copy()))
+        return found + references(array) if array.dtype == object else found
+
+    def _of_subclass(self, array) -> list[Reference]:
+        """Return what an array of a subclass has beside its entries, such as the mask of a masked array."""
+        fields = getattr(array, "__dict__", None)
+        if ownership.is_users_class(type(array)):
+            self._objects.append((array, type(array), fields))
+            return [Reference(type(array), CLASS)] + ([Reference(fields, FIELDS)] if fields else [])
+        if not fields:
+            return []
+
+        def read():
+            return tuple([part for part in fields.values() if isinstance(part, (np.ndarray, np.generic))])
+
+        self._parts.append((read, read()))
+        return [*map(Reference, read())]
 
     def _of_library(self, value, fields) -> list[Reference]:
         self._note_foreign(module_of(value))

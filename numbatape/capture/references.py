@@ -93,6 +93,13 @@ def is_atom(value) -> bool:
     return type(value) in _EXACT or (isinstance(value, ATOMS) and not isinstance(value, enum.Enum))
 
 
+def same(now, before) -> bool:
+    """Whether two values are the same object, or the same number or text."""
+    return now is before or (
+        type(now) is type(before) and isinstance(before, NUMBERS) and repr(now) == repr(before)
+    )
+
+
 def atoms_only(values) -> bool:
     """Whether all values are plain numbers or text; a fast test for long containers of data."""
     return _EXACT.issuperset(map(type, values))

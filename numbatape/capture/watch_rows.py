@@ -7,41 +7,56 @@ addresses: whoever uses it keeps the objects alive.
 from __future__ import annotations
 
 import collections
-import gc
 import types
 
 import numpy as np
 
-from ..jit import steady
+from ..jit import layout, steady
 
 _PLAIN = (dict, collections.defaultdict, collections.Counter)  # dictionaries that keep no order of their own
 
 
 def of_cell(cell: types.CellType, value) -> dict | None:
     """Return the row of a variable in a closure."""
-    if not steady.watchable():
+    if not layout.watchable():
         return None
-    return {"kind": steady.STORED, "place": id(cell) + steady.CELL, "expected": id(value)}
+    return {"kind": steady.STORED, "place": id(cell) + layout.CELL, "expected": id(value)}
+
+
+def of_empty_cell(cell: types.CellType) -> dict | None:
+    """Return the row of a variable in a closure that has no value yet."""
+    if not layout.watchable():
+        return None
+    return {"kind": steady.STORED, "place": id(cell) + layout.CELL, "expected": 0}
+
+
+def of_object(value, cls: type, fields: dict | None) -> list[dict | None]:
+    """Return the rows of an object's class, and of the dictionary of its attributes if it has one."""
+    if not steady.available():
+        return [None]
+    rows: list[dict | None] = [{"kind": steady.STORED, "place": id(value) + layout.TYPE, "expected": id(cls)}]
+    if fields is not None:
+        place = layout.dictionary_place(value, fields)
+        rows.append(place and {"kind": steady.STORED, "place": place, "expected": id(fields)})
+    return rows
 
 
 def of_entry(mapping, key, value) -> dict | None:
-    """Return the row of a global or an attribute, given the dictionary or the mapping proxy that has it."""
+    """Return the row of a global or an attribute, given the dictionary that has it."""
     row = of_missing(mapping, key)
     return None if row is None else row | {"expected": id(value)}
 
 
 def of_missing(mapping, key) -> dict | None:
     """Return the row of a name that a dictionary does not have."""
-    if type(mapping) is types.MappingProxyType:
-        mapping = gc.get_referents(mapping)[0]  # the dictionary of a class's members
     if type(mapping) not in _PLAIN or type(key) is not str:
         return None
     return {"kind": steady.VALUE, "place": id(mapping), "key": id(key), "expected": 0}
 
 
 def of_attribute(owner, name: str, value) -> dict | None:
-    """Return the row of a function's code or defaults; attributes in other slots have none."""
-    offset = steady.function_fields().get(name) if type(owner) is types.FunctionType else None
+    """Return the row of a function's code, defaults or attributes; attributes in other slots have none."""
+    offset = layout.function_fields().get(name) if type(owner) is types.FunctionType else None
     if offset is None:
         return None
     return {"kind": steady.STORED, "place": id(owner) + offset, "expected": id(value)}
@@ -49,7 +64,7 @@ def of_attribute(owner, name: str, value) -> dict | None:
 
 def of_list(container, entries: tuple, alive: list) -> dict | None:
     """Return the row of a list with these entries."""
-    if type(container) is not list or not steady.watchable():
+    if type(container) is not list or not layout.watchable():
         return None
     return _of_objects(steady.LISTED, container, entries, alive) | {"count": len(entries)}
 

@@ -19,23 +19,26 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import types
 
 import numpy as np
 
 from .builtin import Builtin, enter, new_function
+from .layout import (
+    ARRAY_FIELDS,
+    DATA,
+    DESCR,
+    FLAGS,
+    HEAD,
+    ITEMS,
+    LIST_ITEMS,
+    LIST_SIZE,
+    NDIM,
+    SHAPE,
+    TYPE,
+    WORD,
+)
 
 METH_FASTCALL = 0x80
-WORD = 8  # bytes
-
-# Offsets of an array's fields, which follow the head of every object:
-# data, int nd, dimensions, strides, base, descr, int flags.
-HEAD = object.__basicsize__
-DATA, NDIM, SHAPE, DESCR, FLAGS = (HEAD + WORD * k for k in (0, 1, 2, 5, 6))
-TYPE = HEAD - WORD  # the address of an object's type ends its head
-ITEMS = tuple.__basicsize__  # offset of a tuple's items
-CELL = HEAD  # offset of a cell's contents
-LIST_SIZE, LIST_ITEMS = HEAD, HEAD + WORD  # offsets of a list's length, and of the address of its items
 CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 # Addresses, numbers, and objects by id; a word that is not needed is 0.
@@ -73,9 +76,11 @@ WATCH = (
     "place",
     "key",  # of an entry
     "expected",  # the word or the entry's value; else the address of the objects that are expected
-    "count",  # how many objects those are
+    "count",  # how many objects or words those are
 )
-STORED, VALUE, LISTED, MAPPED = range(4)  # a word in memory, a dict's value for a key, a list, a whole dict
+# A word in memory, a dict's value for a key, a list, a whole dict, the fields of an array with its sizes and
+# strides, some words in memory.
+STORED, VALUE, LISTED, MAPPED, SHAPED, WORDED = range(6)
 CALLED, ENTRY, FIXED = range(3)  # a result is object(), object[0] or object
 # Results are returned as a tuple, as (first, tuple of the others), or as the first alone.
 TUPLE, PAIR, ALONE = range(3)
@@ -118,30 +123,6 @@ def available() -> bool:
             return False
     pair = (HEAD, API)
     return [word(id(pair) + ITEMS + WORD * k) for k in range(2)] == [id(part) for part in pair]
-
-
-@functools.cache
-def watchable() -> bool:
-    """Whether cells and lists have their fields where `WATCH`'s kinds look for them."""
-    listed = [HEAD, API, WORD]
-    found = (ctypes.c_int64 * 2).from_address(id(listed) + LIST_SIZE)
-    items = (ctypes.c_int64 * len(listed)).from_address(found[1]) if found[0] == len(listed) else ()
-    cell = types.CellType(listed)
-    there = ctypes.c_int64.from_address(id(cell) + CELL).value
-    return [*items] == [*map(id, listed)] and there == id(listed)
-
-
-@functools.cache
-def function_fields() -> dict[str, int]:
-    """Return the offsets of a function's code and defaults; of those only that are found in a sample."""
-
-    def sample(first=HEAD, *, second=WORD):
-        return first, second
-
-    words = (ctypes.c_int64 * (types.FunctionType.__basicsize__ // WORD)).from_address(id(sample))
-    values = {name: id(getattr(sample, name)) for name in ("__code__", "__defaults__", "__kwdefaults__")}
-    places = {name: [k for k, word in enumerate(words) if word == value] for name, value in values.items()}
-    return {name: WORD * found[0] for name, found in places.items() if len(found) == 1}
 
 
 class _Text:
@@ -325,8 +306,7 @@ class _Text:
         with builder.if_then(self.equal(row["kind"], i64(LISTED))):
             self.go_on_if(self.equal(self.load(place, i64, LIST_SIZE), row["count"]), ask)
             items = self.load(place, self.pointer, LIST_ITEMS)
-            length = builder.mul(row["count"], i64(WORD))
-            self.go_on_if(self.equal(builder.call(self.memcmp, [items, expected, length]), self.i32(0)), ask)
+            self.compare_memory(items, expected, builder.mul(row["count"], i64(WORD)), ask)
         with builder.if_then(self.equal(row["kind"], i64(MAPPED))):
             # PyDict_Next goes on from `position`, and returns 0 at the dictionary's end.
             builder.store(i64(0), self.position)
@@ -337,6 +317,19 @@ class _Text:
                 self.go_on_if(self.equal(builder.load(found), self.load(pair, i64, WORD * k)), ask)
             end()
             self.go_on_if(self.equal(self.next_of(place), self.i32(0)), ask)
+
+        with builder.if_then(self.equal(row["kind"], i64(SHAPED))):
+            self.compare_memory(place, expected, i64(WORD * ARRAY_FIELDS), ask)
+            sizes = self.load(place, self.pointer, SHAPE - DATA)
+            known = builder.gep(expected, [i64(WORD * ARRAY_FIELDS)])
+            self.compare_memory(sizes, known, builder.mul(row["count"], i64(WORD)), ask)
+        with builder.if_then(self.equal(row["kind"], i64(WORDED))):
+            self.compare_memory(place, expected, builder.mul(row["count"], i64(WORD)), ask)
+
+    def compare_memory(self, left, right, length, ask) -> None:
+        """Go on if two pieces of memory have the same contents; else go to ``ask``."""
+        differs = self.builder.call(self.memcmp, [left, right, length])
+        self.go_on_if(self.equal(differs, self.i32(0)), ask)
 
     def next_of(self, mapping):
         """Call PyDict_Next, which fills `position`, `key` and `value`."""
