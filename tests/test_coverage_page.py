@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 import scipy.fft
 import scipy.integrate
+import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
 import scipy.sparse.linalg
 import scipy.spatial.distance
+import scipy.spatial.transform
 import scipy.special
 import scipy.stats
 
@@ -32,7 +34,7 @@ from numbatape.recording.contents import load_all
 from numbatape.scipy_api import linalg_refusals
 from numbatape.scipy_api.distributions import LAWS
 from numbatape.scipy_api.special import UFUNCS
-from numbatape.usercode.ownership import is_library_function
+from numbatape.usercode.ownership import is_library_function, runs_as_users
 
 load_all()
 
@@ -142,7 +144,8 @@ def status(module: str, name: str, function) -> str:
         return NOTHING
     return (
         AS_COPY
-        if any(map(is_library_function, (function, getattr(function, "_implementation", None))))
+        if runs_as_users(getattr(function, "__module__", None))
+        or any(map(is_library_function, (function, getattr(function, "_implementation", None))))
         else MISSING
     )
 
@@ -186,7 +189,34 @@ def page() -> str:
                 "|---|---|",
                 *(f"| `{n}` | `{INSTEAD[n]}` |" for n in hints),
             ]
+    lines += [
+        "",
+        "## Classes",
+        "",
+        "Objects of these classes may be made inside or outside of the traced function:",
+        "",
+    ]
+    for name, source in CLASSES.items():
+        known = [
+            key
+            for key, value in vars(source).items()
+            if inspect.isclass(value) and _is_known(name, key, value)
+        ]
+        lines.append(f"- `{name}`: " + ", ".join(f"`{key}`" for key in sorted(known)))
     return "\n".join(lines) + "\n"
+
+
+CLASSES = {
+    "scipy.interpolate": scipy.interpolate,
+    "scipy.signal": scipy.signal,
+    "scipy.spatial": scipy.spatial,
+    "scipy.spatial.transform": scipy.spatial.transform,
+    "scipy.stats": scipy.stats,
+}
+
+
+def _is_known(module: str, name: str, value) -> bool:
+    return name in MAKERS.get(module, {}) or runs_as_users(value.__module__)
 
 
 METHODS = {

@@ -222,3 +222,30 @@ def test_classes_whose_module_is_not_there(scope):
     model.rate = 1.0
     scope["Model"].__call__ = lambda self, x: np.sum(x) * self.rate
     assert g(np.ones(2))[0] == 2.0
+
+
+class Shape:
+    """`__new__` chooses among derived classes; it names this one, and so does a static method."""
+
+    def __new__(cls, size):
+        if cls is Shape:
+            return Round.__new__(Round, size)
+        return super().__new__(cls)
+
+    @staticmethod
+    def twice(size):
+        return Shape(np.array([size[0], 2.0 * size[1]]))
+
+
+class Round(Shape):
+    def __init__(self, size):
+        self.size = np.array([size[0], size[1], 1.0])
+
+
+@pytest.mark.parametrize("make", [Shape, Round, Shape.twice, lambda x: Round.twice(x)])
+def test_constructors_that_choose_a_class(make):
+    f = lambda x: np.sum(make(x).size ** 2)  # noqa: E731
+    x = np.array([3.0, -1.0])
+    factor = 4.0 if make not in (Shape, Round) else 1.0
+    for _ in range(2):
+        np.testing.assert_allclose(nt.grad(f)(x), 2.0 * x * [1.0, factor], rtol=1e-15)

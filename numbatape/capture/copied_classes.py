@@ -30,6 +30,9 @@ class CopiedClasses:
         self._objects: dict[int, object] = {}
         self._classes: dict[type, type] = {}
         self._metaclasses: dict[type, type] = {}
+        # By the id of a wrapper (a static method, say) that is being copied: the classes that are to have the
+        # copy, and its name. The function behind it may refer to these classes.
+        self._unfinished: dict[int, list[tuple[type, str]]] = {}
         self._own: dict[int, object] = {}  # the original, by the id of its stand-in
         self._attributes: set[tuple] = set()
         self._lent: set[type] = set()
@@ -166,7 +169,8 @@ class CopiedClasses:
                     made[base] = type.__new__(meta, base.__name__, parents, body)
                 else:
                     made[base] = meta(base.__name__, parents, body)
-            found = self._classes[cls] = made[cls]
+            # Members may refer to the class by its name.
+            found = self._classes[cls] = self._objects[id(cls)] = made[cls]
             for base, own_members in made.items():
                 self._put_members(own_members, base)
         return found
@@ -175,9 +179,15 @@ class CopiedClasses:
         for name, member in members_of(base).items():
             copy = self.value(member)
             if copy is not member:
-                type.__setattr__(made, name, copy)
-                if isinstance(copy, functools.cached_property):
-                    copy.__set_name__(made, name)
+                self._put_member(made, name, copy)
+            elif id(member) in self._unfinished:
+                self._unfinished[id(member)].append((made, name))
+
+    @staticmethod
+    def _put_member(made: type, name: str, copy) -> None:
+        type.__setattr__(made, name, copy)
+        if isinstance(copy, functools.cached_property):
+            copy.__set_name__(made, name)
 
     def _metaclass(self, cls: type) -> type:
         """Return the stand-in for the metaclass of a class, with copies of the user's members."""
@@ -242,10 +252,17 @@ def _standing(meta: type) -> type:
     A class that the function derives from a stand-in is an ordinary class.
     """
 
+    calls_init = not any("__call__" in vars(base) for base in meta.__mro__ if base not in (type, object))
+
     class Standing(meta):  # type: ignore[misc, valid-type]
         def __call__(self, *args, **kwargs):
             made = super().__call__(*args, **kwargs)
             trace, own = current(), _own(self)
+            bases = type(made).__mro__
+            if calls_init and own in bases and all(base is not self for base in bases):
+                # __new__ has made an object of a subclass. Its stand-in is not derived from this one, so that
+                # Python has not called the constructor.
+                made.__init__(*args, **kwargs)
             if trace is not None and own is not None and type(made) is self:
                 trace.stand_ins.append((made, own))
             return made

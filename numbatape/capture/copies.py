@@ -93,7 +93,10 @@ class Copies(CopiedClasses):
         if found is None:
             self._objects[id(value)] = value  # for objects that refer to themselves
             self._kept.append(value)
+            self._unfinished[id(value)] = []
             found = self._objects[id(value)] = self._other(value)
+            for made, name in self._unfinished.pop(id(value)):
+                self._put_member(made, name, found)
         return found
 
     def _other(self, value):

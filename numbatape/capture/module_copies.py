@@ -29,15 +29,24 @@ class ModuleCopy(types.ModuleType):
         Attributes that replace the module's own.
     late
         Makers of further attributes, called when these are first read.
+    like_users
+        Names of classes and functions that are copied like the user's, once for each trace.
+    stand_in
+        Finds such a copy in the running trace.
     """
 
-    def __init__(self, original: types.ModuleType, replaced: dict, late: dict):
+    def __init__(
+        self, original: types.ModuleType, replaced: dict, late: dict, like_users: frozenset[str], stand_in
+    ):
         super().__init__(original.__name__, original.__doc__)
         scope = _DICTIONARY.__get__(self)
-        scope.update({name: value for name, value in vars(original).items() if name not in late})
+        own = vars(original).items()
+        scope.update({name: value for name, value in own if name not in late and name not in like_users})
         scope.update(replaced)
 
         def missing(name):
+            if name in like_users:
+                return stand_in(getattr(original, name))
             if name not in late:
                 return getattr(original, name)  # an attribute that was added later
             made = scope[name] = late[name]()

@@ -18,6 +18,7 @@ import types
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
 from ..usercode.classes import users_classes
-from ..usercode.ownership import adopt, is_library_function
+from ..usercode.ownership import adopt, is_library_function, runs_as_users
 from . import clocks_and_files, type_tests
 from .captured_arrays import WithArrays
 from .clocks_and_files import OUTSIDE
@@ -45,6 +46,12 @@ from .watching import package_of
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy")
+# Compiled modules with a twin in Python that has the same functions.
+TWINS = {
+    "scipy.spatial.transform._rotation_cy": "scipy.spatial.transform._rotation_xp",
+    "scipy.spatial.transform._rigid_transform_cy": "scipy.spatial.transform._rigid_transform_xp",
+}
+ARRAY_MODULES = ("scipy._lib.array_api_compat.numpy",)
 OF_UFUNCS = ("numpy", "scipy.special")  # modules that have ufuncs
 
 
@@ -67,6 +74,8 @@ class Table:
         self._originals: list = []  # kept alive, so that no other object gets their ids
         proxies = {}
         for name in loaded:
+            if name in TWINS:
+                continue
             found = _replaced_in(name)
             if name == "numpy" and writes:
                 found |= creators(found)
@@ -85,6 +94,15 @@ class Table:
                 setattr(proxies[package], leaf, proxy)
                 replaced, around = self.modules[id(sys.modules[package])]
                 self.modules[id(sys.modules[package])] = replaced | {leaf}, around
+        for name in ARRAY_MODULES:  # NumPy under another name
+            if name in sys.modules and "numpy" in proxies:
+                module = sys.modules[name]
+                self.modules[id(module)] = frozenset(vars(module)), proxies["numpy"]
+        for name in loaded:
+            if name in TWINS:
+                module, twin = sys.modules[name], sys.modules[TWINS[name]]
+                both = frozenset(vars(module)).intersection(_like_users(twin))
+                self.modules[id(module)] = both, ModuleCopy(module, {}, {}, both, _twin_of(twin))
         for package in PACKAGES:
             if package in sys.modules:
                 inner = {
@@ -118,9 +136,10 @@ class Table:
         return self.modules[id(sys.modules[name])][1]
 
     def _add(self, name: str, replaced: dict, late: dict | None = None):
-        module = sys.modules[name]
-        proxy = ModuleCopy(module, replaced, late or {})
-        self.modules[id(module)] = frozenset((*replaced, *(late or ()))), proxy
+        module, late = sys.modules[name], late or {}
+        own = frozenset(_like_users(module)).difference(replaced, late)
+        proxy = ModuleCopy(module, replaced, late, own, _in_trace)
+        self.modules[id(module)] = own.union(replaced, late), proxy
         return proxy
 
 
@@ -128,7 +147,9 @@ def _replaced_in(name: str) -> dict[str, tuple]:
     """Return ``{name: (original, maker of the stand-in)}`` of a module."""
     module, found = sys.modules[name], {}
     for key in STAND_INS.get(name, ()):
-        original = getattr(module, key, None)  # older versions lack some names
+        original: Any = module  # members of classes have dotted names
+        for part in key.split("."):
+            original = getattr(original, part, None)  # older versions lack some names
         if original is not None:
             found[key] = original, functools.cache(functools.partial(made, name, key, original))
     for key, make in OUTSIDE.get(name, {}).items():
@@ -158,6 +179,20 @@ def _copied(module) -> dict[str, Callable]:
     return {key: functools.partial(_as_copy, value) for key, value in found}
 
 
+def _like_users(module) -> list[str]:
+    """Return the names of a library's classes and functions that are copied like the user's."""
+    return [
+        key
+        for key, value in vars(module).items()
+        if isinstance(value, (type, types.FunctionType)) and runs_as_users(value.__module__)
+    ]
+
+
+def _twin_of(python: types.ModuleType) -> Callable:
+    """Return what finds the copy of the function in Python that does what a compiled one does."""
+    return lambda compiled: _in_trace(getattr(python, compiled.__name__))
+
+
 def _as_copy(function):
     return operations.library_copy(function)  # imported when the first of them is needed
 
@@ -180,7 +215,11 @@ def _table(loaded: tuple[str, ...], writes: bool) -> Table:
 def table(writes: bool = False) -> Table:
     """Return the stand-ins; with ``writes``, also those of functions that make arrays."""
     return _table(
-        tuple(name for name in {**STAND_INS, **OUTSIDE, **dict.fromkeys(MODULES)} if name in sys.modules),
+        tuple(
+            name
+            for name in {**STAND_INS, **OUTSIDE, **dict.fromkeys((*MODULES, *TWINS))}
+            if name in sys.modules
+        ),
         writes,
     )
 

@@ -168,6 +168,9 @@ STAND_INS = {
     },
     "scipy._lib.array_api_extra": {"scipy_api.array_api": "at"},
     "scipy.interpolate": {
+        "scipy_api.barycentric": """
+            BarycentricInterpolator.__init__ BarycentricInterpolator._evaluate barycentric_interpolate
+        """,
         "scipy_api.fitpack": """
             InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
         """,
@@ -228,6 +231,7 @@ STAND_INS = {
     },
     "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
+    "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
     "scipy.spatial.distance": {
         "scipy_api.spatial": """
             braycurtis canberra cdist chebyshev cityblock correlation cosine euclidean minkowski pdist

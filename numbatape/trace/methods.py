@@ -129,7 +129,7 @@ class Methods(Kinds):
 
     def transpose(self, *axes):
         check_attribute(self, "transpose")
-        if len(axes) == 1 and not isinstance(axes[0], int):
+        if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)):
             axes = axes[0]
         return np.transpose(self, axes or None)
 

@@ -26,7 +26,12 @@ SOLVERS = (
 )
 OBJECTIVES = ("rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")  # beside them, functions to try them on
 COPIED = ("numpy", "scipy")  # libraries whose Python functions may run as copies
-LIKE_USERS = "numpy.polynomial"
+# Beginnings of the names of libraries' modules whose functions and classes are copied like the user's.
+LIKE_USERS = (
+    *("numpy.polynomial", "scipy.interpolate._bary_rational", "scipy.interpolate._polyint"),
+    *("scipy.signal._czt", "scipy.signal._lti_conversion", "scipy.signal._ltisys"),
+    *("scipy.signal._short_time_fft", "scipy.spatial.transform"),
+)
 KNOWN = (*COPIED, "numba", "llvmlite", "optree")  # libraries, wherever they are installed
 
 
@@ -106,7 +111,7 @@ def is_core_file(file: str) -> bool:
 def is_users_function(function) -> bool:
     """Whether a Python function is the user's own."""
     module = function.__globals__.get("__name__")
-    return _runs_as_users(module) or is_users_file(function.__code__.co_filename, module)
+    return runs_as_users(module) or is_users_file(function.__code__.co_filename, module)
 
 
 def is_users_class(cls: type) -> bool:
@@ -116,8 +121,10 @@ def is_users_class(cls: type) -> bool:
     names a module that is not there, or "builtins": its methods say whose it is.
     """
     module = cls.__module__
-    if _runs_as_users(module):
+    if runs_as_users(module):
         return True
+    if isinstance(module, str) and module.startswith("_cython_"):  # Cython's own types have no file
+        return False
     if module == "builtins" or module not in sys.modules:
         method = next((value for value in vars(cls).values() if type(value) is types.FunctionType), None)
         if method is not None:
@@ -132,7 +139,7 @@ def is_users_class(cls: type) -> bool:
 def is_users_module(module) -> bool:
     """Whether a module is the user's own; one made by hand, which has no file, is."""
     name = module.__name__
-    if _runs_as_users(name):
+    if runs_as_users(name):
         return True
     file = getattr(module, "__file__", None)
     if file is None and name in sys.builtin_module_names:
@@ -156,11 +163,11 @@ def is_library_module(module) -> bool:
 
 
 def _is_library(module) -> bool:
-    return top(module) in COPIED and not _runs_as_users(module)
+    return top(module) in COPIED and not runs_as_users(module)
 
 
-def _runs_as_users(module) -> bool:
-    """Whether a module of NumPy is treated as the user's; its functions and classes are plain Python."""
+def runs_as_users(module) -> bool:
+    """Whether a module of NumPy's or SciPy's counts as the user's; its functions and classes are Python."""
     return isinstance(module, str) and module.startswith(LIKE_USERS)
 
 
