@@ -161,7 +161,7 @@ def supported() -> str:
     seen: set[str] = set()
     text = ""
     for kind, group in kinds.items():
-        names = {name.replace("numpy.", "np.") for name in group} - seen
+        names = {name.replace("numpy.", "np.") for name in group if "._" not in name} - seen
         text += f"**{kind}**: {', '.join(f'`{name}`' for name in sorted(names))}.\n\n"
         seen |= names
     return text
