@@ -28,6 +28,7 @@ from ..numpy_api.function_tables import STAND_INS
 from ..numpy_api.stand_ins import made, stand_in_of_object
 from ..trace import operations, pytrees
 from ..trace.complex_parts import is_traced
+from ..trace.library_kinds import labelled_package
 from ..trace.plain_arrays import is_plain
 from ..trace.trace import current
 from ..usercode.bytecode import writes
@@ -42,7 +43,6 @@ from .module_copies import ModuleCopy, UsersModule
 from .plain_creators import creators
 from .reach import Reach
 from .references import is_atom
-from .watching import package_of
 
 # Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
 PACKAGES = ("scipy.sparse", "scipy")
@@ -280,8 +280,9 @@ def rebind_call(function, args, kwargs):
 
     if trace is not None:
         trace.writes = trace.writes or may_write
-        if any(package_of(value) == "pandas" for value, _ in reach.others):
-            imported(".frame_products", __package__).lend_products(trace)
+        labelled = [value for value, _ in reach.others if labelled_package(value) is not None]
+        if labelled:
+            imported(".lent_methods", __package__).lend_methods(trace, labelled)
 
     def again():
         found = table(may_write)

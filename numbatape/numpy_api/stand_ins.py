@@ -82,7 +82,7 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             args = tuple(map(integers.lifted, args))
         args = unflattened(args)
         if not USUAL.issuperset(map(type, (*args, *kwargs.values()))):
-            if numpys and operations.has_series(args):
+            if numpys and operations.has_labels(args):
                 return original(*args, **kwargs)  # by NumPy's protocol
             args, kwargs = operations.arrays_of(args), operations.arrays_of(kwargs)
         trace = find_trace(args, tuple(kwargs.values()))

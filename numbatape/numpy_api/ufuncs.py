@@ -14,7 +14,7 @@ from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
-from ..trace.library_kinds import is_frame, is_series
+from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
 from ..trace.operands import NUMPYS, find_trace, lift, values_of
 from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
@@ -164,8 +164,8 @@ def call(ufunc, inputs, kwargs):
         raise _unsupported(f"{_name(ufunc)}({', '.join(options)}=...)")
     function = COMPOSED.get(ufunc)
     if function is not None:
-        if any(map(is_series, inputs)):
-            return operations.ufunc_of_series(ufunc, inputs, kwargs, ufunc(*map(value_of, inputs)))
+        if any(package_of(x) in LABELLED for x in inputs):
+            return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
         return function(*inputs)
     op = find(ufunc)
     if op is None:
@@ -184,7 +184,7 @@ def record_row(ufunc, op: Elementwise, inputs, kwargs=NO_OPTIONS):
     """Return the result of a ufunc that has a row, in memory of its own."""
     value = ufunc(*map(value_of, inputs), **kwargs)
     if value.__class__ not in NUMPYS and not isinstance(value, (np.ndarray, np.generic)):
-        return operations.ufunc_of_series(ufunc, inputs, kwargs, value)
+        return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
     if value.dtype is FLOAT64:
         if ufunc is np.multiply and inputs[0] is inputs[1]:
             op, inputs = SQUARE, inputs[:1]  # its adjoint takes one pass instead of two

@@ -82,8 +82,8 @@ def _cause(x, what: str, hint: str) -> str:
     library = _library_below(user)
     if library and (package := _labelled_below(user)):
         return (
-            f"arithmetic of {package} at {place} {plain}; use the arrays of its objects (`.to_numpy()`), or "
-            f"pass these to the function as arguments; {own_way}"
+            f"{library} at {place} {plain}; use the arrays of {package}'s objects (`.to_numpy()`), or pass "
+            f"these to the function as arguments; {own_way}"
         )
     if library:
         name = text if text and library.endswith(".__call__") else library.removesuffix(".__init__")
@@ -107,8 +107,11 @@ def explained(trace, error):
 
     Code in C raises errors of its own instead. The message names the solver in which an error occurred.
     """
-    if isinstance(error.__cause__, LeakError):
-        return error.__cause__  # NumPy's own error for ``a[0] = x``
+    cause = error
+    while cause is not None and not isinstance(cause, LeakError):
+        cause = cause.__cause__
+    if cause is not None:
+        return cause  # NumPy's own error for ``a[0] = x``, and errors of pandas
     if trace.leak is not None and error is not trace.leak:
         return trace.leak
     step, solver = error.__traceback__, ""

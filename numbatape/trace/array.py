@@ -161,8 +161,8 @@ class TracedArray(Methods, Reads):
                 return found
         try:
             if self._trace.labels:
-                if operations.has_series(inputs):
-                    return NotImplemented  # NumPy asks the traced Series next
+                if operations.has_labels(inputs):
+                    return operations.ufunc_of_labelled(ufunc, inputs, kwargs)
                 inputs = operations.arrays_of(inputs)
             if self._trace.integers:
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)

@@ -15,9 +15,10 @@ from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import labels as of_labels
 from .array import TracedArray
+from .labelled_calls import array_in, depends
 from .labels import NUMBERS, Labels, Loc, index_of, numbers_of, rows_of, series_labels
+from .library_kinds import LABELLED, is_column, package_of
 from .pytrees import register_labelled
-from .series import TracedSeries
 
 
 class FrameLabels(Labels):
@@ -184,15 +185,15 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def arrays_of(tree):
-    """Return arguments of a call with arrays in place of frames and traced Series."""
+    """Return arguments of a call with arrays in place of frames and objects that depend on traced values."""
     kind = type(tree)
-    if kind is Frame or kind is TracedSeries:
+    if kind is Frame:
         return tree.to_numpy()
     if kind is tuple or kind is list:
         return kind([arrays_of(part) for part in tree])
     if kind is dict:
         return {key: arrays_of(part) for key, part in tree.items()}
-    return tree
+    return array_in(tree) if package_of(tree) in LABELLED and depends(tree) else tree
 
 
 # ---- what takes frames apart, and what puts them together
@@ -204,6 +205,8 @@ def apart_frame(frame) -> tuple:
     rows = rows_of(frame.index)
     if len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind in NUMBERS:
         return (frame.to_numpy(),), FrameLabels("pandas", (rows, names, None)), ("values",)
+    if len(names) and all(is_column(frame.iloc[:, k]) for k in range(len(names))):
+        return (array_in(frame),), FrameLabels("pandas", (rows, names, None)), ("values",)
     columns = [frame.iloc[:, k] for k in range(len(names))]
     others = {k: one for k, one in enumerate(columns) if getattr(one.dtype, "kind", "O") not in NUMBERS}
     arrays = tuple(numbers_of(one) for k, one in enumerate(columns) if k not in others)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .array import TracedArray
+from .library_kinds import is_column
 
 NUMBERS = "fiubc"  # kinds of dtypes
 ITSELF = object()  # an attribute that is the array
@@ -90,6 +91,8 @@ def index_of(rows, size: int):
 
 def numbers_of(column) -> np.ndarray:
     """Return a column of pandas as an array; entries missing from columns with masks are NaN."""
+    if is_column(column):
+        return column.array.entries
     if isinstance(column.dtype, np.dtype) or column.dtype.kind not in NUMBERS:
         return column.to_numpy()
     if column.isna().any():
@@ -171,7 +174,12 @@ def apart_data_array(array) -> tuple:
     attributes = {"values": ITSELF, "data": ITSELF, "to_numpy": ITSELF, "name": array.name}
     attributes |= {"dims": array.dims, "coords": array.coords}
     parts = array.dims, array.name, array.shape, dict(array.coords.items())
-    return (array.to_numpy(),), Labels("xarray", parts, attributes), ("values",)
+    data = array.variable._data
+    return (
+        (data if type(data) is TracedArray else array.to_numpy(),),
+        Labels("xarray", parts, attributes),
+        ("values",),
+    )
 
 
 def data_array_of(labels: Labels, parts):

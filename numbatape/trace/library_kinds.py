@@ -1,8 +1,13 @@
-"""What counts as a sparse matrix, as a Series and as a DataFrame. This imports neither SciPy nor pandas."""
+"""What counts as a sparse matrix, and as an object of pandas, xarray or polars. This imports none of them."""
 
 from __future__ import annotations
 
 import sys
+import types
+
+# Packages of arrays with labels.
+LABELLED = frozenset(("pandas", "polars", "xarray"))
+COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
 
 
 class Sparse:
@@ -25,3 +30,24 @@ def is_series(value) -> bool:
 def is_frame(value) -> bool:
     """Whether a value is a DataFrame of pandas."""
     return type(value).__name__ == "DataFrame" and type(value).__module__.partition(".")[0] == "pandas"
+
+
+def is_column(value) -> bool:
+    """Whether a value is a Series of pandas that depends on traced values, or the column of one."""
+    return hasattr(type(value.array if is_series(value) else value), COLUMN)
+
+
+def package_of(value) -> str:
+    """Return the package that a value's class comes from."""
+    return str(type(value).__module__).partition(".")[0]
+
+
+def labelled_package(value) -> str | None:
+    """Return the package of labelled arrays that something belongs to, which may be a module or a class."""
+    kind = type(value)
+    if kind is types.ModuleType:
+        name = value.__name__
+    else:
+        name = (value if kind is types.FunctionType or issubclass(kind, type) else kind).__module__
+    package = name.partition(".")[0] if isinstance(name, str) else ""
+    return package if package in LABELLED else None

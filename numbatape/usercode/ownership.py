@@ -32,7 +32,8 @@ LIKE_USERS = (
     *("scipy.signal._czt", "scipy.signal._lti_conversion", "scipy.signal._ltisys"),
     *("scipy.signal._short_time_fft", "scipy.spatial.transform"),
 )
-KNOWN = (*COPIED, "numba", "llvmlite", "optree")  # libraries, wherever they are installed
+# Libraries, wherever they are installed. xarray computes with arrays of other packages by NumPy's protocols.
+KNOWN = (*COPIED, "numba", "llvmlite", "optree", "xarray")
 
 
 def _roots() -> tuple[str, ...]:

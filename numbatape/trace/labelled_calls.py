@@ -1,0 +1,51 @@
+"""NumPy's functions of traced values and objects of pandas, xarray and polars.
+
+The package defines what arithmetic with its objects means: they have labels, by which rows are aligned.
+xarray computes with any array that follows NumPy's protocols, a traced one too. pandas keeps traced values
+in columns of another class (`numbatape.trace.traced_columns`).
+"""
+
+from __future__ import annotations
+
+from ..late import imported
+from .array import TracedArray
+from .library_kinds import COLUMN, LABELLED, is_column, is_frame, package_of
+from .trace import not_numpys
+
+
+def ufunc_of_labelled(ufunc, inputs, kwargs):
+    """Return the result of a ufunc with an object that has labels among its inputs."""
+    if any(hasattr(type(x), COLUMN) for x in inputs):
+        return NotImplemented  # NumPy asks the column next
+    owner = next(x for x in inputs if type(x) is not TracedArray and hasattr(type(x), "__array_ufunc__"))
+    if package_of(owner) == "pandas":
+        return _pandas().ufunc_of_pandas(ufunc, inputs, kwargs)
+    if package_of(owner) == "xarray":
+        return owner.__array_ufunc__(ufunc, "__call__", *inputs, **kwargs)
+    raise not_numpys(owner)
+
+
+def product(left, right):
+    """Return the product of a Series or a DataFrame of pandas and a traced vector or matrix."""
+    return _pandas().product(left, right)
+
+
+def _pandas():
+    return imported(".pandas_calls", __package__)
+
+
+def has_labels(args) -> bool:
+    """Whether an object that depends on traced values by way of its own package is among the arguments."""
+    return any(package_of(x) in LABELLED and depends(x) for x in args)
+
+
+def depends(x) -> bool:
+    """Whether an object of pandas or xarray depends on traced values."""
+    if is_frame(x):
+        return any(is_column(x.iloc[:, k]) for k in range(x.shape[1]))
+    return is_column(x) or type(getattr(getattr(x, "variable", None), "_data", None)) is TracedArray
+
+
+def array_in(x):
+    """Return the array of an object that depends on traced values."""
+    return x.variable._data if package_of(x) == "xarray" else _pandas().array_of(x)

@@ -1,0 +1,58 @@
+"""Arithmetic of captured objects of xarray with traced values gives what xarray gives."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from numbatape.testing import check_derivatives
+
+xr = pytest.importorskip("xarray")
+
+DATA = xr.DataArray(
+    np.cos(np.arange(12.0).reshape(4, 3)), {"t": np.arange(4.0), "k": list("abc")}, ("t", "k"), "u"
+)
+GAPS = DATA.where(DATA > -0.9)
+V = xr.DataArray([1.0, 2.0, 4.0, 0.5], {"t": np.arange(4.0)}, ("t",))
+BOTH = xr.Dataset({"u": DATA, "v": V})
+B = np.array([0.3, -0.2, 0.5])
+
+CASES = {
+    "numbers": lambda b: ((DATA * b[0] - b[1]) ** 2).sum() + (b[2] / (DATA + 2)).mean(),
+    "vectors": lambda b: np.sum((DATA * b) ** 2) + (b - DATA).std(),
+    "ufuncs": lambda b: np.exp(DATA * b[0]).mean() + np.maximum(b[1], DATA).sum(),
+    "dimensions": lambda b: ((DATA * b[0]).mean("t") * (DATA * b[1]).std(dim="t")).sum(),
+    "arrays": lambda b: (DATA * b[0]).sum("t").values @ b + (DATA * b[1]).to_numpy()[1, 2],
+    "selection": lambda b: (
+        (DATA * b).sel(k="a").sum() + (DATA * b[0]).isel(t=slice(1, 3)).sum() + DATA[0, 0] * b[1]
+    ),
+    "alignment": lambda b: ((b[0] * V) * (DATA * b[1])).sum() + (V[1:] * b[2] + V[:3]).sum(),
+    "made": lambda b: (
+        (DATA * xr.DataArray(b, dims="k")).sum() + xr.DataArray(b, {"k": list("abc")}, "k").sel(k="b")
+    ),
+    "where": lambda b: xr.where(DATA > 0, DATA * b[0], b[1]).sum() + (DATA * b[2]).where(DATA > 0, 0.0).sum(),
+    "gaps": lambda b: (GAPS * b[0]).sum() + (GAPS * b[1]).mean("t").sum() + (GAPS * b[2]).fillna(1.0).std(),
+    "a Dataset": lambda b: ((BOTH.u - b[0] * BOTH["v"]) ** 2).mean() + (BOTH * b[1]).u.sum(),
+    "products": lambda b: xr.dot(DATA * b[0], V, dim="t").sum() + (DATA @ (V * b[1])).sum(),
+    "grouped": lambda b: ((DATA * b).groupby("k").mean() ** 2).sum() + (V * b[0]).cumsum("t")[-1],
+    "shifts": lambda b: ((V * b[0]).diff("t") ** 2).sum() + (V * b[1]).shift(t=1).sum(),
+    "an item": lambda b: (DATA * b[0]).sum().item() ** 2 + (DATA * b[1]).max().item(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arithmetic_with_traced_values_is_that_of_xarray(name):
+    f = CASES[name]
+    for b in (B, 1.1 * B):
+        value, _ = nt.value_and_grad(f)(b)
+        np.testing.assert_allclose(float(value), float(f(b)), rtol=1e-13)
+    check_derivatives(lambda b: np.sum(f(b)), B, order=1)
+
+
+def test_arrays_of_xarray_are_watched():
+    data = DATA.copy()
+    f = nt.value_and_grad(lambda b: (data * b[0]).sum())
+    gradient = f(B)[1]
+    data[0, 0] = 50.0
+    np.testing.assert_allclose([gradient[0], f(B)[1][0]], [DATA.sum(), data.sum()])
+    found = nt.jvp(lambda b: data * b, (B,), (np.ones(3),))[1]
+    np.testing.assert_allclose(found, data)  # results are arrays
