@@ -174,8 +174,10 @@ class Derived:
         variant = self.program.find_or_trace(extended)[0]
         if total <= min(WIDEST, LANE_CELLS // (2 * variant.most_cells(extended.dimensions))):
             return total  # a bound on the cells of a lane is enough to know this
-        cells = variant.cells_a_lane(extended.dimensions, (_lanes(slots, True),))
-        return max(1, min(WIDEST, LANE_CELLS // cells))
+        lanes = (_lanes(slots, True),)
+        if total <= WIDEST and variant.cells_with_lanes(extended.dimensions, lanes, (total,)) <= LANE_CELLS:
+            return total
+        return max(1, min(WIDEST, LANE_CELLS // variant.cells_a_lane(extended.dimensions, lanes)))
 
 
 class UnitSeeds:

@@ -115,9 +115,13 @@ class Variant:
         if key not in self._cells:
             # Arrays start on cache lines: below a line of lanes the difference would be rounding.
             widths = LINE_CELLS, 2 * LINE_CELLS
-            few, many = (placed_cells(*self.laned(dimensions, levels, (*inner, width))) for width in widths)
+            few, many = (self.cells_with_lanes(dimensions, levels, (*inner, width)) for width in widths)
             self._cells[key] = max(1, (many - few) // LINE_CELLS)
         return self._cells[key]
+
+    def cells_with_lanes(self, dimensions: tuple, levels: tuple[Lanes, ...], widths: tuple[int, ...]) -> int:
+        """Return how many cells a workspace takes in which inputs have lanes."""
+        return placed_cells(*self.laned(dimensions, levels, widths))
 
     def most_cells(self, dimensions: tuple) -> int:
         """Return how many cells all values take at some sizes, none of which shares another one's."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ops import OPS, Elementwise
 from ..tape.combinations import combinations
+from ..tape.draft import rows_as_columns
 from ..tape.instruction import NONE
 from ..tape.tape import F64, FAMILIES
 from .accumulators import POOL_COUNT
@@ -57,7 +58,7 @@ class Kinds:
         columns = [addresses[name].astype(np.int64) for name in ("storage", "offset", "layout")]
         self.values = np.stack(columns, axis=1)
         storage, offset, layout = columns
-        of_storage = np.array(tape.storages, np.int64).reshape(-1, 3)[storage]
+        of_storage = [column[storage] for column in rows_as_columns(tape.storages, 3)]
         pooled = storage < POOL_COUNT
         self._cells: set[tuple[int, int]] = set()  # of literals
         self._literals = 0  # how many literals have been looked at for these cells
@@ -68,14 +69,16 @@ class Kinds:
         is_number = np.zeros(len(storage), np.int64)
         is_number[list(tape.numbers)] = 1
         its = np.where(pooled, storage, POOL_COUNT), layout, is_number
-        arrays = [np.where(pooled, 0, column) for column in of_storage.T]
+        arrays = [np.where(pooled, 0, column) for column in of_storage]
         arrays.append(np.where(pooled | (layout == 0), 0, offset))
         self.first = combinations(*its, literal, *arrays)[1]
         self.rough = combinations(*its, sorts, *arrays)[1]
         self.literal = np.append(literal, NONE)
         samples = np.zeros(int(self.first.max(initial=-1)) + 1, np.int64)
         samples[self.first] = np.arange(len(self.first))
-        self._numbers = {self._what(value): kind for kind, value in enumerate(samples.tolist())}
+        self._numbers = {
+            self._what(value, *tape.values[value]): kind for kind, value in enumerate(samples.tolist())
+        }
 
     def _sorts(self) -> np.ndarray:
         """Return the sort of the literal in each cell of the pools of constants, the first pools."""
@@ -90,14 +93,19 @@ class Kinds:
 
     def of(self, value: int, moving: bool = False) -> int:
         """Return the kind of a value."""
-        what = self._what(value)
+        what = self._what(value, *self._tape.values[value])
         if moving and what[-1] is not None:
             what = *what[:-1], None
             self.moving.add(self._numbers.get(what, len(self._numbers)))
         return self._numbers.setdefault(what, len(self._numbers))
 
-    def _what(self, value: int) -> tuple:
-        storage, offset, layout = self._tape.values[value]
+    def of_addresses(self, first: int, addresses: np.ndarray) -> list[int]:
+        """Return the kinds of values that follow one another, given as rows of storage, offset and layout."""
+        numbers, what = self._numbers, self._what
+        rows = enumerate(addresses.tolist(), first)
+        return [numbers.setdefault(what(value, *row), len(numbers)) for value, row in rows]
+
+    def _what(self, value: int, storage: int, offset: int, layout: int) -> tuple:
         if storage < POOL_COUNT:
             if self._is_literal(storage, offset):
                 return storage, layout, offset, value in self._tape.numbers

@@ -152,9 +152,8 @@ class Memory:
         values = self._arrays[names.VALUES][size * self._values : size * int(w[names.VALUE_COUNT])]
         tape.values.extend(values.reshape(-1, size))
         self._values = len(tape.values)
-        tape.storages += map(
-            tuple, self._new(names.STORAGES, names.NEW_STORAGES, names.STORAGE_WORDS).tolist()
-        )
+        storages = self._new(names.STORAGES, names.NEW_STORAGES, names.STORAGE_WORDS)
+        tape.storages += zip(*storages.T.tolist(), strict=True)
         tape.pool_cells[:] = self._pools.tolist()
         for pool, cell in self._new(names.VIEWED, names.VIEWED_COUNT, names.VIEW_WORDS).tolist():
             tape.note_view(pool, cell)
@@ -176,13 +175,10 @@ class Memory:
         if max(len(tape.values), int(w[names.ENTRY_COUNT]) + MOST_WORDS) > self._room:
             self.make_room(2 * max(self._room, len(tape.values)))
         first, stop = self._values, len(tape.values)
+        addresses = tape.values.rows(first, stop) if first else self._kinds.values
         if kinds is None:
-            kinds = list(map(self._kinds.of, range(first, stop)))
-        values = self._arrays[names.VALUES].reshape(-1, 3)[first:stop]
-        if first:
-            values[:] = np.array([tape.values[v] for v in range(first, stop)], np.int32).reshape(-1, 3)
-        else:
-            values[:] = self._kinds.values
+            kinds = self._kinds.of_addresses(first, addresses)
+        self._arrays[names.VALUES].reshape(-1, 3)[first:stop] = addresses
         self._arrays[names.KINDS][first:stop] = kinds
         slopes = self._arrays[names.SLOPES].reshape(-1, 3)
         slopes[first:stop] = NONE

@@ -17,7 +17,7 @@ from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.column_scans import lend
 from ..tape.combinations import numbered
-from ..tape.instruction import GUARD, NONE
+from ..tape.instruction import GUARD, NONE, value_numbers
 from ..tape.tape import ACTIVE, FAMILIES, LEVELS, POOLS, VARYING
 
 LINE_CELLS = 8  # every array starts on a cache line (64 bytes)
@@ -113,20 +113,22 @@ def _lifetimes(tape: Tape) -> tuple[np.ndarray, np.ndarray]:
     """Return the instructions that write each storage first and touch it last; -1 for what stays."""
     code, storage = tape.code, tape.values["storage"]
     count = len(tape.storages)
-    first, last = np.full(count, len(code)), np.full(count, -1)
+    # The last entries are for what is not there.
+    first, last = np.full(count + 1, len(code)), np.full(count + 1, -1)
     numbers = np.arange(len(code))
     written = code["op"] != GUARD
-    np.minimum.at(first, storage[code["out"][written]], numbers[written])
+    touched = np.append(storage, count)[value_numbers(code)[:, :4].astype(np.intp)]
+    # Of several numbers that are assigned to one entry the last one holds.
+    first[touched[::-1, 0]] = numbers[::-1]
+    last[touched.reshape(-1)] = np.repeat(numbers, 4)
+    first, last = first[:-1], last[:-1]
     stays = np.zeros(count, bool)
     stays[: len(POOLS)] = True
-    for name in ("out", "a", "b", "c"):
-        given = code[name] != NONE
-        np.maximum.at(last, storage[code[name][given]], numbers[given])
-        if name != "out":
-            positions = given & written & _holds_positions(name)[np.where(written, code["op"] >> 1, 0)]
-            stays[storage[code[name][positions]]] = (
-                True  # the verifier demands that nothing writes to them again
-            )
+    rows = np.where(written, code["op"] >> 1, 0)
+    for name in "abc":
+        positions = written & _holds_positions(name)[rows] & (code[name] != NONE)
+        # The verifier demands that nothing writes to them again.
+        stays[storage[code[name][positions]]] = True
     stays[storage[code["aux"][written & (code["aux"] != NONE)]]] = True
     stays[[int(storage[value]) for value in (*tape.outputs, *(slot.value for slot in tape.inputs))]] = True
     stays[[item.storage for item in tape.literals]] = True

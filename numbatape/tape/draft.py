@@ -17,7 +17,7 @@ import numpy as np
 
 from .combinations import by_combination
 from .families import CONSTANT, F64, POOLS
-from .instruction import GUARD, NONE
+from .instruction import NONE
 from .tape import VALUE, Layout, Literal, Rewrite
 from .uses import NO_GROUP, Uses
 from .views import covers
@@ -291,10 +291,8 @@ class Draft:
         """Write down what a pass has done to the instructions, and how long it took."""
         ops: tuple[tuple[str, int], ...] = ()
         if after is not before:
-            more, less = (
-                np.bincount(code["op"][code["op"] != GUARD] >> 1, minlength=len(self.ops))
-                for code in (after, before)
-            )
+            more, less = (np.bincount(code["op"] >> 1, minlength=len(self.ops)) for code in (after, before))
+            more, less = more[: len(self.ops)], less[: len(self.ops)]  # without guards
             changed = np.flatnonzero(more != less).tolist()
             ops = tuple((self.ops.names[k], int(more[k] - less[k])) for k in changed)
         self.rewrites.append(Rewrite(name, len(before), len(after), seconds, ops))

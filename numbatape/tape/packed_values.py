@@ -101,6 +101,16 @@ class Values(dict):
             storage[others], offset[others] = rows[:, 0], rows[:, 1]
         return storage, offset
 
+    def rows(self, first: int, stop: int) -> np.ndarray:
+        """Return the addresses of some values that follow one another, one row of three numbers each."""
+        words = np.array(self.words[first:stop], np.int64)
+        found = np.stack([~words & STORAGE, ~words >> SHIFT, np.zeros(len(words), np.int64)], axis=1)
+        others = words >= 0
+        if others.any():
+            # Not a view, which would keep the array from growing.
+            found[others] = np.frombuffer(self._places, np.int64).reshape(-1, 3)[words[others] // 3]
+        return found
+
     def columns(self) -> np.ndarray:
         """Return all addresses as one array."""
         words = np.array(self.words, np.int64)  # a copy: a view would keep the array from growing

@@ -57,10 +57,10 @@ def groups_of(code: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarr
     These are those of its operands and of its scratch; NO_GROUP stands for what is not there. A guard writes
     nothing.
     """
-    numbers = value_numbers(code).copy()
-    numbers[code["op"] == GUARD, 4] = NONE
-    groups = group[numbers]
-    return groups[:, 0].copy(), groups[:, 1:].copy()
+    numbers = value_numbers(code)
+    read = numbers[:, 1:].astype(np.intp)  # NumPy indexes with these twice as fast as with 32 bits
+    read[code["op"] == GUARD, 3] = NONE
+    return group[numbers[:, 0]], group[read]
 
 
 class _Once:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..combinations import numbered
+from ..combinations import SPARSE, numbered
 from ..draft import Draft
 from ..families import F64, POOLS
 from ..instruction import GUARD, NONE
@@ -48,13 +48,14 @@ def reroll(draft: Draft, code: np.ndarray, start: int = 0, read_later: bool = Fa
         Whether instructions that are not recorded yet may read any result.
     """
     search = _Search(draft, code, start)
-    stretches = search.run() if search.single.sum() >= SHORT else []
+    plans = search.run() if search.single.sum() >= SHORT else []
     parts, last = [], 0
-    for stretch in sorted(stretches):
-        # Stretches before this one have moved cells, so that it is looked at again.
-        plan = Distribution(search.cells, stretch, search.slots)
-        if plan.saved < LEAST:
-            continue
+    for plan in sorted(plans, key=lambda plan: plan.stretch):
+        stretch = plan.stretch
+        if parts:  # stretches before this one have moved cells, so that it is looked at again
+            plan = Distribution(search.cells, stretch, search.slots)
+            if plan.saved < LEAST:
+                continue
         parts += [search.code[last : stretch.start], *Rolling(draft, search.cells, plan, read_later).rows()]
         last = stretch.stop
     if not parts:
@@ -103,6 +104,7 @@ class _Search:
             free = steady(self.draft, code)
         self.vector = self.single & (free | ops.is_any(alike, code["op"]))
         added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
+        self.vectors_before = np.append(0, np.cumsum(self.vector))  # how many stand before each instruction
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
         self.form = forms_of(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
 
@@ -124,13 +126,13 @@ class _Search:
     def _signature(self) -> np.ndarray:
         """Return one number for all that makes instructions alike."""
         code, cells = self.code, self.cells
-        found = code["line"].astype(np.int64) + 1
+        found, count = numbered(code["line"])
         # The first turn adds to a number, those behind it to what the turn before has made.
         plain = self.addition == 0
         pool = np.minimum(cells.home[cells.of[code["out"]]], len(POOLS))
         pool[code["op"] == GUARD] = 0
         fields = [
-            (code["op"].astype(np.int64) & 0xFFFF, 1 << 16),
+            numbered(code["op"]),
             (code["active"] * plain, 8),
             (code["stage"], 2),
             (pool, 8),
@@ -140,8 +142,9 @@ class _Search:
             fields.append((kind * (plain & (code[name] != NONE)), 4))
         fields += [(self.vector, 2), (self.addition + 1, 4), (self.single, 2)]
         for field, bound in fields:
-            found *= bound
-            found += field
+            if count * bound > SPARSE * len(code):  # numbers without gaps are told apart without sorting them
+                found, count = numbered(found)
+            found, count = found * bound + field, count * bound
         return found
 
     def slots(self, stretch: Stretch) -> Slots:
@@ -176,16 +179,16 @@ class _Search:
 
     # ---- which periods
 
-    def run(self) -> list[Stretch]:
-        """Return stretches that are worth it."""
-        found: list[Stretch] = []
+    def run(self) -> list[Distribution]:
+        """Return how stretches that are worth it are re-rolled."""
+        found: list[Distribution] = []
         waiting, budget = [(0, len(self.code))], OFTEN * len(self.code)
         while waiting and budget > 0:
             low, high = waiting.pop()
             if high - low < SHORT:
                 continue
             budget -= high - low
-            best: tuple[float, list[Stretch]] = (0.0, [])
+            best: tuple[float, list[Distribution]] = (0.0, [])
             for promised, stretches in repeating(self.rank, self.previous, low, high):
                 stretches = [its for its in stretches if self._most(its) >= LEAST]
                 if sum(map(self._most, stretches)) <= best[0]:
@@ -196,9 +199,9 @@ class _Search:
                     best = saved, good
                 if saved > ENOUGH * promised or budget < 0:
                     break
-            for its in best[1]:
-                waiting.append((low, its.start))
-                low = its.stop
+            for plan in best[1]:
+                waiting.append((low, plan.stretch.start))
+                low = plan.stretch.stop
             if best[1]:
                 waiting.append((low, high))
                 found += best[1]
@@ -209,19 +212,21 @@ class _Search:
 
         The bound counts as 0 if it is small beside the time that the other instructions take.
         """
+        within = self.vectors_before[stretch.stop] - self.vectors_before[stretch.start]
+        if saving(int(within) // stretch.turns, stretch.turns) < LEAST:  # no more slots can be vectors
+            return 0.0
         vector = self.vector[stretch.start : stretch.stop].reshape(stretch.turns, stretch.period).all(axis=0)
         single = self.single[stretch.start : stretch.start + stretch.period]
         saved = saving(int(vector.sum()), stretch.turns)
         others = OTHER_SLOT * stretch.turns * int(np.count_nonzero(~single))
         return saved if saved > SHARE * others else 0.0
 
-    def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Stretch]]:
-        """Return what re-rolling saves, and the stretches that are worth it."""
+    def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Distribution]]:
+        """Return what re-rolling saves, and how stretches that are worth it are re-rolled."""
         total, good = 0.0, []
         for each in stretches:
-            stretch = aligned(each, self.writers)
-            saved = Distribution(self.cells, stretch, self.slots).saved
-            if saved >= LEAST:
-                total += saved
-                good.append(stretch)
+            plan = Distribution(self.cells, aligned(each, self.writers), self.slots)
+            if plan.saved >= LEAST:
+                total += plan.saved
+                good.append(plan)
         return total, good

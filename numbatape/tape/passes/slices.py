@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..column_scans import reach
-from ..draft import Draft
+from ..draft import SCALAR_LAYOUT, Draft
 from ..families import POOLS
 from ..instruction import NONE, Instruction, opcode, rewritten
 from ..tape import CONSTANT, F64, VARYING
@@ -66,7 +66,13 @@ def _shifted(draft: Draft, code: np.ndarray) -> np.ndarray:
     read = np.concatenate([code["a"], code["b"]])
     read = read[read >= 0]
     storage, offset, layout = (column[read] for column in (draft.storage, draft.offset, draft.layout))
-    arrays = (storage >= len(POOLS)) & draft.is_array(read)
+    arrays = (storage >= len(POOLS)) & (layout != SCALAR_LAYOUT)
+    # Most storages are only read from one place on, and are not sorted.
+    some = np.zeros(len(draft.storages), np.int32)
+    some[storage[arrays]] = offset[arrays]
+    several = np.zeros(len(some), bool)
+    several[storage[arrays & (offset != some[storage])]] = True
+    arrays &= several[storage]
     read, storage, offset, layout = read[arrays], storage[arrays], offset[arrays], layout[arrays]
     order = np.lexsort((offset, layout, storage))
     same = [(np.diff(column[order]) == 0) for column in (storage, layout, offset)]

@@ -70,7 +70,8 @@ def _stretches(rank: np.ndarray, period: int, low: int, high: int) -> list[Stret
     alike = rank[low + period : high] == rank[low : high - period]
     steps = np.flatnonzero(np.diff(np.concatenate([[False], alike, [False]]).view(np.int8)))
     first, last = steps[::2], steps[1::2]
-    long = last - first >= (FEWEST - 1) * period
+    # A stretch with fewer instructions saves nothing, however short its turns are.
+    long = last - first >= max((FEWEST - 1) * period, VECTOR / (SCALAR - CELL) - period)
     first, last = first[long], last[long]
     found, end = [], 0
     for start, stop in zip(first.tolist(), (last + period).tolist(), strict=True):

@@ -98,8 +98,20 @@ class Turns:
 
     def _operands(self, name: str) -> list[Column]:
         """Return one operand of each slot."""
+        cells, values, operands = self.cells, self.values(name), self._cells(name)
+        found = [Column(MISSING if last == NONE else IRREGULAR) for last in values[-1].tolist()]
+        # Most operands are whole arrays in some loops. Nothing more is asked about these.
+        known = cells.single[values] | cells.is_literal[operands] | (cells.writer[operands] != NONE)
+        slots = np.flatnonzero((known & (values != NONE)).any(axis=0))
+        if len(slots):
+            columns = self._columns(slots.tolist(), values[:, slots], operands[:, slots])
+            for slot, column in zip(slots.tolist(), columns, strict=True):
+                found[slot] = column
+        return found
+
+    def _columns(self, slots: list[int], values: np.ndarray, operands: np.ndarray) -> list[Column]:
+        """Return one operand of some slots, given as values and as cells."""
         cells, (start, period, turns) = self.cells, self.stretch
-        operands = self._cells(name)
         writers = cells.writer[operands]
         behind = writers - (start + period * np.arange(turns))[:, None]
         inside = writers >= start
@@ -111,20 +123,21 @@ class Turns:
         kept = operands[self.left_out :]
         same = outside & (kept == kept[0]).all(axis=0)
         numbers = cells.is_literal[kept].all(axis=0)
-        missing = self.values(name)[-1] == NONE
-        single = cells.single[self.values(name)].all(axis=0)
+        missing = values[-1] == NONE
+        single = cells.single[values].all(axis=0)
         inside_at = np.flatnonzero(inside.any(axis=0)).tolist()
         for at in inside_at:
+            read = self.slots_read[slots[at]]
             if turn[at]:
-                self.slots_read[at].add(int(slot[at]))
+                read.add(int(slot[at]))
                 # The first turns have no turn so far before them. What they read may come from elsewhere in
                 # the stretch: where a period begins in the middle of a loop's body, its first slots belong
                 # to the turn before.
                 made = writers[self.left_out : int(lag[at]), at]
-                self.slots_read[at].update(((made[made >= self.first] - start) % period).tolist())
+                read.update(((made[made >= self.first] - start) % period).tolist())
             else:
                 made = writers[:, at][inside[:, at]]
-                self.slots_read[at].update(((made - start) % period).tolist())
+                read.update(((made - start) % period).tolist())
         found = []
         flags = zip(
             *(each.tolist() for each in (missing, same & single, numbers, turn & single)), strict=True
@@ -139,7 +152,7 @@ class Turns:
             elif is_turn:
                 found.append(Column(TURN, int(slot[at]), int(lag[at])))
             elif outside[at] and single[at]:
-                found.append(self._of_cells(kept[:, at], self.values(name)[-1, at]))
+                found.append(self._of_cells(kept[:, at], values[-1, at]))
             else:
                 found.append(Column(IRREGULAR))
                 last = int(writers[self.left_out :, at].max())
