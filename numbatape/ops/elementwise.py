@@ -123,8 +123,8 @@ binary("logaddexp2",   "logaddexp2(x, y)",      np.logaddexp2, dx="logistic(0.69
        smooth={"x": "logistic(0.6931471805599453*gap(x, y))", "y": "logistic(0.6931471805599453*gap(y, x))"})
 
 # Trigonometric
-unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True)
-unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True)
+unary ("sin",          "math.sin(x)",           np.sin,               dx="math.cos(x)", dxx="-z", hot=True, single_loop="sin")
+unary ("cos",          "math.cos(x)",           np.cos,               dx="-math.sin(x)", dxx="-z", hot=True, single_loop="cos")
 unary ("tan",          "math.tan(x)",           np.tan, (-1.4, 1.4),  dx="1.0 + z*z", dxx="2.0*z*dx", hot=True, loop="tan")
 unary ("arcsin",       "math.asin(x)",          np.arcsin, UNIT,      dx="1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arcsin")
 unary ("arccos",       "math.acos(x)",          np.arccos, UNIT,      dx="-1.0/math.sqrt((1.0 - x)*(1.0 + x))", dxx="x*dx*dx*dx", loop="arccos")

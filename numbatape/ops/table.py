@@ -86,6 +86,9 @@ class Elementwise(Traits):
         The op that it is of an operand and itself.
     in_register
         Whether its arm in the dispatch chain keeps the result in a register for the next instruction.
+    single_loop
+        Name of the ufunc whose float32 loop runs long instructions over float32 cells, where there is no
+        ``loop`` for float64.
     vector_arm
         Its place among the ops that have arms for contiguous vectors (`numbatape.engine.vectors`), or None.
     """
@@ -105,6 +108,7 @@ class Elementwise(Traits):
     commutes: bool = False
     twice: str = ""
     in_register: bool = False
+    single_loop: str | None = None
     vector_arm: int | None = None
     elementwise: bool = field(default=True, kw_only=True)
 

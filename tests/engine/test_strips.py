@@ -324,4 +324,5 @@ def test_nan_and_infinite_entries_stay_where_they_are(dtype):
         )
         (value, (slopes,)), (_, (its,)) = (nt.value_and_gradient(cache, x) for cache in (one, two))
     assert np.isnan(value)
-    np.testing.assert_array_equal(slopes, its)
+    # The cosine is NumPy's in float32 strips, and our own in the reverse sweep.
+    np.testing.assert_allclose(slopes, its, rtol=0.0 if dtype is DOUBLE else 4e-7)
