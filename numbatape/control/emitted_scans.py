@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..emitter import addresses
-from ..emitter.loop_distribution import LoopDistribution
+from ..emitter import addresses, instructions
+from ..emitter.loop_distribution import Core, LoopDistribution
+from ..tape.bodies import Stretch
+from ..tape.families import F64
 from ..tape.loop import CARRY, SLICE, STACK, Loop, Out
 from .body_traces import BodyTrace, Leaf, Traced
 from .packing import Packing, emit, part
@@ -48,7 +50,7 @@ def emitted(
         stretch = body.cut_out(numbers)
         if trace.distributes and not any(tape.ops[row.row].calls for row in stretch.body):
             split = LoopDistribution(stretch, len(carries), length, trace.line())
-            if split.parts.pays:
+            if split.pays:
                 return _distributed(body, name, split, reverse, firsts, rows)
         levels = [tape.level_of(number) for number in (*firsts, *rows)]
         made = body.close_part(stretch, len(carries), levels)
@@ -65,29 +67,79 @@ def _distributed(
     body: BodyTrace, name: str, split: LoopDistribution, reverse: bool, firsts: list[int], rows: list[int]
 ) -> tuple[list[int], list[int]]:
     """Emit vectors, and a loop for what they leave of the body."""
-    trace, tape, count = body.trace, body.tape, len(firsts)
+    tape, count = body.tape, len(firsts)
     for k, number in enumerate(rows, count):
         split.take(k, addresses.flipped(tape, number, 0) if reverse else number)
     split.emit(split.parts.before, firsts)
     if split.parts.inside:
         core = split.core()
         starts = [firsts[k] for k in core.carries]
-        levels = [tape.level_of(number) for number in (*starts, *core.slices)]
-        made = body.close_part(core.stretch, len(starts), levels)
-        shapes = [addresses.layout_of(tape, number).dims for number in core.stretch.outputs]
-        arguments = made, split.length, False, starts, core.slices, shapes
-        loop, result = _loop(body, name, *arguments, keep=bool(core.past))
-        for k, dims, out in zip(core.carries, shapes, loop.outs, strict=False):
-            split.last[k] = part(trace, result, dims, out.start)
-        for key, out in zip(core.stacks, loop.outs[len(starts) :], strict=True):
-            split.place(key, result, out.start)
-        for key, k in core.past:
-            assert loop.history is not None
-            split.place(key, result, loop.history[core.carries.index(k)])
+        lasts, stacks = _stepped(body, name, split, core, starts)
+        split.last.update(zip(core.carries, lasts, strict=True))
+        for key, stack in zip((*core.stacks, *(key for key, _ in core.past)), stacks, strict=True):
+            split.place(key, stack)
     split.emit(split.parts.behind, firsts)
     last = [split.behind_last(k) for k in range(count)]
     stacks = [split.in_all_steps(value) for value in split.stretch.outputs[count:]]
     return last, [addresses.flipped(tape, x, 0) for x in stacks] if reverse else stacks
+
+
+def _stepped(
+    body: BodyTrace, name: str, split: LoopDistribution, core: Core, starts: list[int]
+) -> tuple[list[int], list[int]]:
+    """Emit what stays in a loop; return its last carries, and one by one its stacked outputs and its past
+    carries, in all steps."""
+    tape, sizes, length = body.tape, body.tape.sizes, split.length
+    past = [core.carries.index(k) for _, k in core.past]
+    count = split.steps_together
+    several = None if count == 1 else core.stretch_of_steps(past, count)
+    if several is None:
+        return _loop_of(body, name, core.stretch, length, starts, core.slices, past)
+    groups = sizes.floordiv(length, count)
+    done = sizes.mul(groups, count)
+    rest = sizes.sub(length, done)
+    first = [addresses.split(tape, addresses.cut(tape, x, 0, 0, done), (groups, count)) for x in core.slices]
+    middle, before = _loop_of(body, name, several, groups, starts, first, [])
+    behind = [addresses.cut(tape, x, 0, done, rest) for x in core.slices]
+    lasts, after = _loop_of(body, name, core.stretch, rest, middle, behind, past)
+    line, stacks = body.trace.line(), []
+    for parts in zip(before, after, strict=True):
+        whole, place = [], 0
+        for x in parts:
+            extent = sizes.product(addresses.layout_of(tape, x).dims)
+            whole.append(([(place, extent)], addresses.reshaped(tape, x, (extent,))))
+            place = sizes.add(place, extent)
+        stacks.append(instructions.pieces(tape, (place,), F64, whole, line))
+    return lasts, stacks
+
+
+def _loop_of(
+    body: BodyTrace,
+    name: str,
+    stretch: Stretch,
+    length: int,
+    starts: list[int],
+    slices: list[int],
+    past: list[int],
+) -> tuple[list[int], list[int]]:
+    """Emit a loop whose body is a part of what was recorded; return what `_stepped` does.
+
+    ``past`` are the numbers of the carries that are needed as they are before each step.
+    """
+    trace, tape = body.trace, body.tape
+    levels = [tape.level_of(number) for number in (*starts, *slices)]
+    made = body.close_part(stretch, len(starts), levels)
+    shapes = [addresses.layout_of(tape, number).dims for number in stretch.outputs]
+    arguments = made, length, False, starts, slices, shapes
+    loop, result = _loop(body, name, *arguments, keep=bool(past))
+    found = [
+        part(trace, result, dims if out.role == CARRY else (length, *dims), out.start)
+        for dims, out in zip(shapes, loop.outs, strict=True)
+    ]
+    for k in past:
+        assert loop.history is not None
+        found.append(part(trace, result, (length, *shapes[k]), loop.history[k]))
+    return found[: len(starts)], found[len(starts) :]
 
 
 def _loop(

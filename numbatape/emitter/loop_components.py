@@ -147,11 +147,27 @@ class LoopComponents:
         return code if self.builder.sizes.value(code) <= WIDEST else None
 
     @property
-    def pays(self) -> bool:
-        """Whether instructions leave the loop, and their vectors do not take too much memory."""
+    def core_rows(self) -> list[Instruction]:
+        """The instructions that stay in the loop, in their order."""
+        kept = {row.out for part in self.inside for row in part.rows}
+        return [row for row in self.rows if row.out in kept]
+
+    @property
+    def core_carries(self) -> list[int]:
+        """The numbers of the carries that stay in the loop."""
+        return sorted(k for part in self.inside for k in part.carries)
+
+    @property
+    def moves(self) -> bool:
+        """Whether instructions leave the loop."""
+        return any(part.rows for part in (*self.before, *self.behind))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the vectors of what leaves the loop do not take too much memory."""
         sizes, moved = self.builder.sizes, [row for part in (*self.before, *self.behind) for row in part.rows]
         cells = sum(sizes.value(self._size(self.keys[row.out]) or 0) for row in moved)
-        return bool(moved) and cells * sizes.value(self.length) <= MOST
+        return cells * sizes.value(self.length) <= MOST
 
     def cells(self, key: int) -> int:
         """Return how many cells a key names, a size code."""

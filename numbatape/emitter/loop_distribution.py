@@ -11,6 +11,7 @@ behind it. (Re-rolling does the same to the turns of a Python loop, whose number
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from ..tape import TapeBuilder
@@ -20,6 +21,7 @@ from ..tape.tape import ACTIVE, F64, VARYING
 from . import addresses, instructions
 from .instructions import row as op_row
 from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
+from .loop_unrolling import UnknownCells, UnrolledSteps, steps_together
 
 
 class Home(NamedTuple):
@@ -52,6 +54,14 @@ class Core(NamedTuple):
     slices: list[int]
     stacks: list[int]
     past: list[tuple[int, int]]
+
+    def stretch_of_steps(self, past: list[int], count: int) -> Stretch | None:
+        """Return the body of several steps, see `UnrolledSteps`; None if it is not known which cells it
+        reads."""
+        try:
+            return UnrolledSteps(self.stretch, len(self.carries), past, count).stretch
+        except UnknownCells:
+            return None
 
 
 class LoopDistribution:
@@ -86,14 +96,25 @@ class LoopDistribution:
         self.homes: dict[int, Home] = {}
         self.last: dict[int, int] = {}
 
+    @cached_property
+    def steps_together(self) -> int:
+        """How many steps of what stays in the loop become one."""
+        parts = self.parts
+        length = self.builder.sizes.value(self.length)
+        return steps_together(self.stretch, parts.core_rows, parts.core_carries, length)
+
+    @property
+    def pays(self) -> bool:
+        """Whether the split loop is faster."""
+        return self.parts.fits and (self.parts.moves or self.steps_together > 1)
+
     # ---- what stays in the loop
 
     def core(self) -> Core:
         """Return what stays in the loop, when what is before it has been emitted."""
         stretch, keys = self.stretch, self.keys
-        carries = sorted(k for part in self.parts.inside for k in part.carries)
-        kept = {row.out for part in self.parts.inside for row in part.rows}
-        rows = [row for row in self.parts.rows if row.out in kept]
+        carries = self.parts.core_carries
+        rows = self.parts.core_rows
         made = {keys[x] for row in rows for x in row.results}
         ends = [stretch.outputs[k] for k in carries]
         read = dict.fromkeys(keys[x] for x in (*(x for row in rows for x in row.operands), *ends))
@@ -111,10 +132,10 @@ class LoopDistribution:
         )
         return Core(part, carries, list(map(self._rows, slices)), stacks, past)
 
-    def place(self, key: int, result: int, start: int) -> None:
-        """Note where the result of the loop has a key's cells in all steps, one step after the other."""
-        storage, offset, _ = self.builder.values[result]
-        self.homes[key] = Home(storage, self.builder.sizes.add(offset, start), self.parts.cells(key))
+    def place(self, key: int, stack: int) -> None:
+        """Note what has a key's cells in all steps, one step after the other."""
+        storage, offset, _ = self.builder.values[stack]
+        self.homes[key] = Home(storage, offset, self.parts.cells(key))
 
     def _whole(self, key: int) -> int:
         """Return all cells that a key names as a value of the body."""

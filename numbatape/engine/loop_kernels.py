@@ -17,9 +17,7 @@ _TEXT = """
 def copied(target, source, step, count):
     t_q = target
     s_q = source
-    if count == 1:
-        t_q[0] = s_q[0]
-    elif step == 1:
+    if step == 1 and count > FEW:
         copy_bytes(target, source, 8 * count)
     else:
         for i in serial(count):
@@ -326,6 +324,7 @@ def reverse(w, pc):
 """
 
 
+FEW = 12  # copying so many cells one by one takes no longer than a call of memcpy
 TOO_MANY = 99  # no status of a sweep: there would be more steps than a loop may take
 INTERRUPTED = 98  # nor is this: a signal's handler has raised an exception
 
@@ -336,4 +335,5 @@ def loop_source() -> str:
     numbers = {name: k for name, k in vars(call_words).items() if name.startswith("CALL_")}
     numbers |= WORD | BRANCH_WORD | FIELDS | LENGTHS
     numbers |= {"TOO_MANY": TOO_MANY, "INTERRUPTED": INTERRUPTED, "NO_BODY": NO_BODY, "GUARD": status.GUARD}
+    numbers["FEW"] = FEW
     return "".join(f"{name} = {value}\n" for name, value in numbers.items()) + _TEXT + BRANCH_TEXT

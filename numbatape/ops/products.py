@@ -19,6 +19,7 @@ PRODUCTS = (
     ((3, 2), (2, 0)),
 )
 
+FEW_TERMS = 16  # up to this many multiplications, choosing between ways to multiply takes longer than they do
 TINY_PRODUCT = 200  # with fewer multiplications than this, loops are faster than the call of gemm (70 ns)
 
 
@@ -72,6 +73,24 @@ def add_dots(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha):
                 for q in serial(k):
                     total += av[row + q * sa1] * bv[column + q * sb0]
             cv[c + i * sc0 + j * sc1] += alpha * total
+
+
+def add_entries(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, beta):
+    """``C = A@B + beta*C`` entry by entry, without a choice: for matrices of a few entries."""
+    for i in serial(m):
+        for j in serial(n):
+            x = a + i * sa0
+            y = b + j * sb1
+            total = 0.0
+            for _ in serial(k):
+                total += av[x] * bv[y]
+                x += sa1
+                y += sb0
+            z = c + i * sc0 + j * sc1
+            if beta == 0.0:
+                cv[z] = total
+            else:
+                cv[z] += total
 
 
 def multiply(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
@@ -133,10 +152,19 @@ class Matmul:
         return [pairs(sets.along_last(x.swapaxes(1, 2)), sets.along_last(y))]
 
     def forward(v, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1):
-        multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
+        if m * n * k <= FEW_TERMS:
+            add_entries(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 0.0)
+        else:
+            multiply(v, o, so0, so1, v, a, sa0, sa1, v, b, sb0, sb1, m, n, k, 1.0, 0.0)
         return DONE
 
     def reverse(v, g, o, a, b, m, k, n, so0, so1, sa0, sa1, sb0, sb1, need_a, need_b):
+        if m * n * k <= FEW_TERMS:
+            if need_a:
+                add_entries(g, a, sa0, sa1, g, o, so0, so1, v, b, sb1, sb0, m, k, n, 1.0)
+            if need_b:
+                add_entries(g, b, sb0, sb1, v, a, sa1, sa0, g, o, so0, so1, k, n, m, 1.0)
+            return
         if need_a:
             multiply(g, a, sa0, sa1, g, o, so0, so1, v, b, sb1, sb0, m, k, n, 1.0, 1.0)
         if need_b:

@@ -1,0 +1,136 @@
+"""Loops of which several steps become one: results stay those of the Python loop, for every length."""
+
+import numpy as np
+import pytest
+
+import numbatape as nt
+from tests.control.python_loops import Python
+from tests.control.scan_programs import checked
+
+RNG = np.random.default_rng(8)
+LENGTH = 50
+Y = RNG.normal(size=LENGTH)
+T = np.array([0.8, 0.7, -0.5, 0.6])
+
+
+def hmm(flow, t, y=Y):
+    """A hidden Markov model: a product of matrices, a sum and a quotient of two entries."""
+    transition = np.stack([np.stack([t[0], 1.0 - t[0]]), np.stack([1.0 - t[1], t[1]])])
+
+    def step(carry, v):
+        belief, total = carry
+        joint = (belief @ transition) * np.exp(-0.5 * (v - t[2:]) ** 2)
+        evidence = np.sum(joint)
+        return (joint / evidence, total + np.log(evidence)), evidence
+
+    (belief, total), evidence = flow.scan(step, (np.full(2, 0.5), 0.0), y)
+    return total + belief[0] * np.sum(np.sin(evidence))
+
+
+def in_turn(flow, t, y=Y):
+    """Carries that change places, one that is stacked as it is before each step, and one that is copied."""
+
+    def step(carry, v):
+        a, b, c = carry
+        following = np.tanh(t[0] * b + v) * a
+        return (b, following, a), (a + 0.0, b * c, following)
+
+    last, stacks = flow.scan(step, (t[1], t[2], 0.3), y, reverse=True)
+    return sum(last) + sum(np.sum(np.cos(rows)) for rows in stacks)
+
+
+def matrices(flow, t, y=Y):
+    """Views, transposes, broadcasts, writes to entries, literals among entries, and dots."""
+    turn = np.array([[0.5, -0.4], [0.3, 0.6]])
+
+    def step(carry, v):
+        w, state = carry
+        rows = np.zeros(2)
+        rows[0], rows[1] = np.sin(v * state[1]), t[1] * state[0]
+        product = turn.T @ w[:, ::-1]
+        shifted = np.array([state[0], 0.5]) * 0.5
+        w = 0.5 * product + rows[:, None] * 0.1
+        return (w, np.tanh(w @ state + shifted)), state @ w[0]
+
+    (w, state), stacked = flow.scan(step, (np.outer(t[:2], t[2:]), t[:2]), y)
+    return np.sum(w) + np.sum(state) + np.sum(stacked**2)
+
+
+def stopped(flow, t, y=Y):
+    """What has no derivative takes no adjoint."""
+
+    def step(carry, v):
+        z = np.sin(carry * t[0] + v) * nt.stop_gradient(carry * t[1])
+        return z, z
+
+    last, stacked = flow.scan(step, 0.3 + 0.0 * t[0], y)
+    return last + np.sum(stacked)
+
+
+PROGRAMS = [hmm, in_turn, matrices, stopped]
+
+
+def bodies(f, *arguments):
+    return [len(loop.body) for loop in nt.prepare_gradient_cache(f, *arguments).tape.calls]
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_several_steps_are_one(f):
+    several, one = bodies(lambda t: f(nt, t), T)
+    assert several > 2 * one
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_derivatives_are_those_of_the_python_loop(f):
+    scanned, looped = (lambda t, flow=flow: f(flow, t) for flow in (nt, Python))
+    v = np.array([0.3, -1.0, 0.5, 0.2])
+    points = np.stack([T, 1.1 * T])
+    for verb, arguments in (
+        (nt.value_and_grad, (T,)),
+        (nt.hvp, (T, v)),
+        (nt.batch, (points,)),
+    ):
+        found, wanted = verb(scanned)(*arguments), verb(looped)(*arguments)
+        for part, want in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(part, want, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        nt.jvp(scanned, (T,), (v,)), nt.jvp(looped, (T,), (v,)), rtol=1e-10, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_one_trace_serves_every_length(f):
+    cache = nt.prepare_gradient_cache(lambda t, y: f(nt, t, y), T, Y)
+    for n in (1, 11, 12, 13, 47, 96, 101):
+        y = RNG.normal(size=n)
+        value, parts = nt.value_and_gradient(cache, T, y)
+        again, wanted = nt.value_and_grad(lambda t, y: f(Python, t, y), argnums=(0, 1))(T, y)
+        np.testing.assert_allclose(value, again, rtol=1e-12)
+        for part, want in zip(parts, wanted, strict=True):
+            np.testing.assert_allclose(part, want, rtol=1e-10, atol=1e-12)
+    assert cache.traces == 1
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_a_random_scan_of_many_steps_is_what_its_python_loop_is(seed):
+    checked(seed, second=seed % 4 == 0, length=LENGTH)
+
+
+def test_a_long_body_is_left_as_it_is():
+    def f(t):
+        def step(carry, v):
+            for _ in range(70):
+                carry = np.sin(carry) + v
+            return carry, None
+
+        return nt.scan(step, t[0], Y)[0]
+
+    assert len(bodies(f, T)) == 1
+
+
+def test_arrays_of_many_entries_stay_arrays():
+    def f(t):
+        return np.sum(nt.scan(lambda c, v: (np.tanh(t[0] * c + v) @ np.eye(5), None), np.ones(5), Y)[0])
+
+    (body,) = bodies(f, T)
+    assert body < 6
