@@ -151,6 +151,7 @@ class BodyTrace:
         ``levels`` are those of the traced arrays, where they are known before the function has run.
         """
         tape = self.tape
+        tape.unroll()
         self.leaves = leaves
         known = [None] * len(leaves) if levels is None else levels
         self.inputs = [self._stand_in(leaf, level) for leaf, level in zip(leaves, known, strict=True)]

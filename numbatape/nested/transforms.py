@@ -51,6 +51,7 @@ class Linearised:
         self.trace = trace
         self.marks = list(leaves) if marked else [mark(trace, leaf) for leaf in leaves]
         numbers = [leaf._id for leaf in self.marks]  # before the function may write to the marks
+        trace.tape.unroll()
         self._start = len(trace.tape.code)
         self.result = function(self.marks)
         self.inputs = numbers

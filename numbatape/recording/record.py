@@ -250,6 +250,7 @@ def _record(
     trace.captures = CapturedArrays(trace) if captures else None
     trace.strong, trace.values, trace.assumes, trace.environment = strong, values, assumes, environment
     trace.tape.exact = values == "numpy"
+    trace.tape.rolls = transform is None and "reroll" in passes
     trace.distributes = bool(passes) and values != "numpy"
     trace.swept = transform is None
     traced = []

@@ -7,9 +7,11 @@ Instructions are kept as `Code` and addresses as `Values`, which become arrays w
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
+from ..late import imported
 from ..stalls import ARRAY_LOOKS, LOOKS, TRACING
 from .cell_literals import CellLiterals, Literals, Numbers
 from .code import Code
@@ -20,6 +22,8 @@ from .packed_values import Values
 from .rows import Rows
 from .sizes import Sizes
 from .tape import CONSTANT, F64, FAMILY_DTYPE, POOLS, Guard, InputSlot, Layout, Line, Literal, Rewrite, Tape
+
+WINDOW = 1 << 16  # instructions that are re-rolled at once while a long loop is recorded
 
 
 class TapeBuilder:
@@ -45,6 +49,8 @@ class TapeBuilder:
         What passes have done while recording, as `Tape.rewrites`.
     floor
         Values below this number keep their addresses: while a body is recorded, those from outside.
+    rolls
+        Whether long loops may be re-rolled while they are recorded (`numbatape.tape.rerolling.windows`).
     """
 
     def __init__(self, ops: Rows):
@@ -53,6 +59,8 @@ class TapeBuilder:
         self.spare: set[int] = set()
         self.inner: dict[int, str] = {}
         self.floor = 0
+        self.rolls = False
+        self._windows: Any = None
         self.exact = False
         self.rewrites: list[Rewrite] = []
         self.sizes = Sizes()
@@ -119,6 +127,8 @@ class TapeBuilder:
 
     def note_view(self, pool: int, cell: int) -> None:
         """Note that more than one value refers to a pool's cell."""
+        if self._windows is not None and POOLS[pool][0] != CONSTANT and self._windows.has(pool, cell):
+            self.unroll()
         self._viewed.add((pool, cell))
 
     def layout_number(self, dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
@@ -134,6 +144,8 @@ class TapeBuilder:
 
         Its instruction then writes there, and its readers read there, which saves a copy.
         """
+        if self._windows is not None and number < self._windows.values:
+            self.unroll()
         pool, cell, _ = self.values[number]
         _, family, level = self.storages[storage]
         if (
@@ -210,8 +222,38 @@ class TapeBuilder:
 
     def look(self) -> None:
         """Do what is due from time to time: pack instructions, tell the user how far a long trace is."""
-        TRACING.step(len(self.code), self._here)
+        windows = self._windows
+        TRACING.step(len(self.code) + (windows.replaced if windows else 0), self._here)
         self.code.pack()
+        if self.rolls and len(self.code) - (windows.stop if windows else 0) >= WINDOW:
+            self._roll()
+
+    def _roll(self) -> None:
+        """Re-roll what was recorded last, so that it takes less memory; if that fails, stop trying."""
+        if self._windows is None:
+            self._windows = imported(".rerolling.windows", __package__).Windows(self)
+        if not self._windows.roll():
+            self.unroll()
+
+    def unroll(self) -> None:
+        """Let the instructions be those that were recorded, here and in future.
+
+        Who keeps places of instructions, or moves cells of values, calls this before.
+        """
+        windows, self._windows = self._windows, None
+        self.rolls = False
+        if windows is not None:
+            fields = windows.recorded()
+            self.code.cut(0)
+            self.code.extend(fields)
+
+    def part(self, pool_cells: list[int]) -> TapeBuilder:
+        """Return an empty builder that shares sizes, layouts and storages, and has so many cells in pools."""
+        part = TapeBuilder(self.ops)
+        part.exact, part.sizes, part.storages = self.exact, self.sizes, self.storages
+        part.layouts, part._layout_index, part._row_major = self.layouts, self._layout_index, self._row_major
+        part.pool_cells = pool_cells
+        return part
 
     def _here(self) -> Line | str:
         """Return the user's line of the last instruction."""
@@ -290,4 +332,9 @@ class TapeBuilder:
         forward
             Whether the tape will never be swept back.
         """
+        if self._windows is not None:
+            settled = None if directions else self._windows.settled(outputs)
+            if settled is not None:
+                return freeze(Draft(*settled), passes, derivatives, forward)
+            self.unroll()
         return freeze(Draft(self, outputs, directions), passes, derivatives, forward)

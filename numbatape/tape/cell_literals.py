@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 
 from .families import F64
+from .instruction import NONE
 from .packed_values import SHIFT, STORAGE
 from .tape import Literal
 
@@ -50,6 +51,11 @@ class Literals:
         self._words.append(~(offset << SHIFT | storage))
         self._numbers.append(number)
 
+    def extend_cells(self, storage: int, offsets: np.ndarray, numbers: np.ndarray) -> None:
+        """Append literals of one float64 cell."""
+        self._words.frombytes((~(offsets.astype(np.int64) << SHIFT | storage)).tobytes())
+        self._numbers.frombytes(np.asarray(numbers, float).tobytes())
+
     def copy(self) -> Literals:
         """Return the same literals, to which others can be appended."""
         found = Literals()
@@ -76,6 +82,18 @@ class Literals:
 
     def __iter__(self) -> Iterator[Literal]:
         return map(self.__getitem__, range(len(self)))
+
+    def others(self) -> list[Literal]:
+        """Return the literals that are not packed."""
+        return self._others
+
+    def among(self, storage: int, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which of some offsets, which ascend, have packed literals; and the numbers of these."""
+        words = ~np.array(self._words, np.int64)
+        mine = np.flatnonzero((words >= 0) & (words & STORAGE == storage))
+        place = np.searchsorted(offsets, words[mine] >> SHIFT)
+        found = np.append(offsets, NONE)[place] == words[mine] >> SHIFT
+        return place[found], np.array(self._numbers)[mine[found]]
 
     def places(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the storages and the first offsets of all literals."""
@@ -134,6 +152,14 @@ class Numbers:
 
     def __len__(self) -> int:
         return len(self._few) + len(self._keys)
+
+    def among(self, values: np.ndarray) -> np.ndarray:
+        """Return which of some values, which ascend, are literals."""
+        keys = np.append(np.fromiter(self._few, np.int64), np.array(self._keys, np.int64))
+        place = np.searchsorted(values, keys)
+        found = np.zeros(len(values), bool)
+        found[place[np.append(values, NONE)[place] == keys]] = True
+        return found
 
 
 class CellLiterals:

@@ -228,6 +228,15 @@ class Draft:
         self._literal_values.append(value)
         return value
 
+    def new_literals(self) -> list[tuple[int, Literal]]:
+        """Return the literals that passes have added, each with its value."""
+        added = self.literals[len(self.literals) - len(self._literal_values) :]
+        return [*zip(self._literal_values, added, strict=True)]
+
+    def cells_of(self, pool: int) -> int:
+        """Return how many cells a pool has, with those that passes have added."""
+        return self._cells[pool]
+
     def view(self, base: int, offset: int, dims, strides) -> int:
         """Return a new view of a value's storage."""
         storage, _, _, group = self._row(base)
@@ -317,7 +326,7 @@ class Draft:
                 builder.note_view(int(storage[value]), int(offset[value]))
         builder.values.extend(np.stack([storage[known:], offset[known:], layout[known:]], axis=1))
         builder.storages[:], builder.pool_cells[:] = self.storages, self._cells
-        for value, item in zip(self._literal_values, self.literals[len(builder.literals) :], strict=True):
+        for value, item in self.new_literals():
             if layout[value] == SCALAR_LAYOUT:
                 builder.name_literal(value, item.data[0], self.kind_of(value)[0])
         builder.literals = self.literals

@@ -111,9 +111,14 @@ class Values(dict):
             found[others] = np.frombuffer(self._places, np.int64).reshape(-1, 3)[words[others] // 3]
         return found
 
-    def columns(self) -> np.ndarray:
-        """Return all addresses as one array."""
-        words = np.array(self.words, np.int64)  # a copy: a view would keep the array from growing
+    def columns(self, numbers: np.ndarray | None = None) -> np.ndarray:
+        """Return the addresses of some values, or of all, as one array."""
+        # A copy: a view would keep the array from growing.
+        words = (
+            np.array(self.words, np.int64)
+            if numbers is None
+            else np.frombuffer(self.words, np.int64)[numbers]
+        )
         found, single = np.empty(len(words), VALUE), words < 0
         packed = ~words[single]
         found["storage"][single] = packed & STORAGE

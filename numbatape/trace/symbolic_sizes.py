@@ -203,6 +203,7 @@ class _Origins:
 
     def _read(self) -> None:
         tape = self._tape
+        tape.unroll()
         instructions, literals = self._seen
         for row in tape.instructions(instructions):
             if row.op != GUARD and row.stage == PROLOGUE:

@@ -197,6 +197,7 @@ class Trace:
             If a rule has assumed what is not so: what it appended does not compute the derivative here.
         """
         if self._evaluation is None:
+            self.tape.unroll()
             self._evaluation = Evaluation(self.tape, self._results_of)
             for number, value in self.given:
                 self._evaluation.note(number, value)
