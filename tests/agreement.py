@@ -14,13 +14,13 @@ def flat(y):
     return np.concatenate([np.real(y), np.imag(y)]) if np.iscomplexobj(y) else y.astype(float)
 
 
-def agrees(f, x, order=2, rtol=1e-7, atol=1e-12, step=2e-3):
+def agrees(f, x, order=2, rtol=1e-7, atol=1e-12, step=2e-3, value_rtol=1e-11):
     """Value, forward and reverse mode, and the second derivative, along one direction."""
     x = np.asarray(x)
     rng = np.random.default_rng(0)
     v, w = rng.normal(size=x.shape), rng.normal(size=flat(f(x)).shape)
     value, slope = nt.jvp(f, (x,), (v,))
-    np.testing.assert_allclose(flat(value), flat(f(x)), rtol=1e-11, atol=atol)
+    np.testing.assert_allclose(flat(value), flat(f(x)), rtol=value_rtol, atol=atol)
     wanted, error = extrapolated(lambda h: flat(f(x + h * v)), step)
     np.testing.assert_allclose(flat(slope), wanted, rtol=rtol, atol=rtol + 10.0 * np.max(error, initial=0.0))
 

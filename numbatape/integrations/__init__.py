@@ -6,7 +6,7 @@ used; so is the package that it is for.
 """
 
 from ..late import imported
-from ..numpy_api.function_tables import announce
+from ..numpy_api.function_tables import OBJECTS, announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
 announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
@@ -15,11 +15,32 @@ announce(
     "scipy.optimize",
     f"{__name__}.optimisers",
     (
-        *("bisect", "brenth", "brentq", "curve_fit", "fsolve", "least_squares", "minimize"),
+        *("bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "minimize"),
         *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
     ),
 )
 announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))
+announce(
+    "scipy.sparse.linalg",
+    f"{__name__}.linear_rules",
+    (
+        *(
+            "bicg",
+            "bicgstab",
+            "cg",
+            "cgs",
+            "factorized",
+            "gcrotmk",
+            "gmres",
+            "lgmres",
+            "minres",
+            "qmr",
+            "spilu",
+        ),
+        *("splu", "tfqmr"),
+    ),
+)
+OBJECTS["builtins.SuperLU"] = f"{__name__}.linear_rules"
 announce("scipy.sparse.linalg", f"{__name__}.sparse_solve", ("spsolve", "spsolve_triangular"))
 
 _HOME = {

@@ -132,6 +132,14 @@ def _of_zero(parameter: str, refused: tuple, result: Callable = lambda x: x, tak
     return implementation
 
 
+def fixed_point(original, *args, **kwargs):
+    solve = Solve(original, args, kwargs)
+    shape = np.shape(sample_of(as_array(solve.traced["x0"])))
+    return solve.solution(
+        "func", lambda f, y, call: np.reshape(as_array(f(y)), shape) - y, lambda found: found
+    )
+
+
 def as_array(value):
     """Return a list of numbers, traced or not, as an array."""
     return np.stack(value) if isinstance(value, (list, tuple)) else value
@@ -285,6 +293,7 @@ for _name, _implementation in {
     "root_scalar": _of_zero("f", (), _root_result, _taken_root),
     "root": _of_zero("fun", ("callback",), _result, _taken),
     "curve_fit": curve_fit,
+    "fixed_point": fixed_point,
     "least_squares": least_squares,
     "minimize": minimize,
     "minimize_scalar": minimize_scalar,

@@ -56,6 +56,8 @@ def made(module: str, name: str, original):
 def stand_in_of_object(value):
     """Return the stand-in for an object that a library's class has made, or for such a class, or None."""
     module = value.__module__ if isinstance(value, type) else module_of(value)
+    if module == "builtins" and (compiled := OBJECTS.get(f"builtins.{type(value).__name__}")) is not None:
+        return imported(compiled).stand_in_of(value)  # SciPy's compiled classes do not all name a module
     if not isinstance(module, str) or not module.startswith("scipy."):
         return None
     files = [file for start, file in OBJECTS.items() if module.startswith(start)]

@@ -30,7 +30,7 @@ COPIED = ("numpy", "scipy")  # libraries whose Python functions may run as copie
 LIKE_USERS = (
     *("numpy.polynomial", "scipy.interpolate._bary_rational", "scipy.interpolate._polyint"),
     *("scipy.signal._czt", "scipy.signal._lti_conversion", "scipy.signal._ltisys"),
-    *("scipy.signal._short_time_fft", "scipy.spatial.transform"),
+    *("scipy.signal._short_time_fft", "scipy.sparse.linalg._interface", "scipy.spatial.transform"),
 )
 # Libraries, wherever they are installed. xarray computes with arrays of other packages by NumPy's protocols.
 KNOWN = (*COPIED, "numba", "llvmlite", "optree", "xarray")

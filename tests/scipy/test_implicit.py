@@ -13,6 +13,7 @@ from scipy.optimize import (
     brenth,
     brentq,
     curve_fit,
+    fixed_point,
     fsolve,
     least_squares,
     minimize,
@@ -102,6 +103,7 @@ VECTORS = {
     "fsolve": lambda t: fsolve(system, np.ones(2), args=(t,), xtol=1e-13),
     "root": lambda t: root(system, np.ones(2), args=(t,), tol=1e-13).x,
     "nt.root": lambda t: nt.root(system, np.ones(2), t),
+    "fixed_point": lambda t: fixed_point(lambda y: y - 0.3 * system(y, t), np.ones(2), xtol=1e-13),
 }
 
 

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import spsolve
 
 import numbatape as nt
 from numbatape.testing import check_derivatives
+from tests.agreement import agrees
 
 RNG = np.random.default_rng(7)
 A = sp.random_array((5, 4), density=0.5, rng=RNG, format="csr")
@@ -221,3 +222,30 @@ def test_singular_systems_are_nan_as_in_scipy():
     with pytest.warns(spl.MatrixRankWarning):
         value, _ = nt.vjp(lambda b: spsolve(sp.csc_array(np.diag([1.0, 0.0])), b), np.ones(2))
     assert np.isnan(value).all()
+
+
+LU, OPERATOR = spl.splu(S), spl.aslinearoperator(S)
+EACH = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
+SYMMETRIC = S + S.T
+LINEAR = {
+    "splu, inside": lambda b: spl.splu(S).solve(b),
+    "splu, outside": lambda b: LU.solve(b),
+    "splu, transposed": lambda b: LU.solve(b[:, None] * Y, "T"),
+    "factorized": lambda b: spl.factorized(S)(b),
+    "LinearOperator, outside": lambda b: OPERATOR @ b + OPERATOR.T @ b**2 + OPERATOR.matvec(b),
+    "LinearOperator, inside": lambda b: spl.LinearOperator((5, 5), matvec=lambda x: 2.0 * x) @ b,
+    "products of operators": lambda b: (2.0 * OPERATOR * OPERATOR + OPERATOR).dot(b),
+    **{name: lambda b, name=name: getattr(spl, name)(SYMMETRIC, b, rtol=1e-13)[0] for name in EACH},
+    "with a preconditioner": lambda b: spl.gmres(S, b, M=spl.splu(S).L, rtol=1e-13)[0],
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_solvers_of_traced_vectors(name):
+    f = LINEAR[name]
+    agrees(lambda b: f(np.sin(b)), Y, rtol=1e-6, value_rtol=1e-9)
+
+
+def test_a_solver_that_does_not_converge_has_no_derivative():
+    with pytest.raises(RuntimeError, match=r"scipy\.sparse\.linalg\.cg found no solution \(info=1\)"):
+        nt.grad(lambda b: np.sum(spl.cg(SYMMETRIC, b, maxiter=1)[0]))(Y)

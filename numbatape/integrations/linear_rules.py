@@ -1,0 +1,138 @@
+"""Linear systems with plain matrices that SciPy factors once, or solves by iteration; right-hand sides are traced.
+
+A solution is linear in the right-hand side: its pushforward solves the same system for the tangent, and its
+pullback the transposed system for the cotangent, by the same factors or with the same tolerances.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from ..capture.opened import Opened
+from ..errors import UnsupportedOperationError
+from ..numpy_api.function_tables import MAKERS
+from ..rules.primitive import Primitive, Rule
+from ..scipy_api.sparse_matrices import TracedSparse
+from ..trace.operands import find_trace
+from ..trace.trace import failing
+from ..usercode.frames import where_in_user_code
+from ..usercode.users_line import UsersLine
+
+
+def linear(name: str, solve: Callable, transposed: Callable) -> Callable:
+    """Return a linear function of one array as a rule.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    solve, transposed : callable
+        The function and its transpose, of plain arrays.
+    """
+    rule = Rule(
+        lambda b: solve(b),
+        lambda xbar, x, b: (linear(name, transposed, solve)(xbar),),
+        lambda tangents, x, b: linear(name, solve, transposed)(tangents[0]),
+        None,
+    )
+    rule.name = name
+    return Primitive(rule)
+
+
+class Factors:
+    """The stand-in for SuperLU's factors of a sparse matrix of plain numbers."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __getattr__(self, name: str):
+        return getattr(self.__dict__["_original"], name)
+
+    def solve(self, rhs, trans="N"):
+        """Return the solution of a system with the matrix; with ``trans``, with its transpose."""
+        if find_trace(rhs) is None:
+            return self._original.solve(rhs, trans)
+        if "c" in (np.dtype(rhs.dtype).kind, self._original.L.dtype.kind):
+            raise UnsupportedOperationError(
+                f"splu(A).solve of complex numbers at {where_in_user_code()} is not supported; use real ones"
+            )
+        ways = ("N", "T") if trans == "N" else ("T", "N")
+        solve, transposed = (
+            lambda b, way=way: self._original.solve(np.ascontiguousarray(b, float), way) for way in ways
+        )
+        with failing(find_trace(rhs)):
+            return linear("scipy.sparse.linalg.splu(A).solve", solve, transposed)(rhs)
+
+
+def stand_in_of(value):
+    """Return the stand-in for factors that were made outside of the function."""
+    return Factors(value) if hasattr(value, "perm_c") and not isinstance(value, type) else None
+
+
+def _splu(original):
+    def splu(A, *args, **options):
+        if type(A) is TracedSparse or find_trace(A) is not None:
+            raise UnsupportedOperationError(
+                f"{original.__name__} of traced entries at {where_in_user_code()} is not supported; use spsolve"
+            )
+        return Factors(UsersLine().call(original, A, *args, **options))
+
+    return splu
+
+
+def _factorized(original):
+    def factorized(A):
+        from scipy.sparse.linalg import splu
+
+        return _splu(splu)(A).solve
+
+    return factorized
+
+
+def _iterative(original):
+    """Return what makes the stand-in for an iterative solver: ``solver(A, b, ...)`` → ``(x, info)``."""
+    signature, name = inspect.signature(original), f"scipy.sparse.linalg.{original.__name__}"
+
+    def solver(*args, **kwargs):
+        call = signature.bind(*args, **kwargs).arguments
+        A, b = call.pop("A"), call.pop("b")
+        trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))
+        if trace is None:
+            opened = Opened(name, (args, kwargs))
+            args, kwargs = opened.filled([])
+            return UsersLine().call(original, *args, **kwargs)
+        if type(A) is TracedSparse or find_trace(A, tuple(call.values())) is not None:
+            raise UnsupportedOperationError(
+                f"{name} of a traced matrix at {where_in_user_code()} is not supported; use spsolve or "
+                "np.linalg.solve, or nt.linear_solve with a function"
+            )
+        line = UsersLine()
+
+        def solve(matrix, options):
+            def of(b):
+                x, info = line.call(original, matrix, b, **options)
+                if info != 0:
+                    raise RuntimeError(
+                        f"{name} found no solution (info={info}), so it has no derivative: give a larger maxiter="
+                    )
+                return x
+
+            return of
+
+        backwards = {key: value for key, value in call.items() if key not in ("x0", "callback")}
+        for key in ("M", "M1", "M2"):
+            if backwards.get(key) is not None:
+                backwards[key] = backwards[key].T
+        with failing(trace):
+            return linear(name, solve(A, call), solve(A.T, backwards))(b), 0
+
+    return solver
+
+
+ITERATIVE = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
+MAKERS.setdefault("scipy.sparse.linalg", {}).update(
+    splu=_splu, spilu=_splu, factorized=_factorized, **dict.fromkeys(ITERATIVE, _iterative)
+)
