@@ -1,4 +1,4 @@
-"""Linear systems with plain matrices that SciPy factors once, or solves by iteration; right-hand sides are traced.
+"""Linear systems with plain matrices and traced right-hand sides: SciPy's factors and iterative solvers.
 
 A solution is linear in the right-hand side: its pushforward solves the same system for the tangent, and its
 pullback the transposed system for the cotangent, by the same factors or with the same tolerances.
@@ -76,7 +76,8 @@ def _splu(original):
     def splu(A, *args, **options):
         if type(A) is TracedSparse or find_trace(A) is not None:
             raise UnsupportedOperationError(
-                f"{original.__name__} of traced entries at {where_in_user_code()} is not supported; use spsolve"
+                f"{original.__name__} of traced entries at {where_in_user_code()} is not supported; use "
+                "spsolve"
             )
         return Factors(UsersLine().call(original, A, *args, **options))
 
@@ -116,7 +117,7 @@ def _iterative(original):
                 x, info = line.call(original, matrix, b, **options)
                 if info != 0:
                     raise RuntimeError(
-                        f"{name} found no solution (info={info}), so it has no derivative: give a larger maxiter="
+                        f"{name} found no solution (info={info}), so it has no derivative: raise maxiter"
                     )
                 return x
 
