@@ -34,6 +34,8 @@ FUNCTIONS = REDUCTIONS | {
     "max-initial": lambda x: np.max(x, axis=0, initial=0.1),
     "min-initial": lambda x: np.min(x, axis=-1, initial=0.1),
     "max-axes": lambda x: np.max(x, axis=(0, 1)),
+    "fmax-axes": lambda x: np.fmax.reduce(x, axis=(0, 1)),
+    "fmin-all": lambda x: np.fmin.reduce(x, axis=None),
     "hypot-reduce": lambda x: np.hypot.reduce(x),
     "subtract-reduce": lambda x: np.subtract.reduce(x),
     "logaddexp-reduce": lambda x: np.logaddexp.reduce(x),
@@ -237,3 +239,29 @@ def test_partials_of_divisions_by_literal_zeros():
         np.testing.assert_array_equal(nt.grad(f)(x), np.full(3, np.inf))
         np.testing.assert_array_equal(nt.hessian(f)(x), np.diag(-np.sin(x)))
         np.testing.assert_array_equal(nt.batch(f)(np.array([x, -x]))[1], np.full((2, 3), np.inf))
+
+
+def test_an_integer_of_a_traced_number_indexes_an_array_that_is_copied():
+    def f(x):
+        table = np.arange(10.0)  # copied, because the second index is traced
+        return table[math.floor(2.0 * x[0])] * x[1] + table[x.astype(int)][1] * x[0]
+
+    x = np.array([1.2, 3.1])
+    assert nt.value_and_grad(f)(x)[0] == f(x)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_batch_of_an_object_that_numpy_converts(one_by_one):
+    class Draws:
+        def __init__(self, count):
+            self.values = np.arange(2.0 * count).reshape(count, 2)
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+    batch = nt.batch(lambda x: np.sum(x**2))
+    for count in (3, 3, 3, 5, 2):
+        points = Draws(count) if one_by_one else memoryview(Draws(count).values)
+        values, gradients = batch(points)
+        np.testing.assert_array_equal(values, np.sum(Draws(count).values ** 2, axis=1))
+        np.testing.assert_array_equal(gradients, 2.0 * Draws(count).values)

@@ -217,6 +217,11 @@ def teach(front: Front, lesson: Lesson, result, directions: int | None = None) -
 
 
 def _entry_of_blocks(lesson: Lesson, entry: Callable, form: int, turn: Turn) -> LaneEntry | None:
+    if any(
+        axis is not None and leaf.__class__ is not np.ndarray
+        for leaf, axis in zip(lesson.leaves, lesson.axes, strict=True)
+    ):
+        return None  # entries are found by the sizes of arrays, and only arrays can be cut into blocks
     known: dict[tuple[int, int], tuple] = {}
     threads = min(lesson.threads, len(lesson.sweeps))
     shares: list[list[Block]] = [[] for _ in range(threads)]

@@ -79,7 +79,7 @@ class Shelf:
         """
         try:
             found = self._verbs.get(key)
-        except TypeError:  # an option that cannot be hashed: argnums as a list, say
+        except (TypeError, ValueError):  # an option that cannot be hashed: argnums as a list, say
             return make()
         if found is None:
             found = self._verbs[key] = make()

@@ -1,15 +1,26 @@
-"""``float(x)`` and ``int(x)`` in copies of the user's functions: sizes stay symbolic.
+"""``float(x)``, ``int(x)``, ``np.float64(x)`` and their like in copies of the user's functions.
 
 The names mean types, too (``dtype=float``, ``isinstance(n, int)``), so only the instructions that call them
-refer to these functions (`numbatape.usercode.bytecode.with_calls`).
+refer to these functions (`numbatape.usercode.called_types`).
 """
 
 from __future__ import annotations
 
+import functools
+import types
+
+import numpy as np
+
+from ..errors import UnsupportedOperationError
 from ..tape.tape import CONSTANT
 from ..trace import size_fractions
 from ..trace.array import TracedArray, new_traced
+from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
+from ..trace.plain_arrays import is_plain
+from ..usercode.bytecode import names_of
+from ..usercode.called_types import with_methods
+from ..usercode.frames import where_in_user_code
 
 
 def as_float(*args):
@@ -39,4 +50,41 @@ def _depends_on_sizes(x: TracedArray) -> bool:
     return x._trace.of_sizes.sizes_behind(x._id) is not None
 
 
-CALLS = {"float": as_float, "int": as_int}
+def as_memoryview(x):
+    """``memoryview(x)`` shows memory, which a traced array has not, and a plain one may become traced."""
+    if is_plain(x) or isinstance(x, (TracedArray, TracedComplex)):
+        raise UnsupportedOperationError(
+            f"memoryview(x) at {where_in_user_code()} would show the numbers of this trace only; index x"
+        )
+    return memoryview(x)
+
+
+def as_numpys(kind: type, *args, **kwargs):
+    """Return what a scalar type of NumPy's makes of its argument: for a traced one, what ``astype`` does."""
+    x = args[0] if len(args) == 1 and not kwargs else None
+    if type(x) is TracedInteger and kind in _FLOATS:
+        x = x.as_float()
+    traced = type(x) is TracedArray or (type(x) is TracedComplex and issubclass(kind, np.complexfloating))
+    return x.astype(kind) if traced else kind(*args, **kwargs)
+
+
+_FLOATS = (np.float64, np.float32, np.float16)
+_KINDS = (*_FLOATS, np.complex128, np.complex64, np.bool_, np.int64, np.int32)
+TYPES = types.SimpleNamespace()  # in place of ``np`` where code calls one of NumPy's scalar types
+for _name, _kind in vars(np).items():
+    if any(_kind is known for known in _KINDS):
+        setattr(TYPES, _name, functools.partial(as_numpys, _kind))
+TYPES_NAME = "__numbatape_types__"
+_NAMES = frozenset(vars(TYPES))
+
+
+def calling_types(code: types.CodeType, globals_: dict) -> types.CodeType:
+    """Return code that calls `TYPES` in place of NumPy's scalar types; the same code if it calls none."""
+    names = names_of(code)
+    if _NAMES.isdisjoint(names):
+        return code
+    owners = frozenset(name for name in names if globals_.get(name) is np)
+    return with_methods(code, owners, _NAMES, TYPES_NAME)
+
+
+CALLS = {"float": as_float, "int": as_int, "memoryview": as_memoryview}

@@ -16,10 +16,11 @@ from operator import is_
 import numpy as np
 
 from ..trace import operations
-from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of, with_calls
+from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of
+from ..usercode.called_types import with_calls
 from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import is_users_function, is_users_module
-from .conversions import CALLS
+from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
 from .copied_classes import CopiedClasses
 from .holders import holder_of
 from .module_copies import UsersModule
@@ -195,7 +196,9 @@ class Copies(CopiedClasses):
         used = [name for name in self.calls if name in names_of(code) and name not in globals_]
         names = tuple((name, f"__numbatape_{name}__") for name in used)
         scope.update((new, self.calls[name]) for name, new in names)
-        return with_calls(code, names) if names else code
+        code = with_calls(code, names) if names else code
+        scope[TYPES_NAME] = TYPES
+        return calling_types(code, globals_)
 
     def _scope(self, original) -> dict:
         """Return the copy of a function's globals, which the copies of a module's functions share."""

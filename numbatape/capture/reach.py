@@ -8,7 +8,7 @@ import numpy as np
 
 from ..usercode.bytecode import DYNAMIC, globals_used, imports, names_of, passed_on
 from ..usercode.ownership import is_users_function, module_of
-from .conversions import CALLS
+from .conversions import CALLS, calling_types
 from .holders import parts_of
 from .references import GLOBAL, Reference, Walk, contents, of_function, of_module, references
 
@@ -98,9 +98,10 @@ class Reach(Walk):
     def needs(self, known) -> bool:
         """Whether a table has a stand-in for any of these values."""
         for function in self.functions:
-            if imports(function.__code__) or not names_of(function.__code__).isdisjoint(
-                (*known.builtins, *CALLS)
-            ):
+            code = function.__code__
+            if imports(code) or not names_of(code).isdisjoint((*known.builtins, *CALLS)):
+                return True
+            if calling_types(code, function.__globals__) is not code:
                 return True
         for value, names in self.others:
             if known.stand_in(value) is not None or python_function(value) is not None:

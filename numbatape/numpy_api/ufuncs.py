@@ -13,6 +13,7 @@ from ..ops import ArrayOp, Elementwise, find
 from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
+from ..trace.axes import axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
 from ..trace.operands import NUMPYS, find_trace, lift, values_of
@@ -235,10 +236,8 @@ def reduce(ufunc, inputs, kwargs):
     _refuse_options(ufunc, "reduce", kwargs)
     if ufunc is np.logaddexp and where is True and initial is np._NoValue:
         return operations.logsumexp(x, axis=axis, keepdims=keepdims)
-    if axis is None:
-        axis = tuple(range(x.ndim))
-    axes = tuple(k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)) if x.ndim else ()
-    if len(axes) > 1 and ufunc.identity is None:
+    axes = axes_of(x, axis)
+    if len(axes) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )

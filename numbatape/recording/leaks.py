@@ -15,7 +15,7 @@ import linecache
 import sys
 import types
 
-from ..capture.conversions import CALLS
+from ..capture.conversions import CALLS, as_numpys
 from ..capture.reach import MARK
 from ..capture.rebinding import table
 from ..errors import LeakError, UnsupportedOperationError
@@ -31,7 +31,8 @@ INTERPOLATORS = tuple(
     f"scipy.interpolate.{name}" for name in ("CubicSpline", "make_interp_spline", "RegularGridInterpolator")
 )
 CONVERSIONS = (float, int, complex, bool, hash)
-STAND_FOR_CALLS = {function.__code__ for function in CALLS.values()}  # of ``float`` in the user's code
+# of ``float`` and ``np.float64`` in the user's code
+STAND_FOR_CALLS = {function.__code__ for function in (*CALLS.values(), as_numpys)}
 
 
 def leak(x, what: str, hint: str) -> LeakError:

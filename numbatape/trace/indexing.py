@@ -318,7 +318,7 @@ def _gather(x: TracedArray, indices, shape) -> TracedArray:
     else:
         position = indices[0]
     if isinstance(position, TracedArray):
-        if position._value.shape != shape:
+        if np.shape(position._value) != shape:
             position = broadcast_to(position, shape, dims)
         position = merge(position, [len(shape)])
     else:

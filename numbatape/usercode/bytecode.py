@@ -6,7 +6,6 @@ import dis
 import functools
 import importlib.util
 import types
-from operator import is_
 
 DYNAMIC = frozenset(("eval", "exec", "globals", "__dict__"))  # code may use names that it does not show
 LOOKUPS = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # code may compute names of attributes
@@ -112,40 +111,6 @@ def passed_on(code: types.CodeType) -> frozenset[str]:
         kind = LOADS.get(op)
         name = None if kind is None else _loaded(code, kind, arg)
     return frozenset(found).union(*(passed_on(c) for c in inner(code)))
-
-
-@functools.lru_cache(maxsize=10_000)
-def with_calls(code: types.CodeType, names: tuple[tuple[str, str], ...]) -> types.CodeType:
-    """Return code, and the code of the functions inside it, that calls other globals in place of some.
-
-    Parameters
-    ----------
-    names
-        Pairs of a global's name and of the name that is called instead. Where the code does anything else
-        with the global (``dtype=float``), it still refers to the old name.
-    """
-    constants = tuple(with_calls(c, names) if isinstance(c, types.CodeType) else c for c in code.co_consts)
-    text, others = bytearray(code.co_code), list(code.co_names)
-    for old, new in names:
-        if old not in code.co_names:
-            continue
-        # The lowest bit of the argument says that the instruction prepares a call. Arguments that take more
-        # than a byte stay as they are.
-        call = code.co_names.index(old) << 1 | 1
-        to = len(others) << 1 | 1
-        if to > 255:
-            continue
-        others.append(new)
-        for at in range(0, len(text), 2):
-            if (
-                text[at] == LOAD_GLOBAL
-                and text[at + 1] == call
-                and not (at and text[at - 2] == dis.EXTENDED_ARG)
-            ):
-                text[at + 1] = to
-    if bytes(text) == code.co_code and all(map(is_, constants, code.co_consts)):
-        return code
-    return code.replace(co_code=bytes(text), co_names=tuple(others), co_consts=constants)
 
 
 def operations(code: types.CodeType):
