@@ -71,6 +71,7 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
     """
     traced = implementation if run is None else evaluated(original, implementation, run)
     of_numbers = original.__module__ == "math"
+    iterates = original.__module__ in ("math", "statistics")
 
     call_original = as_users_call(original)
     numpys = (getattr(original, "__module__", None) or "numpy").partition(".")[0] == "numpy"
@@ -82,6 +83,8 @@ def stand_in(original, implementation, run=run_composition, for_lists: bool = Fa
             if original.__name__ != "prod" and meets(args):
                 raise TypeError("must be real number, not complex")
             args = tuple(map(integers.lifted, args))
+        if iterates:
+            args = tuple([list(x) if hasattr(type(x), "__next__") else x for x in args])
         args = unflattened(args)
         if not USUAL.issuperset(map(type, (*args, *kwargs.values()))):
             if numpys and operations.has_labels(args):

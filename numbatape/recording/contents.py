@@ -228,6 +228,12 @@ STAND_INS = {
             log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
         """,
     },
+    "statistics": {
+        "numpy_api.python_statistics": """
+            correlation covariance fmean geometric_mean harmonic_mean linear_regression mean pstdev pvariance
+            stdev variance
+        """,
+    },
     "scipy.optimize": {"scipy_api.neighbours": "linear_sum_assignment"},
     "scipy.spatial": {"scipy_api.neighbours": "ConvexHull Delaunay KDTree cKDTree"},
     "scipy.spatial.transform._rotation_xp": {"scipy_api.rotations": "as_rotvec from_rotvec"},
