@@ -176,7 +176,7 @@ def test_a_parameter_is_taken_by_its_name():
     beta = pd.Series({"low": 0.1, "slope": 0.7, "unused": 1.0})
 
     def f(beta):
-        return ((Y - beta["low"] - beta["slope"] * X) ** 2).sum() + np.sum(beta[["low", "slope"]])
+        return ((Y - beta["low"] - beta.slope * X) ** 2).sum() + np.sum(beta[["low", "slope"]])
 
     gradient = nt.grad(f)(beta)
     array = nt.grad(lambda b: np.sum((Y.values - b[0] - b[1] * X.values) ** 2) + b[0] + b[1])

@@ -287,6 +287,8 @@ class TracedArray(Methods, Reads):
         labels = self._trace.labels.get(self._id)
         if labels is not None and name in labels.attributes:
             return labels.read(self, name)
+        if labels is not None and labels.has_row(name):
+            return labels.read(self, "loc")[name]
         if name == "is_integer" and not isinstance(self._value, np.ndarray):  # only numbers have this method
             return lambda: bool(np.equal(np.remainder(self, 1), 0))
         raise missing(self, name, f"ndarray.{name} of a traced array")

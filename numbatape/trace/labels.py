@@ -56,6 +56,11 @@ class Labels:
             return lambda dtype=None, **options: x if dtype is None else x.astype(dtype)
         return x if found is ITSELF else found(x) if callable(found) else found
 
+    def has_row(self, name: str) -> bool:
+        """Whether a name is the label of a row of a Series: pandas makes it an attribute."""
+        rows = self.parts[0]
+        return "loc" in self.attributes and rows is not None and name in rows
+
     def on(self, x):
         """Return a traced array, which has attributes of an object with these labels from now on."""
         if type(x) is TracedArray:
