@@ -13,9 +13,9 @@ from ..ops import OPS, ArrayOp
 from ..threads import Turn
 from .chain import sweep_source
 from .codegen import FIRST_KERNEL, kernel_source
-from .vectors import PART_OPCODES, STRIP_OPCODE
+from .vectors import STRIP_OPCODE, single_arms
 
-FORWARD = np.zeros(STRIP_OPCODE + 1 + len(PART_OPCODES) - FIRST_KERNEL, np.int64)
+FORWARD = np.zeros(STRIP_OPCODE + 1 + len(single_arms()) - FIRST_KERNEL, np.int64)
 FORWARD_NUMPY = np.zeros_like(FORWARD)  # Config(values="numpy")
 REVERSE = np.zeros(FIRST_KERNEL, np.int64)
 # The sweeps' functions `position` and `strip_range`, which kernels call.
@@ -44,22 +44,22 @@ def ensure(kernels, values: str = "fast", reverse: bool = True) -> None:
             REVERSE[number] = _loaded(number, "reverse", values)
 
 
-def ensure_strips(values: str, parts: bool) -> None:
+def ensure_strips(values: str, opcodes: Sequence[int]) -> None:
     """Load the kernel that runs instructions strip by strip.
 
     Parameters
     ----------
-    parts
-        Whether float32 cells are added up strip by strip, too.
+    opcodes
+        Those that occur in blocks only, whose kernels are loaded as well.
     """
     forward = forward_table(values)
     if not forward[STRIP_OPCODE - FIRST_KERNEL]:
         text = imported(".strip_kernels", __package__).strip_source()
         forward[STRIP_OPCODE - FIRST_KERNEL] = jit.load("strips", text).address["forward"]
-    if parts and not forward[STRIP_OPCODE + 1 - FIRST_KERNEL]:
-        loaded = jit.load("parts", imported(".strip_kernels", __package__).parts_source())
-        for row, opcode in PART_OPCODES.items():
-            forward[opcode - FIRST_KERNEL] = loaded.address[OPS[row].name]
+    for opcode in opcodes:
+        if not forward[opcode - FIRST_KERNEL]:
+            name, text = imported(".strip_kernels", __package__).single_source(opcode)
+            forward[opcode - FIRST_KERNEL] = jit.load(name, text).address["forward"]
 
 
 def kernel_name(number: int, direction: str) -> str:

@@ -14,8 +14,9 @@ from .chain import sweep_source
 from .codegen import kernel_source
 from .kernels import kernel_name
 from .loop_kernels import loop_source
-from .strip_kernels import parts_source, strip_source
+from .strip_kernels import single_source, strip_source
 from .strip_replan_kernels import moves_source
+from .vectors import SINGLE_OPCODES
 from .verify_plan import plan_source
 
 DTYPES = ("f64", "f32")
@@ -48,7 +49,7 @@ def texts(dtypes: Sequence[str] = DTYPES, values: Sequence[str] = VALUES) -> Ite
     yield "loops", loop_source()
     yield "strips", strip_source()
     if "f32" in dtypes:
-        yield "parts", parts_source()
+        yield from (single_source(opcode) for opcode in SINGLE_OPCODES.values())
     yield "moves", moves_source()
     yield "walk", walk_source()
     seen = set()

@@ -21,7 +21,7 @@ from ..ops import OPS, Elementwise
 from ..ops.reduce import BLOCK as STRIP
 from ..tape import Tape
 from ..tape.instruction import GUARD, NONE
-from ..tape.tape import F32, FAMILIES, POOLS
+from ..tape.tape import F32, F64, FAMILIES, POOLS
 from .codegen import FIRST_KERNEL
 from .frame import (
     CELL_A,
@@ -35,7 +35,7 @@ from .frame import (
     LOOP_THIRD,
     STRIDE,
 )
-from .vectors import FIRST_VECTOR, PART_OPCODES, STRIP_OPCODE, vector_arms
+from .vectors import FIRST_VECTOR, SINGLE_OPCODES, STRIP_OPCODE, vector_arms
 
 LEAST = 16 * STRIP  # shorter vectors stay in the cache as a whole, and do not run strip by strip
 FEWEST = 2  # a single instruction gains nothing from strips
@@ -80,8 +80,8 @@ class VectorRow:
         Result and operands.
     adds
         Whether the result is one cell, the sum of its results for parts of the vector.
-    part
-        The opcode that computes the result for a part in float64, where that of the instruction does not.
+    single
+        The opcode that a block has in the instruction's place, if there is one for a strip of float32 cells.
     """
 
     cells: int
@@ -90,7 +90,14 @@ class VectorRow:
     out: Operand
     operands: tuple[Operand, ...]
     adds: bool
-    part: int | None = None
+    single: int | None = None
+
+    @property
+    def in_block(self) -> tuple[int, range]:
+        """The word that holds the length, and the words of the record, in a block."""
+        if self.single is None or self.adds:
+            return self.count, self.record
+        return COUNT_WORD, range(0)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ _ARMS = [(op, pattern) for _, op, pattern in vector_arms()]
 def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorRow | None:
     """Return what strips need to know of an instruction; None if it is not one over a single vector."""
     word, o, a, b, last = code[k].tolist()
-    number, part = word & 0xFFFF, None
+    number, family = word & 0xFFFF, F64
     if number >= FIRST_VECTOR:
         if number >= STRIP_OPCODE:  # it runs a block itself, or is a guard
             return None
@@ -130,7 +137,6 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         elif op.adds_parts:
             record = range(last, last + CORE_HEAD + 1 + op.arity)
             steps = [0, *aux[last + CORE_HEAD + 1 : last + CORE_HEAD + 1 + op.arity].tolist()]
-            part = PART_OPCODES[table_row] if family == F32 else None
         else:
             return None
     else:
@@ -152,7 +158,9 @@ def vector_row(tape: Tape, code: np.ndarray, aux: np.ndarray, k: int) -> VectorR
         found.append(Operand(letter, int(row["a"]) if value == NONE else value, first, step, place))
     if not adds and found[0].step != 1:
         return None
-    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds, part)
+    pattern = "" if adds else "".join("sv"[step] if step in (0, 1) else "-" for step in steps[1:])
+    single = SINGLE_OPCODES.get((op.name, pattern)) if family == F32 else None
+    return VectorRow(cells, count, record, found[0], tuple(found[1:]), adds, single)
 
 
 def long_rows(tape: Tape, code: np.ndarray, aux: np.ndarray) -> dict[int, VectorRow]:

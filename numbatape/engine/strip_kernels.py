@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
-from ..ops import OPS, reduce
+from ..ops import ArrayOp, reduce
 from ..ops.table import parameters
 from ..ops.text import helpers
 from .codegen import record_fields
 from .frame import CELL_A, CELL_B, CELL_O, CORE_HEAD, RECORD_WORD, STRIDE, constants
-from .vectors import PART_OPCODES
+from .vectors import forward_vector, single_arms
 
 # Words of a block: addresses of its instructions and records as they are for the first strip, of a copy of
 # them that moves from strip to strip, and how many bytes they are; instructions, cells of a strip and of all
@@ -83,44 +84,46 @@ def forward(w, pc):
 """
 
 
-_PART = """
-def {name}(w, pc):
+_SINGLE = """
+def forward(w, pc):
     code = w[CODE]
-    r = w[AUX]
-    d = w[V64]
     v = w[V32]
     at = {STRIDE} * pc
     o = code[at + {CELL_O}]
     a = code[at + {CELL_A}]
     b = code[at + {CELL_B}]
-    record = code[at + {RECORD_WORD}]
-{fields}
-    d[o] = {kernel}({given})
+{body}
     return 0
 """
 
 
-def parts_source() -> str:
-    """Return the module of the kernels that add up a strip of float32 cells."""
-    text, modules = "", []
-    for op in (OPS[row] for row in PART_OPCODES):
-        sizes, strides = record_fields(op)
-        kernel = op.adds_parts
-        text += _PART.format(
-            name=op.name,
-            STRIDE=STRIDE,
-            CELL_O=CELL_O,
-            CELL_A=CELL_A,
-            CELL_B=CELL_B,
-            RECORD_WORD=RECORD_WORD,
-            fields="\n".join(
-                f"    {field} = r[record + {CORE_HEAD + k}]" for k, field in enumerate(sizes + strides)
-            ),
-            kernel=kernel.__name__,
-            given=", ".join(parameters(kernel)),
-        )
-        modules.append(sys.modules[kernel.__module__])
-    return "# cells: f32\n" + constants(text) + helpers(text, *modules) + text
+def single_source(opcode: int) -> tuple[str, str]:
+    """Return name and module of the kernel for a strip of float32 cells, by its opcode."""
+    ((op, pattern),) = ((op, pattern) for number, op, pattern in single_arms() if number == opcode)
+    modules = []
+    if isinstance(op, ArrayOp):
+        body = _sum_of_part(op)
+        modules.append(sys.modules[op.adds_parts.__module__])
+    else:
+        body = forward_vector(op, pattern)
+    text = _SINGLE.format(
+        STRIDE=STRIDE,
+        CELL_O=CELL_O,
+        CELL_A=CELL_A,
+        CELL_B=CELL_B,
+        body=textwrap.indent("\n".join(body), "    "),
+    )
+    head = "# cells: f32\n" + constants(text) + helpers(text, *modules)
+    return f"{op.name}{pattern}-f32-strip", head + text
+
+
+def _sum_of_part(op: ArrayOp) -> list[str]:
+    """Return the lines that add up a strip into a float64 cell."""
+    kernel = op.adds_parts
+    sizes, strides = record_fields(op)
+    fields = [f"{name} = r[record + {CORE_HEAD + k}]" for k, name in enumerate(sizes + strides)]
+    record = ["d = w[V64]", "r = w[AUX]", f"record = code[at + {RECORD_WORD}]", *fields]
+    return [*record, f"d[o] = {kernel.__name__}({', '.join(parameters(kernel))})"]
 
 
 def strip_source() -> str:

@@ -163,7 +163,7 @@ class StripReplanner:
             for k, row in enumerate(block.rows):
                 at = STRIDE * (block.start + k), start + row.record.start - STRIDE
                 table = STRIDE * k, end - STRIDE
-                end += len(row.record)
+                end += len(row.in_block[1])
                 counts.append(at[row.count >= STRIDE] + row.count)
                 block_of_row.append(number)
                 records += [start + place for place in row.record]

@@ -37,8 +37,8 @@ class Strips:
         The first and the last instruction (exclusively) of each block.
     end
         The first cell behind the totals of strips.
-    parts_of_sums
-        Whether there are sums of float32 cells, whose totals of strips need kernels of their own.
+    opcodes
+        Those that occur in blocks only.
     work
         The work of all instructions over vectors that are worth strips, in blocks or not.
     """
@@ -49,7 +49,7 @@ class Strips:
     parts: tuple[range, ...]
     extents: tuple[tuple[int, int], ...]
     end: int
-    parts_of_sums: bool
+    opcodes: tuple[int, ...]
     work: float = 0.0
 
     def words(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -85,6 +85,7 @@ def with_strips(
         There is room for more totals than these blocks have, by this factor.
     """
     code, table, firsts, tables, parts = code.copy(), [], [], [], []
+    opcodes: set[int] = set()
     for block, wanted in zip(blocks, pieces, strict=True):
         rows = code[block.start : block.stop].copy()
         records: list[int] = []
@@ -92,20 +93,22 @@ def with_strips(
         for k, row in enumerate(block.rows):
             record = STRIDE * len(rows) + len(records)
             words = [STRIDE * k + place for place in range(STRIDE)]
-            words += [record + place for place in range(len(row.record))]
-            if row.record:
+            count, its_record = row.in_block
+            words += [record + place for place in range(len(its_record))]
+            if its_record:
                 rows[k, RECORD_WORD] = len(records)
-                records += aux[row.record.start : row.record.stop].tolist()
-            counts.append(words[row.count])
+                records += aux[its_record.start : its_record.stop].tolist()
+            if row.single is not None:
+                rows[k, 0] = row.single
+                opcodes.add(row.single)
+            counts.append(words[count])
             for operand in row.operands:
                 if operand.step and not narrow[storage[operand.value]]:
                     moves.append((words[operand.place], STRIP * operand.step))
             if row.adds:
                 strips = -(-row.cells // STRIP)
-                totals.append((row.out.cell, end, strips, int(row.part is not None)))
+                totals.append((row.out.cell, end, strips, int(row.single is not None)))
                 rows[k, CELL_O] = end
-                if row.part is not None:
-                    rows[k, 0] = row.part
                 moves.append((words[CELL_O], 1))
                 end += int(spare * strips) + 1
             elif not narrow[storage[row.out.value]]:
@@ -140,9 +143,8 @@ def with_strips(
         code[block.start : block.stop] = (_NOTHING, 0, 0, 0, 0)
         code[block.start] = strip_instruction(parts[-1][0])
     extents = tuple((block.start, block.stop) for block in blocks)
-    single = any(row.part is not None for block in blocks for row in block.rows)
-    table = np.array(table, np.int64)
-    return code, Strips(table, tuple(firsts), tuple(tables), tuple(parts), extents, end, single)
+    words = np.array(table, np.int64)
+    return code, Strips(words, tuple(firsts), tuple(tables), tuple(parts), extents, end, tuple(opcodes))
 
 
 def strip_instruction(number: int) -> tuple[int, ...]:

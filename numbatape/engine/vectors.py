@@ -30,12 +30,22 @@ def vector_arms() -> list[tuple[int, Elementwise, str]]:
 
 # The opcode of the instruction that runs a block of others strip by strip (`numbatape.engine.strip_blocks`).
 STRIP_OPCODE = FIRST_VECTOR + len(vector_arms())
-# Behind it are the opcodes of sums over a strip of float32 cells, by row of the op table. Their results are
-# float64, as those of all parts of a sum. They occur in blocks only.
-PART_OPCODES = {
-    row: STRIP_OPCODE + 1 + k
-    for k, row in enumerate(row for row, op in enumerate(OPS) if isinstance(op, ArrayOp) and op.adds_parts)
-}
+
+
+def single_arms() -> list[tuple[int, Elementwise | ArrayOp, str]]:
+    """Return (opcode, row, pattern) of the kernels for a strip of float32 cells, which occur in blocks only.
+
+    They are called by pointer, but they have no record to decode, which takes longer than 256 additions.
+    The results of sums, whose pattern is empty, are float64, as those of all parts of a sum.
+    """
+    arms: list[tuple[Elementwise | ArrayOp, str]] = [
+        (op, "") for op in OPS if isinstance(op, ArrayOp) and op.adds_parts is not None
+    ]
+    arms += [(op, pattern) for _, op, pattern in vector_arms() if op.exact]
+    return [(STRIP_OPCODE + 1 + k, op, pattern) for k, (op, pattern) in enumerate(arms)]
+
+
+SINGLE_OPCODES = {(op.name, pattern): opcode for opcode, op, pattern in single_arms()}
 
 
 def first_opcodes() -> dict[int, int]:

@@ -135,7 +135,7 @@ class Workspace:
             **plan.counts(),
         }
         if plan.strips is not None:
-            kernels.ensure_strips(plan.values, plan.strips.parts_of_sums)
+            kernels.ensure_strips(plan.values, plan.strips.opcodes)
             self._strips = plan.strips.words()
             words["STRIPS"] = self._strips[0].ctypes.data
         for name, word in words.items():

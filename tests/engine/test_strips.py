@@ -15,6 +15,7 @@ from numbatape.derive.tapes import gradient
 from numbatape.engine import Workspace, make_plan, segments
 from numbatape.engine.strip_blocks import LEAST, STRIP
 from numbatape.engine.strip_plan import strip_plan
+from numbatape.engine.vectors import single_arms
 from numbatape.ops.status import DONE
 
 N = LEAST + 3 * STRIP + 5  # the last strip is not full
@@ -196,6 +197,9 @@ OF_ANY_LENGTH = {
     "two reductions": lambda x, d: np.log(np.sum((x - np.mean(x)) ** 2)) + np.dot(x, d),
     "rows": lambda x, d: np.sum(np.sin(x * (np.array([[1.0], [2.0]]) * d)) * d),
     "largest": lambda x, d: np.log(np.sum(np.exp(x - np.max(x)))) + np.sum(d * d * x),
+    "arithmetic": lambda x, d: (
+        np.sum((x * d + 0.5) / (1.5 - x) - 3.0 / (x / 2.0 + 4.0) - x * x) + np.dot(d, x)
+    ),
 }
 
 
@@ -240,6 +244,14 @@ def test_float32_gradients_by_one_sweep_and_by_two(name, dtypes, values):
         np.testing.assert_allclose(other, right, rtol=1e-5, atol=1e-6 * np.abs(right).max())
     for at, before in zip((x, d), given, strict=True):
         np.testing.assert_array_equal(at, before)
+
+
+def test_float32_strips_have_kernels_of_their_own():
+    """Each operation of arithmetic, between vectors and with a number on either side."""
+    cache = nt.prepare_gradient_cache(OF_ANY_LENGTH["arithmetic"], *two_vectors(N, (SINGLE, SINGLE)))
+    names = {opcode: f"{op.name} {pattern}".strip() for opcode, op, pattern in single_arms()}
+    used = {names[opcode] for opcode in cache._space.plan.strips.opcodes}
+    assert used >= {"sum", "dot", "mul vv", "add vs", "sub sv", "div vv", "div sv", "div vs", "square v"}
 
 
 def test_float32_sums_of_strips_are_rounded_once():
