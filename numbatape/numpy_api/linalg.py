@@ -7,9 +7,13 @@ from operator import index
 
 import numpy as np
 
+from ..emitter import addresses
+from ..emitter.instructions import array_op_of_level, row
+from ..tape.tape import F64
+from ..trace.array import new_traced
 from ..trace.axes import axes_of, count_of, drop_axes, over_axes
 from ..trace.operands import lift_all, lift_first
-from ..trace.primitives import array_instruction, expand
+from ..trace.primitives import FLOAT64, array_instruction, expand, trace_of
 from .decompositions import spectral_norm
 from .function_tables import HOLDS
 from .registration import composes, records
@@ -32,6 +36,11 @@ def solve_system(op: str, a, b, value):
     """Return ``a^-1 b`` by an op for matrices; a vector ``b`` stands for one column."""
     if b.ndim > 1:
         return array_instruction(op, (a, b), value)
+    if value.dtype is FLOAT64 and a._family == b._family == F64:  # sooner than by traced arrays of the views
+        trace = trace_of((a, b))
+        numbers = a._id, addresses.expanded(trace.tape, b._id, (1,))
+        out, level = array_op_of_level(trace.tape, row(op), F64, numbers, trace.line(), {}, True)
+        return new_traced(trace, value, addresses.dropped(trace.tape, out, (-1,)), level, F64)
     return drop_axes(array_instruction(op, (a, expand(b, (1,))), value[..., None]), (-1,))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace.array import TracedArray
 from ..trace.axes import along_axis, axes_of, count_of, one_axis, over_axes
 from ..trace.operands import adopt, lift_first
+from ..trace.primitives import FLOAT64
 from .function_tables import HOLDS
-from .registration import composes
+from .registration import composes, records, run_composition
 
 NO = np._NoValue
 LOWEST, HIGHEST = -np.inf, np.inf
@@ -29,8 +31,14 @@ def flag(keepdims) -> bool:
     return keepdims is not NO and bool(keepdims)
 
 
-@composes(np.sum, complex="by_parts")
-def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
+@records(np.sum, complex="by_parts")
+def sum_(value, a, axis=None, *options, **named):
+    if not options and not named and type(a) is TracedArray and a.dtype is FLOAT64:
+        return over_axes("sum", a, axes_of(a, axis), None, value=value)  # most calls: NumPy is called once
+    return run_composition(_sum, value, (a, axis, *options), named)
+
+
+def _sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=NO):
     x = prepared(lift_first(a, initial, where), dtype, where, 0)
     result = over_axes("sum", x, axes_of(x, axis), np.add.reduce, flag(keepdims))
     return result + initial if is_given(initial) else result

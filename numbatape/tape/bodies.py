@@ -243,8 +243,8 @@ class _Copy:
         found = self.values.get(value)
         if found is None:
             storage, offset = self._place(value)
-            self.new.values.append((storage, offset, self.old.values[value][2]))
-            found = self.values[value] = len(self.new.values) - 1
+            address = storage, offset, self.old.values[value][2]
+            found = self.values[value] = self.new.values.append(address)
         return found
 
     def _place(self, value: int) -> tuple[int, int]:

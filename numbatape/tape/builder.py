@@ -95,8 +95,7 @@ class TapeBuilder:
         self.pool_cells[pool] = offset + 1
         if not offset & LOOKS:
             self.look()
-        self.values.append((pool, offset, SCALAR_LAYOUT))
-        return len(self.values) - 1
+        return self.values.append((pool, offset, SCALAR_LAYOUT))
 
     def array(self, dims: tuple[int, ...], family: int, level: int) -> int:
         """Return a new contiguous value with a storage of its own."""
@@ -111,8 +110,7 @@ class TapeBuilder:
         self.storages.append((size, family, level))
         if not storage & ARRAY_LOOKS:
             self.look()
-        self.values.append((storage, 0, layout))
-        return len(self.values) - 1
+        return self.values.append((storage, 0, layout))
 
     def view(self, storage: int, offset: int, dims, strides) -> int:
         """Return a value that is an address in an existing storage."""
@@ -122,8 +120,7 @@ class TapeBuilder:
         """Return the same, given the number of the layout."""
         if storage < len(POOLS):
             self.note_view(storage, offset)
-        self.values.append((storage, offset, layout))
-        return len(self.values) - 1
+        return self.values.append((storage, offset, layout))
 
     def note_view(self, pool: int, cell: int) -> None:
         """Note that more than one value refers to a pool's cell."""

@@ -65,11 +65,19 @@ class Values(dict):
         self.words[number] = self._word(address)
         super().__setitem__(number, address)
 
-    def append(self, address: tuple[int, int, int]) -> None:
-        """Append the address of the next value."""
-        if address[2]:  # instructions on arrays look at their operands more than once
-            super().__setitem__(len(self.words), address)
-        self.words.append(self._word(address))
+    def append(self, address: tuple[int, int, int]) -> int:
+        """Append the address of the next value; return its number."""
+        words = self.words
+        number = len(words)
+        storage, offset, layout = address
+        if layout:  # instructions on arrays look at their operands more than once
+            super().__setitem__(number, address)
+        elif 0 <= offset < FARTHEST and storage <= STORAGE:  # as in `_word`, which takes longer
+            words.append(~(offset << SHIFT | storage))
+            return number
+        words.append(len(self._places))
+        self._places.extend(address)
+        return number
 
     def extend(self, addresses: np.ndarray) -> None:
         """Append addresses, given as rows of storage, offset and layout."""

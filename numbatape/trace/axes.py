@@ -104,7 +104,9 @@ def axis_from_end(x: TracedArray, axis: int) -> TracedArray:
 # ---- array ops over axes
 
 
-def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=False) -> TracedArray:
+def over_axes(
+    op: str, x: TracedArray, axes, function, keepdims=False, ordered=False, value=None
+) -> TracedArray:
     """Record a reduction ``(n)->()`` over several axes as one instruction.
 
     Parameters
@@ -113,6 +115,8 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
         NumPy's reduction, for the value.
     ordered
         Whether the order of the entries matters (positions); otherwise it is that of memory.
+    value
+        The value, if NumPy's function has been called already.
     """
     kept = [k for k in range(x.ndim) if k not in axes]
     layout, table = layout_of(x), x._trace.tape.sizes
@@ -125,7 +129,7 @@ def over_axes(op: str, x: TracedArray, axes, function, keepdims=False, ordered=F
         order = sorted(axes, key=lambda k: -abs(table.value(layout.strides[k])))
     moved = x if [*kept, *order] == list(range(x.ndim)) else transpose(x, [*kept, *order])
     merged = moved if len(order) == 1 else merge(moved, [1] * len(kept) + [len(order)])
-    result = array_instruction(op, (merged,), function(merged._value, axis=-1))
+    result = array_instruction(op, (merged,), function(merged._value, axis=-1) if value is None else value)
     return expand(result, tuple(axes)) if keepdims and axes else result
 
 

@@ -298,8 +298,8 @@ def cell(x, value, code: int, level: int):
     if code < 0:
         return new_traced(x._trace, value, ~code, level, x._family)
     builder = x._trace.tape
-    builder.values.append((code >> SHIFT, code & OFFSET, 0))
-    return new_traced(x._trace, value, len(builder.values) - 1, level, x._family)
+    number = builder.values.append((code >> SHIFT, code & OFFSET, 0))
+    return new_traced(x._trace, value, number, level, x._family)
 
 
 def entry(box: Box, x, key):
