@@ -14,12 +14,13 @@ OTHERS = [(6, 0, 1), (7, -4, 0), (8, -1, 3), (2, 5, 2), (STORAGE + 1, 1, 0)]
 @pytest.mark.parametrize("addresses", [[], SINGLE, OTHERS, SINGLE + OTHERS + SINGLE[::-1]])
 def test_values_are_what_was_appended(addresses):
     values = Values()
-    for address in addresses:
-        values.append(address)
+    assert [values.append(address) for address in addresses] == list(range(len(addresses)))
     assert len(values) == len(addresses)
     assert list(values) == addresses == [values[k] for k in range(len(addresses))]
     assert values.columns().tolist() == addresses
     assert list(Values(np.array(addresses, VALUE).reshape(-1))) == addresses
+    for first in range(len(addresses) + 1):
+        assert values.rows(first, len(addresses)).tolist() == [list(each) for each in addresses[first:]]
     assert keys_of(values) == keys_of(addresses) == keys_of(values.columns())
     if addresses:
         numbers = np.arange(len(addresses))[::-1]
