@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import textwrap
 
 from ..ops import OPS, ArrayOp, Elementwise, scalars
 from ..ops.table import OPERANDS, parameters
-from ..ops.text import helpers, source_of, without_docstring
+from ..ops.text import helpers, modules_of, source_of, without_docstring
 from .formula_text import LIBRARY_CALL, UNIT, is_simd, kernel_text, product, uses, with_elementary
 from .frame import (
     ACTIVE_SHIFT,
@@ -318,8 +317,7 @@ def array_source(op: ArrayOp, cells: str, direction: str) -> str:
     """Return the module of an array op's kernel in one direction: its body and the loop over the batch."""
     directions = DIRECTIONS if op.one_module else (direction,)
     text = "".join(_array_text(op, cells, each) for each in directions)
-    module = sys.modules[op.forward.__module__]
-    return f"# cells: {cells}\n" + constants(text) + helpers(text, module) + "\n\n" + text
+    return f"# cells: {cells}\n" + constants(text) + helpers(text, *modules_of(op)) + "\n\n" + text
 
 
 @functools.cache

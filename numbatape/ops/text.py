@@ -42,6 +42,12 @@ def helpers(text: str, *modules) -> str:
     return "\n".join(sorted(found.values(), key=lambda s: s.startswith("def")))
 
 
+def modules_of(op: ArrayOp) -> list:
+    """Return the modules in which an op's kernels stand: one may be that of an op in another file."""
+    kernels = [kernel for kernel in (op.forward, op.reverse) if kernel is not None]
+    return [sys.modules[name] for name in dict.fromkeys(kernel.__module__ for kernel in kernels)]
+
+
 def source_of(function) -> str:
     """Return the text of a function of this package, without indentation.
 
@@ -74,7 +80,7 @@ def version_of(op: Op) -> str:
     if isinstance(op, ArrayOp):
         kernels = [source_of(kernel) for kernel in (op.forward, op.reverse) if kernel is not None]
         text = "\n".join(map(without_docstring, kernels))
-        text += helpers(text, sys.modules[op.forward.__module__])
+        text += helpers(text, *modules_of(op))
         stated = (op.signature, op.scratch, op.index, op.extents, _bare(text))
     else:
         formulas = [formula or "" for formula in (op.value, *op.partials, *op.second.values())]
