@@ -83,6 +83,10 @@ def log_ndtr_near_one(x):
     return mp.log(mp.ncdf(x + mp.mpf(0.9375)))
 
 
+def log_ndtr_near_zero(x):
+    return mp.log(mp.ncdf(x - mp.mpf(0.0625)))
+
+
 def log_ndtr_near_half(x):
     return mp.log(mp.ncdf(x + mp.mpf(0.4375)))
 
@@ -126,6 +130,7 @@ FITS = [
     (scaled_erfc, -1, 0.9999, 24, 0, 4),
     (erf_ratio, 1e-9, 0.5625, 10, 0, 2),
     (log_ndtr_near_one, -0.3125, 0.3125, 12, 0, 2),
+    (log_ndtr_near_zero, -0.3125, 0.3125, 12, 0, 2),
     (log_ndtr_near_half, -0.1875, 0.1875, 10, 0, 2),
     (gammaln_slope, 0, 2.25, 7, 8, 2),
     (stirling_rest, 1e-9, 1 / 3**2, 11, 0, 2),

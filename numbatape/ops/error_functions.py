@@ -114,16 +114,17 @@ def fast_ndtr(x):
 def fast_log_ndtr(x):
     """log(exp(-x*x/2) q) left of zero, and log(1 - exp(-x*x/2) q) right of it: no sum cancels.
 
-    From a quarter to five quarters the logarithm magnifies the errors of both factors most, so there it is
-    one of two polynomials.
+    From -3/8 to 5/4 the logarithm magnifies the errors of both factors most, so there it is one of three
+    polynomials.
     """
     a = math.fabs(x)
     q = 0.5 * scaled_erfc(HALF_ROOT * a)
     far = fast_log(q) - 0.5 * x * x
     z = fast_log1p(-(gauss(min(a, 40.0), -0.5) * q))
+    z = z if x >= 0.0 else far
+    z = log_ndtr_near_zero(x + 0.0625) if -0.375 < x <= 0.25 else z
     z = log_ndtr_near_half(x - 0.4375) if 0.25 < x <= 0.625 else z
-    z = log_ndtr_near_one(x - 0.9375) if 0.625 < x < 1.25 else z
-    return z if x >= 0.0 else far
+    return log_ndtr_near_one(x - 0.9375) if 0.625 < x < 1.25 else z
 
 
 def log_ndtr_near_one(x):
@@ -147,6 +148,32 @@ def log_ndtr_near_one(x):
         * (
             -0.0018321626246967206
             + u * (9.110477636710916e-05 + u * (-1.138328337011664e-06 + u * (-5.412489680274969e-07)))
+        )
+    )
+    return p + x * q
+
+
+def log_ndtr_near_zero(x):
+    """log_ndtr(x - 0.0625) for x from -0.3125 to 0.3125."""
+    u = x * x
+    p = -0.7442671616076408 + u * (
+        -0.3250106880839201
+        + u
+        * (
+            0.004781688494422271
+            + u
+            * (
+                -0.0001894381069144351
+                + u * (-3.060561388562679e-06 + u * (8.681647649487155e-07 + u * (-3.0721487445718564e-08)))
+            )
+        )
+    )
+    q = 0.838094432755064 + u * (
+        0.03513963738507969
+        + u
+        * (
+            3.827753220508944e-05
+            + u * (-5.0977505212656605e-05 + u * (2.2890182611384332e-06 + u * (9.877652106995523e-08)))
         )
     )
     return p + x * q

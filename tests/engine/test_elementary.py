@@ -79,8 +79,15 @@ FUNCTIONS = {
     ),
     "fast_ndtr": (mpmath.ncdf, scipy.special.ndtr, 4, [even(-1, 1), even(-38, 9), signs(spread(-300, 0))]),
     "fast_log_ndtr": (
-        *(log_ndtr, scipy.special.log_ndtr, 4),
-        [even(-1, 1), even(-40, 30), signs(spread(-300, 0)), spread(0, 150), even(0.2, 1.3)],
+        *(log_ndtr, scipy.special.log_ndtr, 3.5),
+        [
+            even(-1, 1),
+            even(-40, 30),
+            signs(spread(-300, 0)),
+            spread(0, 150),
+            even(0.2, 1.3),
+            lambda rng, count: np.array([-0.08676461819985026]),  # it had the largest error: 4.2
+        ],
     ),
     "fast_gammaln": (
         *(mpmath.loggamma, scipy.special.gammaln, 4),
