@@ -10,7 +10,7 @@ import re
 
 # Name in the text → library, routine without its letter for the dtype, parameters: ``c`` a character code,
 # ``i`` a 32-bit integer, ``d`` a float of the cells' dtype, ``p`` an address, ``o`` an integer result (the
-# last).
+# last), ``r`` an integer that the routine returns as a C function does. Those of "threads" have no dtype.
 ROUTINES = {
     "_gemm": ("blas", "gemm", "cciiidpipidpi"),
     "_trsm": ("blas", "trsm", "cccciidpipi"),
@@ -20,7 +20,28 @@ ROUTINES = {
     "_gesdd": ("lapack", "gesdd", "ciipippipipipo"),
     "_geqrf": ("lapack", "geqrf", "iipippio"),
     "_orgqr": ("lapack", "orgqr", "iiipippio"),
+    "_blas_threads": ("threads", "get", "r"),
+    "_set_blas_threads": ("threads", "set", "i"),
 }
+
+# OpenBLAS divides every triangular system of 8 rows and 8 columns among its threads, and parts of the
+# decompositions as well. Where another process has the second processor, such a call waits for the system's
+# clock: 20 ms instead of 3 us for a system of 32 rows and columns. Up to this size, at which OpenBLAS gives a
+# product of as much work to one thread, a call here has one thread, too. Setting the number takes 9 ns.
+_THREADS = """
+def _one_thread(work):
+    if work >= 524288:
+        return 1
+    threads = _blas_threads()
+    if threads > 1:
+        _set_blas_threads(1)
+    return threads
+
+def _all_threads(before):
+    if before > 1:
+        _set_blas_threads(before)
+    return 0
+"""
 
 _PRODUCTS = """
 def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta):
@@ -55,6 +76,12 @@ def gemm(cv, c, sc0, sc1, av, a, sa0, sa1, bv, b, sb0, sb1, m, n, k, alpha, beta
 def potrf(v, a, n):
     return _potrf(85, n, at(v, a), max(1, n)) if n else 0  # U: row-major lower
 
+def _triangular(uplo, trans, diag, k, n, a, la, b, lb):
+    threads = _one_thread(n * n * k)
+    _trsm(82, uplo, trans, diag, k, n, 1.0, a, la, b, lb)
+    _all_threads(threads)
+    return 0
+
 def getrf(v, a, n, p):
     return _getrf(n, n, at(v, a), max(1, n), at(v, p)) if n else 0
 
@@ -75,11 +102,11 @@ def getrs(v, a, n, p, bv, b, sb0, k, transposed):
         return 0
     if transposed:  # M' X = P L U X = B
         _row_swaps(v, n, p, bv, b, sb0, k, False)
-        _trsm(82, 76, 84, 85, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
-        _trsm(82, 85, 84, 78, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+        _triangular(76, 84, 85, k, n, at(v, a), n, at(bv, b), sb0)
+        _triangular(85, 84, 78, k, n, at(v, a), n, at(bv, b), sb0)
     else:  # M X = U' L' P' X = B
-        _trsm(82, 85, 78, 78, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
-        _trsm(82, 76, 78, 85, k, n, 1.0, at(v, a), n, at(bv, b), sb0)
+        _triangular(85, 78, 78, k, n, at(v, a), n, at(bv, b), sb0)
+        _triangular(76, 78, 85, k, n, at(v, a), n, at(bv, b), sb0)
         _row_swaps(v, n, p, bv, b, sb0, k, True)
     return 0
 
@@ -97,25 +124,39 @@ def trsm(av, a, sa0, lower, transposed, unit, bv, b, sb0, n, k):
     uplo = 85 if lower else 76
     trans = 84 if transposed else 78
     diag = 85 if unit else 78
-    _trsm(82, uplo, trans, diag, k, n, 1.0, at(av, a), sa0, at(bv, b), sb0)
+    _triangular(uplo, trans, diag, k, n, at(av, a), sa0, at(bv, b), sb0)
     return 0
 """
 
 _FACTORS = """
 def syevd(v, a, n, w, s):
     size = 1 + 6 * n + 2 * n * n  # V, L
-    return _syevd(86, 76, n, at(v, a), n, at(v, w), at(v, s), size, at(v, s + size), 3 + 5 * n)
+    threads = _one_thread(n * n * n)
+    status = _syevd(86, 76, n, at(v, a), n, at(v, w), at(v, s), size, at(v, s + size), 3 + 5 * n)
+    _all_threads(threads)
+    return status
 
 def gesdd(v, a, m, n, w, u, t, s):
     k = min(m, n)
     size = 4 * m * n + 7 * m + 7 * n  # S
-    return _gesdd(83, m, n, at(v, a), m, at(v, w), at(v, u), m, at(v, t), k, at(v, s), size, at(v, s + size))
+    threads = _one_thread(m * n * k)
+    status = _gesdd(
+        83, m, n, at(v, a), m, at(v, w), at(v, u), m, at(v, t), k, at(v, s), size, at(v, s + size)
+    )
+    _all_threads(threads)
+    return status
 
 def geqrf(v, a, m, n, t, s):
-    return _geqrf(m, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+    threads = _one_thread(m * n * n)
+    status = _geqrf(m, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+    _all_threads(threads)
+    return status
 
 def orgqr(v, a, m, n, t, s):
-    return _orgqr(m, n, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+    threads = _one_thread(m * n * n)
+    status = _orgqr(m, n, n, at(v, a), m, at(v, t), at(v, s), 32 * n)
+    _all_threads(threads)
+    return status
 """
 
 
@@ -131,4 +172,5 @@ def with_wrappers(source: str) -> str:
 _WRAPPERS = (
     (r"\b(gemm|potrf|getrf|getrs|lu_sign|trsm)\(", _PRODUCTS),
     (r"\b(syevd|gesdd|geqrf|orgqr)\(", _FACTORS),
+    (r"\b_one_thread\(", _THREADS),
 )

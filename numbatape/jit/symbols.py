@@ -2,7 +2,8 @@
 
 External symbols of an object file carry their meaning in their name: ``nt_loop_sc.psi_d-d`` is the
 inner loop of ``scipy.special.psi`` for float64, ``nt_data_...`` its data pointer, ``nt_blas_dgemm``
-a function of ``scipy.linalg.cython_blas``. SciPy is imported when the first such symbol is needed.
+a function of ``scipy.linalg.cython_blas``, ``nt_threads_get`` and ``nt_threads_set`` OpenBLAS's number of
+threads. SciPy is imported when the first such symbol is needed.
 
 A formula names a loop as ``sc.psi(x)``; one of several results, or of other types than float64, in
 full: ``sc.airy__d_dddd_1(x)`` is the second result, ``sc.wofz__D_D_1(x, y)`` the imaginary part.
@@ -110,6 +111,26 @@ def _capsule(module: str, name: str) -> int:
 
 
 @functools.cache
+def _of_openblas(name: str) -> int | None:
+    """Return the address of OpenBLAS's function that gets or sets the number of threads.
+
+    The library that SciPy calls is found among those that ``cython_blas`` is linked with, under the names
+    that SciPy's wheels and other distributions give to its functions. Where it is another BLAS, and on
+    Windows, which does not search like that, a function of Python's answers: ``Py_IsInitialized`` returns 1,
+    after which kernels do not set the number.
+    """
+    from scipy.linalg import cython_blas
+
+    library = ctypes.CDLL(cython_blas.__file__)
+    for prefix in ("scipy_", ""):
+        for suffix in ("_", "_64_"):
+            function = getattr(library, f"{prefix}openblas_{name}_num_threads{suffix}", None)
+            if function is not None:
+                return ctypes.cast(function, ctypes.c_void_p).value
+    return ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
+
+
+@functools.cache
 def _of_the_process(symbol: str) -> int | None:
     """Return the address of a function of the C library."""
     if os.name != "posix":
@@ -135,6 +156,8 @@ def address_of(symbol: str) -> int | None:
             return _loop(function, signature)[kind == "data"]
         if kind in ("blas", "lapack"):
             return _capsule(kind, name)
+        if kind == "threads":
+            return _of_openblas(name)
     except (AttributeError, KeyError, ValueError):
         pass  # this NumPy or SciPy has no such function
     return None

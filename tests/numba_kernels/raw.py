@@ -173,14 +173,14 @@ def vector_function(name, arity, kind):
 
 def _fortran(module_name, routine, spec):
     """Return a call: ``c`` a character code, ``i`` a 32-bit integer, ``d``/``s`` a float, ``p`` an
-    address, ``o`` an integer result (last)."""
+    address, ``o`` an integer result (last), ``r`` an integer that is returned."""
     element = {"c": ir.IntType(8), "i": I32, "d": F64, "s": F32, "o": I32}
     typed = {"d": types.float64, "s": types.float64}
 
     def codegen(context, builder, signature, args):
         pointers, outcome = [], None
         values = iter(args)
-        for code in spec:
+        for code in spec.replace("r", ""):
             if code == "p":
                 pointers.append(builder.inttoptr(next(values), BYTE_P))
                 continue
@@ -197,12 +197,15 @@ def _fortran(module_name, routine, spec):
                     value = builder.fptrunc(value, F32)
                 builder.store(value, slot)
             pointers.append(builder.bitcast(slot, BYTE_P))
-        kind = ir.FunctionType(ir.VoidType(), [BYTE_P] * len(spec))
+        returned = I32 if "r" in spec else ir.VoidType()
+        kind = ir.FunctionType(returned, [BYTE_P] * len(pointers))
         symbol = external(f"nt_{module_name}_{routine}")
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), pointers)
+        result = builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), pointers)
+        if "r" in spec:
+            return builder.sext(result, I64)
         return builder.sext(builder.load(outcome), I64) if outcome else I64(0)
 
-    given = [typed.get(code, types.int64) for code in spec if code != "o"]
+    given = [typed.get(code, types.int64) for code in spec if code not in "or"]
     declared = types.int64(*given)
     names = ", ".join(f"a{k}" for k in range(len(given)))
     # intrinsic() counts the parameters of its function, so write one with the right number.
@@ -249,7 +252,8 @@ def namespace(kind: str, source: str) -> dict:
         "lane_dot": strips.lane_dot(kind),
     }
     for name, (library, routine, spec) in linalg.ROUTINES.items():
-        names[name] = _fortran(library, p + routine, spec.replace("d", p))
+        letter = "" if library == "threads" else p
+        names[name] = _fortran(library, letter + routine, spec.replace("d", p))
     for each in ELEMENT:
         names[f"load_{each}"] = load(each)
         names[f"store_{each}"] = store(each)

@@ -282,9 +282,10 @@ def _fortran(to, library: str, routine: str, spec: str, given: list[Value], node
     """Write a call of a routine; the letters of its spec are those of `numbatape.jit.linalg.ROUTINES`."""
     double = to.module.cells == "f64"
     element = {"c": "i8", "i": "i32", "d": "double" if double else "float", "o": "i32"}
-    _check(node, len(spec) - spec.count("o"), len(spec) - spec.count("o"))
+    arity = len(spec) - spec.count("o") - spec.count("r")
+    _check(node, arity, arity)
     pointers, outcome, values = [], None, iter(given)
-    for code in spec:
+    for code in spec.replace("r", ""):
         if code == "p":
             pointers.append(to.pointer(to.cast(next(values), "int", node)))
             continue
@@ -298,9 +299,13 @@ def _fortran(to, library: str, routine: str, spec: str, given: list[Value], node
         else:
             value = to.new(f"trunc i64 {to.cast(next(values), 'int', node)} to {element[code]}")
         to.line(f"store {element[code]} {value}, ptr {place}")
-    symbol = f"nt_{library}_{'d' if double else 's'}{routine}"
-    function = to.module.library(symbol, "void", ", ".join(["ptr"] * len(spec)))
-    to.line(f"call void {function}({', '.join(f'ptr {pointer}' for pointer in pointers)})")
+    letter = "" if library == "threads" else "d" if double else "s"
+    symbol, types = f"nt_{library}_{letter}{routine}", ", ".join(["ptr"] * len(pointers))
+    listed = ", ".join(f"ptr {pointer}" for pointer in pointers)
+    if "r" in spec:
+        result = to.new(f"call i32 {to.module.library(symbol, 'i32', types)}({listed})")
+        return Value(to.new(f"sext i32 {result} to i64"), "int")
+    to.line(f"call void {to.module.library(symbol, 'void', types)}({listed})")
     if outcome is None:
         return integer(0)
     return Value(to.new(f"sext i32 {to.new(f'load i32, ptr {outcome}')} to i64"), "int")
