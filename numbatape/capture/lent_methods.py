@@ -19,6 +19,7 @@ from ..trace.array import TracedArray
 from ..trace.labelled_calls import array_in, depends
 from ..trace.library_kinds import LABELLED, labelled_package, package_of
 from ..trace.operands import find_trace
+from ..trace.polars_series import TracedSeries, ufunc_of_polars
 from ..trace.pytrees import leaves
 from ..trace.trace import current
 from ..usercode.frames import where_in_user_code
@@ -215,6 +216,33 @@ def _written(method, frame, value):
     return method(frame, value)
 
 
+def _operator(ufunc, reflected: bool):
+    """Return an operator of a Series of polars: that of traced values, if the other operand is one."""
+
+    def operate(method, owner, other):
+        if type(other) is not TracedArray and type(other) is not TracedSeries:
+            return method(owner, other)
+        inputs = (other, owner) if reflected else (owner, other)
+        return ufunc_of_polars(ufunc, inputs, {})
+
+    return operate
+
+
+_ARITHMETIC = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "pow": np.power},
+    **{"mod": np.remainder, "floordiv": np.floor_divide},
+}
+_COMPARISONS = {
+    **{"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal},
+    "ne": np.not_equal,
+}
+_OF_POLARS = {
+    **{f"__{name}__": _operator(ufunc, False) for name, ufunc in (_ARITHMETIC | _COMPARISONS).items()},
+    **{f"__r{name}__": _operator(ufunc, True) for name, ufunc in _ARITHMETIC.items()},
+    "dot": lambda method, owner, other: (
+        other.dot(owner) if type(other) is TracedSeries else method(owner, other)
+    ),
+}
 _OF_BOTH = {"dot": _product, "__matmul__": _product, "to_numpy": _array, "values": _values}
 _CHOICES = {"where": _chosen_by(True), "mask": _chosen_by(False), "clip": _clip}
 # By package and class, what stands for a method.
@@ -230,6 +258,7 @@ METHODS = {
             "apply": _apply,
         },
     },
+    "polars": {"Series": _OF_POLARS},
     "xarray": {"DataArray": {"to_numpy": _array, "values": _values, "item": _item}},
 }
 

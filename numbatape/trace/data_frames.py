@@ -18,6 +18,7 @@ from .array import TracedArray
 from .labelled_calls import array_in, depends
 from .labels import NUMBERS, Labels, Loc, index_of, numbers_of, rows_of, series_labels
 from .library_kinds import LABELLED, is_column, package_of
+from .polars_series import TracedSeries
 from .pytrees import register_labelled
 
 
@@ -187,7 +188,7 @@ class Frame(np.lib.mixins.NDArrayOperatorsMixin):
 def arrays_of(tree):
     """Return arguments of a call with arrays in place of frames and objects that depend on traced values."""
     kind = type(tree)
-    if kind is Frame:
+    if kind is Frame or kind is TracedSeries:
         return tree.to_numpy()
     if kind is tuple or kind is list:
         return kind([arrays_of(part) for part in tree])

@@ -2,7 +2,7 @@
 
 The package defines what arithmetic with its objects means: they have labels, by which rows are aligned.
 xarray computes with any array that follows NumPy's protocols, a traced one too. pandas keeps traced values
-in columns of another class (`numbatape.trace.traced_columns`).
+in columns of another class (`numbatape.trace.traced_columns`). For a Series of polars, `TracedSeries` stands.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..late import imported
 from .array import TracedArray
 from .library_kinds import COLUMN, LABELLED, is_column, is_frame, package_of
+from .polars_series import TracedSeries, ufunc_of_polars
 from .trace import not_numpys
 
 
@@ -17,11 +18,13 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
     """Return the result of a ufunc with an object that has labels among its inputs."""
     if any(hasattr(type(x), COLUMN) for x in inputs):
         return NotImplemented  # NumPy asks the column next
-    owner = next(x for x in inputs if type(x) is not TracedArray and hasattr(type(x), "__array_ufunc__"))
+    owner = next(x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
     if package_of(owner) == "pandas":
         return _pandas().ufunc_of_pandas(ufunc, inputs, kwargs)
     if package_of(owner) == "xarray":
         return owner.__array_ufunc__(ufunc, "__call__", *inputs, **kwargs)
+    if type(owner) is TracedSeries or type(owner).__name__ == "Series":
+        return ufunc_of_polars(ufunc, inputs, kwargs)
     raise not_numpys(owner)
 
 
@@ -36,7 +39,7 @@ def _pandas():
 
 def has_labels(args) -> bool:
     """Whether an object that depends on traced values by way of its own package is among the arguments."""
-    return any(package_of(x) in LABELLED and depends(x) for x in args)
+    return any(type(x) is TracedSeries or (package_of(x) in LABELLED and depends(x)) for x in args)
 
 
 def depends(x) -> bool:

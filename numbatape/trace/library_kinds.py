@@ -8,6 +8,9 @@ import types
 # Packages of arrays with labels.
 LABELLED = frozenset(("pandas", "polars", "xarray"))
 COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
+DECIDES = (
+    "_decides_before_traced_arrays"  # an attribute of classes whose operators come before those of arrays
+)
 
 
 class Sparse:

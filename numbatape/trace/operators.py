@@ -22,7 +22,7 @@ from ..usercode.frames import where_in_user_code
 from . import operations
 from .complex_array import combine as complex_combine
 from .kinds import PYTHON
-from .library_kinds import COLUMN, LABELLED, is_sparse, package_of
+from .library_kinds import DECIDES, LABELLED, is_sparse, package_of
 from .trace import failing
 
 float64, ndarray = np.float64, np.ndarray
@@ -246,7 +246,7 @@ def general(ufunc, left, right):
         with failing((left if type(left) is TracedArray else right)._trace):
             return operations.operate_on_sparse(ufunc, left, right)
     other = right if type(left) is TracedArray else left
-    if hasattr(type(other), COLUMN):
+    if hasattr(type(other), DECIDES):
         return NotImplemented
     if package_of(other) in LABELLED and ufunc is not np.matmul:
         return operations.ufunc_of_labelled(ufunc, (left, right), {})

@@ -23,7 +23,7 @@ from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray
 from .column_functions import ACCUMULATIONS, REDUCTIONS, over_groups
-from .library_kinds import COLUMN
+from .library_kinds import COLUMN, DECIDES
 
 ANY = -1  # the number of no value
 WRITES = int(pd.__version__.partition(".")[0]) >= 3  # older versions share the memory of columns
@@ -238,6 +238,7 @@ class TracedColumn(ExtensionArray):
 
 
 setattr(TracedColumn, COLUMN, True)
+setattr(TracedColumn, DECIDES, True)
 
 
 def _known(functions, name: str, of: str):
