@@ -228,6 +228,10 @@ def _operator(ufunc, reflected: bool):
     return operate
 
 
+def _dot(method, owner, other):
+    return other.dot(owner) if type(other) is TracedSeries else method(owner, other)
+
+
 _ARITHMETIC = {
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "pow": np.power},
     **{"mod": np.remainder, "floordiv": np.floor_divide},
@@ -239,9 +243,7 @@ _COMPARISONS = {
 _OF_POLARS = {
     **{f"__{name}__": _operator(ufunc, False) for name, ufunc in (_ARITHMETIC | _COMPARISONS).items()},
     **{f"__r{name}__": _operator(ufunc, True) for name, ufunc in _ARITHMETIC.items()},
-    "dot": lambda method, owner, other: (
-        other.dot(owner) if type(other) is TracedSeries else method(owner, other)
-    ),
+    "dot": _dot,
 }
 _OF_BOTH = {"dot": _product, "__matmul__": _product, "to_numpy": _array, "values": _values}
 _CHOICES = {"where": _chosen_by(True), "mask": _chosen_by(False), "clip": _clip}

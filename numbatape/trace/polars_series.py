@@ -143,8 +143,8 @@ class TracedSeries(np.lib.mixins.NDArrayOperatorsMixin):
         if name.startswith("_"):
             raise AttributeError(name)
         raise UnsupportedOperationError(
-            f"Series.{name} of polars at {where_in_user_code()} is not supported for a Series that depends on "
-            "traced values; use its array (`.to_numpy()`)"
+            f"Series.{name} of polars at {where_in_user_code()} is not supported for a Series that depends "
+            "on traced values; use its array (`.to_numpy()`)"
         )
 
     def __bool__(self):
