@@ -48,6 +48,7 @@ from .references import is_atom
 PACKAGES = ("scipy.sparse", "scipy")
 # Compiled modules with a twin in Python that has the same functions.
 TWINS = {
+    "scipy.interpolate._rbfinterp_np": "scipy.interpolate._rbfinterp_xp",
     "scipy.spatial.transform._rotation_cy": "scipy.spatial.transform._rotation_xp",
     "scipy.spatial.transform._rigid_transform_cy": "scipy.spatial.transform._rigid_transform_xp",
 }

@@ -46,6 +46,22 @@ def stands_for(module: str, *names: str, run=run_composition, for_lists: bool = 
     return register
 
 
+def class_that_makes(original: type, make):
+    """Return the stand-in for a library's class: a class whose call makes stand-ins for its objects.
+
+    It may stand in tests of types. A stand-in with an attribute ``_original`` counts as that object.
+    """
+
+    class Standing(type):
+        def __call__(cls, *args, **kwargs):
+            return make(*args, **kwargs)
+
+        def __instancecheck__(cls, instance):
+            return isinstance(getattr(instance, "_original", instance), original)
+
+    return Standing(original.__name__, (), {"__doc__": original.__doc__, "__module__": original.__module__})
+
+
 def made(module: str, name: str, original):
     """Return the stand-in for a function or an object of a module; import the file that defines it."""
     for file in STAND_INS[module][name]:

@@ -173,10 +173,12 @@ STAND_INS = {
         "scipy_api.fitpack": """
             InterpolatedUnivariateSpline LSQUnivariateSpline UnivariateSpline splev splint splrep
         """,
+        "scipy_api.grids": "RectBivariateSpline bisplev interpn",
         "scipy_api.interpolation": """
             Akima1DInterpolator BSpline CubicHermiteSpline CubicSpline PPoly PchipInterpolator
-            RegularGridInterpolator interp1d make_interp_spline
+            RegularGridInterpolator interp1d make_interp_spline make_lsq_spline make_smoothing_spline
         """,
+        "scipy_api.scattered": "LinearNDInterpolator NearestNDInterpolator griddata",
     },
     "scipy.fft": {
         "scipy_api.cmath_and_fft": """

@@ -40,6 +40,19 @@ class Fitted:
             return self._original(x, nu, ext)
         return _evaluated(self._inside, x, nu, self._ext if ext is None else EXTENSIONS[ext])
 
+    def derivative(self, n: int = 1):
+        """Return the derivative, as a stand-in."""
+        if self._original is not None:
+            return fitted(self._original.derivative(n))
+        return Fitted(None, self._inside.derivative(n), self._ext)
+
+    def integral(self, a, b):
+        """Return the integral from a to b; the spline counts as zero outside of its knots."""
+        if self._original is not None and find_trace(a, b) is None:
+            return self._original.integral(a, b)
+        rising, (low, high) = self._inside.antiderivative(), self._inside.x[[0, -1]]
+        return rising(np.clip(b, low, high)) - rising(np.clip(a, low, high))
+
     def __getattr__(self, name: str):
         original = self.__dict__.get("_original")
         if original is None:
@@ -87,15 +100,7 @@ def splint(a, b, tck, full_output=0):
     t, c, k = tck
     if full_output or find_trace(t) is not None:
         raise refuse("splint with full_output or traced knots", "knots are data: nt.stop_gradient(t)")
-    inside = bspline(t, c, k)
-    steps = np.diff(inside.x)
-    powers = np.arange(np.shape(sample_of(inside.c))[0], 0.0, -1.0)[:, None]
-    raised = inside.c / powers
-    whole = np.sum(raised * steps**powers, 0)
-    starts = np.concatenate([np.zeros(1), np.cumsum(whole)[:-1]])
-    rising = Piecewise(None, np.concatenate([raised, np.reshape(starts, (1, -1))]), inside.x, True)
-    low, high = inside.x[0], inside.x[-1]
-    return rising(np.clip(b, low, high)) - rising(np.clip(a, low, high))
+    return Fitted(None, bspline(t, c, k), 0).integral(a, b)
 
 
 @stands_for("scipy.interpolate", "splrep")

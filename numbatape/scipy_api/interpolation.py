@@ -7,22 +7,23 @@ of unit vectors once, and traced values are combined with that.
 
 from __future__ import annotations
 
-import itertools
 import sys
-from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..numpy_api.function_tables import MAKERS
+from ..numpy_api.stand_ins import class_that_makes
 from ..trace.operands import find_trace, lift_all
+from ..trace.plain_arrays import as_ndarrays
 from ..trace.primitives import sample_of
 from ..trace.trace import failing
 from ..usercode.frames import where_in_user_code
 
 PIECEWISE = ("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly")
-NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "interp1d", "RegularGridInterpolator")
+NAMES = (*PIECEWISE, "BSpline", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline")
+NAMES += ("interp1d", "RegularGridInterpolator")
 
 
 def _package():
@@ -45,7 +46,7 @@ class Piecewise:
         SciPy's object, for plain points and for everything but calls; None if the coefficients are traced.
     c : array
         Coefficients by descending powers: shape ``(order, intervals, ...)``.
-    x : numpy.ndarray
+    x : array
         Breakpoints.
     extrapolate : bool, "periodic" or None
     axis : int
@@ -53,7 +54,8 @@ class Piecewise:
     """
 
     def __init__(self, original, c, x, extrapolate, axis: int = 0):
-        self._original, self.c, self.x = original, c, np.asarray(x, float)
+        self._original, self.c = original, as_ndarrays(c)
+        self.x = x if find_trace(x) is not None else np.asarray(x, float)
         self.extrapolate, self.axis = extrapolate, axis
 
     def __getattr__(self, name: str):
@@ -67,7 +69,7 @@ class Piecewise:
             return self._original(x, nu, extrapolate) if extrapolate is not None else self._original(x, nu)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         x, c, places = lift_all(x, self._differentiated(nu), self.x)
-        first, last = self.x[0], self.x[-1]
+        first, last = places[0], places[-1]
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)
         k = np.clip(np.searchsorted(places, x, "right") - 1, 0, len(self.x) - 2)
@@ -78,7 +80,7 @@ class Piecewise:
             value = value * step + c[part][k]
         if not extrapolate:
             value = np.where(_column((x < first) | (x > last), trailing), np.nan, value)
-        return _to_axis(value, x.ndim, self.axis)
+        return to_axis(value, x.ndim, self.axis)
 
     def _differentiated(self, nu: int):
         """Return the coefficients of a derivative."""
@@ -99,10 +101,37 @@ class Piecewise:
         return Piecewise(None, self._differentiated(nu), self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1):
-        """Return the interpolator's antiderivative, as a stand-in."""
-        if self._original is None:
-            raise refuse("antiderivative of a spline of traced values", "np.trapezoid, or quad")
-        return stand_in_of(self._original.antiderivative(nu))
+        """Return the interpolator's antiderivative, which is zero at the first breakpoint, as a stand-in."""
+        if self._original is not None:
+            return stand_in_of(self._original.antiderivative(nu))
+        c, x = lift_all(self.c, self.x)
+        for _ in range(nu):
+            shape = (-1, *(1,) * (c.ndim - 1))
+            raised = c / np.reshape(np.arange(len(c), 0.0, -1.0), shape)
+            steps = _column(x[1:] - x[:-1], c.ndim - 2)
+            whole = np.zeros(c.shape[1:])
+            for part in range(len(c)):
+                whole = (whole + raised[part]) * steps
+            starts = np.concatenate([np.zeros((1, *c.shape[2:])), np.cumsum(whole, 0)[:-1]])
+            c = np.concatenate([raised, starts[None]])
+        extrapolate = False if self.extrapolate == "periodic" else self.extrapolate
+        return Piecewise(None, c, self.x, extrapolate, self.axis)
+
+    def integrate(self, a, b, extrapolate=None):
+        """Return the integral from a to b."""
+        if find_trace(a, b) is None and self._original is not None:
+            return self._original.integrate(a, b, extrapolate)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        rising = self.antiderivative()
+        if extrapolate != "periodic":
+            return rising(b, extrapolate=extrapolate) - rising(a, extrapolate=extrapolate)
+        first, last = self.x[0], self.x[-1]
+
+        def up_to(x):
+            turns = np.floor((x - first) / (last - first))
+            return turns * rising(last) + rising(x - turns * (last - first))
+
+        return up_to(b) - up_to(a)
 
 
 def _column(x, trailing: int):
@@ -110,57 +139,13 @@ def _column(x, trailing: int):
     return x[(..., *(None,) * trailing)] if trailing else x
 
 
-def _to_axis(value, points: int, axis: int):
+def to_axis(value, points: int, axis: int):
     """Move the axes of the points, which come first, behind ``axis`` others."""
     if not axis:
         return value
     order = [*range(value.ndim)]
     order = order[points : points + axis] + order[:points] + order[points + axis :]
     return np.transpose(value, order)
-
-
-class Grid:
-    """The stand-in for ``RegularGridInterpolator`` with ``method="linear"``."""
-
-    def __init__(self, original, points, values, bounds_error: bool, fill_value, method: str):
-        self._original, self.grid, self.values = original, tuple(np.asarray(p, float) for p in points), values
-        self.bounds_error, self.fill_value, self.method = bounds_error, fill_value, method
-
-    def __call__(self, xi, method=None, *, nu=None):
-        method = self.method if method is None else method
-        if find_trace(xi, self.values) is None:
-            return self._original(xi, method, nu=nu)
-        if method != "linear" or nu is not None:
-            raise refuse(f"RegularGridInterpolator(method={method!r}) of traced values", "method='linear' is")
-        if isinstance(xi, tuple):
-            xi = np.stack(np.broadcast_arrays(*xi), -1)
-        elif isinstance(xi, list) and find_trace(xi) is not None:
-            xi = np.stack(xi)
-        elif find_trace(xi) is None:
-            xi = np.asarray(xi, float)
-        if len(np.shape(sample_of(xi))) == 1:
-            xi = np.reshape(xi, (1, -1)) if len(self.grid) > 1 else np.reshape(xi, (-1, 1))
-        xi, values, *axes = lift_all(xi, self.values, *self.grid)
-        outside, places, weights = False, [], []
-        for d, axis in enumerate(axes):
-            x = xi[..., d]
-            outside = outside | (x < axis[0]) | (x > axis[-1])
-            k = np.clip(np.searchsorted(axis, x, "right") - 1, 0, len(self.grid[d]) - 2)
-            places.append(k)
-            weights.append((x - axis[k]) / (axis[k + 1] - axis[k]))
-        if self.bounds_error and bool(np.any(outside)):
-            raise ValueError("One of the requested xi is out of bounds")
-        total: Any = 0.0
-        trailing = values.ndim - len(self.grid)
-        for corner in itertools.product((0, 1), repeat=len(self.grid)):
-            weight: Any = 1.0
-            for bit, w in zip(corner, weights, strict=True):
-                weight = weight * (w if bit else 1.0 - w)
-            entry = values[tuple(k + bit for k, bit in zip(places, corner, strict=True))]
-            total = total + _column(weight, trailing) * entry
-        if self.fill_value is None or self.bounds_error:
-            return total
-        return np.where(_column(outside, trailing), self.fill_value, total)
 
 
 def stand_in_of(value):
@@ -172,79 +157,38 @@ def stand_in_of(value):
         return Piecewise(value, np.asarray(value.c), value.x, value.extrapolate, value.axis)
     if isinstance(value, package.BSpline):
         t, k = np.asarray(value.t), value.k
-        c, x = _polynomials(t, np.asarray(value.c), k)
+        c, x = polynomials_of(t, np.asarray(value.c), k)
         return Piecewise(value, c, x, value.extrapolate, value.axis)
     if isinstance(value, package.UnivariateSpline):
         return imported(".fitpack", __package__).fitted(value)
     if type(value) is package.interp1d:
-        return _thawed_interp1d(value)
+        return imported(".interp1d", __package__).thawed(value)
     if type(value) is package.RegularGridInterpolator:
-        options = value.bounds_error, value.fill_value, value.method
-        return Grid(value, value.grid, np.asarray(value.values), *options)
+        return imported(".grids", __package__).grid_of(value)
+    if isinstance(value, package.BivariateSpline):
+        return imported(".grids", __package__).surface_of(value)
+    if isinstance(value, (package.LinearNDInterpolator, package.NearestNDInterpolator)):
+        return imported(".scattered", __package__).scattered_of(value)
     return None
 
 
-def _polynomials(t: np.ndarray, c: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients and breakpoints of a spline as a piecewise polynomial."""
+def polynomials_of(t: np.ndarray, c: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and breakpoints of a spline, between its base knots, as a piecewise polynomial."""
     n = len(t) - k - 1
     made = [_package().PPoly.from_spline((t, column, k)) for column in c[:n].reshape(n, -1).T]
-    x = made[0].x[k : len(made[0].x) - k] if len(made[0].x) > 2 * k + 1 else made[0].x
-    inside = np.flatnonzero(np.diff(made[0].x) > 0)  # intervals of no length hold no points
-    x = np.append(made[0].x[inside], made[0].x[inside[-1] + 1])
+    x = made[0].x
+    # Intervals of no length hold no points; those before t[k] and after t[n] are not SciPy's either.
+    inside = np.flatnonzero((np.diff(x) > 0) & (x[:-1] >= t[k]) & (x[1:] <= t[n]))
+    places = np.append(x[inside], x[inside[-1] + 1])
     stacked = np.stack([one.c[:, inside] for one in made], -1)
-    return stacked.reshape(*stacked.shape[:2], *c.shape[1:]), x
+    return stacked.reshape(*stacked.shape[:2], *c.shape[1:]), places
 
 
-def _thawed_interp1d(value):
-    spline = getattr(value, "_spline", None)
-    kind = getattr(value, "_kind", None)
-    if spline is None and kind != "linear":
-        return Refused(value, f"interp1d(kind={kind!r})", "linear, quadratic and cubic ones are")
-    y = np.moveaxis(value.y, value.axis, 0)
-    spline = _package().make_interp_spline(value.x, y, 1 if spline is None else spline.k)
-    c, x = _polynomials(spline.t, spline.c, spline.k)
-    return Interp1d(value, Piecewise(None, c, x, True, value.axis))
-
-
-class Interp1d:
-    """The stand-in for ``interp1d``: a piecewise polynomial that knows what to do outside of its range."""
-
-    def __init__(self, original, inside: Piecewise):
-        self._original, self._inside = original, inside
-
-    def __call__(self, x):
-        if find_trace(x) is None and find_trace(self._inside.c) is None:
-            return self._original(x)
-        value, original = self._inside(x), self._original
-        fill = original.fill_value
-        if isinstance(fill, str):  # "extrapolate"
-            return value
-        low, high = np.less(x, self._inside.x[0]), np.greater(x, self._inside.x[-1])
-        if original.bounds_error and bool(np.any(low | high)):
-            raise ValueError("A value in x is outside of the interpolation range.")
-        below, above = fill if isinstance(fill, tuple) else (fill, fill)
-        return np.where(low, below, np.where(high, above, value))
-
-    def __getattr__(self, name: str):
-        return getattr(self.__dict__["_original"], name)
-
-
-class Refused:
-    """The stand-in for an interpolator that is not supported at traced points; it serves plain ones."""
-
-    def __init__(self, original, what: str, instead: str):
-        self._original, self._what, self._instead = original, what, instead
-
-    def error(self):
-        return refuse(f"{self._what} of traced numbers", self._instead)
-
-    def __call__(self, x):
-        if find_trace(x) is None:
-            return self._original(x)
-        raise self.error()
-
-    def __getattr__(self, name: str):
-        return getattr(self.__dict__["_original"], name)
+def basis(t, k: int) -> Piecewise:
+    """Return all splines of a basis."""
+    t = np.asarray(t, float)
+    c, x = polynomials_of(t, np.eye(len(t) - k - 1), k)
+    return Piecewise(None, c, x, True)
 
 
 def _make(name: str):
@@ -257,16 +201,38 @@ def _make(name: str):
                 made = original(*args, **kwargs)
                 return stand_in_of(made) or made
             with failing(trace):
-                return _of_traced(name, original, *args, **kwargs)
+                return _of_traced(name, original, *as_ndarrays(args), **as_ndarrays(kwargs))
 
-        call.__name__ = call.__qualname__ = name
-        call.__doc__ = original.__doc__
-        for attribute in ("construct_fast", "from_spline", "from_bernstein_basis", "design_matrix"):
+        if not isinstance(original, type):
+            call.__name__ = call.__qualname__ = name
+            call.__doc__ = original.__doc__
+            return call
+        call = class_that_makes(original, call)
+        for attribute in ("construct_fast", "design_matrix"):
             if hasattr(original, attribute):
                 setattr(call, attribute, getattr(original, attribute))
+        for attribute in ("from_spline", "from_bernstein_basis", "basis_element"):
+            if hasattr(original, attribute):
+                setattr(call, attribute, _maker_of(getattr(original, attribute)))
         return call
 
     return make
+
+
+def _maker_of(original):
+    """Return what makes the stand-in for what a class method makes of plain arguments."""
+
+    def call(tck, *args, **kwargs):
+        if find_trace(tck) is None:
+            tck = tck._original if isinstance(tck, Piecewise) and tck._original is not None else tck
+            if not isinstance(tck, Piecewise):
+                return stand_in_of(original(tck, *args, **kwargs))
+        if original.__name__ != "from_spline":
+            raise refuse(f"{original.__name__} of traced values", "BSpline(t, c, k) is")
+        made = tck if isinstance(tck, Piecewise) else bspline(*tck)
+        return Piecewise(None, made.c, made.x, True, made.axis)
+
+    return call
 
 
 def _of_traced(name: str, original, *args, **kwargs):
@@ -276,28 +242,31 @@ def _of_traced(name: str, original, *args, **kwargs):
     if name == "BSpline":
         return bspline(*args, **kwargs)
     if name == "RegularGridInterpolator":
-        return _grid(original, *args, **kwargs)
-    if name in ("PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline"):
-        raise refuse(
-            f"{name} of traced values", "CubicSpline and make_interp_spline, which are linear in them, are"
-        )
+        return imported(".grids", __package__).make_grid(original, *args, **kwargs)
+    if name in SLOPES:
+        return getattr(imported(".hermite_splines", __package__), SLOPES[name])(*args, **kwargs)
     return _linear(name, original, *args, **kwargs)
 
 
+SLOPES = {"CubicHermiteSpline": "hermite", "PchipInterpolator": "pchip", "Akima1DInterpolator": "akima"}
 PARAMETERS = {  # behind x and y
     "CubicSpline": ("axis", "bc_type", "extrapolate"),
     "make_interp_spline": ("k", "t", "bc_type", "axis", "check_finite"),
+    "make_lsq_spline": ("t", "k", "w", "axis", "check_finite"),
+    "make_smoothing_spline": ("w", "lam"),
     "interp1d": ("kind", "axis", "copy", "bounds_error", "fill_value", "assume_sorted"),
 }
 
 
 def _linear(name: str, original, x, y, *args, **kwargs):
     """Return an interpolator that is linear in its values, by those of unit vectors."""
+    options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
+    if find_trace(x) is not None and name == "interp1d" and options.get("kind", "linear") in ("linear", 1):
+        return imported(".interp1d", __package__).of_traced_places(original, x, y, options)
     if find_trace(x) is not None:
         raise refuse(
             f"{name} of traced breakpoints", "breakpoints are data: nt.stop_gradient(x), or np.interp"
         )
-    options = dict(zip(PARAMETERS[name], args, strict=False)) | kwargs
     axis = options.pop("axis", -1 if name == "interp1d" else 0)
     bc = options.get("bc_type")
     if bc is not None and not isinstance(bc, str) and (name != "CubicSpline" or not _is_zero(bc)):
@@ -311,13 +280,20 @@ def _linear(name: str, original, x, y, *args, **kwargs):
     if isinstance(bc, (tuple, list)):
         zeros = np.zeros(units.shape[1])
         options["bc_type"] = tuple(end if isinstance(end, str) else (end[0], zeros) for end in bc)
-    made = original(x, units, axis=0, **options)
     if name == "interp1d":
-        base = _thawed_interp1d(made)
-        if isinstance(base, Refused):
-            raise base.error()
-        inner = base._inside
-        return Interp1d(made, Piecewise(None, combined(inner.c, values), inner.x, True, axis))
+        fill = options.pop("fill_value", None)
+        if isinstance(fill, str):
+            options["fill_value"] = fill
+        elif fill is not None:
+            options.setdefault("bounds_error", False)
+        made = original(x, units, axis=0, **options)
+        order = None if options.get("assume_sorted") else np.argsort(x, kind="mergesort")
+        return imported(".interp1d", __package__).linear(made, values, axis, fill, order)
+    if name == "make_smoothing_spline" and options.get("lam") is None:
+        raise refuse(
+            "make_smoothing_spline of traced values without lam", "lam=... is: it is chosen by the values"
+        )
+    made = original(x, units, axis=0, **options)
     base = stand_in_of(made)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
 
@@ -333,8 +309,6 @@ def combined(c: np.ndarray, values):
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):
-    if find_trace(x) is not None:
-        raise refuse("PPoly of traced breakpoints", "breakpoints are data: nt.stop_gradient(x)")
     c = np.moveaxis(np.moveaxis(c, axis + 1, 0), axis + 1, 0) if axis else c
     return Piecewise(None, c, x, True if extrapolate is None else extrapolate, axis)
 
@@ -345,15 +319,9 @@ def bspline(t, c, k, extrapolate=True, axis=0) -> Piecewise:
         raise refuse("BSpline of traced knots", "knots are data: nt.stop_gradient(t)")
     t = np.asarray(t, float)
     n = len(t) - k - 1
-    units, x = _polynomials(t, np.eye(n), k)
+    units, x = polynomials_of(t, np.eye(n), k)
     values = np.moveaxis(c, axis, 0)[:n]
     return Piecewise(None, combined(units, values), x, extrapolate, axis)
-
-
-def _grid(original, points, values, method="linear", bounds_error=True, fill_value=np.nan, **options):
-    if find_trace(points) is not None:
-        raise refuse("RegularGridInterpolator of traced grid points", "grid points are data")
-    return Grid(None, points, values, bounds_error, fill_value, method)
 
 
 for _name in NAMES:

@@ -29,6 +29,7 @@ COPIED = ("numpy", "scipy")  # libraries whose Python functions may run as copie
 # Beginnings of the names of libraries' modules whose functions and classes are copied like the user's.
 LIKE_USERS = (
     *("numpy.polynomial", "scipy.interpolate._bary_rational", "scipy.interpolate._polyint"),
+    "scipy.interpolate._rbf",
     *("scipy.signal._czt", "scipy.signal._lti_conversion", "scipy.signal._ltisys"),
     *("scipy.signal._short_time_fft", "scipy.sparse.linalg._interface", "scipy.spatial.transform"),
 )

@@ -8,19 +8,31 @@ from scipy.interpolate import (
     CubicHermiteSpline,
     CubicSpline,
     InterpolatedUnivariateSpline,
+    LinearNDInterpolator,
+    NearestNDInterpolator,
     PchipInterpolator,
     PPoly,
+    Rbf,
     RBFInterpolator,
+    RectBivariateSpline,
     RegularGridInterpolator,
     UnivariateSpline,
+    bisplev,
+    griddata,
     interp1d,
+    interpn,
     make_interp_spline,
+    make_lsq_spline,
+    make_smoothing_spline,
+    pchip_interpolate,
+    splder,
     splev,
     splint,
     splrep,
 )
 
 import numbatape as nt
+from tests.agreement import agrees
 
 X = np.array([0.0, 0.7, 1.5, 2.2, 3.0])
 Y = np.sin(2 * X) + X
@@ -61,7 +73,7 @@ OF_POINTS = {
 POINTS = {"BSpline": np.array([0.3, 1.1, 1.7])}
 
 
-def agrees(f, x):
+def jacobians_agree(f, x):
     """Value and Jacobian by both modes, in a trace and in further calls of its tape."""
     for mode in ("forward", "reverse"):
         for point in (x, x, x + 0.01):
@@ -75,7 +87,7 @@ def agrees(f, x):
 @pytest.mark.parametrize("name", OF_POINTS)
 def test_interpolators_made_outside(name):
     f, x = OF_POINTS[name], POINTS.get(name, INSIDE)
-    agrees(lambda x: np.sin(f(x)), x)
+    jacobians_agree(lambda x: np.sin(f(x)), x)
 
 
 @pytest.mark.parametrize("name", ["CubicSpline", "PchipInterpolator", "BSpline", "make_interp_spline, 3"])
@@ -84,8 +96,8 @@ def test_derivatives_of_the_polynomials(name):
     derivative = nt.derivative(lambda x: f(x))
     assert np.isclose(derivative(x), f(x, 1), rtol=1e-12)
     assert np.isclose(nt.derivative(derivative)(x), f(x, 2), rtol=1e-12)
-    agrees(lambda x: f(x, nu=1), POINTS.get(name, INSIDE))
-    agrees(lambda x: f.derivative()(x) * f.antiderivative()(x), POINTS.get(name, INSIDE))
+    jacobians_agree(lambda x: f(x, nu=1), POINTS.get(name, INSIDE))
+    jacobians_agree(lambda x: f.derivative()(x) * f.antiderivative()(x), POINTS.get(name, INSIDE))
 
 
 OF_VALUES = {
@@ -116,27 +128,27 @@ OF_VALUES = {
 
 @pytest.mark.parametrize("name", OF_VALUES)
 def test_traced_values(name):
-    agrees(OF_VALUES[name], Y)
+    jacobians_agree(OF_VALUES[name], Y)
 
 
 def test_grids():
     table = np.random.default_rng(0).normal(size=(5, 3, 2))
     grid = RegularGridInterpolator((X, np.arange(3.0)), table)
-    agrees(lambda p: grid(np.reshape(p, (2, 2))), np.array([0.3, 0.5, 1.6, 1.7]))
-    agrees(lambda p: grid((p, 0.5 * p)), np.array([0.3, 1.6]))
+    jacobians_agree(lambda p: grid(np.reshape(p, (2, 2))), np.array([0.3, 0.5, 1.6, 1.7]))
+    jacobians_agree(lambda p: grid((p, 0.5 * p)), np.array([0.3, 1.6]))
 
     def of_both(p):
         made = RegularGridInterpolator((X, np.arange(3.0)), table * p[0], bounds_error=False, fill_value=0.5)
         return made(np.stack([p, p + 0.2], 1))
 
-    agrees(of_both, np.array([0.3, 1.6, 4.0]))
+    jacobians_agree(of_both, np.array([0.3, 1.6, 4.0]))
 
 
 def test_outside_of_the_range():
     periodic = CubicSpline(X, np.append(Y[:-1], Y[0]), bc_type="periodic")
-    agrees(lambda x: periodic(x), np.array([-0.5, 3.4, 7.0]))
-    agrees(lambda x: OF_POINTS["CubicSpline"](x), np.array([-0.5, 3.4]))
-    agrees(lambda x: OF_POINTS["interp1d, fill"](x), np.array([-0.5, 1.0, 3.4]))
+    jacobians_agree(lambda x: periodic(x), np.array([-0.5, 3.4, 7.0]))
+    jacobians_agree(lambda x: OF_POINTS["CubicSpline"](x), np.array([-0.5, 3.4]))
+    jacobians_agree(lambda x: OF_POINTS["interp1d, fill"](x), np.array([-0.5, 1.0, 3.4]))
     f = PchipInterpolator(X, Y, extrapolate=False)
     assert np.array_equal(
         np.isnan(nt.value_and_jacobian(lambda x: f(x))(np.array([-0.5, 1.0]))[0]), [True, False]
@@ -162,21 +174,127 @@ def test_plain_points_and_attributes_are_scipys():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (
-            lambda y: PchipInterpolator(X, y)(1.0),
-            r"PchipInterpolator of traced values at .*:\d+",
-        ),
-        (lambda y: Akima1DInterpolator(X, y)(1.0), "CubicSpline and make_interp_spline"),
         (lambda y: splev(1.0, splrep(X, y, s=0.5)), r"splrep of traced values with s > 0 .* \(s=0\) are"),
         (lambda y: UnivariateSpline(X, y)(1.0), "make_interp_spline"),
-        (lambda y: UnivariateSpline(X, y, s=0).integral(0.0, 1.0), r"UnivariateSpline\.integral of traced"),
-        (lambda y: RBFInterpolator(X[:, None], Y)(y[:1, None])[0], r"scipy\.interpolate\.CubicSpline"),
         (lambda y: CubicSpline(y, Y)(1.0), "CubicSpline of traced breakpoints"),
         (lambda y: CubicSpline(X, y, bc_type=((1, 2.0), (1, 0.0)))(1.0), "names and values of zero"),
-        (lambda y: interp1d(X, Y, kind="nearest")(y[0]), r"interp1d\(kind='nearest'\)"),
-        (lambda y: RegularGridInterpolator((X,), Y, method="nearest")(y[:1])[0], "method='linear' is"),
+        (lambda y: RegularGridInterpolator((X,), Y, method="pchip")(y[:1])[0], "linear, nearest, slinear"),
+        (lambda y: RectBivariateSpline(X, X, TABLE @ TABLE.T, s=y[0])(1.0, 1.0), "one with s=0"),
+        (lambda y: griddata(SITES, y, SITES, method="cubic"), "'linear' and 'nearest'"),
     ],
 )
 def test_what_is_not_supported(call, message):
     with pytest.raises(nt.UnsupportedOperationError, match=message):
         nt.grad(lambda y: np.sum(call(y)))(X)
+
+
+GRID = np.outer(np.sin(X), X) + Y
+PLACES = np.array([[0.3, 1.1], [2.1, 0.4], [1.0, 2.9]])
+SITES = np.random.default_rng(2).normal(size=(5, 2))
+CORNERS = np.concatenate([SITES, 4.0 * np.array([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.2, 1.0]])])
+HEIGHTS = np.sin(CORNERS[:, 0]) + CORNERS[:, 1]
+SURFACE, RBF = RectBivariateSpline(X, X, GRID), RBFInterpolator(CORNERS, HEIGHTS)
+LINEAR, NEAREST = (
+    LinearNDInterpolator(CORNERS, HEIGHTS),
+    NearestNDInterpolator(CORNERS, TABLE[[0, 1] * 4 + [2]]),
+)
+SPLINES = {k: RegularGridInterpolator((X, X), GRID, method=k) for k in ("nearest", "slinear", "cubic")}
+OUTSIDE = np.array([-0.5, 1.0, 3.4])
+KINDS = ("nearest", "nearest-up", "previous", "next", "zero")
+
+
+def kernel(name):
+    return {"kernel": name} | ({} if name in ("linear", "cubic", "thin_plate_spline") else {"epsilon": 2.0})
+
+
+FURTHER = {
+    "hermite, values": (lambda y: CubicHermiteSpline(X, y, np.cos(X))(INSIDE), Y),
+    "hermite, slopes": (lambda d: CubicHermiteSpline(X, TABLE, d)(INSIDE), np.sin(TABLE)),
+    "hermite, places": (lambda x: CubicHermiteSpline(x, Y, np.cos(x))(INSIDE), X),
+    "pchip, values": (lambda y: PchipInterpolator(X, y)(OUTSIDE), TABLE),
+    "pchip, places": (lambda x: PchipInterpolator(x, TABLE.T, axis=1)(INSIDE), X),
+    "pchip, turns": (
+        lambda y: PchipInterpolator(X, y).derivative()(INSIDE),
+        np.array([1.0, 2.0, 0.5, 0.4, 3.0]),
+    ),
+    "pchip, two": (lambda y: PchipInterpolator(X[:2], y)(INSIDE[:2]), Y[:2]),
+    "pchip_interpolate": (lambda y: pchip_interpolate(X, y, INSIDE, der=1), Y),
+    "akima, values": (lambda y: Akima1DInterpolator(X, y)(INSIDE), TABLE),
+    "akima, places": (lambda x: Akima1DInterpolator(x, Y, extrapolate=True)(OUTSIDE), X),
+    "akima, three": (lambda y: Akima1DInterpolator(X[:3], y)(INSIDE[:2]), Y[:3]),
+    "makima": (lambda y: Akima1DInterpolator(X, y, method="makima")(INSIDE), Y),
+    "integrate": (lambda y: CubicSpline(X, y).integrate(y[0], 3.5), Y),
+    "integrate, limits": (lambda t: CubicSpline(X, TABLE).integrate(t[0], t[1]), INSIDE),
+    "integrate, periodic": (lambda t: CubicSpline(X, TABLE).integrate(t[0], 5.0 * t[1], "periodic"), INSIDE),
+    "antiderivative": (lambda y: CubicSpline(X, np.stack([y, y**2], 1)).antiderivative(2)(INSIDE), Y),
+    "from_spline": (lambda x: PPoly.from_spline(TCK)(x), INSIDE),
+    "from_spline, values": (lambda y: PPoly.from_spline(splrep(X, y))(INSIDE), Y),
+    "basis_element": (lambda x: BSpline.basis_element([0, 1, 2, 3, 4])(x), INSIDE),
+    "BSpline, periodic": (
+        lambda x: BSpline(np.arange(-3.0, 9.0), np.arange(8.0) ** 2, 3, "periodic")(x),
+        OUTSIDE,
+    ),
+    "PPoly, breakpoints": (lambda x: PPoly(np.ones((2, 4)), x)(INSIDE), X),
+    "make_lsq_spline": (lambda y: make_lsq_spline(X, y, np.r_[[0.0] * 3, 1.5, [3.0] * 3], k=2)(INSIDE), Y),
+    "make_smoothing_spline": (lambda y: make_smoothing_spline(X, y, lam=0.1)(INSIDE), Y),
+    "UnivariateSpline, derivative": (lambda x: CONSTANT_OUTSIDE.derivative()(x), INSIDE),
+    "UnivariateSpline, integral": (lambda y: UnivariateSpline(X, y, s=0).integral(-1.0, y[0] + 2.0), Y),
+    "splder": (lambda y: splev(INSIDE, splder(splrep(X, y))), Y),
+    **{f"interp1d, {k}": (lambda y, k=k: interp1d(X, y, kind=k)(INSIDE), TABLE.T) for k in KINDS},
+    **{f"interp1d, {k}, points": (lambda x, k=k: interp1d(X, Y, kind=k)(x), INSIDE) for k in KINDS},
+    "interp1d, fills": (lambda y: interp1d(X, y, bounds_error=False, fill_value=(y[0], y[-1]))(OUTSIDE), Y),
+    "interp1d, unsorted": (lambda y: interp1d(X[::-1], y, kind="zero")(INSIDE), Y),
+    "interp1d, places": (lambda x: interp1d(x, TABLE.T)(INSIDE), X),
+    **{f"grid, {k}": (lambda p, k=k: SPLINES[k](p), PLACES) for k in SPLINES},
+    "grid, derivative": (lambda p: SPLINES["cubic"](p, nu=(1, 0)), PLACES),
+    "grid of values": (lambda g: RegularGridInterpolator((X, X), g, method="slinear")(PLACES), GRID),
+    "interpn": (lambda p: interpn((X, X), GRID, p, method="nearest"), PLACES),
+    "splinef2d": (lambda p: interpn((X, X), GRID, p, method="splinef2d"), PLACES),
+    "surface": (lambda p: SURFACE(p[:2, 0], p[:2, 1]), np.sort(PLACES, 0)),
+    "surface, ev": (lambda p: SURFACE.ev(p[:, 0] - 1.0, p[:, 1], dy=1), PLACES),
+    "surface, values": (lambda g: RectBivariateSpline(X, X, g, kx=2)(1.0, X[:2], grid=True), GRID),
+    "surface, integral": (lambda p: SURFACE.integral(p[0, 0], p[1, 0], p[0, 1], 4.0), PLACES),
+    "bisplev": (lambda p: bisplev(p[0], p[1], (*SURFACE.tck, 3, 3)), PLACES[0]),
+    "triangles": (lambda p: LINEAR(p), 0.3 * PLACES),
+    "triangles, outside": (
+        lambda p: LinearNDInterpolator(CORNERS, HEIGHTS, 1.0)(p[:, 0], p[:, 1]),
+        3.0 * PLACES,
+    ),
+    "triangles, values": (lambda v: LinearNDInterpolator(CORNERS, v, rescale=True)(0.3 * PLACES), HEIGHTS),
+    "nearest": (lambda p: NEAREST(p), PLACES),
+    "nearest, values": (lambda v: NearestNDInterpolator(CORNERS, v)(PLACES), HEIGHTS),
+    "griddata": (lambda v: griddata(CORNERS, v, 0.3 * PLACES), HEIGHTS),
+    "RBF, outside": (lambda p: RBF(p), PLACES),
+    "RBF, values": (lambda v: RBFInterpolator(CORNERS, v, smoothing=0.1)(PLACES), HEIGHTS),
+    "RBF, neighbours": (lambda v: RBFInterpolator(CORNERS, v, neighbors=5)(PLACES), HEIGHTS),
+    **{
+        f"RBF, {k}": (lambda c, k=k: RBFInterpolator(c, HEIGHTS, **kernel(k))(PLACES), CORNERS)
+        for k in ("linear", "cubic", "thin_plate_spline", "gaussian", "multiquadric")
+    },
+    "Rbf": (lambda p: Rbf(*CORNERS.T, HEIGHTS)(p[:, 0], p[:, 1]), PLACES),
+}
+CURVED = {"hermite, places", "pchip, values", "akima, values", "integrate", "surface, ev", "RBF, cubic"}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_interpolators(name):
+    f, x = FURTHER[name]
+    agrees(f, x, order=2 if name in CURVED else 1, value_rtol=1e-9, rtol=1e-6)
+
+
+def test_splines_on_grids_of_values():
+    """SciPy finds their coefficients by iteration; its value is kept, and derivatives are the exact map's."""
+    f = lambda g: RegularGridInterpolator((X, X), g, method="cubic")(PLACES)  # noqa: E731
+    value, slope = nt.jvp(f, (GRID,), (TABLE @ TABLE.T,))
+    np.testing.assert_allclose(value, f(GRID), rtol=1e-12)
+    exact = RectBivariateSpline(X, X, TABLE @ TABLE.T).ev(*PLACES.T)
+    np.testing.assert_allclose(slope, exact, rtol=1e-12)
+
+
+def test_types_of_interpolators():
+    def f(x):
+        made = CubicSpline(X, Y)
+        assert isinstance(made, CubicSpline) and isinstance(made, PPoly) and not isinstance(x, BSpline)
+        return made(x)
+
+    agrees(f, INSIDE)
