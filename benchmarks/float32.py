@@ -1,7 +1,7 @@
 """Gradients of float32 vectors beside those of float64, and beside NumPy's values.
 
-``python -m benchmarks.float32`` prints processor times of bound value and gradient in microseconds, and with
-``--markdown`` the table of docs/benchmarks.md. The rows are timed in turn, and the least time of each counts.
+``python -m benchmarks.float32`` prints processor times of bound value and gradient, as they are in
+docs/benchmarks.md. The calls of a row are timed in turn, and the least time of each counts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.report import markdown_table, time_text
 from benchmarks.timing import calls_per_round, cpu_time
 
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -28,28 +29,32 @@ def normal(x, y):
     return np.sum(-z * z)
 
 
-def gauss(x, y):
-    """A dot product of differences."""
-    return np.dot(x - y, x - y)
+def squares(x, y):
+    """A sum of squared differences. (NumPy's own dot product would add the time of BLAS's threads.)"""
+    return np.sum((x - y) ** 2)
 
 
 def sines(x, y):
+    """Sines alone."""
     return np.sum(np.sin(x))
 
 
 def chain(x, y):
+    """Three functions, one of the other."""
     return np.sum(np.sin(np.cos(np.exp(x))))
 
 
 def bump(x, y):
+    """A product of two functions."""
     return np.sum(np.tanh(x) * np.exp(y))
 
 
 def softplus(x, y):
+    """The logarithm of ``1 + exp(-|x|)``."""
     return np.sum(np.log1p(np.exp(-np.abs(x))))
 
 
-FUNCTIONS = (arithmetic, normal, gauss, sines, chain, bump, softplus)
+FUNCTIONS = (arithmetic, normal, squares, sines, chain, bump, softplus)
 
 
 def arguments(size: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
@@ -85,22 +90,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.004, help="least duration of one timing")
-    parser.add_argument("--markdown", action="store_true")
     given = parser.parse_args()
-    if given.markdown:
-        print("| function | size | float64 | float32 | ratio | float32, NumPy's value |")
-        print("|---|---:|---:|---:|---:|---:|")
+    rows = [["function", "size", "float64", "float32", "ratio", "float32, NumPy's value"]]
     for function in FUNCTIONS:
         for size in SIZES:
             best = least(calls(function, size), given.rounds, given.seconds)
             double, single = best["float64"], best["float32"]
-            value = best["float32, NumPy's value"]
-            if given.markdown:
-                row = f"`{function.__name__}` | {size:,} | {1e6 * double:.3g} µs | {1e6 * single:.3g} µs"
-                print(f"| {row} | {single / double:.2f} | {1e6 * value:.3g} µs |".replace(",", " ", 1))
-            else:
-                row = f"{function.__name__:12}{size:8}{1e6 * double:10.2f}{1e6 * single:10.2f}"
-                print(f"{row}{single / double:7.2f}{1e6 * value:10.2f}", flush=True)
+            times = [time_text(t) for t in (double, single)]
+            value = time_text(best["float32, NumPy's value"])
+            rows.append([function.__name__, str(size), *times, f"{single / double:.2f}", value])
+    print(markdown_table(rows))
 
 
 if __name__ == "__main__":
