@@ -18,6 +18,7 @@ from .. import jit
 from ..engine import kernels
 from ..engine.frame import WORD
 from ..engine.plan import BRIEF_CELLS, BRIEF_CODE
+from ..engine.plan_tables import STORAGE_WORDS
 from ..engine.strip_replan import OTHER_WAY, StripReplanner
 from ..engine.workspace import aligned
 from ..tape.tape import FAMILY_DTYPE
@@ -47,7 +48,7 @@ class _Input:
     fixed: Any
     ndim: int
     family: int
-    storage: int
+    place: int  # where the planner's storages have its first cell
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,19 @@ class _Result:
     how: str  # "copy", "entry", "item"
     adjoint: bool
     family: int
-    storage: int
+    place: int  # where the planner's storages have the first cell of its storage
     offset: int  # a size code, as are the dimensions
     dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Literal:
+    """Numbers of the tape, which are written to their cells."""
+
+    family: int
+    place: int  # where the planner's storages have the first cell of their storage
+    offset: int
+    data: ndarray
 
 
 class ElasticEntry:
@@ -84,7 +95,10 @@ class ElasticEntry:
         self._frame = space.frame.copy()
         self._watched = space.watched  # captured arrays: the frame refers to them by address
         self._seeds, self._seed = space.seeds.copy(), space.seed.copy()
-        self._outputs = [tape.values[value].item() for value in tape.outputs]
+        # An output with a derivative is one number. A tape that is swept forward alone has no seeds.
+        seeded = [] if tape.forward else np.flatnonzero(self._seeds[:, 2]).tolist()
+        self._seeded = [(k, *tape.values[tape.outputs[k]].item()[:2]) for k in seeded]
+        self._at_seeds = memoryview(self._seeds)
         self._sources: list = [out.source for out in entry.outs]  # the builtin knows them by address
         shapes = [np.zeros(MOST_DIMENSIONS, np.int64) for _ in entry.rows]
         self._at_shapes = [_address(shape) for shape in shapes]
@@ -93,13 +107,17 @@ class ElasticEntry:
         self._v = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
         self._g = [aligned(0, dtype) for dtype in FAMILY_DTYPE]
         self._at_v, self._at_g = ([*map(_address, stacks)] for stacks in (self._v, self._g))
+        families = tape.storages["family"].tolist()
+        self._families = sorted({*families})
         self._literals = [
-            (int(tape.storages["family"][item.storage]), item.storage, item.offset, item.data)
+            _Literal(families[item.storage], STORAGE_WORDS * item.storage, item.offset, item.data)
             for item in tape.literals
         ]
+        self._literal_cells: list[int] | None = None  # where they were written to
         for name, table in {"SEEDS": self._seeds, "SEED_DATA": self._seed}.items():
             self._frame[WORD[name]] = table.ctypes.data
         self._frame_words, self._at_frame = memoryview(self._frame), _address(self._frame)
+        self._sizes = memoryview(planner.sizes)
         self._follow_tables()
         for family in (0, 1):
             self._frame_words[V[family]] = self._at_v[family]
@@ -160,9 +178,10 @@ class ElasticEntry:
         if outcome:
             self.deferred += outcome == OTHER_WAY
             return False
-        if self._one_way is not None:
-            cells = int(planner.ends[2]), int(planner.ends[5])
-            if sum(cells) >= LONG and not self._one_way().refuses(dimensions, cells, planner.cells()):
+        ends = self._ends
+        if self._one_way is not None and ends[2] + ends[5] >= LONG:
+            two_sweeps = self._one_way().refuses(dimensions, (ends[2], ends[5]), planner.longest)
+            if not two_sweeps:
                 self.deferred += 1
                 return False
         if self._generation is not planner.code:
@@ -170,47 +189,54 @@ class ElasticEntry:
         if self._loaded is not planner.kernels:
             kernels.ensure(planner.kernels, planner.values, reverse=not planner.tape.forward)
             self._loaded = planner.kernels
-        self._make_room(planner.ends.tolist())
-        first = planner.storages[:, 0].tolist()
-        for family, storage, offset, data in self._literals:
-            cell = first[storage] + offset
-            self._v[family][cell : cell + len(data)] = data
+        self._make_room()
+        first, sizes = self._first, self._sizes
+        self._write_literals()
         for at in self._inputs:
-            if not self._fill(at, first[at.storage], leaves):
+            if not self._fill(at, first[at.place], leaves):
                 return False
-        sizes = planner.sizes
-        for k, (storage, offset, _) in enumerate(self._outputs):
-            # An output with a derivative is one number. A tape that is swept forward alone has no seeds.
-            if self._seeds[k, 2] and not planner.tape.forward:
-                self._seeds[k, 1] = first[storage] + (offset if offset >= 0 else sizes[-offset - 1])
+        for k, storage, offset in self._seeded:
+            cell = first[STORAGE_WORDS * storage]
+            self._at_seeds[k, 1] = cell + (offset if offset >= 0 else sizes[-offset - 1])
         for k, result in enumerate(self._results):
             if result is not None:
-                source = self._source(result, first[result.storage], sizes)
+                source = self._source(result, first[result.place], sizes)
                 self._sources[k] = source
                 self._table[OUT * k + SOURCE] = id(source)
         return self._prologue is None or self._prologue(self._at_frame, 0) == 0
+
+    def _write_literals(self) -> None:
+        """Write the numbers of the tape to their cells, unless they are there from the last sizes."""
+        first = self._first
+        cells = [first[item.place] for item in self._literals]
+        if cells == self._literal_cells:
+            return
+        self._literal_cells = cells
+        for cell, item in zip(cells, self._literals, strict=True):
+            cell += item.offset
+            self._v[item.family][cell : cell + len(item.data)] = item.data
 
     def _follow_tables(self) -> None:
         """Let the frame refer to the tables of the plan, which are new ones where strips got more room."""
         planner = self._planner
         self._generation = planner.code
+        self._first, self._ends = memoryview(planner.storages.reshape(-1)), memoryview(planner.ends)
         tables = {"CODE": planner.code, "AUX": planner.aux}
         if isinstance(planner, StripReplanner):
             tables["STRIPS"] = planner.blocks
         for name, table in tables.items():
             self._frame_words[WORD[name]] = _address(table)
 
-    def _make_room(self, ends: list[int]) -> None:
+    def _make_room(self) -> None:
         """Let the frame say where the new plan's cells are, and make room for them."""
-        frame = self._frame_words
+        frame, ends = self._frame_words, self._ends
         self._active = ends[1], ends[4]
-        for family in (0, 1):
+        for family in self._families:
             end, total = ends[3 * family + 1], ends[3 * family + 2]
-            if not total:
-                continue
             if total > len(self._v[family]):
                 self._v[family] = aligned(int(ROOM * total), FAMILY_DTYPE[family])
                 self._at_v[family] = frame[V[family]] = _address(self._v[family])
+                self._literal_cells = None
             if total - end > len(self._g[family]):
                 self._g[family] = aligned(int(ROOM * (total - end)), FAMILY_DTYPE[family])
                 self._at_g[family] = _address(self._g[family])
@@ -234,7 +260,7 @@ class ElasticEntry:
                 shape[axis] = n
         kind = row.__class__
         if kind is ArrayRow:
-            words[place + BYTES] = ITEMSIZE[at.family] * leaf.size
+            words[place + BYTES] = leaf.nbytes
         elif kind is DataRow:
             if not row.computes(leaf):
                 return False
@@ -249,19 +275,21 @@ class ElasticEntry:
             cells[cell] = leaf
         return True
 
-    def _source(self, result: _Result, cell: int, sizes: ndarray):
+    def _source(self, result: _Result, cell: int, sizes: memoryview):
         """Return what the builtin makes a result of."""
         offset = result.offset
-        cell += offset if offset >= 0 else int(sizes[-offset - 1])
+        cell += offset if offset >= 0 else sizes[-offset - 1]
         memory = (self._g if result.adjoint else self._v)[result.family]
         if result.adjoint:
             cell -= self._active[result.family]
         if result.how == "copy":
-            shape = tuple([n if n >= 0 else int(sizes[-n - 1]) for n in result.dims])
+            shape = tuple([n if n >= 0 else sizes[-n - 1] for n in result.dims])
             if 0 in shape:
                 return np.zeros(shape, memory.dtype).copy
+            if len(shape) == 1:
+                return memory[cell : cell + shape[0]].copy  # the fastest way to make a view
             return ndarray(shape, memory.dtype, memory, cell * memory.itemsize).copy
-        number = ndarray((1,), memory.dtype, memory, cell * memory.itemsize)
+        number = memory[cell : cell + 1]
         return number if result.how == "entry" else number.item
 
 
@@ -298,8 +326,8 @@ def _inputs(entry) -> list[_Input] | None:
     for cells, slot in zip(space.inputs, tape.inputs, strict=True):
         row = rows.pop(id(cells), None)
         fixed = np.array(cells) if row is None else None
-        storage = int(tape.values["storage"][slot.value])
-        found.append(_Input(row, fixed, len(slot.dims), slot.family, storage))
+        place = STORAGE_WORDS * int(tape.values["storage"][slot.value])
+        found.append(_Input(row, fixed, len(slot.dims), slot.family, place))
     return None if rows else found
 
 
@@ -324,7 +352,8 @@ def _result(space, out: _Out) -> Any:
         if same:
             storage, offset, layout = tape.values[value].item()
             family = int(tape.storages["family"][storage])
-            return _Result(how, adjoint, family, storage, offset, tape.layouts[layout].dims)
+            place = STORAGE_WORDS * storage
+            return _Result(how, adjoint, family, place, offset, tape.layouts[layout].dims)
     return _UNKNOWN
 
 

@@ -55,7 +55,6 @@ class OneWay:
 
     def __init__(self, variant: Variant, config: Config):
         tape = variant.tape
-        self._varying = np.flatnonzero(tape.storages["level"] != CONSTANT)
         self._variant, self._values = variant, config.values
         self._passes: Collection[str] = chosen_passes(config)
         self._tapes: list[Tape] = []
@@ -73,15 +72,13 @@ class OneWay:
             and _is_active_scalar(tape, tape.outputs[0])
         )
 
-    def may_serve(self, cells: tuple[int, int], storages: np.ndarray) -> bool:
-        """Whether a plan of so many cells by family, and by storage, may have another way."""
-        if not self._possible or sum(cells) < LONG:
-            return False
-        return any(n >= LEAST for n in storages[self._varying].tolist())
+    def may_serve(self, cells: tuple[int, int], longest: int) -> bool:
+        """Whether a plan with so many cells by family, and so many in its longest vector, may be better."""
+        return self._possible and longest >= LEAST and sum(cells) >= LONG
 
-    def refuses(self, dimensions: Sequence[int], cells: tuple[int, int], storages: np.ndarray) -> bool:
+    def refuses(self, dimensions: Sequence[int], cells: tuple[int, int], longest: int) -> bool:
         """Whether two sweeps are known to be better for some sizes, without making a plan for them."""
-        if not self.may_serve(cells, storages):
+        if not self.may_serve(cells, longest):
             return True
         with self._lock:
             if self._replanner is None and self._first is not None:
@@ -106,7 +103,7 @@ class OneWay:
 
     def _made_plan(self, dimensions: tuple[int, ...]) -> Plan | None:
         both = self._variant.plan(dimensions)
-        if both is None or not self.may_serve(both.cells, storage_sizes(both.tape, both.sizes)):
+        if both is None or not self.may_serve(both.cells, _longest(both)):
             return None
         tape = self._tape(dimensions)
         if tape.guards or _may_fail(tape) or not _are_own(tape):
@@ -152,10 +149,10 @@ class OneWayReplanner(StripReplanner):
 
     def move(self, dimensions: Sequence[int]) -> int:
         both = self._both
-        outcome = both.move(dimensions)
+        outcome = both.measure(dimensions)
         if outcome:
             return outcome
-        if not self._way.may_serve((int(both.ends[2]), int(both.ends[5])), both.cells()):
+        if not self._way.may_serve((int(both.ends[2]), int(both.ends[5])), both.longest):
             return OTHER_WAY
         outcome = super().move(dimensions)
         if outcome:
@@ -196,6 +193,13 @@ class OneWayWorkspace(VariantWorkspace):
 def _is_active_scalar(tape: Tape, value: int) -> bool:
     storage, _, layout = tape.values[value].item()
     return tape.storages["level"][storage] == ACTIVE and not tape.layouts[layout].dims
+
+
+def _longest(plan: Plan) -> int:
+    """Return the cells of the largest storage that is not constant."""
+    tape = plan.tape
+    sizes = storage_sizes(tape, plan.sizes)[tape.storages["level"] != CONSTANT]
+    return int(sizes.max(initial=0))
 
 
 def _has_loops_in_lanes(tape: Tape) -> bool:

@@ -278,26 +278,26 @@ class SteadyCalls:
 
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
-        result = self._served(leaves, self._front)
-        if result is REFUSED:
-            result = self._served_elastically(leaves)
+        opened, sizes = _opened(leaves)
+        entries = self._entries.get(sizes)
+        if entries is None:
+            result = self._served_elastically(opened, sizes)
+        else:
+            result = self._served(leaves, opened, entries, self._front)
+            self.welcome = True  # if none of them serves, it is something else than the sizes that is new
         return self._general(*leaves) if result is REFUSED else result
 
-    def _served_elastically(self, leaves: tuple):
+    def _served_elastically(self, leaves: tuple, sizes: tuple):
         """Serve leaves of sizes that are new, by a workspace that follows sizes."""
-        leaves = tuple(map(bare, leaves))
-        key = sizes_of(leaves)
-        if key in self._entries:  # it is something else that is new
-            self.welcome = True
-            return REFUSED
         if len(self._met) >= MOST_MET:
             self._met.clear()
-        times = self._met[key] = self._met.get(key, 0) + 1
-        room = self._front is None or self._front.has_room()
-        self.welcome = len(self) < AT_ONCE or (times > 1 and room) or times > RARE
+        times = self._met[sizes] = self._met.get(sizes, 0) + 1
+        few = len(self._entries) < AT_ONCE and len(self) < AT_ONCE
+        self.welcome = few or times > RARE or (times > 1 and self._has_room())
         if self.welcome:
             return REFUSED
-        self._make_elastic_entries()
+        if self._untried:
+            self._make_elastic_entries()
         for elastic in self._elastic:
             result = elastic.serve(leaves, REFUSED)
             if result is not REFUSED:
@@ -308,6 +308,9 @@ class SteadyCalls:
         # The first of these sizes gets an entry, from which an elastic one can be made.
         self.welcome = any(elastic.deferred == 1 for elastic in self._elastic)
         return REFUSED
+
+    def _has_room(self) -> bool:
+        return self._front is None or self._front.has_room()
 
     def _make_elastic_entries(self) -> None:
         """Make a `ElasticEntry` for each trace that has got an entry, as far as that can have one."""
@@ -326,25 +329,30 @@ class SteadyCalls:
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
-        return self._served(leaves, None)
+        opened, sizes = _opened(leaves)
+        return self._served(leaves, opened, self._entries.get(sizes, ()), None)
 
-    def _served(self, leaves: tuple, front: Entry | LaneEntry | None):
-        """Serve leaves by an entry; ``front`` has been asked already."""
-        for entry in self._entries.get(sizes_of(leaves), ()):
+    def _served(self, leaves: tuple, opened: tuple, entries: Sequence, front: Entry | LaneEntry | None):
+        """Serve leaves by one of the entries for their sizes; ``front`` has been asked already.
+
+        Parameters
+        ----------
+        opened
+            The leaves without the marks of constants.
+        """
+        entries = tuple(entries)  # one that is asked may be dropped
+        for entry in entries:
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
                 if result is not REFUSED:
                     self._note(entry, front)
                     return result
-        if self._entries:
-            # What builtins refuse: data that changed, complex numbers, other memory layouts, marked
-            # constants.
-            opened = tuple(map(bare, leaves))
-            for entry in tuple(self._entries.get(sizes_of(opened), ())):
-                result = entry.serve(opened)
-                if result is not REFUSED:
-                    self._note(entry, front)
-                    return result
+        # What builtins refuse: data that changed, complex numbers, other memory layouts, marked constants.
+        for entry in entries:
+            result = entry.serve(opened)
+            if result is not REFUSED:
+                self._note(entry, front)
+                return result
         return REFUSED
 
     def _note(self, entry: Entry | LaneEntry, front: Entry | LaneEntry | None) -> None:
@@ -353,6 +361,15 @@ class SteadyCalls:
             self._last = entry
         elif entry is not front and entry.owner is self:
             self._put_in_front(entry)
+
+
+def _opened(leaves: tuple) -> tuple[tuple, tuple]:
+    """Return leaves without the marks of constants, and their sizes."""
+    sizes = sizes_of(leaves)
+    if None in sizes:  # not all are arrays
+        leaves = tuple(map(bare, leaves))
+        sizes = sizes_of(leaves)
+    return leaves, sizes
 
 
 def entry_for(

@@ -161,13 +161,24 @@ class Replanner:
             self._note_kernels()
         return more.OK
 
+    def measure(self, dimensions) -> int:
+        """Find out how large a plan for other dimensions is, without making it; return as `move` does."""
+        given, words = self._given, self._outcome
+        for k, n in enumerate(dimensions):
+            given[k] = n
+        words[more.MEASURES] = 1
+        outcome = self._replan(self._address, 0)
+        words[more.MEASURES] = 0
+        return outcome
+
     def arguments(self) -> np.ndarray:
         """Return a copy of what the kernels get: the addresses of the tables."""
         return self._words.copy()
 
-    def cells(self) -> np.ndarray:
-        """Return the cells of each storage in the last plan."""
-        return self.storages[:, names.END] - self.storages[:, 0]
+    @property
+    def longest(self) -> int:
+        """The cells of the largest storage of the last plan that is not constant."""
+        return self._outcome[more.LONGEST]
 
     @property
     def work(self) -> int:

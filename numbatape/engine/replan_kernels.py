@@ -57,7 +57,9 @@ WORK = 32  # out: an estimate of all work
 SWEEP_WORK = 33  # out: the same without the prologue
 DERIVE = 34  # addresses of the kernels derive() and verify()
 VERIFY = 35
-WORDS = 36
+MEASURES = 36  # whether only sizes, ends and the estimate are asked for, not a plan
+LONGEST = 37  # out: the cells of the largest storage that is not constant
+WORDS = 38
 
 # Size operations, as in numbatape.tape.sizes.
 SIZE_INPUT = 0
@@ -73,6 +75,7 @@ OTHER_SIZES = 1  # a size guard does not hold
 LOOK_CLOSER = 2  # Python's way finds out, and says what is wrong
 
 KINDS = 6
+LEVELS = 3  # of each family, constants first
 LINE_CELLS = 8
 FROM_LAST_BIT = 524288  # FROM_LAST and TO_NEXT of numbatape.engine.frame, shifted into place
 TO_NEXT_BIT = 1048576
@@ -161,18 +164,22 @@ def place(w):
     storage_q = w[STORAGES]
     end_q = w[CELLS]
     top = 0
+    longest = 0
     for kind in range(KINDS):
-        if kind == KINDS // 2:
+        if kind % LEVELS == 0:
             top = 0  # each family counts its cells from 0
         for k in range(w[STORED_COUNT]):
             if stored_t[STORED_WORDS * k + STORED_KIND] == kind:
                 size = size_of(stored_t[STORED_WORDS * k], size_q)
                 storage_q[STORAGE_WORDS * k] = top
                 storage_q[STORAGE_WORDS * k + END] = top + size
+                if kind % LEVELS != 0:
+                    longest = max(longest, size)
                 top += (size + LINE_CELLS - 1) // LINE_CELLS * LINE_CELLS
         end_q[kind] = top
         if top > LIMIT:
             return False
+    w[LONGEST] = longest
     return True
 
 
@@ -258,11 +265,13 @@ def replan(w, pc):
         return OTHER_SIZES
     if not in_bounds(w) or not place(w):
         return LOOK_CLOSER
+    estimate(w)
+    if w[MEASURES] != 0:
+        return OK
     # `invoke` is a function of the kernel language for which there is no Python form.
     if invoke(w, DERIVE, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
     flag_registers(w)
     if invoke(w, VERIFY, w, pc) != OK:  # noqa: F821
         return LOOK_CLOSER
-    estimate(w)
     return OK

@@ -114,10 +114,11 @@ class StripReplanner:
         self._arguments[names.STORAGES] = self.storages.ctypes.data
         self._arguments[names.ENGINE_CODE] = self._derived.ctypes.data
         self._arguments[names.ENGINE_AUX] = self.aux.ctypes.data
+        self._at_arguments = self._arguments.ctypes.data
 
     def _derive(self) -> int:
         """Derive the instructions where storages are now; return `OK` (0), or the reason why not."""
-        return kernel("derive")(self._arguments.ctypes.data, 0)
+        return kernel("derive")(self._at_arguments, 0)
 
     def _prepare_moves(self, **tables: np.ndarray) -> None:
         """Prepare the calls of the kernels that follow sizes (`numbatape.engine.strip_replan_kernels`)."""
