@@ -278,13 +278,15 @@ class SteadyCalls:
 
     def again(self, *leaves):
         """Serve leaves that the entry in front does not serve: of other sizes, or on another path."""
+        result = self._served_by_builtin(leaves, self._front)
+        if result is not REFUSED:
+            return result
         opened, sizes = _opened(leaves)
-        entries = self._entries.get(sizes)
-        if entries is None:
-            result = self._served_elastically(opened, sizes)
-        else:
-            result = self._served(leaves, opened, entries, self._front)
+        if sizes in self._entries:
             self.welcome = True  # if none of them serves, it is something else than the sizes that is new
+            result = self._served_in_python(opened, sizes)
+        else:
+            result = self._served_elastically(opened, sizes)
         return self._general(*leaves) if result is REFUSED else result
 
     def _served_elastically(self, leaves: tuple, sizes: tuple):
@@ -329,37 +331,39 @@ class SteadyCalls:
 
     def known(self, *leaves):
         """Serve leaves by one of the entries, or return `REFUSED`: for when another table is in front."""
-        opened, sizes = _opened(leaves)
-        return self._served(leaves, opened, self._entries.get(sizes, ()), None)
+        result = self._served_by_builtin(leaves, None)
+        return self._served_in_python(*_opened(leaves)) if result is REFUSED else result
 
-    def _served(self, leaves: tuple, opened: tuple, entries: Sequence, front: Entry | LaneEntry | None):
-        """Serve leaves by one of the entries for their sizes; ``front`` has been asked already.
-
-        Parameters
-        ----------
-        opened
-            The leaves without the marks of constants.
-        """
-        entries = tuple(entries)  # one that is asked may be dropped
-        for entry in entries:
+    def _served_by_builtin(self, leaves: tuple, front: Entry | LaneEntry | None):
+        """Serve leaves by the builtin of an entry for their sizes; ``front`` has been asked already."""
+        for entry in self._entries.get(sizes_of(leaves), ()):
             if entry is not front and entry.builtin is not None:
                 result = entry.builtin(*leaves)
                 if result is not REFUSED:
-                    self._note(entry, front)
+                    self._note(entry)
                     return result
-        # What builtins refuse: data that changed, complex numbers, other memory layouts, marked constants.
-        for entry in entries:
+        return REFUSED
+
+    def _served_in_python(self, opened: tuple, sizes: tuple):
+        """Serve what builtins refuse: data that changed, complex numbers, other memory layouts, constants.
+
+        Parameters
+        ----------
+        opened, sizes
+            The leaves without the marks of constants, and their sizes.
+        """
+        for entry in tuple(self._entries.get(sizes, ())):
             result = entry.serve(opened)
             if result is not REFUSED:
-                self._note(entry, front)
+                self._note(entry)
                 return result
         return REFUSED
 
-    def _note(self, entry: Entry | LaneEntry, front: Entry | LaneEntry | None) -> None:
+    def _note(self, entry: Entry | LaneEntry) -> None:
         """Put an entry in front that served twice in a row; sizes that alternate leave the front alone."""
         if entry is not self._last:
             self._last = entry
-        elif entry is not front and entry.owner is self:
+        elif entry is not self._front and entry.owner is self:
             self._put_in_front(entry)
 
 
