@@ -1,38 +1,47 @@
 """Eigenvalues, singular values, QR, and compositions of them; the matrix exponential.
 
 One instruction computes values and vectors as one packed vector (`numbatape.ops.spectral`), and the
-results are views of it. Its sizes are guards: other sizes are traced again.
+results are views of it. Sizes stay symbolic; which side of a matrix is the longer one is a guard.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
-from ..trace.axes import axes_of, count_of, pinned
+from ..trace import symbolic_sizes as sizes
+from ..trace.axes import axes_of, count_of, length, pinned
 from ..trace.operands import adopt, lift, lift_all, lift_first
 from ..trace.primitives import array_instruction, layout_of, stop_gradient, view
 from .function_tables import HOLDS
 from .registration import composes, converted, records, run_record, unsupported_argument
+from .sized import positions
 from .stand_ins import stands_for
 
 
-def _packed(op: str, a, parts):
-    """Record an op whose result packs NumPy's parts into one vector; return the parts."""
-    for axis in (-2, -1):
-        pinned(a, axis)
+def _packed(op: str, a, parts, cores):
+    """Record an op whose result packs NumPy's parts into one vector; return the parts.
+
+    Parameters
+    ----------
+    cores
+        The sizes of each part behind those of the stack, as size codes.
+    """
     batch = np.shape(a._value)[:-2]
     if 0 in batch:
-        count_of(a, range(len(batch)))  # a guard: there is nothing to compute for no matrices
+        count_of(a, range(a.ndim))  # a guard: there is nothing to compute for no matrices
         return [lift(a._trace, np.asarray(part)) for part in parts]
+    table = a._trace.tape.sizes
+    counts = [table.product(core) for core in cores]
+    size = functools.reduce(table.add, counts)
     cells = [np.reshape(np.asarray(part), (*batch, -1) if np.size(part) else (*batch, 0)) for part in parts]
-    whole = array_instruction(op, (a,), np.concatenate(cells, -1))
+    whole = array_instruction(op, (a,), np.concatenate(cells, -1), dims={"q": size})
     pieces, first = [], 0
-    for part in parts:
-        core = np.shape(part)[len(batch) :]
+    for part, core, count in zip(parts, cores, counts, strict=True):
         pieces.append(_piece(whole, first, core, part))
-        first += math.prod(core)
+        first = table.add(first, count)
     return pieces
 
 
@@ -40,9 +49,19 @@ def _piece(whole, first: int, core, value):
     layout = layout_of(whole)
     builder = whole._trace.tape
     _, start, _ = builder.values[whole._id]
-    strides = (*layout.strides[:-1], *(math.prod(core[k + 1 :]) for k in range(len(core))))
+    strides = (*layout.strides[:-1], *builder.contiguous_strides(core)[0])
     dims = (*layout.dims[:-1], *core)
     return view(whole, np.asarray(value), dims, strides, builder.sizes.add(start, first))
+
+
+def _sides(a) -> tuple[int, int]:
+    """Return the size codes of a matrix's rows and columns."""
+    return layout_of(a).dims[-2:]
+
+
+def _is_wide(a) -> bool:
+    """Whether a matrix has more columns than rows, which the tape relies on from now on."""
+    return bool(length(a, -1) > length(a, -2))
 
 
 def completed():
@@ -57,7 +76,8 @@ def _turned(x):
 
 
 def _eigh(a, values, vectors):
-    values, rows = _packed("eigh", a, (values, _turned(vectors)))
+    n = _sides(a)[0]
+    values, rows = _packed("eigh", a, (values, _turned(vectors)), ((n,), (n, n)))
     return values, np.matrix_transpose(rows)
 
 
@@ -78,7 +98,10 @@ def eigvalsh(value, a, UPLO="L"):
 
 def _svd(a):
     value = np.linalg.svd(a._value, full_matrices=False)
-    values, left, right = _packed("svd", a, (value.S, _turned(value.U), _turned(value.Vh)))
+    m, n = _sides(a)
+    k = m if _is_wide(a) else n
+    parts = value.S, _turned(value.U), _turned(value.Vh)
+    values, left, right = _packed("svd", a, parts, ((k,), (k, m), (n, k)))
     return np.matrix_transpose(left), values, np.matrix_transpose(right)
 
 
@@ -86,7 +109,7 @@ def _svd(a):
 def svd(value, a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
         a = _from_lower(a)
-    if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
+    if compute_uv and full_matrices and length(a, -1) != length(a, -2):
         return type(value)(*completed().svd(a))
     parts = _svd(a)
     return type(value)(*parts) if compute_uv else parts[1]
@@ -99,19 +122,21 @@ def svdvals(value, x, /):
 
 def _qr(a):
     """Q and R with min(m, n) columns and rows; for a wide matrix from the QR of its first columns."""
-    m, n = pinned(a, -2), pinned(a, -1)
-    first = a[..., :m] if n > m else a
+    wide = _is_wide(a)
+    m = length(a, -2)
+    first = a[..., :m] if wide else a
     q, r = np.linalg.qr(first._value)
-    rows, r = _packed("qr", first, (_turned(q), r))
+    long, short = _sides(first)
+    rows, r = _packed("qr", first, (_turned(q), r), ((short, long), (short, short)))
     q = np.matrix_transpose(rows)
-    return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if n > m else r
+    return q, np.concatenate([r, np.matmul(rows, a[..., m:])], -1) if wide else r
 
 
 @records(np.linalg.qr, complex="complex_matrices.qr")
 def qr(value, a, mode="reduced"):
     if mode not in ("reduced", "r", "complete"):
         raise unsupported_argument(np.linalg.qr, f"mode={mode!r}", "'reduced', 'complete' and 'r' are")
-    if mode == "complete" and pinned(a, -2) > pinned(a, -1):
+    if mode == "complete" and length(a, -2) > length(a, -1):
         return type(value)(*completed().tall_qr(a))
     q, r = _qr(a)
     return r if mode == "r" else type(value)(q, r)
@@ -127,17 +152,22 @@ def _check_rank(function, a, cutoff) -> None:
         raise unsupported_argument(function, "a of less than full rank", "its derivative does not exist")
 
 
+def _relative(a):
+    """Return up to which share of the largest singular value NumPy takes the others for zero."""
+    return (length(a, -1) if _is_wide(a) else length(a, -2)) * np.finfo(a.dtype).eps
+
+
 def _solve_upper(r, b):
-    value = np.linalg.solve(r._value, np.broadcast_to(b._value, (*r.shape[:-2], *b.shape[-2:])))
+    value = np.linalg.solve(r._value, np.broadcast_to(b._value, (*r._value.shape[:-2], *b._value.shape[-2:])))
     return array_instruction("solve_upper", (r, b), value)
 
 
 def _pinv(function, a, cutoff):
     a = lift_first(a)
-    if 0 in a.shape:
+    if 0 in a._value.shape:
         raise unsupported_argument(function, "an empty matrix")
     _check_rank(function, a, cutoff)
-    if a.shape[-2] < a.shape[-1]:
+    if _is_wide(a):
         return np.matrix_transpose(_tall_pinv(np.matrix_transpose(a)))
     return _tall_pinv(a)
 
@@ -153,7 +183,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     if np.ndim(0.0 if cutoff is None else cutoff):
         raise unsupported_argument(np.linalg.pinv, "an array as rcond")
     a = _from_lower(a) if hermitian else a
-    default = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else 1e-15
+    default = _relative(a) if rtol is None else 1e-15
     return _pinv(np.linalg.pinv, a, default if cutoff is None else cutoff)
 
 
@@ -161,13 +191,16 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 def lstsq(value, a, b, rcond=None):
     a, b = lift_all(*(converted([a, b], np.float32, np.float64) if value[0].dtype == np.float64 else (a, b)))
     a, b = (x if x.dtype.kind == "f" else np.astype(x, np.float64) for x in (a, b))
-    cutoff = np.finfo(a.dtype).eps * max(a.shape) if rcond is None else rcond
+    cutoff = _relative(a) if rcond is None else rcond
     solution = np.matmul(_pinv(np.linalg.lstsq, a, cutoff), b)
-    residuals = value[1]
-    if np.size(residuals):
+    residuals, rank = value[1], length(a, -1)
+    if _is_wide(a):
+        rank = length(a, -2)
+    if length(a, -2) > length(a, -1):
         rest = np.square(b - np.matmul(a, solution))
         residuals = np.sum(rest, 0, keepdims=b.ndim == 1)
-    return adopt(solution, value[0]), adopt(residuals, value[1]), value[2], _svd(a)[1]
+    rank = adopt(sizes.number_of(a._trace, rank._code), value[2]) if sizes.is_size(rank) else value[2]
+    return adopt(solution, value[0]), adopt(residuals, value[1]), rank, _svd(a)[1]
 
 
 @composes(np.linalg.cond, complex="complex_matrices.cond")
@@ -186,7 +219,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     values = _svd(stop_gradient(_from_lower(A) if hermitian else A))[1]
     if tol is not None:
         return np.count_nonzero(values > np.expand_dims(tol, -1), -1)
-    relative = max(A.shape[-2:]) * np.finfo(A.dtype).eps if rtol is None else rtol
+    relative = _relative(A) if rtol is None else rtol
     return np.count_nonzero(values > np.max(values, -1, keepdims=True) * np.expand_dims(relative, -1), -1)
 
 
@@ -257,7 +290,7 @@ def scipy_qr(value, a, overwrite_a=False, lwork=None, mode="full", pivoting=Fals
 def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     if atol is not None or return_rank:
         raise unsupported_argument("scipy.linalg.pinv", "atol or return_rank", "rtol is")
-    cutoff = max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol
+    cutoff = _relative(a) if rtol is None else rtol
     return np.linalg.pinv(a, cutoff) if np.iscomplexobj(a) else _pinv("scipy.linalg.pinv", a, cutoff)
 
 
@@ -279,13 +312,13 @@ def block_diag(*arrs):
 def toeplitz(c, r=None):
     c, r = lift_all(c, np.conj(c) if r is None else r)  # stacked along leading axes since SciPy 1.17
     c, r = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (c, r))
-    m, n = pinned(c, -1), pinned(r, -1)
+    down, right = positions(c, -1), positions(r, -1)
     values = np.concatenate([np.flip(r[..., 1:], -1), c], -1)
-    return values[..., n - 1 + np.arange(m)[:, None] - np.arange(n)]
+    return values[..., (length(r, -1) - 1) + down[:, None] - right]
 
 
 @stands_for("scipy.linalg", "circulant")
 def circulant(c):
     c = lift_first(c)
-    n = c.shape[-1]
-    return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
+    at = positions(c, -1)
+    return c[..., (at[:, None] - at) % length(c, -1)]

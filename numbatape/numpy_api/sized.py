@@ -14,6 +14,7 @@ import numpy as np
 from ..trace import extents
 from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray, new_traced
+from ..trace.axes import length
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift_first
 from ..trace.primitives import broadcast_to
@@ -86,6 +87,12 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     else:
         result = result + start
     return result if dtype is None else np.astype(result, np.dtype(dtype))
+
+
+def positions(x, axis: int):
+    """Return ``np.arange`` of the size of an axis: a constant of the tape where the size is a symbol."""
+    n = length(x, axis)
+    return extents.arange(x._trace, n._code) if sizes.is_size(n) else np.arange(n)
 
 
 def tri(trace, N, M=None, k=0, dtype=float, *, like=None):

@@ -312,7 +312,10 @@ def _with_array(name: str, left, right) -> tuple:
     dtype = getattr(value, "dtype", None)
     weak = type(value) is float
     if dtype is not None and dtype.kind not in "fc":
-        exact = dtype == np.int64 and name in _WITH_INTEGER_ARRAYS
+        exact = dtype == np.int64 and (
+            name in _WITH_INTEGER_ARRAYS
+            or (name in ("floordiv", "mod") and mine is right and sizes.is_size(mine) and bool(mine >= 1))
+        )
         return (lifted(left), lifted(right)) if exact else (settled(left), settled(right))
     if weak and name in ("truediv", "floordiv", "mod") and mine is right and mine == 0:
         return left, mine.settled()
