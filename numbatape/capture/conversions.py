@@ -37,7 +37,7 @@ def as_float(*args):
 def as_int(*args, **kwargs):
     """``int(x)``; that of a size, or of a fraction of a size, is a size."""
     if len(args) == 1 and not kwargs:
-        size = size_fractions.truncated(args[0])
+        size = size_fractions.rounded_to_size(args[0], size_fractions.DOWN)
         if size is not None:
             return size
     return int(*args, **kwargs)

@@ -16,10 +16,8 @@ from ..tape import Tape
 from ..tape.loop import CAPTURE, SLICE, STACK, Branches, Loop, Out, Port
 from ..tape.passes import PASSES
 from ..tape.resume import resumed, without_guards
-from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SCALED, SUB, Sizes
+from ..tape.sizes import INPUT, Sizes
 from ..tape.tape import ACTIVE, F64, InputSlot
-
-_COMBINE = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floordiv", SCALED: "scaled"}
 
 
 @dataclass
@@ -304,7 +302,7 @@ class SizeCodes:
             if operation == INPUT:
                 found = self._dimensions[left]
             else:
-                found = getattr(self._sizes, _COMBINE[operation])(self.of(left), self.of(right))
+                found = self._sizes.again(operation, self.of(left), self.of(right))
             self._known[code] = found
         return found
 

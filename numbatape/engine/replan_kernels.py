@@ -67,6 +67,11 @@ SIZE_ADD = 1
 SIZE_SUB = 2
 SIZE_MUL = 3
 SIZE_FLOORDIV = 4
+SIZE_SCALED = 5
+SIZE_SCALED_UP = 6
+SIZE_SCALED_NEAR = 7
+SIZE_DIVIDED_NEAR = 8
+SIZE_ROOT = 9
 DENOMINATOR_BITS = 16
 DENOMINATOR = 65535
 
@@ -98,6 +103,13 @@ WEIGHT_KIND = 1
 WEIGHT_OPERANDS = 2
 
 
+def nearest(twice_rest, whole, value):
+    """Return the value or the next larger integer: which is nearer, or even where the rest is one half."""
+    if twice_rest > whole or (twice_rest == whole and (value & 1) == 1):
+        return value + 1
+    return value
+
+
 def evaluate(w):
     """Evaluate the size expressions; return whether all are 32-bit numbers."""
     row_t = w[SIZE_ROWS]
@@ -118,14 +130,24 @@ def evaluate(w):
                 value = left - right
             elif operation == SIZE_MUL:
                 value = left * right
-            elif operation != SIZE_FLOORDIV:
-                if left < 0:  # Python rounds towards zero
-                    return False
-                value = int(float(right >> DENOMINATOR_BITS) / float(right & DENOMINATOR) * float(left))
-            else:
-                if left < 0 or right < 1:  # Python rounds down, and has an error for zero
-                    return False
+            elif left < 0:  # Python rounds in another way
+                return False
+            elif operation == SIZE_ROOT:
+                value = int(math.sqrt(float(left)))
+            elif right < 1:  # a divisor, or a fraction
+                return False
+            elif operation == SIZE_FLOORDIV:
                 value = left // right
+            elif operation == SIZE_DIVIDED_NEAR:
+                value = left // right
+                value = nearest(2.0 * float(left - value * right), float(right), value)
+            else:
+                scaled = float(right >> DENOMINATOR_BITS) / float(right & DENOMINATOR) * float(left)
+                value = int(scaled)
+                if operation == SIZE_SCALED_UP and float(value) < scaled:
+                    value += 1
+                if operation == SIZE_SCALED_NEAR:
+                    value = nearest(2.0 * (scaled - float(value)), 1.0, value)
         if value > LIMIT or value < -LIMIT:
             return False
         size_q[k] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..trace import size_fractions
@@ -63,6 +65,8 @@ def _through_row(name, row):
         result = exact_math.exact(name, (x,)) if exact_math.wanted() else None
         if result is None:
             result = elementwise(row, x)
+        if name == "sqrt":
+            size_fractions.noted_ufunc(np.sqrt, x, result)
         return _guarded(result, x) if name in RAISING else result
 
     return call
@@ -72,23 +76,29 @@ for _name, _row in ROWS.items():
     stands_for("math", _name)(_through_row(_name, _row))
 
 
-def _rounding(name, to_size):
+def _rounding(name, rounding):
     """Return the stand-in for a rounding function, whose result for a fraction of a size is a size."""
     otherwise = _through_ufunc(name, getattr(np, name))
 
     def call(x):
-        size = to_size(x)
+        size = size_fractions.rounded_to_size(x, rounding)
         return otherwise(x) if size is None else size
 
     return call
 
 
-for _name, _to_size in (
-    ("floor", size_fractions.truncated),
-    ("trunc", size_fractions.truncated),
-    ("ceil", size_fractions.rounded_up),
+for _name, _how in (
+    ("floor", size_fractions.DOWN),
+    ("trunc", size_fractions.DOWN),
+    ("ceil", size_fractions.UP),
 ):
-    stands_for("math", _name)(_rounding(_name, _to_size))
+    stands_for("math", _name)(_rounding(_name, _how))
+
+
+@stands_for("math", "isqrt", run=None)
+def isqrt(n, /):
+    root = size_fractions.integer_root(n)
+    return math.isqrt(n) if root is None else root
 
 
 @stands_for("math", "log")

@@ -30,6 +30,7 @@ OPERATIONS = {
     "trace.labelled_calls": "has_labels product ufunc_of_labelled",
     "trace.indexing": "getitem item",
     "trace.extents": "arange extent",
+    "trace.size_fractions": "noted_ufunc rounded_to_size",
     "trace.integers": "TracedInteger arguments lifted operands settled",
     "recording.leaks": "leak",
     "matrix.matrix_rule": "call_rule",
@@ -226,8 +227,8 @@ STAND_INS = {
     "math": {
         "numpy_api.math_functions": """
             acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh degrees dist erf erfc exp exp2
-            expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan ldexp lgamma log log10
-            log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
+            expm1 fabs floor fmod frexp fsum gamma hypot isclose isfinite isinf isnan isqrt ldexp lgamma log
+            log10 log1p log2 modf nextafter pow prod radians remainder sin sinh sqrt sumprod tan tanh trunc
         """,
     },
     "statistics": {

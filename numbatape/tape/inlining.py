@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .builder import TapeBuilder
 from .instruction import NONE, Instruction
-from .sizes import ADD, INPUT, MUL, SCALED, SUB
+from .sizes import INPUT, SUB
 from .tape import POOLS, Literal, Tape
 
 
@@ -140,10 +140,7 @@ def _translated(builder: TapeBuilder, tape: Tape, dimensions: tuple[int, ...]) -
         if operation == SUB and left == 0 and right >= 0:
             found.append(sizes.negative(-right))
             continue
-        combine = {ADD: sizes.add, SUB: sizes.sub, MUL: sizes.mul, SCALED: sizes.scaled}.get(
-            operation, sizes.floordiv
-        )
-        found.append(combine(code_of(left), code_of(right)))
+        found.append(sizes.again(operation, code_of(left), code_of(right)))
     for guard in tape.sizes.guards:
         sizes.guard(code_of(guard.left), guard.relation, code_of(guard.right), guard.line)
     return found

@@ -6,15 +6,17 @@ A tape holds sizes, strides and offsets as codes, so that one tape serves every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-INPUT, ADD, SUB, MUL, FLOORDIV, SCALED = range(6)
+INPUT, ADD, SUB, MUL, FLOORDIV, SCALED, SCALED_UP, SCALED_NEAR, DIVIDED_NEAR, ROOT = range(10)
 SYMBOL = {ADD: "+", SUB: "-", MUL: "*", FLOORDIV: "//"}
+FUNCTION = {SCALED: "int", SCALED_UP: "ceil", SCALED_NEAR: "round", DIVIDED_NEAR: "round", ROOT: "isqrt"}
 
 MOST = 2**63 - 1  # larger values are refused: rows that square one another would grow without bound
 
-# The right side of SCALED is a fraction in one number: ``numerator << DENOMINATOR_BITS | denominator``.
+# The right side of a SCALED row is a fraction in one number: ``numerator << DENOMINATOR_BITS | denominator``.
 DENOMINATOR_BITS = 16
 MOST_NUMERATOR = 2**15 - 1  # with the denominator this is still a literal of 32 bits
 
@@ -24,14 +26,22 @@ def fraction(code: int) -> tuple[int, int]:
     return code >> DENOMINATOR_BITS, code & (1 << DENOMINATOR_BITS) - 1
 
 
-def _scaled(left: int, right: int) -> int:
-    """Return ``int(factor * left)`` with the rounding of Python's floats."""
-    numerator, denominator = fraction(right)
-    return int(numerator / denominator * left)
+def _scaled(rounding: Callable[[float], int]):
+    """Return a function of a size: a factor times the size, rounded, with the rounding of Python's floats."""
+
+    def apply(left: int, right: int) -> int:
+        numerator, denominator = fraction(right)
+        return rounding(numerator / denominator * left)
+
+    return apply
 
 
 _APPLY = {
-    SCALED: _scaled,
+    SCALED: _scaled(int),
+    SCALED_UP: _scaled(math.ceil),
+    SCALED_NEAR: _scaled(round),
+    DIVIDED_NEAR: lambda left, right: round(left / right),
+    ROOT: lambda left, right: math.isqrt(left),
     ADD: lambda left, right: left + right,
     SUB: lambda left, right: left - right,
     MUL: lambda left, right: left * right,
@@ -96,9 +106,14 @@ class SizeTable:
         operation, left, right = self.rows[-code - 1]
         if operation == INPUT:
             return names[left] if names else f"n{left}"
-        if operation == SCALED:
-            numerator, denominator = fraction(right)
-            return f"int({numerator / denominator}*{self.text(left, names)})"
+        if operation in FUNCTION:
+            size = self.text(left, names)
+            if operation == DIVIDED_NEAR:
+                size = f"{size}/{right}"
+            elif operation != ROOT:
+                numerator, denominator = fraction(right)
+                size = f"{numerator / denominator}*{size}"
+            return f"{FUNCTION[operation]}({size})"
         return f"({self.text(left, names)}{SYMBOL[operation]}{self.text(right, names)})"
 
 
@@ -205,9 +220,20 @@ class Sizes:
     def floordiv(self, left: int, right: int) -> int:
         return left if right == 1 else self._combine(FLOORDIV, left, right)
 
-    def scaled(self, code: int, factor: int) -> int:
-        """Return ``int(factor * code)``; the factor is a fraction in one number."""
-        return self._combine(SCALED, code, factor)
+    def rounded(self, operation: int, code: int, by: int) -> int:
+        """Return a size by one of the operations in `FUNCTION`, of a code that is guarded not to be negative.
+
+        Parameters
+        ----------
+        by
+            A factor as a fraction in one number, or a divisor, or 0 for a square root.
+        """
+        return self._combine(operation, code, by)
+
+    def again(self, operation: int, left: int, right: int) -> int:
+        """Return the code for a row of another table whose operands have these codes here."""
+        simplified = {ADD: self.add, SUB: self.sub, MUL: self.mul, FLOORDIV: self.floordiv}.get(operation)
+        return simplified(left, right) if simplified else self.rounded(operation, left, right)
 
     def quotient(self, left: int, right: int) -> int:
         """Return ``left // right`` for a divisor that is guarded not to be zero; common factors cancel."""

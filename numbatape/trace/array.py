@@ -158,7 +158,7 @@ class TracedArray(Methods, Reads):
         if row is not None and method == "__call__" and not kwargs and not self._trace.closed:
             found = operators.call_of_numbers(self._trace, row, ufunc, inputs)
             if found is not None:
-                return found
+                return operations.noted_ufunc(ufunc, inputs[0], found) if self._trace.fractions else found
         try:
             if self._trace.labels:
                 if operations.has_labels(inputs):
@@ -168,7 +168,8 @@ class TracedArray(Methods, Reads):
                 inputs, kwargs = operations.operands(ufunc, inputs, method), operations.settled(kwargs)
             if meets(inputs) or (kwargs and meets(kwargs.values())):
                 return operations.call_complex_ufunc(ufunc, method, inputs, kwargs)
-            return operations.call_ufunc(ufunc, method, inputs, kwargs)
+            result = operations.call_ufunc(ufunc, method, inputs, kwargs)
+            return operations.noted_ufunc(ufunc, inputs[0], result) if self._trace.fractions else result
         except Exception:
             self._trace.failed = True
             raise

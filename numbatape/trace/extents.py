@@ -10,13 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter import addresses
-from ..tape.sizes import ADD, FLOORDIV, INPUT, MUL, SCALED, SUB, fraction
+from ..tape.sizes import (
+    ADD,
+    DIVIDED_NEAR,
+    FLOORDIV,
+    INPUT,
+    MUL,
+    ROOT,
+    SCALED,
+    SCALED_NEAR,
+    SCALED_UP,
+    SUB,
+    fraction,
+)
 from ..tape.tape import CONSTANT, F64, family_of_dtype
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced
 from .primitives import array_instruction, elementwise
 
 ARITHMETIC = {ADD: "add", SUB: "sub", MUL: "mul", FLOORDIV: "floor_divide"}
+ROUNDED = {SCALED: "trunc", SCALED_UP: "ceil", SCALED_NEAR: "rint", DIVIDED_NEAR: "rint", ROOT: "trunc"}
 
 
 def extent(trace, code: int) -> TracedArray:
@@ -28,10 +41,16 @@ def extent(trace, code: int) -> TracedArray:
     operation, left, right = table.rows[-code - 1]
     if operation == INPUT:
         result = array_instruction("extent", (filled(trace, (code,), 1.0, np.float64),), np.float64(value))
-    elif operation == SCALED:
-        numerator, denominator = fraction(right)
-        product = sizes.number_of(trace, left) * (numerator / denominator)
-        result = elementwise("trunc", product, value=np.float64(value))
+    elif operation in ROUNDED:
+        size = sizes.number_of(trace, left)
+        if operation == ROOT:
+            number = elementwise("sqrt", size)
+        elif operation == DIVIDED_NEAR:
+            number = size / right
+        else:
+            numerator, denominator = fraction(right)
+            number = size * (numerator / denominator)
+        result = elementwise(ROUNDED[operation], number, value=np.float64(value))
     else:  # a difference may be negative, so it is no number of entries
         operands = sizes.number_of(trace, left), sizes.number_of(trace, right)
         result = elementwise(ARITHMETIC[operation], *operands, value=np.float64(value))

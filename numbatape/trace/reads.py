@@ -33,7 +33,10 @@ class Reads:
     def __round__(self, digits=None):
         if isinstance(self._value, np.ndarray):
             raise TypeError("type numpy.ndarray doesn't define __round__ method")
-        return int(np.rint(self)) if digits is None else self._as_weak(np.round(self, digits))
+        if digits is not None:
+            return self._as_weak(np.round(self, digits))
+        size = operations.rounded_to_size(self, "near")
+        return int(np.rint(self)) if size is None else size
 
     def __trunc__(self):
         return int(self)

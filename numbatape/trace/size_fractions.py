@@ -1,29 +1,37 @@
-"""``int(len(x) / 2)`` and ``int(0.8 * len(x))``: sizes that the user's code gets by rounding floats.
+"""``int(len(x) / 2)``, ``round(0.8 * len(x))``, ``int(np.sqrt(len(x)))``: sizes that are rounded floats.
 
-A float that is a size times or over a number is noted when it is recorded. When Python rounds it to an int,
-the result is an expression in the size, with the same rounding for every length, instead of a guard.
+A float that is a size times or over a number, or the square root of a size, is noted when it is recorded.
+When Python rounds it to an int, the result is an expression in the size, with the same rounding for every
+length, instead of a guard.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from ..tape.sizes import DENOMINATOR_BITS, MOST_NUMERATOR
+import numpy as np
+
+from ..tape.sizes import DENOMINATOR_BITS, DIVIDED_NEAR, MOST_NUMERATOR, ROOT, SCALED, SCALED_NEAR, SCALED_UP
 from ..tape.tape import CONSTANT
 from . import operations
 from . import symbolic_sizes as sizes
 from .array import TracedArray
 
 LARGEST_SIZE = 2**31  # dimensions are 32-bit numbers
+DIVIDED = "divided"  # by an int
+TIMES = "times"  # a fraction in one number
+ROOT_OF = "root of"
+DOWN, UP, NEAR = "down", "up", "near"
+ROUNDINGS = {np.floor: DOWN, np.trunc: DOWN, np.ceil: UP, np.rint: NEAR}
 
 
 def noted(result, name: str, left, right):
-    """Note that a float is a size over an int, or a size times a float; return the float.
+    """Note that a float is a size over an int, a size times a float, or the root of a size; return the float.
 
     Parameters
     ----------
     name
-        The operation: ``truediv`` or ``mul``; nothing is noted for others.
+        The operation: ``truediv``, ``mul`` or ``pow``; nothing is noted for others.
     """
     if type(result) is not TracedArray or result._level != CONSTANT:
         return result
@@ -31,12 +39,33 @@ def noted(result, name: str, left, right):
         left, right = (right, left) if sizes.is_size(right) else (left, right)
         factor = _fraction(right) if type(right) is float else None
         if sizes.is_size(left) and factor is not None:
-            result._trace.fractions[result._id] = sizes.code_of(result._trace, left), -factor
+            _note(result, TIMES, left._code, factor)
     elif name == "truediv" and sizes.is_size(left):
         divisor = int(right) if type(right) in (int, float) and right == right // 1 else 0
         if 0 < divisor < LARGEST_SIZE:
-            result._trace.fractions[result._id] = sizes.code_of(result._trace, left), divisor
+            _note(result, DIVIDED, left._code, divisor)
+    elif name == "pow" and sizes.is_size(left) and type(right) is float and right == 0.5:
+        _note(result, ROOT_OF, left._code, 0)
     return result
+
+
+def noted_ufunc(ufunc: np.ufunc, x, result):
+    """Note that a float is what a ufunc made of a noted one: its square root, or a rounded one."""
+    found = _found(x) if ufunc is np.sqrt or ufunc in ROUNDINGS else None
+    if found is None or type(result) is not TracedArray or result._level != CONSTANT:
+        return result
+    if ufunc is np.sqrt:
+        how, code, by = found
+        if (how, by) == (DIVIDED, 1):
+            _note(result, ROOT_OF, code, 0)
+    else:
+        _note(result, DIVIDED, _rounded(x._trace, found, ROUNDINGS[ufunc]), 1)
+    return result
+
+
+def _note(result, how: str, code: int, by: int) -> None:
+    if code < 0:
+        result._trace.fractions[result._id] = how, code, by
 
 
 def _fraction(factor: float) -> int | None:
@@ -49,31 +78,41 @@ def _fraction(factor: float) -> int | None:
     return near.numerator << DENOMINATOR_BITS | near.denominator
 
 
-def truncated(x):
-    """Return ``int(x)`` for a fraction of a size, None for anything else."""
+def rounded_to_size(x, rounding: str):
+    """Return a noted float, or a size, as a rounded size; None for anything else."""
     found = _found(x)
-    if found is None:
-        return None
-    code, by = found
-    table = x._trace.tape.sizes
-    table.guard(code, ">=", 0, x._trace.line())
-    return sizes.seen(x._trace, table.floordiv(code, by) if by > 0 else table.scaled(code, -by))
+    return None if found is None else sizes.seen(x._trace, _rounded(x._trace, found, rounding))
 
 
-def rounded_up(x):
-    """Return ``math.ceil(x)`` for a size over an int, None for anything else."""
-    found = _found(x)
-    if found is None or found[1] < 0:
+def integer_root(n):
+    """Return ``math.isqrt(n)`` of a size as a size, None for anything else."""
+    found = _found(n)
+    if found is None or (found[0], found[2]) != (DIVIDED, 1):
         return None
-    code, by = found
-    table = x._trace.tape.sizes
-    table.guard(code, ">=", 0, x._trace.line())
-    return sizes.seen(x._trace, table.floordiv(table.add(code, by - 1), by))
+    return sizes.seen(n._trace, _rounded(n._trace, (ROOT_OF, found[1], 0), DOWN))
+
+
+def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
+    how, code, by = found
+    table = trace.tape.sizes
+    table.guard(code, ">=", 0, trace.line())
+    if how == TIMES:
+        return table.rounded({DOWN: SCALED, UP: SCALED_UP, NEAR: SCALED_NEAR}[rounding], code, by)
+    if how == DIVIDED:
+        if rounding == NEAR and by > 1:
+            return table.rounded(DIVIDED_NEAR, code, by)
+        return table.floordiv(table.add(code, by - 1) if rounding == UP else code, by)
+    if rounding == UP:
+        table.guard(code, ">=", 1, trace.line())
+        return table.add(table.rounded(ROOT, table.sub(code, 1), 0), 1)
+    if rounding == NEAR:  # the root of an integer is never half of an odd number
+        return table.floordiv(table.add(table.rounded(ROOT, table.mul(code, 4), 0), 1), 2)
+    return table.rounded(ROOT, code, 0)
 
 
 def _found(x):
     if type(x) is operations.TracedInteger:
-        return (sizes.code_of(x._trace, x), 1) if sizes.is_size(x) else None
+        return (DIVIDED, x._code, 1) if sizes.is_size(x) else None
     if type(x) is not TracedArray or not x._trace.fractions or x._level != CONSTANT:
         return None
     return x._trace.fractions.get(x._id)

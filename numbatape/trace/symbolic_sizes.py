@@ -142,6 +142,8 @@ def number_of(trace, code: int) -> int:
     found = trace.extents.get(code)
     if found is None:
         found = trace.extents[code] = operations.extent(trace, code)
+        if not trace.tape.sizes.is_number(code):
+            trace.fractions[found._id] = "divided", code, 1
     return found
 
 

@@ -133,7 +133,7 @@ class Trace:
         self.has_sizes = False  # whether it has asked for one that depends on the arguments
         self.extents: dict = {}  # sizes as numbers in cells, by size code
         self.fft_tables: dict[int, Any] = {}  # of transforms, by the size code of the length
-        self.fractions: dict[int, tuple[int, int]] = {}  # see `numbatape.trace.size_fractions`
+        self.fractions: dict[int, tuple[str, int, int]] = {}  # see `numbatape.trace.size_fractions`
         self.of_sizes = None  # finds what depends on sizes only, see `numbatape.trace.symbolic_sizes.rely_on`
         self.values = "fast"  # Config.values: with "numpy" math's functions are recorded as such
         self.strong = False  # Config.strong_zero
