@@ -13,10 +13,10 @@ from ..ops import ArrayOp, Elementwise, find
 from ..trace import operations
 from ..trace.aliasing import duplicates, root_of
 from ..trace.array import TracedArray
-from ..trace.axes import axes_of
+from ..trace.axes import along_axis, axes_of
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import LABELLED, is_frame, is_series, package_of
-from ..trace.operands import NUMPYS, find_trace, lift, values_of
+from ..trace.operands import NUMPYS, adopt, find_trace, lift, values_of
 from ..trace.operators import note_number_row
 from ..trace.plain_arrays import as_ndarrays, trace_of_plain, wrap
 from ..trace.primitives import FLOAT64, elementwise, row, value_of
@@ -35,6 +35,7 @@ REDUCTIONS = {
     np.logical_or: np.any,
 }
 ACCUMULATIONS = {np.add: np.cumsum, np.multiply: np.cumprod}
+RUNNING = {np.maximum: "running_maximum", np.minimum: "running_minimum"}
 
 # Boolean arithmetic is logic: True + True is True in NumPy.
 BOOLEAN = {
@@ -284,6 +285,9 @@ def accumulate(ufunc, inputs, kwargs):
     if function is not None:
         return function(x, axis=axis, **kwargs)
     _refuse_options(ufunc, "accumulate", kwargs)
+    op = RUNNING.get(ufunc)
+    if op is not None and x.dtype.kind in "fiu":
+        return adopt(along_axis(op, x, axis, ufunc.accumulate), ufunc.accumulate(x._value, axis))
     parts = along(x, axis)
     results = parts[:1]
     for part in parts[1:]:
