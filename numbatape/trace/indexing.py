@@ -241,12 +241,14 @@ def _slice_codes(trace, k: slice, dim: int):
     n = table.value(dim)
     start, stop, step = sizes.valued(k).indices(n)
     if dim < 0 or sizes.has_size(k):
-        if k.start is None and k.stop is None and step == -1 and n:
+        if k.start is None and k.stop is None and step < 0 and n and not sizes.is_size(k.step):
             table.guard(dim, ">=", 1)
-            return table.sub(dim, 1), dim, -1
-        first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
-        inside = first is not None and last is not None and start <= stop
-        if inside and step > 0 and not sizes.is_size(k.step):
+            return table.sub(dim, 1), table.floordiv(table.add(dim, -step - 1), -step), step
+        if step > 0 and not sizes.is_size(k.step):
+            first, last = _end(trace, k.start, 0, dim), _end(trace, k.stop, dim, dim)
+            if start > stop:
+                table.guard(first, ">=", last)
+                return 0, 0, step
             table.guard(last, ">=", first)
             size = table.sub(last, first)
             if step > 1:  # every step-th entry, the first one included
@@ -258,15 +260,19 @@ def _slice_codes(trace, k: slice, dim: int):
     return (start if count else 0), count, step
 
 
-def _end(trace, k, default: int, dim: int) -> int | None:
-    """Return the size code of a slice's end; None if it is outside of the axis, where NumPy cuts it off."""
+def _end(trace, k, default: int, dim: int) -> int:
+    """Return the size code of a slice's end."""
     if k is None:
         return default
-    size = sizes.is_size(k)
-    value, n = k._value if size else int(k), trace.tape.sizes.value(dim)
-    if not -n <= value <= n:
-        return None
-    return _along_axis(trace, sizes.code_of(trace, k) if size else None, value, dim, 0)
+    table, size = trace.tape.sizes, sizes.is_size(k)
+    value, n = k._value if size else int(k), table.value(dim)
+    code = sizes.code_of(trace, k) if size else None
+    if -n <= value <= n:
+        return _along_axis(trace, code, value, dim, 0)
+    # NumPy cuts off what is outside of the axis.
+    from_end = -value if code is None else sizes.combined(table, "sub", 0, code)
+    table.guard((value if code is None else code) if value > 0 else from_end, ">=", table.add(dim, 1))
+    return dim if value > 0 else 0
 
 
 # ---- index arrays
