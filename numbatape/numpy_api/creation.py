@@ -73,9 +73,6 @@ def _plain_result(function, complex=None):
 for _function in (np.zeros_like, np.ones_like, np.empty_like):
     _plain_result(_function, "of_shapes")
 for _function in (
-    (np.tril_indices_from, None),
-    (np.triu_indices_from, None),
-    (np.diag_indices_from, None),
     (np.iscomplex, "complex_functions.iscomplex"),
     (np.isreal, "complex_functions.isreal"),
 ):

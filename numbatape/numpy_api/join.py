@@ -147,19 +147,24 @@ def repeat(a, repeats, axis=None):
 def roll(a, shift, axis=None):
     if axis is None:
         flat = merge(a, [a.ndim])
-        return unmerge(_rolled(flat, int(np.sum(shift)), 0), layout_of(a).dims)
-    shift, axis = np.broadcast_arrays(shift, axis)
+        shift = shift if is_size(shift) else int(np.sum(shift))
+        return unmerge(_rolled(flat, shift, 0), layout_of(a).dims)
+    if is_size(shift) and np.ndim(axis) == 0:
+        return _rolled(a, shift, one_axis(a, axis))
+    shift, axis = np.broadcast_arrays(settled(shift), axis)
     for places, k in zip(shift.reshape(-1), axis.reshape(-1), strict=True):
         a = _rolled(a, int(places), one_axis(a, int(k)))
     return a
 
 
-def _rolled(x, shift: int, axis: int):
+def _rolled(x, shift, axis: int):
+    if is_size(shift) and not (0 < shift < length(x, axis)):
+        shift = int(shift)
     n = np.shape(x._value)[axis]
     if n == 0 or shift == 0:
         pinned(x, axis)
         return x[...]
-    if abs(shift) >= n:
+    if type(shift) is int and abs(shift) >= n:
         pinned(x, axis)
         shift %= n
         if shift == 0:

@@ -10,6 +10,7 @@ from ..trace.indexing import mask_positions
 from ..trace.operands import adopt, find_trace, lift, lift_all, lift_first, values_of
 from ..trace.plain_arrays import fixed
 from ..trace.primitives import elementwise, expand, value_of
+from ..trace.symbolic_sizes import is_size
 from .function_tables import HOLDS, implements
 from .registration import composes, records, unsupported_argument
 
@@ -183,7 +184,7 @@ def delete(arr, obj, axis=None):
     if axis is None:
         x, axis = merge(x, [x.ndim]), 0
     axis = one_axis(x, axis)
-    if type(obj) is int:
+    if type(obj) is int or is_size(obj):
         lead = (slice(None),) * axis
         place = obj + length(x, axis) if obj < 0 else obj
         return np.concatenate([x[(*lead, slice(None, place))], x[(*lead, slice(place + 1, None))]], axis)
@@ -212,7 +213,7 @@ def insert(value, arr, obj, values, axis=None):
     trace = find_trace(obj)
     if values.ndim < x.ndim:
         values = expand(values, tuple(range(x.ndim - values.ndim)))
-    if type(obj) is int:
+    if type(obj) is int or is_size(obj):
         place, lead = obj + length(x, axis) if obj < 0 else obj, (slice(None),) * axis
         block, shape = np.astype(np.moveaxis(values, 0, axis), x.dtype), list(x._sizes())
         shape[axis] = block._sizes()[axis]

@@ -13,7 +13,7 @@ from ..trace.axes import axes_of, drop_axes, length, merge, one_axis, pinned
 from ..trace.indexing import basic
 from ..trace.operands import find_trace, lift, lift_all, lift_first
 from ..trace.primitives import elementwise, expand, layout_of, view
-from ..trace.symbolic_sizes import code_of
+from ..trace.symbolic_sizes import code_of, is_size, valued
 from .function_tables import implements
 from .registration import composes, records, unsupported_argument
 
@@ -155,8 +155,9 @@ def _split(value, ary, indices_or_sections, axis=0):
     x = lift_first(ary)
     axis = one_axis(x, axis)
     lead = (slice(None),) * axis
-    if np.ndim(indices_or_sections):
-        ends = [None, *(index(i) for i in indices_or_sections), None]
+    if isinstance(indices_or_sections, (tuple, list)) or np.ndim(indices_or_sections):
+        cuts = (i if is_size(i) else index(i) for i in indices_or_sections)
+        ends = [None, *cuts, None]
         parts = [basic(x, (*lead, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False)]
     else:
         count, n = index(indices_or_sections), length(x, axis)  # a traced count records a guard
@@ -256,14 +257,17 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
 
 @implements(np.lib.stride_tricks.sliding_window_view, complex="complex_functions.sliding_window_view")
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
-    value = np.lib.stride_tricks.sliding_window_view(x._value, window_shape, axis, writeable=writeable)
+    windows = np.lib.stride_tricks.sliding_window_view
+    value = windows(x._value, valued(window_shape), axis, writeable=writeable)
     layout, sizes = layout_of(x), x._trace.tape.sizes
     widths = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     dims, added = list(layout.dims), []
     for width, k in zip(widths, axes_of(x, axis), strict=True):
-        sizes.guard(dims[k], ">=", int(width))
-        dims[k] = sizes.sub(dims[k], int(width) - 1)
-        added.append((int(width), layout.strides[k]))
+        size = code_of(x._trace, width if is_size(width) else index(width))
+        sizes.guard(size, ">=", 0)
+        sizes.guard(dims[k], ">=", size)
+        dims[k] = sizes.sub(sizes.add(dims[k], 1), size)
+        added.append((size, layout.strides[k]))
     return view(x, value, [*dims, *(n for n, _ in added)], [*layout.strides, *(step for _, step in added)])
 
 

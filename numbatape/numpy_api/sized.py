@@ -16,11 +16,12 @@ from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length
 from ..trace.integers import settled
-from ..trace.operands import find_trace, lift_first
+from ..trace.operands import find_trace, lift_first, values_of
+from ..trace.plain_arrays import wrap
 from ..trace.primitives import broadcast_to
 from ..trace.trace import current, failing
 from . import arrays_of_lists  # its stand-ins are wrapped here
-from .function_tables import MAKERS, REAL
+from .function_tables import MAKERS, REAL, implements
 
 
 def _dims(trace, shape) -> tuple[int, ...]:
@@ -101,9 +102,69 @@ def tri(trace, N, M=None, k=0, dtype=float, *, like=None):
     return np.astype(down[:, None] >= right[None, :] - settled(k), np.dtype(dtype))
 
 
+def tril_indices(trace, n, k=0, m=None):
+    """Return the positions below a diagonal of a square matrix; None for what is no triangle."""
+    k = settled(k)
+    triangle = None if k > 0 else _triangle(trace, n, -k, m)
+    if triangle is None:
+        return None
+    row, place, _ = triangle
+    return row - k, place
+
+
+def triu_indices(trace, n, k=0, m=None):
+    """Return the positions above a diagonal of a square matrix, which are those below it, backwards."""
+    k = settled(k)
+    triangle = None if k < 0 else _triangle(trace, n, k, m)
+    if triangle is None:
+        return None
+    row, place, side = triangle
+    return side - 1 - row[::-1], n - 1 - place[::-1]
+
+
+def _triangle(trace, n, less: int, m):
+    """Return rows and places in them of a triangle whose rows have 1, 2, 3, ... entries, and its side."""
+    dims = _dims(trace, (n, n if m is None else m))
+    table = trace.tape.sizes
+    side = table.sub(dims[0], less)
+    if dims[0] != dims[1] or table.value(side) < 0:
+        return None
+    table.guard(side, ">=", 0)
+    count = table.floordiv(table.mul(side, table.add(side, 1)), 2)
+    at = extents.arange(trace, count)
+    row = np.astype(np.floor((np.sqrt(8.0 * at + 1.0) - 1.0) / 2.0), np.dtype(int))
+    return row, at - row * (row + 1) // 2, sizes.seen(trace, side)
+
+
+def _from_matrix(function, indices):
+    """Let ``np.tril_indices_from`` and its like follow the sizes of a matrix."""
+
+    def make(arr, *args, **kwargs):
+        value = function(*values_of((arr, *args)), **values_of(kwargs))  # raises for what is no matrix
+        trace = find_trace(arr, args, tuple(kwargs.values()))
+        rows, columns = (length(arr, axis) for axis in (0, 1))
+        found = None
+        if arr.ndim == 2 and sizes.is_size(rows) and rows == columns:
+            found = indices(trace, rows, *args, **kwargs)
+        if found is None:
+            arr.shape  # noqa: B018  (records a guard)
+            return wrap(trace, value)
+        return found
+
+    implements(function, complex="of_shapes")(make)
+
+
 def diag_indices(trace, n, ndim=2):
     (dim,) = _dims(trace, n)
     return (extents.arange(trace, dim),) * settled(ndim)
+
+
+for _function, _indices in {
+    np.tril_indices_from: tril_indices,
+    np.triu_indices_from: triu_indices,
+    np.diag_indices_from: diag_indices,
+}.items():
+    _from_matrix(_function, _indices)
 
 
 def _window(of_angles):
@@ -149,7 +210,7 @@ IMPLEMENTATIONS = {
     "arange": arange,
     "prod": prod,
     "tri": tri,
-    "diag_indices": diag_indices,
+    **{"diag_indices": diag_indices, "tril_indices": tril_indices, "triu_indices": triu_indices},
     **{name: _window(of_angles) for name, of_angles in WINDOWS.items()},
     **{name: _implementation(name) for name in ("linspace", "repeat", "tile", "broadcast_to", "reshape")},
 }

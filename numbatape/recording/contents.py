@@ -56,11 +56,11 @@ NUMPY = {
         scimath.arccos scimath.arcsin scimath.arctanh scimath.log scimath.log10 scimath.log2 scimath.sqrt
     """,
     "numpy_api.creation": """
-        angle astype diag diag_indices_from diagflat empty_like full_like geomspace imag iscomplex isreal ix_
-        linspace logspace ones_like real real_if_close tril tril_indices_from triu triu_indices_from vander
-        zeros_like
+        angle astype diag diagflat empty_like full_like geomspace imag iscomplex isreal ix_
+        linspace logspace ones_like real real_if_close tril triu vander zeros_like
     """,
     "numpy_api.einsum": "einsum",
+    "numpy_api.sized": "diag_indices_from tril_indices_from triu_indices_from",
     "numpy_api.join": """
         append block column_stack concatenate dstack hstack pad repeat resize roll stack tile vstack
     """,
@@ -192,7 +192,7 @@ STAND_INS = {
         "capture.type_tests": "isscalar",
         "numpy_api.sized": """
             arange bartlett blackman broadcast_to diag_indices empty eye full hamming hanning identity
-            linspace ones prod repeat reshape tile tri zeros
+            linspace ones prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite

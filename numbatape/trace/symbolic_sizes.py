@@ -18,13 +18,19 @@ from . import operations
 KNOW_SIZES = frozenset(
     (
         *(
+            np.array_split,
             np.broadcast_to,
+            np.delete,
             np.full_like,
+            np.insert,
+            np.lib.stride_tricks.sliding_window_view,
             np.linspace,
             np.ones_like,
             np.pad,
             np.repeat,
             np.reshape,
+            np.roll,
+            np.split,
             np.tile,
             np.zeros_like,
         ),
