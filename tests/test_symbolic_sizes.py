@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, signal, stats
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import integrate, linalg, signal, stats
 
 import numbatape as nt
 
@@ -44,6 +45,30 @@ def with_diagonal(x):
     K = np.outer(x, x)
     np.fill_diagonal(K, 2.0 + x[0])
     return np.sum(K**2)
+
+
+def kernel_matrix(x):
+    return np.outer(x, x) + np.diag(np.arange(len(x)) + 1.0)
+
+
+def of_values_and_vectors(x):
+    values, vectors = np.linalg.eigh(kernel_matrix(x))
+    return np.sum((vectors * np.exp(-values / 10.0)) @ vectors.T)
+
+
+def of_singular_vectors(x):
+    left, values, right = np.linalg.svd(np.vander(np.tanh(x), 2), full_matrices=False)
+    return np.sum((left * np.exp(-values)) @ right)
+
+
+def fitted(x):
+    solution, residuals, rank, values = np.linalg.lstsq(np.vander(np.tanh(x), 2), x**2, rcond=None)
+    return np.sum(solution**2) + np.sum(residuals) / rank + values[0]
+
+
+def distances(x):
+    i, j = np.triu_indices(len(x), k=1)
+    return np.sum(np.exp(-((x[i] - x[j]) ** 2))) / len(i)
 
 
 ONE_TAPE = {
@@ -133,7 +158,32 @@ ONE_TAPE = {
     "meshes": lambda x: np.sum((x[:, None] - x[None, :]) ** 2) / len(x) ** 2,
     "compared with a bound": lambda x: np.max(x) * max(len(x), 1),
     "indices": lambda x: np.sum(x[np.arange(len(x)) // 2] ** 2),
+    "indices modulo a length": lambda x: np.sum(x * x[(np.arange(len(x)) + 1) % len(x)]),
+    "int of a root": lambda x: np.sum(x[: int(np.sqrt(len(x)))] ** 2) + x[int(len(x) ** 0.5) - 1],
+    "a root rounded up": lambda x: np.sum(x[: math.ceil(math.sqrt(len(x)))] ** 2) * math.isqrt(len(x)),
+    "rounded shares": lambda x: np.sum(x[: round(0.6 * len(x))] ** 2) + x[int(np.ceil(0.3 * len(x))) - 1],
+    "the largest so far": lambda x: np.max(np.maximum.accumulate(np.cumsum(x)) - np.cumsum(x)),
+    "the smallest so far": lambda x: np.sum(np.minimum.accumulate(x) * np.arange(len(x))),
+    "pairs": distances,
+    "lower triangle": lambda x: np.sum(kernel_matrix(x)[np.tril_indices(len(x), -1)] ** 2),
+    "upper triangle": lambda x: np.sum(np.exp(np.outer(x, x)[np.triu_indices_from(np.outer(x, x))])),
+    "Toeplitz matrix": lambda x: x @ linalg.toeplitz(0.5 ** np.arange(len(x)), x) @ x,
+    "circulant matrix": lambda x: np.sum((linalg.circulant(x) @ np.arange(len(x))) ** 2),
+    "eigenvalues": lambda x: np.sum(np.log(np.linalg.eigvalsh(kernel_matrix(x)))),
+    "eigenvectors": of_values_and_vectors,
+    "singular values": lambda x: np.linalg.norm(kernel_matrix(x), 2) + np.linalg.cond(kernel_matrix(x)),
+    "QR": lambda x: np.sum(np.linalg.qr(kernel_matrix(x), mode="r") ** 2),
+    "windows of a vector": lambda x: np.sum(sliding_window_view(x, len(x) // 2).mean(-1) ** 2),
+    "rolled by a half": lambda x: np.sum(x * np.roll(x, len(x) // 2)),
+    "split at a half": lambda x: sum(k * np.sum(p**2) for k, p in enumerate(np.split(x, [len(x) // 2]))),
+    "put in the middle": lambda x: np.sum(np.insert(x, len(x) // 2, x[0]) * np.arange(len(x) + 1)),
+    "left out in the middle": lambda x: np.sum(np.delete(x, len(x) // 2) * np.arange(len(x) - 1)),
+    "at most so many": lambda x: np.sum(x[:100] ** 2) + np.sum(x[-100:] * x) + np.sum(x[100:]),
+    "every other from the end": lambda x: np.sum(x[::-2] ** 3),
 }
+
+# One tape for two matrices that are taller than wide, another one for those that are not.
+TALL = {"fit": fitted, "left and right vectors": of_singular_vectors}
 
 
 def finite_differences(x):
@@ -233,6 +283,11 @@ def test_one_tape_serves_every_length(name):
     assert checked(ONE_TAPE[name], lambda n: (vector(n),)).traces == 1
 
 
+@pytest.mark.parametrize("name", TALL)
+def test_one_tape_serves_every_tall_matrix(name):
+    assert checked(TALL[name], lambda n: (vector(n),), (5, 3, 12, 8)).traces == 1
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_one_tape_serves_writes_to_parts_for_every_length(name):
     assert checked(PARTS[name], lambda n: (vector(n),), (3, 4, 7, 12, 5)).traces == 1
@@ -248,13 +303,29 @@ def test_an_array_of_many_patches_is_right_for_every_length():
     checked(f, lambda n: (vector(n),), (20, 23, 21))
 
 
-def test_rounded_fractions_of_sizes_are_those_of_python():
-    """``int(0.29 * 100)`` is 28: floats are rounded before they are cut off."""
-    factors = (0.29, 0.57, 0.07, 0.8, 0.9999, 1 / 3)
-    cache = nt.prepare_gradient_cache(lambda x: x[0] * sum(int(c * len(x)) for c in factors), np.ones(3))
-    for n in (*range(4, 30), 100, 700):
-        assert nt.value_and_gradient(cache, np.ones(n))[0] == sum(int(c * n) for c in factors)
-    assert cache.traces == 1
+FACTORS = (0.29, 0.57, 0.07, 0.8, 0.5, 1 / 3)
+ROUNDED_SIZES = {
+    "down": lambda n: (
+        sum(int(c * n) for c in FACTORS[:2]) + math.floor(n / 7) + int(np.floor(FACTORS[2] * n))
+    ),
+    "up": lambda n: (
+        sum(math.ceil(c * n) for c in FACTORS[::2]) - int(np.ceil(FACTORS[1] * n)) + math.ceil(n / 7)
+    ),
+    "near": lambda n: round(n / 2) - round(n / 6) + sum(round(c * n) for c in FACTORS[2:4]),
+    "near by NumPy": lambda n: int(np.round(FACTORS[4] * n)) + int(np.rint(n / 6)),
+    "roots": lambda n: int(np.sqrt(n)) + math.isqrt(n) + int(n**0.5) - int(np.ceil(np.sqrt(n))),
+    "near roots": lambda n: round(math.sqrt(n)) + math.ceil(n**0.5) - int(np.rint(np.sqrt(n))),
+}
+
+
+@pytest.mark.parametrize("size", ROUNDED_SIZES.values(), ids=ROUNDED_SIZES)
+def test_rounded_fractions_of_sizes_are_those_of_python(size):
+    """``int(0.29 * 100)`` is 28: floats are rounded before they are cut off. A half goes to the even side."""
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(x[: size(len(x))]), np.ones(3))
+    lengths = (*range(50), 99, 100, 101, 575, 700, 1023, 1024)
+    for n in lengths:
+        assert nt.value_and_gradient(cache, np.ones(n))[0] == min(size(n), n)
+    assert cache.traces <= 3  # a size may be larger than the length, or zero
 
 
 TWO_ARGUMENTS = {
@@ -303,7 +374,7 @@ STEERING = {
     "parity": (lambda x: np.median(x), 2),
     "parity of samples": (parabolas, 3),
     "a key of a dictionary": (lambda x: np.sum(x) * {5: 2.0}.get(len(x), 1.0), 5),
-    "a position": (lambda x: x[int(len(x) ** 0.5)] ** 2, 5),
+    "a position": (lambda x: x[int(len(x) ** 0.4)] ** 2, 5),
     "text": (lambda x: np.sum(x**2) * len(f"{len(x)}"), 5),
 }
 
@@ -317,6 +388,34 @@ def test_a_size_that_steers_python_is_a_guard(name):
     for n in LENGTHS:
         np.testing.assert_allclose(nt.value_and_gradient(cache, vector(n))[0], f(vector(n)), rtol=1e-13)
     assert cache.traces == traces  # all of these are known
+
+
+READ_FROM_POSITIONS = {
+    "counts": lambda x: np.sum(np.repeat(x, np.arange(len(x)) % 3) ** 2),
+    "a float": lambda x: np.sum(x) * float(np.arange(len(x)).sum()),
+    "an int": lambda x: np.sum(x) * int(np.arange(len(x))[-1]),
+    "entries": lambda x: np.sum(x) * [k for k in np.arange(len(x))][-1],
+    "a mask": lambda x: np.sum(x[np.arange(len(x)) % 2 == 0]),
+}
+
+
+@pytest.mark.parametrize("first", (1, 3))
+@pytest.mark.parametrize("name", READ_FROM_POSITIONS)
+def test_what_python_reads_of_positions_is_a_guard_on_the_size(name, first):
+    """Nothing else in these functions depends on the size in a way that the tape would notice."""
+    f = READ_FROM_POSITIONS[name]
+    cache = nt.prepare_gradient_cache(f, np.ones(first))
+    for n in (1, 2, 3, 5):
+        assert nt.value_and_gradient(cache, np.arange(1.0, n + 1.0))[0] == f(np.arange(1.0, n + 1.0))
+
+
+@pytest.mark.parametrize("traced_at", (9, 3))
+def test_a_negative_number_that_is_rounded_is_no_size(traced_at):
+    def f(x):
+        n = len(x) - 4
+        return x[0] * (int(n / 2) + round(n / 2) + math.ceil(n * 0.5) + int(np.floor(n / 3)))
+
+    checked(f, lambda n: (vector(n),), (traced_at, 2, 3, 4, 5, 8))
 
 
 def test_sizes_are_ints_to_the_function():

@@ -41,7 +41,7 @@ _APPLY = {
     SCALED_UP: _scaled(math.ceil),
     SCALED_NEAR: _scaled(round),
     DIVIDED_NEAR: lambda left, right: round(left / right),
-    ROOT: lambda left, right: math.isqrt(left),
+    ROOT: lambda left, right: math.isqrt(max(left, 0)),  # a guard tells sizes apart for which it is negative
     ADD: lambda left, right: left + right,
     SUB: lambda left, right: left - right,
     MUL: lambda left, right: left * right,

@@ -93,9 +93,9 @@ def integer_root(n):
 
 
 def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
+    """Return the code of a noted float, rounded; the caller has guarded that it is not negative."""
     how, code, by = found
     table = trace.tape.sizes
-    table.guard(code, ">=", 0, trace.line())
     if how == TIMES:
         return table.rounded({DOWN: SCALED, UP: SCALED_UP, NEAR: SCALED_NEAR}[rounding], code, by)
     if how == DIVIDED:
@@ -103,6 +103,8 @@ def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
             return table.rounded(DIVIDED_NEAR, code, by)
         return table.floordiv(table.add(code, by - 1) if rounding == UP else code, by)
     if rounding == UP:
+        if table.value(code) == 0:
+            return table.pin(code, trace.line())
         table.guard(code, ">=", 1, trace.line())
         return table.add(table.rounded(ROOT, table.sub(code, 1), 0), 1)
     if rounding == NEAR:  # the root of an integer is never half of an odd number
@@ -111,8 +113,14 @@ def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
 
 
 def _found(x):
+    """Return how a float was made of a size that is not negative, which the tape relies on then; else None."""
     if type(x) is operations.TracedInteger:
-        return (DIVIDED, x._code, 1) if sizes.is_size(x) else None
-    if type(x) is not TracedArray or not x._trace.fractions or x._level != CONSTANT:
+        found = (DIVIDED, x._code, 1) if sizes.is_size(x) else None
+    elif type(x) is not TracedArray or not x._trace.fractions or x._level != CONSTANT:
         return None
-    return x._trace.fractions.get(x._id)
+    else:
+        found = x._trace.fractions.get(x._id)
+    if found is None or x._trace.tape.sizes.value(found[1]) < 0:
+        return None
+    x._trace.tape.sizes.guard(found[1], ">=", 0, x._trace.line())
+    return found
