@@ -399,7 +399,7 @@ READ_FROM_POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("first", (1, 3))
+@pytest.mark.parametrize("first", [1, 3])
 @pytest.mark.parametrize("name", READ_FROM_POSITIONS)
 def test_what_python_reads_of_positions_is_a_guard_on_the_size(name, first):
     """Nothing else in these functions depends on the size in a way that the tape would notice."""
@@ -409,7 +409,7 @@ def test_what_python_reads_of_positions_is_a_guard_on_the_size(name, first):
         assert nt.value_and_gradient(cache, np.arange(1.0, n + 1.0))[0] == f(np.arange(1.0, n + 1.0))
 
 
-@pytest.mark.parametrize("traced_at", (9, 3))
+@pytest.mark.parametrize("traced_at", [9, 3])
 def test_a_negative_number_that_is_rounded_is_no_size(traced_at):
     def f(x):
         n = len(x) - 4

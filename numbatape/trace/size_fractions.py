@@ -113,7 +113,7 @@ def _rounded(trace, found: tuple[str, int, int], rounding: str) -> int:
 
 
 def _found(x):
-    """Return how a float was made of a size that is not negative, which the tape relies on then; else None."""
+    """Return how a float was made of a size, None if it was not, or if the size is negative."""
     if type(x) is operations.TracedInteger:
         found = (DIVIDED, x._code, 1) if sizes.is_size(x) else None
     elif type(x) is not TracedArray or not x._trace.fractions or x._level != CONSTANT:
