@@ -197,7 +197,8 @@ class Draft:
 
     def layout_of(self, value: int) -> Layout:
         """Return a value's layout."""
-        return self.layouts[self._row(value)[2]]
+        known, layout = len(self._values[2]), self._values[2]
+        return self.layouts[layout.item(value) if value < known else self._new_values[value - known][2]]
 
     def kind_of(self, value: int) -> tuple[int, int]:
         """Return (family, level) of a value."""

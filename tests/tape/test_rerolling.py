@@ -256,6 +256,22 @@ def test_a_step_sees_the_bits_that_python_saw(step):
     assert nt.value_and_gradient(rolled, x)[0] == function(x)
 
 
+@pytest.mark.parametrize(("products", "is_rolled"), [(10, True), (700, False)])
+def test_a_loop_that_takes_little_beside_arrays_is_not_looked_at(products, is_rolled):
+    a = np.eye(40) * 0.5
+
+    def function(x):
+        total, y = 0.0, x
+        for k in range(30):
+            total = total + x[k] * x[k]
+        for _ in range(products):
+            y = a @ y
+        return total + y[0]
+
+    _, rolled = caches(function, np.linspace(0.5, 1.0, 40))
+    assert ("reroll" in {each.name for each in rolled.tape.rewrites if each.ops}) == is_rolled
+
+
 def test_guards_of_turns_keep_their_order():
     def function(x):
         total = 0.0

@@ -21,7 +21,7 @@ from ..instruction import GUARD, NONE
 from ..liveness import steady
 from ..rerolling.cycles import NOT_LINEAR, forms_of
 from ..rerolling.distribution import Distribution, Slots
-from ..rerolling.periods import Stretch, aligned, ranks_and_previous, repeating, saving
+from ..rerolling.periods import CELL, SCALAR, Stretch, aligned, ranks_and_previous, repeating, saving
 from ..rerolling.rolling import Rolling
 from ..rerolling.single_cells import Cells
 
@@ -89,8 +89,13 @@ class _Search:
         self.rank, self.previous = ranks_and_previous(self._signature())
 
     def _may_save(self) -> bool:
-        """Whether some op occurs at a line as often as a loop has turns that is worth re-rolling."""
+        """Whether some op occurs at a line as often as a loop has turns that is worth re-rolling.
+
+        None is worth it, either, where all instructions on single cells take little of the tape's time.
+        """
         code = self.code[self.single]
+        if len(code) * (SCALAR - CELL) <= SHARE * OTHER_SLOT * (len(self.code) - len(code)):
+            return False
         number, _ = numbered(code["op"].astype(np.int64) << 32 | code["line"])
         return saving(1, int(np.bincount(number).max())) > 0
 
