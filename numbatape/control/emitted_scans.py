@@ -91,9 +91,8 @@ def _stepped(
     carries, in all steps."""
     tape, sizes, length = body.tape, body.tape.sizes, split.length
     past = [core.carries.index(k) for _, k in core.past]
-    count = split.steps_together
-    several = None if count == 1 else core.stretch_of_steps(past, count)
-    if several is None:
+    several, count = split.several_steps(core, past)
+    if count == 1:
         return _loop_of(body, name, core.stretch, length, starts, core.slices, past)
     groups = sizes.floordiv(length, count)
     done = sizes.mul(groups, count)

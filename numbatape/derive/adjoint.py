@@ -95,10 +95,11 @@ class Adjoint:
         seeds
             ``(value number, cotangent)`` pairs of outputs.
         """
-        found = varied_in(self.tape, Places(self.tape), start, stop, targets)
         seeds = list(seeds)
         for output, cotangent in seeds:
             self.cotangents.add(output, cotangent)
+        # To add seeds up may take new cells, which are numbered with the others.
+        found = varied_in(self.tape, Places(self.tape), start, stop, targets)
         around = self.emitter.line
         try:
             walk = Walk(self.emitter, self.cotangents, False, self._pull, found.take(slice(None, None, -1)))

@@ -84,13 +84,14 @@ class Pushforward:
             ``(value number, tangent)`` pairs of the values that the derivative is taken along.
         """
         seeds = list(seeds)
+        for value, tangent in seeds:
+            self.tangents.add(value, tangent)
+        # To add seeds up may take new cells, which are numbered with the others.
         places = self._places = Places(self.tape)
         found = varied_in(self.tape, places, start, stop, [value for value, _ in seeds])
         found = useful_for(found, places, outputs)
         self._check_calls(found)
         self._reads = found.reads(places)
-        for value, tangent in seeds:
-            self.tangents.add(value, tangent)
         around = self.emitter.line
         try:
             sole = self._sole_operands(found)

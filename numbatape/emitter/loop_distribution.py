@@ -22,6 +22,9 @@ from . import addresses, instructions
 from .instructions import row as op_row
 from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
 from .loop_unrolling import UnknownCells, UnrolledSteps, steps_together
+from .repeated_steps import RepeatedSteps, array_steps_together
+
+LEAST_GROUPS = 4  # a loop that would have fewer steps, when several are one, is left as it is
 
 
 class Home(NamedTuple):
@@ -54,14 +57,6 @@ class Core(NamedTuple):
     slices: list[int]
     stacks: list[int]
     past: list[tuple[int, int]]
-
-    def stretch_of_steps(self, past: list[int], count: int) -> Stretch | None:
-        """Return the body of several steps, see `UnrolledSteps`; None if it is not known which cells it
-        reads."""
-        try:
-            return UnrolledSteps(self.stretch, len(self.carries), past, count).stretch
-        except UnknownCells:
-            return None
 
 
 class LoopDistribution:
@@ -97,16 +92,38 @@ class LoopDistribution:
         self.last: dict[int, int] = {}
 
     @cached_property
-    def steps_together(self) -> int:
-        """How many steps of what stays in the loop become one."""
-        parts = self.parts
-        length = self.builder.sizes.value(self.length)
-        return steps_together(self.stretch, parts.core_rows, parts.core_carries, length)
+    def _together(self) -> tuple[type[UnrolledSteps | RepeatedSteps], int]:
+        """How what stays in the loop is written so that several steps are one, and how many of them."""
+        parts, length = self.parts, self.builder.sizes.value(self.length)
+        rows = parts.core_rows
+        numbers = steps_together(self.stretch, rows, parts.core_carries)
+        arrays = array_steps_together(self.stretch, rows)
+        for form, count in ((UnrolledSteps, numbers), (RepeatedSteps, arrays)):
+            if count > 1 and count * LEAST_GROUPS <= length:
+                return form, count
+        return RepeatedSteps, 1
 
     @property
     def pays(self) -> bool:
         """Whether the split loop is faster."""
-        return self.parts.fits and (self.parts.moves or self.steps_together > 1)
+        return self.parts.fits and (self.parts.moves or self._together[1] > 1)
+
+    def several_steps(self, core: Core, past: Sequence[int]) -> tuple[Stretch, int]:
+        """Return a body that makes several steps of what stays in the loop, and how many.
+
+        Parameters
+        ----------
+        past
+            Numbers of the core's carries that are also stacked as they are before each step, behind the
+            other outputs.
+        """
+        form, count = self._together
+        if count > 1:
+            try:
+                return form(core.stretch, len(core.carries), past, count).stretch, count
+            except UnknownCells:
+                pass  # a cell that this step has not written: only whole arrays can be handed on
+        return core.stretch, 1
 
     # ---- what stays in the loop
 

@@ -23,8 +23,7 @@ from . import addresses
 MOST_NUMBERS = 64  # instructions of a step: with more of them, what is saved is less than a tenth
 MOST_IN_BODY = 256  # instructions of all steps together, which bounds what it takes to trace and to derive
 MOST_STEPS = 12
-WORTH_A_STEP, WORTH_AN_ARRAY = 16, 7  # how many instructions on numbers take as long as these two
-LEAST_GROUPS = 4  # a loop that would have fewer steps is left as it is
+WORTH_AN_ARRAY = 7  # how many instructions on numbers take as long as one on an array
 
 ADD, MULTIPLY, COPY = (opcode(OPCODE[name], F64) for name in ("add", "mul", "copy"))
 MATMUL, DOT, SUM = (OPCODE[name] for name in ("matmul", "dot", "sum"))
@@ -37,7 +36,7 @@ class UnknownCells(Exception):
     or it is of another kind."""
 
 
-def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Sequence[int], length: int) -> int:
+def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Sequence[int]) -> int:
     """Return how many steps of a loop become one; 1 where that does not pay.
 
     Parameters
@@ -46,8 +45,6 @@ def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Seque
         The body.
     rows, carries
         Those of its instructions, and the numbers of those of its carries, that stay in the loop.
-    length
-        How many steps there are in this call. The loop may have any number of them in others.
     """
     ends = [its[k] for its in (stretch.inputs, stretch.outputs) for k in carries]
     try:
@@ -56,10 +53,9 @@ def steps_together(stretch: Stretch, rows: Sequence[Instruction], carries: Seque
             _places(stretch.builder, value)
     except UnknownCells:
         return 1
-    if cost > MOST_NUMBERS or cost > WORTH_A_STEP + WORTH_AN_ARRAY * len(rows):
+    if cost > MOST_NUMBERS or cost > WORTH_AN_ARRAY * len(rows):
         return 1
-    count = min(MOST_STEPS, MOST_IN_BODY // max(cost, 1))
-    return count if count * LEAST_GROUPS <= length else 1
+    return min(MOST_STEPS, MOST_IN_BODY // max(cost, 1))
 
 
 def _cost(stretch: Stretch, row: Instruction) -> int:

@@ -56,6 +56,30 @@ def matrices(flow, t, y=Y):
     return np.sum(w) + np.sum(state) + np.sum(stacked**2)
 
 
+def wide(flow, t, y=Y):
+    """Arrays that are too large for instructions on their entries; carries that change places."""
+    turn = np.linspace(-0.4, 0.4, 25).reshape(5, 5)
+
+    def step(carry, v):
+        a, b = carry
+        product = np.tanh(a @ turn[:, ::-1]).T
+        return (b[:5] * t[0] + product, np.concatenate([b[1:], v * a[:1]])), (a + 0.0, product[1:3], b)
+
+    last, stacks = flow.scan(step, (np.outer(t, np.ones(5))[0] + 0.1, np.full(6, t[1])), y, reverse=True)
+    return sum(np.sum(z) for z in last) + sum(np.sum(np.cos(rows)) for rows in stacks)
+
+
+def single(flow, t, y=Y):
+    """Arrays of one entry: cotangents of the last carry are added up before its derivative is taken."""
+    w = t[:1] * 0.5
+
+    def step(carry, v):
+        return 0.4 * np.tanh(w + 0.5 * carry) + 0.1 * v, 0.0 + carry
+
+    last, stacked = flow.scan(step, 0.3 * w, y)
+    return np.sum(last) + np.sum(stacked) * t[1]
+
+
 def stopped(flow, t, y=Y):
     """What has no derivative takes no adjoint."""
 
@@ -67,7 +91,7 @@ def stopped(flow, t, y=Y):
     return last + np.sum(stacked)
 
 
-PROGRAMS = [hmm, in_turn, matrices, stopped]
+PROGRAMS = [hmm, in_turn, matrices, wide, single, stopped]
 
 
 def bodies(f, *arguments):
@@ -111,9 +135,9 @@ def test_one_trace_serves_every_length(f):
     assert cache.traces == 1
 
 
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_a_random_scan_of_many_steps_is_what_its_python_loop_is(seed):
-    checked(seed, second=seed % 4 == 0, length=LENGTH)
+    checked(seed, second=seed % 3 == 0, length=LENGTH)
 
 
 def test_a_long_body_is_left_as_it_is():
@@ -129,8 +153,6 @@ def test_a_long_body_is_left_as_it_is():
 
 
 def test_arrays_of_many_entries_stay_arrays():
-    def f(t):
-        return np.sum(nt.scan(lambda c, v: (np.tanh(t[0] * c + v) @ np.eye(5), None), np.ones(5), Y)[0])
-
-    (body,) = bodies(f, T)
-    assert body < 6
+    several, one = nt.prepare_gradient_cache(lambda t: wide(nt, t), T).tape.calls
+    names = [[loop.body.ops.names[row.row] for row in loop.body.instructions()] for loop in (several, one)]
+    assert names[0].count("matmul") > names[1].count("matmul") == 1
