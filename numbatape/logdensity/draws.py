@@ -156,11 +156,7 @@ def _read_npy(raw: bytes, file: str) -> tuple[None, Matrix]:
 
 def _read_npz(raw: bytes, file: str) -> tuple[tuple[str, ...] | None, Matrix]:
     """Read a matrix (alone, or called `draws`, with `names` beside it) or one array per parameter."""
-    with _load(raw, file) as archive:
-        try:
-            arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-            raise InputError(f"{file}: {error}") from error
+    arrays = read_archive(raw, file)
     names = arrays.pop("names", None)
     if "draws" in arrays:
         arrays = {"draws": arrays["draws"]}
@@ -172,6 +168,18 @@ def _read_npz(raw: bytes, file: str) -> tuple[tuple[str, ...] | None, Matrix]:
     if names.shape != matrix.shape[1:] or names.dtype.kind != "U":
         raise InputError(f"{file}: `names` must hold {matrix.shape[1]} strings, one a column")
     return tuple(names.tolist()), matrix
+
+
+def read_archive(raw: bytes, file: str) -> dict[str, Any]:
+    """Return the arrays of an .npz file by name."""
+    archive = _load(raw, file)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise InputError(f"{file}: not an .npz file, but one array")
+    with archive:
+        try:
+            return {name: archive[name] for name in archive.files}
+        except (ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+            raise InputError(f"{file}: {error}") from error
 
 
 def _load(raw: bytes, file: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from numbatape.logdensity.arviz_files import SUFFIXES as ARVIZ
 from numbatape.logdensity.arviz_results import AXIS, GRADIENT, LP
 from numbatape.logdensity.columns import match_columns
 from numbatape.logdensity.csvfile import parse_csv
-from numbatape.logdensity.draws import read_draws
+from numbatape.logdensity.draws import read_archive, read_draws
 from numbatape.logdensity.exits import InputError
 from numbatape.logdensity.matrix import Matrix
 from numbatape.logdensity.output import ZARR
 from numbatape.logdensity.rawfile import read_bytes
 
 DRAWS = "draws"  # the name of the file of all chains in the directory of a run, without its suffix
+NUMERIC = "biuf"  # kinds of dtypes of real numbers
 GRADIENT_OF = "grad_"  # begins the columns of gradients in CSV
 
 
@@ -82,14 +82,16 @@ def _from_arviz(path: Path) -> Results:
 
 
 def _from_npz(path: Path) -> Results:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found: dict[str, Any] = {name: file[name] for name in ("logp", "grad", "names") if name in file}
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    if "logp" not in found or found["logp"].ndim != 1:
+    found = read_archive(read_bytes(path), str(path))
+    lp, gradient = found.get("logp"), found.get("grad")
+    if lp is None or lp.ndim != 1 or lp.dtype.kind not in NUMERIC:
         raise InputError(f"{path}: has no `logp` of several draws")
-    return _one_chain(path, found["logp"], found.get("grad"), tuple(map(str, found.get("names", ()))))
+    if gradient is not None and (gradient.ndim != 2 or len(gradient) != len(lp)):
+        raise InputError(f"{path}: `grad` has the shape {gradient.shape}, and `logp` {lp.shape}")
+    names = found.get("names", np.empty(0, str))
+    if names.ndim != 1 or (gradient is not None and names.size != gradient.shape[1]):
+        raise InputError(f"{path}: `names` must hold one string for each column of `grad`")
+    return _one_chain(path, lp, gradient, tuple(map(str, names)))
 
 
 def _from_csv(path: Path) -> Results:

@@ -85,10 +85,22 @@ def test_a_run_that_has_not_finished_and_other_files_are_named(tmp_path, capsys)
     pytest.importorskip("matplotlib")
     (tmp_path / "run").mkdir()
     np.savez(tmp_path / "other.npz", x=np.ones(3))
+    np.savez(tmp_path / "text.npz", logp=np.array(["a", "b"]))
+    np.savez(tmp_path / "grad.npz", logp=np.ones(3), grad=np.ones((2, 2)))
+    np.savez(tmp_path / "names.npz", logp=np.ones(3), grad=np.ones((3, 2)), names=np.array(["a"]))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:90])
+    with open(tmp_path / "one.npz", "wb") as file:
+        np.save(file, np.ones(3))
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     for name, message in (
         ("run", "the run has not finished"),
         ("other.npz", "has no `logp`"),
+        ("text.npz", "has no `logp`"),
+        ("grad.npz", "`grad` has the shape (2, 2), and `logp` (3,)"),
+        ("names.npz", "one string for each column"),
+        ("cut.npz", "not a NumPy file"),
+        ("one.npz", "not an .npz file"),
+        ("missing.npz", "No such file"),
         ("other.csv", "no column `logp`"),
         ("none.txt", "expected a directory of a run"),
     ):
