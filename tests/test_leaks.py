@@ -13,6 +13,7 @@ import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
+import scipy.spatial
 import scipy.special
 
 import numbatape as nt
@@ -56,8 +57,8 @@ CAUSES = {
         rf"^statistics.NormalDist at .* a function of a library that numbatape does not know.*{RULE}",
     ),
     "a library's class": (
-        lambda x: scipy.interpolate.NearestNDInterpolator(np.eye(2), x)(0.5, 0.1),
-        rf"^scipy.interpolate.NearestNDInterpolator at .* a function of a library.*{RULE}",
+        lambda x: scipy.spatial.SphericalVoronoi(x).vertices,
+        rf"^scipy.spatial.SphericalVoronoi at .* a function of a library.*{RULE}",
     ),
     "close to a known one": (
         lambda x: scipy.integrate.dblquad(lambda a, b: a * x[0], 0, 1, 0, 1)[0],
