@@ -19,6 +19,7 @@ DATA = pd.DataFrame(
     index=list("pqrstu"),
 )
 Y, X, DESIGN = DATA["y"], DATA["x"], DATA[["x", "z"]]
+END = Y.where(DATA.index != "u")  # the last one is
 MISSING = Y.where(Y != 2.3)  # an entry is NaN
 B, C6 = np.array([0.5, 0.7]), np.linspace(0.1, 1.0, 6)
 
@@ -203,6 +204,19 @@ ALIGNED = {
     "groups by a function": lambda b: (Y * b[0]).groupby(lambda k: k > "r").sum().std(),
     "running sums of groups": lambda b: ((Y * b[0]).groupby(DATA.g).cumsum() * C6).sum(),
     "nullable": lambda b: (Y.convert_dtypes() * b[0]).std() + (MISSING.convert_dtypes() * b[1]).sum(),
+    "transforms": lambda b: (
+        (Y * b[0]).transform(lambda s: s - s.mean()).std() + (Y * b[1]).transform(np.exp).sum()
+    ),
+    "ends of groups": lambda b: (
+        (END * b[0]).groupby(DATA.g).first().sum() + (END * b[1]).groupby(DATA.g).last().sum()
+    ),
+    "few entries": lambda b: (
+        (END * b[0]).groupby(DATA.g).sum(min_count=3).sum() + (END * b[1]).groupby(DATA.g).std().sum()
+    ),
+    "moments": lambda b: (Y * b[0] + b[1] * X**2).skew() + (END * b[0] + b[1] * X**2).kurt(),
+    "correlations": lambda b: (
+        (X * b[0] + b[1] * END).corr(Y) + (END * b[0]).cov(X[::-1]) + (X * b[0] + C6).cov(Y, ddof=0)
+    ),
     "cumsum": lambda b: (Y * b[0]).cumsum(skipna=False).mean(),
     "sorted": lambda b: ((Y * b[0]).sort_values(ascending=False) * C6).sum(),
     "a Series made": lambda b: (
@@ -267,6 +281,15 @@ FRAMES = {
     "products": lambda b: ((DESIGN * b) @ C6[:2]).std() + (DESIGN * b).T.dot(Y).sum(),
     "comparisons": lambda b: ((DESIGN * b > 1.03) * b).sum().sum() + (DESIGN * b)[Y * b[0] > 1].sum().sum(),
     "statistics": lambda b: (DESIGN * b).cov().loc["x", "z"] + (DESIGN * b).quantile(0.3).sum(),
+    "more statistics": lambda b: (
+        (DESIGN * b + np.outer(C6, b)).corr().loc["x", "z"] + (DESIGN * b).clip(0.4, 1.3).sum().sum()
+    ),
+    "frames of rows": lambda b: (
+        pd.DataFrame([{"u": b[0], "v": 1.0}, {"u": b[1]}]).sum().prod()
+        + pd.DataFrame([[b[0], 2.0], [1.0, b[1]]], columns=list("uv")).prod(axis=1).sum()
+    ),
+    "frames of lists": lambda b: pd.DataFrame({"u": [b[0], 3.0], "v": list(b)}).std().sum(),
+    "single entries": lambda b: pd.DataFrame({"u": END * b[0], "v": X}).std(axis=1).sum(),
     "frames made": lambda b: (
         pd.DataFrame({"u": b, "v": b**2, "w": 1.0}).mean().prod() + pd.DataFrame(np.outer(b, b)).std()[0]
     ),

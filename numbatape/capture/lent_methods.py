@@ -16,6 +16,7 @@ from ..errors import UnsupportedOperationError
 from ..late import imported
 from ..trace import operations
 from ..trace.array import TracedArray
+from ..trace.column_functions import covariance
 from ..trace.labelled_calls import array_in, depends
 from ..trace.library_kinds import LABELLED, labelled_package, package_of
 from ..trace.operands import find_trace
@@ -132,11 +133,22 @@ def _made_series(method, owner, data=None, index=None, *args, **options):
 def _made_frame(method, owner, data=None, index=None, columns=None, *args, **options):
     if type(data) is TracedArray and data.ndim == 2:
         data = imported("numbatape.trace.pandas_calls").frame_of_array(data, index, columns)
-    elif type(data) is dict and any(type(leaf) is TracedArray for leaf in leaves(list(data.values()))):
-        sizes = (len(value) for value in data.values() if np.ndim(value))
+    elif type(data) is list and any(type(leaf) is TracedArray for leaf in leaves(data)):
+        data, columns = _by_column(data, columns)
+    if type(data) is dict and any(type(leaf) is TracedArray for leaf in leaves(list(data.values()))):
+        sizes = (len(value) for value in data.values() if type(value) is list or np.ndim(value))
         rows = range(next(sizes, 1)) if index is None else index
         data = {name: _column(value, rows) for name, value in data.items()}
     method(owner, data, index, columns, *args, **options)
+
+
+def _by_column(rows: list, columns) -> tuple:
+    """Return rows, each a dictionary or a list, as a dictionary of columns, and the columns' names."""
+    if type(rows[0]) is dict:
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name, np.nan) for row in rows] for name in names}, columns
+    names = range(len(rows[0])) if columns is None else columns
+    return {name: [row[k] for row in rows] for k, name in enumerate(names)}, columns
 
 
 def _column(data, index):
@@ -173,6 +185,32 @@ def _clip(method, owner, lower=None, upper=None, **options):
     return _like(
         owner, np.clip(*[array_in(x) if hasattr(x, "index") else x for x in _aligned(owner, lower, upper)])
     )
+
+
+def _clip_frame(method, frame, lower=None, upper=None, **options):
+    if options or not any(map(_is_traced, (frame, lower, upper))) or np.ndim(lower) or np.ndim(upper):
+        return method(frame, lower, upper, **options)
+    return frame.apply(lambda column: column.clip(lower, upper))
+
+
+def _covariance(scaled: bool):
+    """Return the method ``cov``, or ``corr``, of a Series."""
+
+    def covary(method, owner, other, *args, ddof: int = 1, **options):
+        if args or options or not (depends(owner) or depends(other)):
+            ddof = {} if scaled else {"ddof": ddof}
+            return method(owner, other, *args, **ddof, **options)
+        return covariance(*map(array_in, owner.align(other, join="inner")), ddof, scaled)
+
+    return covary
+
+
+def _correlations(method, frame, *args, **options):
+    if args or options or not depends(frame):
+        return method(frame, *args, **options)
+    columns = [frame.iloc[:, k] for k in range(frame.shape[1])]
+    found = np.stack([np.stack([one.corr(other) for other in columns]) for one in columns])
+    return sys.modules["pandas"].DataFrame(found, frame.columns, frame.columns)
 
 
 def _aligned(owner, *others):
@@ -247,6 +285,7 @@ _OF_POLARS = {
 }
 _OF_BOTH = {"dot": _product, "__matmul__": _product, "to_numpy": _array, "values": _values}
 _CHOICES = {"where": _chosen_by(True), "mask": _chosen_by(False), "clip": _clip}
+_CHOICES |= {"cov": _covariance(False), "corr": _covariance(True)}
 # By package and class, what stands for a method.
 METHODS = {
     "pandas": {
@@ -258,6 +297,8 @@ METHODS = {
             "_flex_arith_method": _flex,
             "_flex_cmp_method": _flex,
             "apply": _apply,
+            "clip": _clip_frame,
+            "corr": _correlations,
         },
     },
     "polars": {"Series": _OF_POLARS},
@@ -278,7 +319,9 @@ def lend_methods(trace, values: list) -> None:
         for name, functions in METHODS.get(package, {}).items():
             cls = getattr(sys.modules[package], name)
             for method, function in functions.items():
-                member = next(vars(base)[method] for base in cls.__mro__ if method in vars(base))
+                member = next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
+                if member is None:  # one of pandas' own, which another version may do without
+                    continue
                 switch = AttributeSwitch if isinstance(member, property) else MethodSwitch
                 lending.lend(trace, cls, method, switch(member, function))
             lending.lend(trace, cls, "__array_function__", FunctionSwitch(_of_numpy))

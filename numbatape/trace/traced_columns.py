@@ -21,8 +21,8 @@ from pandas.api.indexers import check_array_indexer
 
 from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
-from .array import TracedArray
-from .column_functions import ACCUMULATIONS, REDUCTIONS, over_groups
+from .array import TracedArray, new_traced
+from .column_functions import ACCUMULATIONS, REDUCTIONS, missing, over_groups, read, reduced
 from .library_kinds import COLUMN, DECIDES
 
 ANY = -1  # the number of no value
@@ -156,9 +156,7 @@ class TracedColumn(ExtensionArray):
         return TracedColumn(self._entries)  # writes make another array
 
     def isna(self):
-        if self._entries.dtype.kind != "f":
-            return np.zeros(len(self), bool)
-        return read(np.isnan(self._entries))
+        return missing(self._entries)
 
     def astype(self, dtype, copy=True):
         kind = getattr(dtype, "numpy_dtype", dtype)
@@ -211,7 +209,7 @@ class TracedColumn(ExtensionArray):
         """Return a function of each entry."""
         if not callable(mapper) or na_action is not None:
             return super().map(mapper, na_action)
-        return self._from_sequence([mapper(entry) for entry in self])
+        return self._from_sequence([mapper(_as_pythons(entry)) for entry in self])
 
     def fillna(self, value, limit=None, copy=True):
         """Return the entries, and other numbers in place of missing ones."""
@@ -223,45 +221,49 @@ class TracedColumn(ExtensionArray):
     # ---- reductions
 
     def _reduce(self, name, *, skipna=True, keepdims=False, **options):
-        found = _known(REDUCTIONS, name, "")(self._entries, skipna, options.get("ddof", 1))
+        _require(REDUCTIONS, name)
+        found = reduced(name, self._entries, {"skipna": skipna, **options})
         return TracedColumn(np.reshape(found, (1,))) if keepdims else found
 
     def _accumulate(self, name, *, skipna=True, **options):
-        return TracedColumn(_known(ACCUMULATIONS, name, "")(self._entries, skipna))
+        _require(ACCUMULATIONS, name)
+        return TracedColumn(ACCUMULATIONS[name](self._entries, skipna))
 
     def _quantile(self, qs, interpolation):
         return TracedColumn(np.nanquantile(self._entries, qs, method=interpolation))
 
+    def interpolate(self, **options):
+        """Raise, because pandas interpolates in compiled code."""
+        _require((), "interpolate")
+
     def _groupby_op(self, *, how, has_dropped_na, min_count, ngroups, ids, **options):
-        function = _known(REDUCTIONS | ACCUMULATIONS, how, "groupby(...)")
-        return TracedColumn(over_groups(function, how, self._entries, ids, ngroups, options))
+        _require(REDUCTIONS | ACCUMULATIONS, how, "groupby(...).")
+        options["min_count"] = min_count
+        return TracedColumn(over_groups(how, self._entries, ids, ngroups, options))
 
 
 setattr(TracedColumn, COLUMN, True)
 setattr(TracedColumn, DECIDES, True)
 
 
-def _known(functions, name: str, of: str):
-    if name not in functions:
+def _require(known, name: str, of: str = "") -> None:
+    if name not in known:
         raise UnsupportedOperationError(
-            f"{of}.{name} of pandas at {where_in_user_code()} is not supported for columns that depend on "
+            f"{of}{name} of pandas at {where_in_user_code()} is not supported for columns that depend on "
             "traced values; use their arrays (`.to_numpy()`)"
         )
-    return functions[name]
-
-
-def read(x) -> np.ndarray:
-    """Return the numbers of an array without a derivative; a guard says that they stay what they are."""
-    if type(x) is not TracedArray:
-        return np.asarray(x)
-    numbers = np.array(x._value)
-    bool(np.all(np.equal(x, numbers)))
-    return numbers
 
 
 def entries_of(x):
     """Return the array of a column; other values as they are."""
     return x.entries if type(x) is TracedColumn else x
+
+
+def _as_pythons(x):
+    """Return an entry as a number of Python, which pandas takes functions of."""
+    if type(x) is TracedArray and isinstance(x._value, np.float64):
+        return new_traced(x._trace, float(x._value), x._id, x._level, x._family)
+    return x
 
 
 def as_column(x):
