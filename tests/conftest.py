@@ -4,6 +4,9 @@ import os
 import signal
 from collections import Counter
 
+# Each core has a worker already. OpenBLAS reads this when NumPy and SciPy are imported, hence the place.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
