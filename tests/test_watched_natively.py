@@ -142,6 +142,42 @@ def of_the_keywords_of_a_partial():
     return f, lambda: f.keywords.update(weight=5.0)
 
 
+class Scaled(np.ndarray):
+    scale = 2.0
+
+
+def of_an_attribute_of_an_array():
+    array = np.ones(2).view(Scaled)
+    return lambda x: np.sum(x) * array.scale, lambda: setattr(array, "scale", 5.0)
+
+
+def of_the_class_of_a_number():
+    class Weight(float):
+        def __mul__(self, other):
+            return 2.0 * other
+
+    weights = [Weight(1.0)]
+    return lambda x: weights[0] * np.sum(x), lambda: setattr(
+        Weight, "__mul__", lambda self, other: 5.0 * other
+    )
+
+
+def of_the_lookup_of_attributes():
+    class Local:
+        scale = 2.0
+
+    local = Local()
+    return lambda x: np.sum(x) * local.scale, lambda: setattr(
+        Local, "__getattribute__", lambda self, name: 5.0
+    )
+
+
+def of_the_function_of_a_ufunc():
+    weights = [2.0]
+    ufunc = np.frompyfunc(lambda a: a * weights[0], 1, 1)
+    return lambda x: np.sum(x) * float(ufunc(1.0)), lambda: weights.__setitem__(0, 5.0)
+
+
 class Base:
     scale = 2.0
 

@@ -42,10 +42,12 @@ from .randomness import generators
 from .references import (
     ATTRIBUTE,
     CELL,
+    CLASS,
     DEFAULT,
     FIELDS,
     GLOBAL,
     MEMBER,
+    NUMBERS,
     PART,
     SLOT,
     Reference,
@@ -56,7 +58,7 @@ from .references import (
     slots_of,
 )
 
-_NEVER_CHANGE = (np.dtype, np.ufunc, type(np.sum), type(Ellipsis))
+_NEVER_CHANGE = (np.dtype, type(np.sum), type(Ellipsis))
 # Code that calls one of these does not name what it reads.
 _SCOPES = frozenset(("globals", "locals", "vars", "eval", "exec"))
 _MANY = 20_000  # once so many objects are noted, further objects of libraries count as opaque
@@ -113,7 +115,9 @@ class Environment(LibraryObjects, Walk):
     def _followed(self, value, found: list[Reference]) -> list[Reference]:
         """Note the references of a value, and return them."""
         site = self._sites.get(id(value))
-        for part in found:
+        for part in tuple(found):
+            if isinstance(part.value, NUMBERS) and is_users_object_class(type(part.value)):
+                found.append(Reference(type(part.value), CLASS))  # numbers themselves are not visited
             if part.kind is not PART and part.kind is not FIELDS:
                 self._note(part)
             elif type(part.value) is types.FunctionType:
@@ -168,6 +172,10 @@ class Environment(LibraryObjects, Walk):
 
     def _nothing(self, value):
         return []
+
+    def _ufunc(self, value):
+        """Return the function that ``np.frompyfunc`` has made a ufunc of."""
+        return [Reference(part) for part in gc.get_referents(value) if isinstance(part, types.FunctionType)]
 
     def _method_of_library(self, value):
         owner = value.__self__
@@ -362,6 +370,7 @@ def _reader_of(cls: type) -> Callable[[Environment, Any], list[Reference]]:
 
 _READERS: tuple[tuple[tuple[type, ...], Callable], ...] = (
     ((np.ndarray,), Environment._array),
+    ((np.ufunc,), Environment._ufunc),
     ((types.FunctionType,), Environment._function),
     ((types.BuiltinFunctionType, types.MethodWrapperType), Environment._method_of_library),
     ((dict, types.MappingProxyType), Environment._mapping),

@@ -121,7 +121,9 @@ class Kept:
                             getattr(value, name), lambda new, name=name: object.__setattr__(value, name, new)
                         )
 
-    def _look_into_names(self, names: dict) -> None:
+    def _look_into_names(self, names) -> None:
+        if not isinstance(names, dict):
+            return  # the class answers something else where its objects' dictionary is asked for
         for key, part in list(names.items()):
             self._replace(part, lambda new, key=key: names.__setitem__(key, new))
 

@@ -102,7 +102,7 @@ class LibraryObjects(Captured):
         fields = getattr(array, "__dict__", None)
         if ownership.is_users_class(type(array)):
             self._objects.append((array, type(array), fields))
-            return [Reference(type(array), CLASS)] + ([Reference(fields, FIELDS)] if fields else [])
+            return [Reference(type(array), CLASS), *([] if fields is None else [Reference(fields, FIELDS)])]
         if not fields:
             return []
 
