@@ -372,6 +372,7 @@ STEERING = {
     "a comparison": (lambda x: np.sum(x) if len(x) > 7 else np.sum(x**2), 2),
     "equal or not": (lambda x: np.sum(x) if x.shape == (6,) else np.sum(x**2), 4),
     "parity": (lambda x: np.median(x), 2),
+    "a power of two": (lambda x: np.sum(np.abs(np.fft.rfft(x, 1 << (len(x) - 1).bit_length()))), 4),
     "parity of samples": (parabolas, 3),
     "a key of a dictionary": (lambda x: np.sum(x) * {5: 2.0}.get(len(x), 1.0), 5),
     "a position": (lambda x: x[int(len(x) ** 0.4)] ** 2, 5),
@@ -388,6 +389,12 @@ def test_a_size_that_steers_python_is_a_guard(name):
     for n in LENGTHS:
         np.testing.assert_allclose(nt.value_and_gradient(cache, vector(n))[0], f(vector(n)), rtol=1e-13)
     assert cache.traces == traces  # all of these are known
+
+
+def test_no_entries_have_no_transform_whatever_was_traced():
+    cache = nt.prepare_gradient_cache(lambda x: np.sum(np.abs(np.fft.fft(x))), np.ones(4))
+    with pytest.raises(ValueError, match="data points"):
+        nt.value_and_gradient(cache, np.ones(0))
 
 
 READ_FROM_POSITIONS = {

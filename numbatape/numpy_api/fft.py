@@ -33,6 +33,7 @@ def _table(x):
     n = table.settled(dim)
     if n >= 0:
         return plan_of(n)
+    table.guard(dim, ">=", 1)  # NumPy has an error for no entries
     if dim not in trace.fft_tables:
         entries = extents.filled(trace, (dim,), 1.0, np.float64)
         room = table.add(table.mul(dim, ROOM), MORE)

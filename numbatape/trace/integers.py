@@ -118,6 +118,14 @@ class TracedInteger:
     def __invert__(self):
         return ~self.settled()
 
+    def bit_length(self):
+        """Return ``n.bit_length()``; the tape holds for all sizes of so many bits."""
+        bits = self._value.bit_length()
+        if not sizes.is_size(self) or self._value < 1:
+            return self.settled().bit_length()
+        _ = self >= 1 << (bits - 1), self < 1 << bits  # both record a guard
+        return bits
+
     def __divmod__(self, other):
         return self // other, self % other
 
