@@ -35,6 +35,7 @@ CASES = {
     "products": lambda b: xr.dot(DATA * b[0], V, dim="t").sum() + (DATA @ (V * b[1])).sum(),
     "grouped": lambda b: ((DATA * b).groupby("k").mean() ** 2).sum() + (V * b[0]).cumsum("t")[-1],
     "shifts": lambda b: ((V * b[0]).diff("t") ** 2).sum() + (V * b[1]).shift(t=1).sum(),
+    "np.clip": lambda b: np.sum(np.clip(DATA * b[0], -0.2, 0.23)) + np.sum(np.round(DATA * b[1], 1)),
     "an item": lambda b: (DATA * b[0]).sum().item() ** 2 + (DATA * b[1]).max().item(),
 }
 

@@ -64,15 +64,16 @@ class FunctionSwitch(lending.Switch):
         return self.__wrapped__
 
 
-# NumPy's functions that call the method of their name, if the argument is no array.
-BY_METHOD = frozenset(
-    (*(np.sum, np.prod, np.mean, np.min, np.max, np.std, np.var), *(np.cumsum, np.cumprod, np.clip, np.round))
-)
+# NumPy's functions that call the method of their name, if the argument is no array; the second ones call
+# only those of pandas, because xarray's have other parameters.
+REDUCTIONS = frozenset((np.sum, np.prod, np.mean, np.min, np.max, np.std, np.var))
+BY_METHOD = frozenset((np.cumsum, np.cumprod, np.clip, np.round))
 
 
 def _of_numpy(self, function, types, args, kwargs):
     """Return a function of NumPy's (its protocol), of arrays if something traced is among the arguments."""
-    if function not in BY_METHOD or not depends(args[0]):
+    by_method = function in REDUCTIONS or (function in BY_METHOD and package_of(self) == "pandas")
+    if not by_method or not depends(args[0]):
         arrays, options = operations.arrays_of(args), operations.arrays_of(kwargs)
         if find_trace(arrays, options) is not None:
             return function(*_without_labels(arrays), **_without_labels(options))
