@@ -53,43 +53,57 @@ class NotedClass:
         return {"kind": steady.WORDED, "place": ctypes.addressof(self._word)} | _expected(self._known, 1)
 
 
+_FIELDS = ctypes.c_char * (layout.WORD * layout.ARRAY_FIELDS)
+_WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
+_NAMES = ("data", "ndim", "shape", "strides", "base", "dtype", "flags")
+
+
 class NotedArray:
     """The memory of an array, its sizes, strides and dtype, and whether it may be written to."""
 
     def __init__(self, array: np.ndarray):
         self._array = array
-        self._details = self._present()
-        self._fields = None
-        if steady.available():
-            words = ctypes.c_char * (layout.WORD * layout.ARRAY_FIELDS)
-            self._fields = words.from_address(id(array) + layout.DATA)
-            sizes = np.array((*array.shape, *array.strides), np.int64)
-            self._known = np.concatenate([np.frombuffer(self._fields, np.int64), sizes])
-            self._raw = self._fields.raw
+        self._shape, self._strides = array.shape, array.strides
+        self._fields = _FIELDS.from_address(id(array) + layout.DATA) if steady.available() else None
+        self._raw = self._present() if self._fields is None else self._fields.raw
+        self._known: np.ndarray | None = None
 
     def _present(self) -> tuple:
+        """Return what fields tell, where they are not found in memory."""
         array = self._array
-        return array.ctypes.data, array.shape, array.strides, array.dtype, array.flags.writeable
+        return array.ctypes.data, array.dtype, array.flags.writeable
 
     def changed(self) -> bool:
         """Whether the array has other memory, sizes or rights than before."""
-        array, (_, shape, strides, *_) = self._array, self._details
-        raw = None if self._fields is None else self._fields.raw
-        if raw is not None and raw == self._raw and array.shape == shape and array.strides == strides:
-            return False
-        if self._present() != self._details:
+        array = self._array
+        if array.shape != self._shape or array.strides != self._strides:
             return True
-        if self._fields is not None:
-            self._raw = raw
-            self._known[: layout.ARRAY_FIELDS] = np.frombuffer(self._fields, np.int64)
+        if self._fields is None:
+            return self._present() != self._raw
+        raw = self._fields.raw
+        if raw == self._raw:
+            return False
+        before, now = (
+            dict(zip(_NAMES, np.frombuffer(each, np.int64), strict=True)) for each in (self._raw, raw)
+        )
+        if any(before[name] != now[name] for name in ("data", "dtype")):
+            return True
+        if (before["flags"] ^ now["flags"]) & _WRITEABLE:
+            return True
+        self._raw = raw
+        if self._known is not None:
+            self._known[: layout.ARRAY_FIELDS] = np.frombuffer(raw, np.int64)
         return False
 
     def row(self) -> dict | None:
         """Return a row of `jit.steady.WATCH`, which holds as long as the array has the noted fields."""
         if self._fields is None:
             return None
+        if self._known is None:
+            sizes = np.array((*self._shape, *self._strides), np.int64)
+            self._known = np.concatenate([np.frombuffer(self._raw, np.int64), sizes])
         place = {"kind": steady.SHAPED, "place": ctypes.addressof(self._fields)}
-        return place | _expected(self._known, 2 * self._array.ndim)
+        return place | _expected(self._known, 2 * len(self._shape))
 
 
 def _expected(words: np.ndarray, count: int) -> dict:
