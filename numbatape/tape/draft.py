@@ -150,6 +150,10 @@ class Draft:
             self._uses = Uses(code, self.group, self.count)
         return self._uses
 
+    def forget_uses(self) -> None:
+        """Free what `uses` keeps, which takes a large part of the memory of a long tape."""
+        self._uses = None
+
     def flags(self, values) -> np.ndarray:
         """Return for each group whether some value is in it."""
         found = np.zeros(self.count, bool)

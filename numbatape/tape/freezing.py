@@ -69,6 +69,7 @@ def _array_ops(draft: Draft, code: np.ndarray) -> set[int]:
 def _packed(draft: Draft, code: np.ndarray, forward: bool) -> Tape:
     """Drop dead values, give live pool cells consecutive offsets, size the pools."""
     builder = draft.builder
+    draft.forget_uses()
     # The prologue first, program order within.
     stage = code["stage"]
     code, positions = frozen(code[np.argsort(stage, kind="stable")] if (stage == PROLOGUE).any() else code)

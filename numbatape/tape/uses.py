@@ -109,12 +109,13 @@ class Uses:
     @_Once
     def last_write(self) -> np.ndarray:
         """The last instruction that writes each group, -1 for none."""
-        return self._last(self.out, np.arange(len(self.out)))
+        return self._last(self.out, np.arange(len(self.out), dtype=np.int32))
 
     @_Once
     def last_read(self) -> np.ndarray:
         """The last instruction that reads each group, -1 for none."""
-        return self._last(self.operands.reshape(-1), np.repeat(np.arange(len(self.out)), 4))
+        numbers = np.arange(len(self.out), dtype=np.int32)
+        return self._last(self.operands.reshape(-1), np.repeat(numbers, 4))
 
     @_Once
     def _readers(self) -> tuple[np.ndarray, np.ndarray]:
@@ -123,12 +124,12 @@ class Uses:
         return order, np.append(0, np.cumsum(np.bincount(self.operands.reshape(-1), minlength=self.count)))
 
     def _times(self, groups: np.ndarray) -> np.ndarray:
-        found = np.bincount(groups, minlength=self.count)
+        found = np.bincount(groups, minlength=self.count).astype(np.int32)
         found[NO_GROUP] = 0
         return found
 
     def _last(self, groups: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        last = np.full(self.count, -1)
+        last = np.full(self.count, -1, np.int32)  # a long trace takes most memory where these are
         last[groups] = numbers  # of several assignments the last one holds
         last[NO_GROUP] = -1
         return last

@@ -85,7 +85,6 @@ class _Search:
         self.single &= cells.writer[cells.of[code["out"]]] == np.arange(len(code))
         self._bits()
         self.code = cells.code = code = self._ordered()
-        self.writers = np.stack([cells.writer[cells.of[code[name]]] for name in "abc"], axis=1)
         self.rank, self.previous = ranks_and_previous(self._signature())
 
     def _may_save(self) -> bool:
@@ -226,11 +225,17 @@ class _Search:
         others = OTHER_SLOT * stretch.turns * int(np.count_nonzero(~single))
         return saved if saved > SHARE * others else 0.0
 
+    def _writers(self, stretch: Stretch) -> np.ndarray:
+        """Return which instruction computed each operand of the second turn of a stretch."""
+        first = stretch.start + stretch.period
+        turn, cells = self.code[first : first + stretch.period], self.cells
+        return np.stack([cells.writer[cells.of[turn[name]]] for name in "abc"], axis=1)
+
     def _tried(self, stretches: list[Stretch]) -> tuple[float, list[Distribution]]:
         """Return what re-rolling saves, and how stretches that are worth it are re-rolled."""
         total, good = 0.0, []
         for each in stretches:
-            plan = Distribution(self.cells, aligned(each, self.writers), self.slots)
+            plan = Distribution(self.cells, aligned(each, self._writers(each)), self.slots)
             if plan.saved >= LEAST:
                 total += plan.saved
                 good.append(plan)

@@ -93,17 +93,16 @@ def _shortest(rank: np.ndarray, stretch: Stretch) -> Stretch:
     return stretch
 
 
-def aligned(stretch: Stretch, writers: np.ndarray) -> Stretch:
+def aligned(stretch: Stretch, made: np.ndarray) -> Stretch:
     """Return a stretch whose turns begin where fewest operands come from the turn before.
 
     Parameters
     ----------
-    writers
-        By instruction and operand: the instruction that computed it, -1 for none.
+    made
+        By instruction of the second turn and operand: the instruction that computed it, -1 for none.
     """
     start, period, turns = stretch
     rows = np.arange(start + period, start + 2 * period)[:, None]
-    made = writers[start + period : start + 2 * period]
     near = (made >= start) & (rows - made < period)
     # Between an instruction and its operand's, each boundary is crossed once: after the operand's instruction
     # up to the reader itself.
