@@ -12,6 +12,8 @@ loops (`exp`), but in nothing that a guard, a comparison or a rounding depends o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..combinations import SPARSE, numbered
@@ -129,27 +131,32 @@ class _Search:
 
     def _signature(self) -> np.ndarray:
         """Return one number for all that makes instructions alike."""
+        found, count = numbered(self.code["line"])
+        for field, bound in self._fields():
+            if count * bound > SPARSE * len(found):  # `numbered` sorts only numbers with large gaps
+                found, count = numbered(found)
+            found *= bound
+            found += field
+            count *= bound
+        return found
+
+    def _fields(self) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield what alike instructions have in common, one after the other, with a bound of its numbers."""
         code, cells = self.code, self.cells
-        found, count = numbered(code["line"])
         # The first turn adds to a number, those behind it to what the turn before has made.
         plain = self.addition == 0
+        yield numbered(code["op"])
+        yield code["active"] * plain, 8
+        yield code["stage"], 2
         pool = np.minimum(cells.home[cells.of[code["out"]]], len(POOLS))
         pool[code["op"] == GUARD] = 0
-        fields = [
-            numbered(code["op"]),
-            (code["active"] * plain, 8),
-            (code["stage"], 2),
-            (pool, 8),
-        ]
+        yield pool, 8
         for name in "abc":
             kind = np.where(cells.is_literal[cells.of[code[name]]], np.int8(NUMBER), np.int8(OTHER))
-            fields.append((kind * (plain & (code[name] != NONE)), 4))
-        fields += [(self.vector, 2), (self.addition + 1, 4), (self.single, 2)]
-        for field, bound in fields:
-            if count * bound > SPARSE * len(code):  # numbers without gaps are told apart without sorting them
-                found, count = numbered(found)
-            found, count = found * bound + field, count * bound
-        return found
+            yield kind * (plain & (code[name] != NONE)), 4
+        yield self.vector, 2
+        yield self.addition + 1, 4
+        yield self.single, 2
 
     def slots(self, stretch: Stretch) -> Slots:
         """Return what is known of the instructions of a stretch."""
