@@ -347,3 +347,12 @@ def test_what_is_not_known_raises(name):
     f, message = ERRORS[name]
     with pytest.raises(Exception, match=message):
         nt.grad(f)(B)
+
+
+def test_the_tape_of_sums_of_groups_does_not_grow_with_the_groups():
+    def lines(count):
+        groups = np.arange(60) % count
+        cache = nt.prepare_gradient_cache(lambda w: np.sum(np.bincount(groups, w) ** 2), np.ones(60))
+        return str(cache.tape).count("\n")
+
+    assert lines(20) == lines(2)

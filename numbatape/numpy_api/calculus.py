@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.axes import entries, length, merge, one_axis, pinned
 from ..trace.operands import find_trace, lift, lift_all, lift_first, values_of
@@ -188,11 +189,10 @@ def bincount(x, /, weights=None, minlength=0):
     bins = np.asarray(x, np.intp)
     count = max(int(bins.max()) + 1 if bins.size else 0, minlength)
     weights = lift_first(weights)
-    order = np.argsort(bins, kind="stable")
-    ends = np.searchsorted(bins[order], np.arange(count + 1))
-    ordered = weights[order]
-    sums = [np.sum(ordered[a:b]) if b > a else 0.0 for a, b in zip(ends, ends[1:], strict=False)]
-    return np.stack(sums) if sums else weights[:0]
+    if not count:
+        return weights[:0]
+    zeros, places = lift(weights._trace, np.zeros(count)), lift(weights._trace, bins)
+    return operations.added_up(zeros, weights.astype(np.float64), places)
 
 
 @composes(np.unwrap)

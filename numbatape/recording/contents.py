@@ -37,7 +37,7 @@ OPERATIONS = {
     "nested.transforms": "Linearised is_float or_zeros",
     "trace.operands": "adopt",
     "trace.primitives": "transpose",
-    "trace.scatters": "add_at one_by_one write_at",
+    "trace.scatters": "add_at added_up one_by_one write_at",
     "capture.library_copies": "library_copy",
     "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",

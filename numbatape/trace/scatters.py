@@ -97,7 +97,7 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
     keys = indices if isinstance(indices, tuple) else (indices,)
     if find_trace(keys) is not None and not has_twice(x._value):
         flat, shape = _places(x, keys)
-        added = _added(merge(x, [x.ndim]), _flat(trace, operand, shape), flat)
+        added = added_up(merge(x, [x.ndim]), _flat(trace, operand, shape), flat)
         setitem(x, Ellipsis, unmerge(added, dims_of(x)))
         return
     places = _memory_places(x)[tuple(map(fixed, keys))]
@@ -106,10 +106,10 @@ def add_at(ufunc, x: TracedArray, indices, operand) -> None:
         return
     x = x if x.ndim else x[None]
     where = np.unravel_index(touched, x._value.shape)
-    setitem(x, where, _added(x[where], _flat(trace, operand, places.shape), which.reshape(-1)))
+    setitem(x, where, added_up(x[where], _flat(trace, operand, places.shape), which.reshape(-1)))
 
 
-def _added(x, entries, places):
+def added_up(x, entries, places):
     """Return a vector with entries added at positions, one after the other."""
     value = np.array(x._value)
     np.add.at(value, value_of(places).astype(int), value_of(entries))
