@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import numbatape as nt
+from tests.agreement import agrees
 
 X = np.array([[0.8, 1.9], [1.1, 0.3], [2.7, 1.4], [0.5, 2.4]])
 WEIGHTS = np.array([0.2, 0.5, 1.3, 0.4])
@@ -80,3 +81,42 @@ def test_nan_policies_are_guards():
     np.testing.assert_array_equal(omitting(x)[[0, 2]], nt.grad(stats.gmean)(np.delete(x, 1))[:2])
     with pytest.raises(nt.UnsupportedOperationError, match="nan_policy='omit'"):
         nt.grad(lambda x: stats.gmean(x, weights=np.ones(5), nan_policy="omit"))(x)
+
+
+SAMPLE, OTHER = np.array([0.3, -0.5, 1.2, 0.9, -1.1, 0.4]), np.array([0.1, 0.8, -0.2, 1.5])
+DISTANCES = {
+    "wasserstein_distance": lambda x: stats.wasserstein_distance(x, OTHER),
+    "wasserstein_distance, second": lambda x: stats.wasserstein_distance(OTHER, x),
+    "wasserstein_distance, weights": lambda x: stats.wasserstein_distance(SAMPLE, OTHER, np.exp(x), WEIGHTS),
+    "energy_distance": lambda x: stats.energy_distance(x, OTHER),
+    "energy_distance, weights": lambda x: stats.energy_distance(x, OTHER, v_weights=WEIGHTS),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_distances_of_samples(name):
+    agrees(DISTANCES[name], SAMPLE)
+
+
+PAIRED = np.array([0.2, 0.1, 0.9, 1.3, -0.8, -0.6])
+RANKS = {
+    "kendalltau": lambda x: stats.kendalltau(x, PAIRED),
+    "kendalltau, less": lambda x: stats.kendalltau(PAIRED, x, alternative="less"),
+    "weightedtau": lambda x: stats.weightedtau(x, PAIRED),
+    "wilcoxon": lambda x: stats.wilcoxon(x, PAIRED),
+    "wilcoxon, one sample": lambda x: stats.wilcoxon(x, alternative="greater"),
+    "mannwhitneyu": lambda x: stats.mannwhitneyu(x, OTHER),
+}
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_statistics_of_ranks_are_data(name):
+    """They are SciPy's for the numbers of each call, and have no derivative."""
+    statistic = nt.value_and_grad(lambda x: RANKS[name](x).statistic + x[0] ** 2)
+    p = nt.value_and_grad(lambda x: x[0] * np.nan_to_num(RANKS[name](x).pvalue))
+    for x in (SAMPLE, SAMPLE[::-1], SAMPLE**2 - 0.3):
+        found = RANKS[name](x)
+        value, gradient = statistic(x)
+        np.testing.assert_allclose(value, found.statistic + x[0] ** 2, rtol=1e-12)
+        np.testing.assert_array_equal(gradient, 2.0 * x * [1, 0, 0, 0, 0, 0])
+        np.testing.assert_allclose(p(x)[1], [np.nan_to_num(found.pvalue), 0, 0, 0, 0, 0], rtol=1e-12)

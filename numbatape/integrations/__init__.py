@@ -10,7 +10,7 @@ from ..numpy_api.function_tables import OBJECTS, announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
 announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
-announce("scipy.integrate", f"{__name__}.quadrature", ("quad",))
+announce("scipy.integrate", f"{__name__}.quadrature", ("dblquad", "nquad", "quad", "tplquad"))
 announce(
     "scipy.optimize",
     f"{__name__}.optimisers",

@@ -8,6 +8,7 @@ contribution of a jump whose place depends on a parameter is missing.
 from __future__ import annotations
 
 import sys
+from operator import is_
 
 import numpy as np
 
@@ -90,6 +91,8 @@ class Integral:
 
         def slope(x, *p):
             gradient = vjp(self.f, x, *p)[1](np.ones(()))[1 + k]
+            if gradient is None:  # an integer, such as a limit 0
+                return 0.0
             return gradient[place] if place else gradient
 
         return self._more.setdefault((k, place), Integral(slope, self.options, self.line))
@@ -111,4 +114,98 @@ def quad(original, func, a, b, args=(), **options):
     return Integral(f, options, UsersLine()).integrate(a, b, *opened.found)
 
 
-MAKERS.setdefault("scipy.integrate", {})["quad"] = guarded(quad)
+# ---- several dimensions: integrals of integrals
+
+
+def _nested(name: str, func, ranges: tuple, options: tuple, args: tuple):
+    """Return an integral over several variables, and SciPy's estimate of the error of the outermost one.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    func : callable
+        Of the variables, the innermost first, and of ``args``.
+    ranges : tuple
+        The limits for each variable, or a function of the variables outside of it.
+    options : tuple of dict
+        Of `quad`, for each variable.
+    """
+    opened, line = Opened(name, (func, ranges, args)), UsersLine()
+
+    known: list = [None, None]  # the parameters of the integral that SciPy computes now, and what they fill
+
+    def filled(p):
+        if known[0] is None or not all(map(is_, known[0], p)):
+            if find_trace(p) is not None:
+                return opened.filled(p)
+            known[:] = p, opened.filled(p)
+        return known[1]
+
+    def limits(k: int, outer: tuple, p):
+        _, given, extra = filled(p)
+        low, high = given[k](*outer, *extra) if callable(given[k]) else given[k]
+        return low, high
+
+    def over(k: int, count: int) -> Integral:
+        """Return the integral over variables up to the k-th, as a rule of the other ones."""
+        inner = over(k - 1, count) if k else None
+
+        def integrand(x, *rest):
+            outer, p = (x, *rest[: count - 1 - k]), rest[count - 1 - k :]
+            if inner is not None:
+                return inner.integrate(*limits(k - 1, outer, p), *outer, *p)[0]
+            function, _, extra = filled(p)
+            return np.reshape(function(*outer, *extra), ())
+
+        return Integral(integrand, options[k], line)
+
+    last = len(ranges) - 1
+    return over(last, len(ranges)).integrate(*limits(last, (), opened.found), *opened.found)
+
+
+def _checked(name: str, options: dict) -> dict:
+    refused = [key for key in options if key not in OPTIONS]
+    if refused:
+        raise UnsupportedOperationError(
+            f"scipy.integrate.{name}({', '.join(refused)}=...) of traced values at {where_in_user_code()} is "
+            f"not supported; {', '.join(OPTIONS)} are"
+        )
+    return options
+
+
+def nquad(original, func, ranges, args=None, opts=None, full_output=False):
+    if full_output or callable(opts) or (isinstance(opts, (list, tuple)) and any(map(callable, opts))):
+        raise UnsupportedOperationError(
+            f"scipy.integrate.nquad of traced values at {where_in_user_code()} takes neither full_output nor "
+            "functions as opts"
+        )
+    given = tuple(opts) if isinstance(opts, (list, tuple)) else ({} if opts is None else opts,) * len(ranges)
+    options = tuple(_checked("nquad", each) for each in given)
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    return _nested("scipy.integrate.nquad", func, tuple(ranges), options, args)
+
+
+def dblquad(original, func, a, b, gfun, hfun, args=(), epsabs=1.49e-8, epsrel=1.49e-8):
+    options = ({"epsabs": epsabs, "epsrel": epsrel},) * 2
+    return _nested("scipy.integrate.dblquad", func, (_between(gfun, hfun, 1), (a, b)), options, tuple(args))
+
+
+def tplquad(original, func, a, b, gfun, hfun, qfun, rfun, args=(), epsabs=1.49e-8, epsrel=1.49e-8):
+    options = ({"epsabs": epsabs, "epsrel": epsrel},) * 3
+
+    def innermost(y, x, *extra):
+        return tuple(limit(x, y) if callable(limit) else limit for limit in (qfun, rfun))
+
+    ranges = innermost, _between(gfun, hfun, 1), (a, b)
+    return _nested("scipy.integrate.tplquad", func, ranges, options, tuple(args))
+
+
+def _between(low, high, count: int):
+    """Return the limits as a function of the first variables outside, whatever else it gets."""
+    return lambda *given: tuple(x(*given[:count]) if callable(x) else x for x in (low, high))
+
+
+MAKERS.setdefault("scipy.integrate", {}).update(
+    quad=guarded(quad), dblquad=guarded(dblquad), nquad=guarded(nquad), tplquad=guarded(tplquad)
+)

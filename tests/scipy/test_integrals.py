@@ -1,0 +1,46 @@
+"""Integrals over several variables: SciPy's values, and derivatives by those of integrals of integrals."""
+
+import numpy as np
+import pytest
+from scipy.integrate import dblquad, nquad, tplquad
+
+import numbatape as nt
+from tests.agreement import agrees
+
+POINT = np.array([1.2, 0.7])
+INTEGRALS = {
+    "dblquad": lambda t: dblquad(lambda y, x: np.exp(-t[0] * x * y), 0.0, 1.0, 0.0, t[1])[0],
+    "dblquad, functions": lambda t: dblquad(
+        lambda y, x, a: a * x * y, 0.0, 1.0, lambda x: t[0] * x, lambda x: 2.0, args=(t[1],)
+    )[0],
+    "nquad": lambda t: nquad(lambda x, y: t[0] * x * y, [lambda y: (0.0, t[1] * y), (0.0, 1.0)])[0],
+    "nquad, options": lambda t: nquad(
+        lambda x, y, a: np.abs(x - 0.5) * a * y, [(0.0, 1.0), (0.0, 1.0)], (t[0],), [{"points": [0.5]}, {}]
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", INTEGRALS)
+def test_integrals_over_several_variables(name):
+    agrees(INTEGRALS[name], POINT, order=1)
+
+
+@pytest.mark.slow
+def test_three_variables():
+    volume = lambda a: tplquad(lambda z, y, x: a * y, 0.0, 1.0, 0.0, 1.0, 0.0, lambda x, y: x)[0]  # noqa: E731
+    value, slope = nt.jvp(volume, (1.2,), (1.0,))
+    np.testing.assert_allclose([value, slope], [0.3, 0.25], rtol=1e-12)
+
+
+def test_second_derivative():
+    volume = nt.hessian(lambda t: dblquad(lambda y, x: t * t * x * y, 0.0, 1.0, 0.0, 1.0)[0])
+    np.testing.assert_allclose(volume(1.3), 0.5, rtol=1e-12)
+
+
+def test_what_is_not_supported():
+    with pytest.raises(
+        nt.UnsupportedOperationError, match=r"nquad.* takes neither full_output nor functions"
+    ):
+        nt.grad(lambda t: nquad(lambda x: t * x, [(0.0, 1.0)], full_output=True)[0])(1.0)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"nquad\(weight=\.\.\.\)"):
+        nt.grad(lambda t: nquad(lambda x: t * x, [(0.0, 1.0)], opts={"weight": "cos"})[0])(1.0)
