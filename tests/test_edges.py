@@ -1,6 +1,8 @@
 """Empty arrays, arrays of one entry, numbers where arrays are usual, float32 that NumPy makes float64."""
 
+import fractions
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -265,3 +267,12 @@ def test_a_batch_of_an_object_that_numpy_converts(one_by_one):
         values, gradients = batch(points)
         np.testing.assert_array_equal(values, np.sum(Draws(count).values ** 2, axis=1))
         np.testing.assert_array_equal(gradients, 2.0 * Draws(count).values)
+
+
+@pytest.mark.parametrize("operation", [operator.mul, operator.add, operator.truediv])
+def test_a_fraction_is_named(operation):
+    half = fractions.Fraction(1, 2)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"a fractions.Fraction meets .* float\(...\)"):
+        nt.grad(lambda x: operation(x[0], half))(np.ones(2))
+    value, gradient = nt.value_and_grad(lambda x: operation(x[0], float(half)))(np.ones(2))
+    assert value == operation(1.0, 0.5) and gradient[0] == operation(1.0, 0.5) - operation(0.0, 0.5)

@@ -7,7 +7,9 @@ in columns of another class (`numbatape.trace.traced_columns`). For a Series of 
 
 from __future__ import annotations
 
+from ..errors import UnsupportedOperationError
 from ..late import imported
+from ..usercode.frames import where_in_user_code
 from .array import TracedArray
 from .library_kinds import COLUMN, LABELLED, is_column, is_frame, package_of
 from .polars_series import TracedSeries, ufunc_of_polars
@@ -18,7 +20,13 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
     """Return the result of a ufunc with an object that has labels among its inputs."""
     if any(hasattr(type(x), COLUMN) for x in inputs):
         return NotImplemented  # NumPy asks the column next
-    owner = next(x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
+    labelled = (x for x in inputs if type(x) is TracedSeries or package_of(x) in LABELLED)
+    owner = next(labelled, None)
+    if owner is None:  # an operand such as a Fraction, whose own class has computed something of its own kind
+        kinds = ", ".join(sorted({f"a {package_of(x)}.{type(x).__name__}" for x in inputs if _is_foreign(x)}))
+        raise UnsupportedOperationError(
+            f"{kinds} meets a traced value at {where_in_user_code()}; float(...) makes a number of it"
+        )
     if package_of(owner) == "pandas":
         return _pandas().ufunc_of_pandas(ufunc, inputs, kwargs)
     if package_of(owner) == "xarray":
@@ -26,6 +34,11 @@ def ufunc_of_labelled(ufunc, inputs, kwargs):
     if type(owner) is TracedSeries or type(owner).__name__ == "Series":
         return ufunc_of_polars(ufunc, inputs, kwargs)
     raise not_numpys(owner)
+
+
+def _is_foreign(x) -> bool:
+    """Whether a value is neither traced, nor NumPy's, nor one of Python's own numbers."""
+    return package_of(x) not in ("numbatape", "numpy", "builtins")
 
 
 def product(left, right):
