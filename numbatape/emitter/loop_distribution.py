@@ -24,7 +24,7 @@ from .loop_components import SHIFTED, VECTOR, Component, LoopComponents
 from .loop_unrolling import UnknownCells, UnrolledSteps, steps_together
 from .repeated_steps import RepeatedSteps, array_steps_together
 
-LEAST_GROUPS = 4  # a loop that would have fewer steps, when several are one, is left as it is
+LEAST_GROUPS = 2  # a loop that would have fewer steps, when several are one, is left as it is
 
 
 class Home(NamedTuple):

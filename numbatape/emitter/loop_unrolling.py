@@ -22,7 +22,7 @@ from . import addresses
 
 MOST_NUMBERS = 64  # instructions of a step: with more of them, what is saved is less than a tenth
 MOST_IN_BODY = 256  # instructions of all steps together, which bounds what it takes to trace and to derive
-MOST_STEPS = 12
+MOST_STEPS = 20
 WORTH_AN_ARRAY = 7  # how many instructions on numbers take as long as one on an array
 
 ADD, MULTIPLY, COPY = (opcode(OPCODE[name], F64) for name in ("add", "mul", "copy"))

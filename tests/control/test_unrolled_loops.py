@@ -125,7 +125,7 @@ def test_derivatives_are_those_of_the_python_loop(f):
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_one_trace_serves_every_length(f):
     cache = nt.prepare_gradient_cache(lambda t, y: f(nt, t, y), T, Y)
-    for n in (1, 11, 12, 13, 47, 96, 101):
+    for n in (1, 12, 19, 20, 24, 41, 100):
         y = RNG.normal(size=n)
         value, parts = nt.value_and_gradient(cache, T, y)
         again, wanted = nt.value_and_grad(lambda t, y: f(Python, t, y), argnums=(0, 1))(T, y)
