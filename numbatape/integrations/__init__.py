@@ -19,6 +19,7 @@ announce(
         *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
     ),
 )
+announce("scipy.optimize", f"{__name__}.least_squares", ("nnls",))
 announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))
 announce(
     "scipy.sparse.linalg",

@@ -19,6 +19,7 @@ from scipy.optimize import (
     minimize,
     minimize_scalar,
     newton,
+    nnls,
     ridder,
     root,
     root_scalar,
@@ -27,6 +28,7 @@ from scipy.optimize import (
 
 import numbatape as nt
 from numbatape.caches.program import Program
+from tests.agreement import agrees
 
 
 def cube(y, p):
@@ -338,3 +340,16 @@ def test_the_equation_is_traced_for_the_first_gradient_only(solve, monkeypatch):
     traced.clear()
     np.testing.assert_allclose(slope(1.6), -at / (np.sin(at) + 1.6), rtol=1e-6)
     assert not traced
+
+
+DESIGN = np.random.default_rng(5).normal(size=(6, 3))
+OBSERVED = DESIGN @ np.array([1.5, -1.0, 0.4]) + 0.1 * np.arange(6.0)
+
+
+@pytest.mark.parametrize("of", ["matrix", "vector"])
+def test_least_squares_that_are_not_negative(of):
+    assert 0 < np.count_nonzero(nnls(DESIGN, OBSERVED)[0]) < 3
+    if of == "matrix":
+        agrees(lambda a: nnls(a, OBSERVED), DESIGN, value_rtol=1e-10)
+    else:
+        agrees(lambda b: nnls(DESIGN, b), OBSERVED, value_rtol=1e-10)
