@@ -51,10 +51,13 @@ class Flow:
         Number of equations.
     few : int
         Pullbacks use forward sensitivities up to this many equations.
+    at : callable, optional
+        ``at(p)`` is f as a function of y and t, for plain values p; where it is faster than f.
     """
 
-    def __init__(self, name: str, f, integrate, n: int, few: int = FEW):
+    def __init__(self, name: str, f, integrate, n: int, few: int = FEW, at=None):
         self.name, self.f, self.integrate, self.n, self.few = name, f, integrate, n, few
+        self._at = at or (lambda p: lambda y, t: f(y, t, *p))
         self._kept = KeptDerivatives(f)
         self._more: dict = {}
         self._last: tuple = ()  # the last sensitivities, after the arguments that they are for
@@ -64,7 +67,7 @@ class Flow:
 
     def _value(self, y0, times, *p):
         given = np.asarray(y0, float), np.asarray(times, float)
-        rows = self.integrate(lambda y, t: self.f(y, t, *p), *given)
+        rows = self.integrate(self._at(p), *given)
         return np.ascontiguousarray(rows, float)
 
     # ---- forward

@@ -31,7 +31,7 @@ class InitialValueProblem:
         self.ends = [np.reshape(as_array(trace, end), (1,)) for end in t_span]
         self.asked = None if t_eval is None else as_array(trace, t_eval)
         self._size = int(self.y0.shape[0])
-        self._f, self.p = right_hand_side(NAME, fun, args, self._size, True, vectorized)
+        f, self._at, self.p = right_hand_side(NAME, fun, args, self._size, True, vectorized)
         self.events = Events(NAME, events, args)
         self._end = None if find_trace(t_span[1]) is not None else float(t_span[1])
         self._options = {k: v for k, v in options.items() if v is not None}
@@ -40,7 +40,7 @@ class InitialValueProblem:
         if self._own and Opened(NAME, (self._own, args)).found:
             self._own = {}  # the user's Jacobian has traced parameters, so the solver takes differences
         self.done: dict = {}
-        self.flow = Flow(NAME, self._f, self._integrate, self._size)
+        self.flow = Flow(NAME, f, self._integrate, self._size, at=self._at)
 
     def observe(self) -> Observed:
         """Return the solver's own times, and the events."""
@@ -53,7 +53,8 @@ class InitialValueProblem:
         asked, more = (None, more) if self.asked is None else (more[0], more[1:])
         p, q = more[: len(self.p)], more[len(self.p) :]
         span, events = (first[0], last[0]), self.events.of(q) if len(self.events) else None
-        found = self._line.call(self._original, lambda t, y: self._f(y, t, *p), span, start, self._method,
+        rate = self._at(p)
+        found = self._line.call(self._original, lambda t, y: rate(y, t), span, start, self._method,
                                 asked, events=events, **self._options, **self._own)  # fmt: skip
         self._note(found)
         return found

@@ -21,6 +21,7 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.users_line import UsersLine
 from ..verbs.directions import jvp
 from ..verbs.vjp import vjp
+from .kept_derivatives import KeptDerivatives
 from .ode import guarded
 
 OPTIONS = ("epsabs", "epsrel", "limit", "points")
@@ -36,19 +37,26 @@ class Integral:
         Of `quad`.
     line
         The user's line with the call, for SciPy's warnings.
+    at : callable, optional
+        ``at(p)`` is f as a function of x, for plain values p; where it is faster than f.
     """
 
-    def __init__(self, f, options: dict, line: UsersLine):
+    def __init__(self, f, options: dict, line: UsersLine, at=None):
         self.f, self.options, self.line = f, options, line
+        self._with = at or (lambda p: lambda x: f(x, *p))
+        self._kept = KeptDerivatives(f)
         rule = Rule(self._value, self._pullback, self._pushforward, None)
         rule.name = "scipy.integrate.quad"
         self.integrate = Primitive(rule)
         self._more: dict = {}
 
     def _value(self, a, b, *p):
+        integrand = self._with(p)
+        return self._quad(lambda x: _number(integrand(x)), a, b)
+
+    def _quad(self, integrand, a, b):
         quad = sys.modules["scipy.integrate"].quad
-        found = self.line.call(quad, lambda x: float(self.f(x, *p)), float(a), float(b), **self.options)
-        return found[:2]
+        return self.line.call(quad, integrand, float(a), float(b), **self.options)[:2]
 
     def _at(self, x, p):
         """Return the integrand at a limit: zero at infinity, where the integral does not depend on it."""
@@ -68,7 +76,7 @@ class Integral:
                 along = [next(directions) if k in active else np.zeros(np.shape(p[k])) for k in range(count)]
                 return jvp(self.f, (x, *both[:count]), (0.0 * x, *along))[1]
 
-            inner = self._more.setdefault(active, Integral(moved, self.options, self.line))
+            inner = self._of(active, moved)
             total = total + inner.integrate(a, b, *p, *(dp[k] for k in active))[0]
         if db is not None:
             total = total + self._at(b, p) * db
@@ -78,24 +86,57 @@ class Integral:
 
     def _pullback(self, ybar, results, a, b, *p):
         weight = ybar[0]
-        slopes = []
+        slopes = (self._slopes if find_trace((ybar, a, b, *p)) is None else self._traced_slopes)(a, b, *p)
+        return (-self._at(a, p) * weight, self._at(b, p) * weight, *(weight * its for its in slopes))
+
+    def _slopes(self, a, b, *p):
+        """Return the integrals of the derivatives with respect to the parameters, for plain numbers.
+
+        Each is an integral with steps of its own. They begin with the same places, and those of similar
+        derivatives stay the same, so that the derivatives at a place are computed together and kept.
+        """
+        known: dict = {}
+
+        def gradient(x):
+            found = known.get(x)
+            if found is None:
+                _, (_, *parts) = self._kept.pull(1.0, x, *p)
+                found = known[x] = [entry for part in parts for entry in np.ravel(part).tolist()]
+            return found
+
+        def integral(k):
+            return self._quad(lambda x: gradient(x)[k], a, b)[0]
+
+        numbers = iter(range(sum(int(np.size(x)) for x in p)))
+        return [np.reshape([integral(next(numbers)) for _ in range(np.size(x))], np.shape(x)) for x in p]
+
+    def _traced_slopes(self, a, b, *p):
+        """Return the same integrals as rules, which have derivatives."""
+        found = []
         for k, x in enumerate(p):
-            parts = [
-                weight * self._slope(k, place).integrate(a, b, *p)[0] for place in np.ndindex(*np.shape(x))
-            ]
-            slopes.append(np.reshape(np.stack(parts), np.shape(x)) if parts else np.zeros(np.shape(x)))
-        return (-self._at(a, p) * weight, self._at(b, p) * weight, *slopes)
+            parts = [self._slope(k, place).integrate(a, b, *p)[0] for place in np.ndindex(*np.shape(x))]
+            found.append(np.reshape(np.stack(parts), np.shape(x)) if parts else np.zeros(np.shape(x)))
+        return found
 
     def _slope(self, k: int, place: tuple) -> Integral:
         """Return the integral of the derivative with respect to one entry of one parameter."""
 
         def slope(x, *p):
             gradient = vjp(self.f, x, *p)[1](np.ones(()))[1 + k]
-            if gradient is None:  # an integer, such as a limit 0
-                return 0.0
             return gradient[place] if place else gradient
 
-        return self._more.setdefault((k, place), Integral(slope, self.options, self.line))
+        return self._of((k, place), slope)
+
+    def _of(self, key, f) -> Integral:
+        """Return the integral of another function of the same arguments, which is made once."""
+        if key not in self._more:
+            self._more[key] = Integral(f, self.options, self.line)
+        return self._more[key]
+
+
+def _number(value) -> float:
+    """Return what an integrand has returned, a number or an array of one entry, as a number."""
+    return value if isinstance(value, float) else float(np.reshape(value, ()))
 
 
 def quad(original, func, a, b, args=(), **options):
@@ -107,11 +148,14 @@ def quad(original, func, a, b, args=(), **options):
         )
     opened = Opened("scipy.integrate.quad", (func, args if isinstance(args, tuple) else (args,)))
 
-    def f(x, *p):
+    def at(p):
         function, extra = opened.filled(p)
-        return np.reshape(function(x, *extra), ())
+        return lambda x: function(x, *extra)
 
-    return Integral(f, options, UsersLine()).integrate(a, b, *opened.found)
+    def f(x, *p):
+        return np.reshape(at(p)(x), ())
+
+    return Integral(f, options, UsersLine(), at).integrate(a, b, *opened.found)
 
 
 # ---- several dimensions: integrals of integrals

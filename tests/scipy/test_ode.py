@@ -34,7 +34,7 @@ def decay(y, t, k):
 def way(request, monkeypatch):
     """Pullbacks of both kinds."""
     few = flow.FEW if request.param == "sensitivities" else 0
-    monkeypatch.setattr(flow.Flow.__init__, "__defaults__", (few,))
+    monkeypatch.setattr(flow.Flow.__init__, "__defaults__", (few, None))
     return request.param
 
 
