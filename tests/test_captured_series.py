@@ -356,3 +356,16 @@ def test_the_tape_of_sums_of_groups_does_not_grow_with_the_groups():
         return str(cache.tape).count("\n")
 
     assert lines(20) == lines(2)
+
+
+def test_a_kept_series_says_that_it_outlived_its_call():
+    kept = {}
+
+    def f(b):
+        kept["fit"] = Y * b[0]
+        return kept["fit"].sum()
+
+    nt.grad(f)(B)
+    for use in (lambda s: s.iloc[0], lambda s: (s * 2).sum()):
+        with pytest.raises(nt.LeakError, match="outlived the call"):
+            use(kept["fit"])

@@ -128,6 +128,8 @@ class TracedColumn(ExtensionArray):
         return len(self._entries)
 
     def __getitem__(self, item):
+        if type(self._entries) is TracedArray:
+            self._entries._trace.check_open()
         found = self._entries[check_array_indexer(self, item)]
         return TracedColumn(found) if np.ndim(found) else found
 
