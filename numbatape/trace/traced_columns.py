@@ -99,6 +99,12 @@ class TracedColumn(ExtensionArray):
         """The array that the column stands for."""
         return self._entries
 
+    def _in_trace(self):
+        """Return the array; raise if the column outlived its trace."""
+        if type(self._entries) is TracedArray:
+            self._entries._trace.check_open()
+        return self._entries
+
     # ---- what pandas asks of an extension array
 
     @classmethod
@@ -128,9 +134,7 @@ class TracedColumn(ExtensionArray):
         return len(self._entries)
 
     def __getitem__(self, item):
-        if type(self._entries) is TracedArray:
-            self._entries._trace.check_open()
-        found = self._entries[check_array_indexer(self, item)]
+        found = self._in_trace()[check_array_indexer(self, item)]
         return TracedColumn(found) if np.ndim(found) else found
 
     def __setitem__(self, key, value):
@@ -277,12 +281,12 @@ def _operator(function):
     def forward(self, other):
         if isinstance(other, (pd.Series, pd.DataFrame, pd.Index)):
             return NotImplemented
-        return as_column(function(self._entries, entries_of(other)))
+        return as_column(function(self._in_trace(), entries_of(other)))
 
     def reflected(self, other):
         if isinstance(other, (pd.Series, pd.DataFrame, pd.Index)):
             return NotImplemented
-        return as_column(function(entries_of(other), self._entries))
+        return as_column(function(entries_of(other), self._in_trace()))
 
     return forward, reflected
 
