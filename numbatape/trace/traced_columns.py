@@ -131,7 +131,7 @@ class TracedColumn(ExtensionArray):
         return self.dtype.numpy_dtype.itemsize * len(self)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._in_trace())
 
     def __getitem__(self, item):
         found = self._in_trace()[check_array_indexer(self, item)]
