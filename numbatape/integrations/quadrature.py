@@ -189,7 +189,8 @@ def _nested(name: str, func, ranges: tuple, options: tuple, args: tuple):
     def limits(k: int, outer: tuple, p):
         _, given, extra = filled(p)
         low, high = given[k](*outer, *extra) if callable(given[k]) else given[k]
-        return low, high
+        # Derivatives give floats in the place of integers, and a rule serves one kind of numbers.
+        return tuple(x if find_trace(x) is not None else float(x) for x in (low, high))
 
     def over(k: int, count: int) -> Integral:
         """Return the integral over variables up to the k-th, as a rule of the other ones."""

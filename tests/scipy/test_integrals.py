@@ -25,11 +25,17 @@ def test_integrals_over_several_variables(name):
     agrees(INTEGRALS[name], POINT, order=1)
 
 
-@pytest.mark.slow
 def test_three_variables():
     volume = lambda a: tplquad(lambda z, y, x: a * y, 0.0, 1.0, 0.0, 1.0, 0.0, lambda x, y: x)[0]  # noqa: E731
     value, slope = nt.jvp(volume, (1.2,), (1.0,))
     np.testing.assert_allclose([value, slope], [0.3, 0.25], rtol=1e-12)
+
+
+def test_second_derivative_between_integers():
+    f = lambda t: dblquad(lambda y, x: np.exp(-t[0] * x * y), 0, 1, 0, t[1])[0]  # noqa: E731
+    v = np.array([1.0, 2.0])
+    steps = [nt.grad(f)(POINT + h * v) for h in (1e-4, -1e-4)]
+    np.testing.assert_allclose(nt.hvp(f)(POINT, v), (steps[0] - steps[1]) / 2e-4, rtol=1e-6)
 
 
 def test_second_derivative():
