@@ -20,7 +20,9 @@ announce(
     ),
 )
 announce("scipy.optimize", f"{__name__}.least_squares", ("nnls",))
-announce("scipy.signal", f"{__name__}.filters", ("lfilter", "sosfilt", "filtfilt"))
+announce(
+    "scipy.signal", f"{__name__}.filters", ("filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi")
+)
 announce(
     "scipy.sparse.linalg",
     f"{__name__}.linear_rules",

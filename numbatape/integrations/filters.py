@@ -57,6 +57,8 @@ def lfilter(b, a, x, axis=-1, zi=None):
     order, terms = max(b.shape[0], a.shape[0]), a.shape[0] - 1
     b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) for part in (b, a))
     b, a = b / a[0], a[1:] / a[0]
+    if terms and np.iscomplexobj(values_of(a)):
+        raise unsupported_argument("scipy.signal.lfilter", "complex recursive coefficients (a)")
     x = _signal(x, trace, axis, order, terms < 2 and zi is None)
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
@@ -72,7 +74,7 @@ def lfilter(b, a, x, axis=-1, zi=None):
     if terms == 1 and type(w) is TracedArray and w.dtype == np.float64:
         y = _of_first_order(-a[0], w)
     else:
-        y = recursive(a[:terms], w) if terms else w
+        y = _filtered(a[:terms], w) if terms else w
     result = np.moveaxis(y, -1, axis)
     if zi is None:
         return result
@@ -86,9 +88,16 @@ def lfilter(b, a, x, axis=-1, zi=None):
     return result, np.moveaxis(np.stack(final, -1), -1, axis)
 
 
+def _filtered(a, w):
+    """Return the recursive part of a filter; complex numbers are filtered by parts, as it is linear in ``w``."""
+    if not np.iscomplexobj(values_of(w)):
+        return recursive(a, w)
+    return recursive(a, np.real(w)) + 1j * recursive(a, np.imag(w))
+
+
 def _signal(x, trace, axis: int, order: int, any_length: bool):
     """Return the signal; unless any length will do, the tape holds for its length alone."""
-    x = np.asarray(x, float) if find_trace(x) is None else lift(trace, x)
+    x = _numbers(x) if find_trace(x) is None else lift(trace, x)
     if any_length and type(x) is TracedArray and x.ndim and length(x, one_axis(x, axis)) >= order:
         return x
     return _atleast_1d(x, trace)
@@ -106,12 +115,46 @@ def _of_first_order(coefficient, w: TracedArray) -> TracedArray:
     return array_instruction("recurrence", (coefficient, w, zero), states, dims=extent)[..., 1:]
 
 
+def _numbers(x):
+    """Return plain numbers as an array of floats or complex numbers."""
+    x = np.asarray(x)
+    return x if x.dtype.kind == "c" else x.astype(float)
+
+
 def _atleast_1d(x, trace):
-    x = np.asarray(x, float) if find_trace(x) is None else lift(trace, x)
+    x = _numbers(x) if find_trace(x) is None else lift(trace, x)
     for k in range(x.ndim):
         if find_trace(x) is not None:
             pinned(x, k)
     return np.atleast_1d(x)
+
+
+@stands_for("scipy.signal", "lfilter_zi")
+def lfilter_zi(b, a):
+    """Return the state of a filter in the steady state of its response to steps.
+
+    SciPy divides by ``a[0]`` only if it is not one, a comparison that would hide a derivative. The state is
+    ``zi[k] = sum_{j > k} b_j - gain a_j`` with the gain ``sum b / sum a``, which needs no system of equations.
+    """
+    trace = find_trace(b, a)
+    b, a = (_atleast_1d(part, trace) for part in (b, a))
+    while a.shape[0] > 1 and a[0] == 0.0:  # as SciPy does
+        a = a[1:]
+    order = max(b.shape[0], a.shape[0])
+    b, a = (np.concatenate([part, np.zeros(order - part.shape[0])]) / a[0] for part in (b, a))
+    rest = b - np.sum(b) / np.sum(a) * a
+    return np.flip(np.cumsum(np.flip(rest[1:])))
+
+
+@stands_for("scipy.signal", "sosfilt_zi")
+def sosfilt_zi(sos):
+    sos = _atleast_1d(sos, find_trace(sos))
+    states, gain = [], 1.0
+    for k in range(sos.shape[0]):
+        b, a = sos[k, :3], sos[k, 3:]
+        states.append(gain * lfilter_zi(b, a))
+        gain = gain * np.sum(b) / np.sum(a)
+    return np.stack(states)
 
 
 @stands_for("scipy.signal", "sosfilt")

@@ -121,9 +121,9 @@ binary("pseudo_huber", "sc.pseudo_huber(x, y)", "sc.pseudo_huber", (POSITIVE, RE
        dxx="(dx - y*math.pow(y/x/hypot(1.0, y/x), 3.0))/x", dxy="math.pow(y/x/hypot(1.0, y/x), 3.0)", dyy="math.pow(hypot(1.0, y/x), -3.0)")
 binary("boxcox",    "sc.boxcox(x, y)", "sc.boxcox",   (POSITIVE, REAL), loop="sc.boxcox",
        dx="math.pow(x, y - 1.0)",
-       dy="math.log(x)*math.log(x)*exprel_slope(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x) - z)/y",
+       dy="-z/y if x == 0.0 and y > 0.0 else math.log(x)*math.log(x)*exprel_slope(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x) - z)/y",
        dxx="(y - 1.0)*math.pow(x, y - 2.0)", dxy="math.log(x)*dx",
-       dyy="math.pow(math.log(x), 3.0)*exprel_bend(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x)*math.log(x) - 2.0*dy)/y")
+       dyy="2.0*z/(y*y) if x == 0.0 and y > 0.0 else math.pow(math.log(x), 3.0)*exprel_bend(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x)*math.log(x) - 2.0*dy)/y")
 binary("boxcox1p",  "sc.boxcox1p(x, y)", "sc.boxcox1p", (POSITIVE, REAL), loop="sc.boxcox1p",
        dx="math.exp((y - 1.0)*math.log1p(x))",
        dy="math.log1p(x)*math.log1p(x)*exprel_slope(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x) - z)/y",

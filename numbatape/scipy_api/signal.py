@@ -8,18 +8,13 @@ from ..numpy_api.stand_ins import stands_for
 from ..trace.axes import axes_of, length, one_axis, pinned
 from ..trace.extents import arange
 from ..trace.operands import lift_all, lift_first, values_of
-from ..trace.primitives import layout_of, view
 from ..trace.symbolic_sizes import code_of
 from .borders import padded
 
 
 def windows(x, width: int):
     """Return windows along the last axis, as a new last axis of a view."""
-    layout, sizes = layout_of(x), x._trace.tape.sizes
-    dim, stride = layout.dims[-1], layout.strides[-1]
-    value = np.lib.stride_tricks.sliding_window_view(x._value, width, axis=-1)
-    dims = (*layout.dims[:-1], sizes.sub(dim, width - 1), width)
-    return view(x, value, dims, (*layout.strides, stride))
+    return np.lib.stride_tricks.sliding_window_view(x, width, axis=-1)
 
 
 def slide(x, kernel):
@@ -37,6 +32,11 @@ def slide(x, kernel):
 
 def flipped(x):
     return x[(slice(None, None, -1),) * x.ndim]
+
+
+def _reversed(x):
+    """Return the array whose convolution with another is the correlation of the other with ``x``."""
+    return flipped(np.conj(x) if np.iscomplexobj(values_of(x)) else x)
 
 
 def convolved(a, b, mode: str):
@@ -62,8 +62,8 @@ def convolve(in1, in2, mode="full", method="auto"):
 def correlate(in1, in2, mode="full", method="auto"):
     a, b = lift_all(in1, in2)
     swapped = mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True))
-    result = convolved(b, flipped(a), mode) if swapped else convolved(a, flipped(b), mode)
-    return flipped(result) if swapped else result
+    result = convolved(b, _reversed(a), mode) if swapped else convolved(a, _reversed(b), mode)
+    return _reversed(result) if swapped else result
 
 
 def _by_fourier(a, b, mode, axes):
@@ -72,8 +72,10 @@ def _by_fourier(a, b, mode, axes):
     if mode == "valid" and any(a.shape[k] < b.shape[k] for k in axes):
         a, b = b, a
     sizes = [a.shape[k] + b.shape[k] - 1 for k in axes]
-    spectrum = np.fft.rfftn(a, sizes, axes) * np.fft.rfftn(b, sizes, axes)
-    full = np.fft.irfftn(spectrum, sizes, axes)
+    if np.iscomplexobj(values_of(a)) or np.iscomplexobj(values_of(b)):
+        full = np.fft.ifftn(np.fft.fftn(a, sizes, axes) * np.fft.fftn(b, sizes, axes), sizes, axes)
+    else:
+        full = np.fft.irfftn(np.fft.rfftn(a, sizes, axes) * np.fft.rfftn(b, sizes, axes), sizes, axes)
     if mode == "full":
         return full
     shape = list(full.shape)
@@ -102,11 +104,11 @@ def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
     a, b = lift_all(in1, in2)
     if mode == "same":
-        full = _bordered(a, flipped(b), "full", boundary, fillvalue)
+        full = _bordered(a, _reversed(b), "full", boundary, fillvalue)
         return full[tuple(slice(k // 2, k // 2 + n) for n, k in zip(a.shape, b.shape, strict=True))]
     if mode == "valid" and any(n < k for n, k in zip(a.shape, b.shape, strict=True)):
-        return flipped(convolved(b, flipped(a), mode))
-    return _bordered(a, flipped(b), mode, boundary, fillvalue)
+        return _reversed(convolved(b, _reversed(a), mode))
+    return _bordered(a, _reversed(b), mode, boundary, fillvalue)
 
 
 def _bordered(a, b, mode, boundary, fillvalue):
@@ -156,15 +158,12 @@ def hilbert(x, N=None, axis=-1):
 # ---- polynomials through windows
 
 
-@stands_for("scipy.signal", "savgol_filter", run=None)
+@stands_for("scipy.signal", "savgol_filter")
 def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode="interp", cval=0.0):
     """Least squares of polynomials: a convolution, and matrices at the two ends."""
     import scipy.signal
 
     x = lift_first(x)
-    value = scipy.signal.savgol_filter(
-        x._value, window_length, polyorder, deriv, delta, axis, mode, values_of(cval)
-    )
     axis = one_axis(x, axis)
     line = np.moveaxis(x, axis, -1)
     weights = scipy.signal.savgol_coeffs(window_length, polyorder, deriv, delta)[::-1].copy()
@@ -174,10 +173,12 @@ def savgol_filter(x, window_length, polyorder, deriv=0, delta=1.0, axis=-1, mode
         ends = scipy.signal.savgol_filter(unit, window_length, polyorder, deriv, delta, axis=0, mode="interp")
         first = np.matmul(line[..., :window_length], ends[:half].T)
         last = np.matmul(line[..., -window_length:], ends[window_length - half :].T)
-        inner = np.matmul(windows(line, window_length), weights)
+        whole = windows(
+            line, window_length
+        )  # with an even length, the first of them stands before the middle
+        inner = np.matmul(whole[..., 1 - window_length % 2 :, :], weights)
         result = np.concatenate([first, inner, last], -1)
     else:
-        result = np.matmul(windows(padded(line, half, half, mode, cval), window_length), weights)
-    result = np.moveaxis(result, -1, axis)
-    assert np.shape(values_of(result)) == value.shape
-    return result
+        wide = padded(line, window_length - 1 - half, half, mode, cval)
+        result = np.matmul(windows(wide, window_length), weights)
+    return np.moveaxis(result, -1, axis)

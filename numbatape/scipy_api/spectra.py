@@ -38,16 +38,11 @@ def _segments(x, weights, step: int, trend):
     """Return the weighted segments of a signal, along a new last axis."""
     import scipy.signal
 
-    traced = find_trace(x) is not None
-    if traced:
-        every = windows(x, len(weights))
-    else:
-        every = np.lib.stride_tricks.sliding_window_view(x, len(weights), axis=-1)
-    parts = every[..., ::step, :]
+    parts = windows(x, len(weights))[..., ::step, :]
     if callable(trend):
         parts = trend(parts)
     elif trend:
-        parts = (without_trend if traced else scipy.signal.detrend)(parts, -1, trend)
+        parts = (scipy.signal.detrend if find_trace(x) is None else without_trend)(parts, -1, trend)
     return parts * weights
 
 

@@ -68,9 +68,23 @@ CASES = {
     "convolve2d wrap": (lambda a, b: S.convolve2d(a, b, "full", "wrap"), M, K),
     "detrend": (lambda x: S.detrend(x, bp=[4]) ** 2 + S.detrend(x, type="constant"), V),
     "detrend axis": (lambda x: S.detrend(x, axis=0), M),
+    "lfilter_zi at one": (lambda b, a: S.lfilter_zi(b, a), W, np.array([1.0, -0.3])),
+    "sosfilt_zi": (lambda s: S.sosfilt_zi(s), SECTIONS),
+    "lfilter complex": (lambda b, x: np.abs(S.lfilter(b * 1j, [1.0, -0.4, 0.1], x * (1 + 2j))) ** 2, W, V),
+    **{
+        f"{name} complex {mode}": (lambda a, b, f=getattr(S, name), m=mode: np.abs(f(a * (1 + 2j), b + 1j * a[:3], m)), V, W)
+        for name in ("convolve", "correlate", "fftconvolve")
+        for mode in ("full", "same", "valid")
+    },
+    "fftconvolve complex axes": (lambda a, b: np.abs(S.fftconvolve(a, b * 1j + 1.0, axes=1)), M, M[:, :2]),
+    "correlate2d complex": (lambda a, b: np.imag(S.correlate2d(a * 1j, b * (2 + 1j), "same", "wrap")), M, K),
     "hilbert": (lambda x: np.abs(S.hilbert(x)) ** 2, V),
     "hilbert odd": (lambda x: np.imag(S.hilbert(x[:7])), V),
     "savgol": (lambda x: S.savgol_filter(x, 5, 2) + S.savgol_filter(x, 5, 2, deriv=1, mode="mirror"), V),
+    **{
+        f"savgol even {m}": (lambda x, m=m: S.savgol_filter(x, 4, 2, deriv=1, mode=m), V)
+        for m in ("mirror", "constant", "interp")
+    },
     "savgol axis": (lambda x: S.savgol_filter(x, 3, 1, axis=0), M),
     **{
         f"{name}1d {mode}": (lambda x, w, f=getattr(I, name + "1d"), m=mode: f(x, w, mode=m, origin=1), V, W)
