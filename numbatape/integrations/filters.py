@@ -89,7 +89,7 @@ def lfilter(b, a, x, axis=-1, zi=None):
 
 
 def _filtered(a, w):
-    """Return the recursive part of a filter; complex numbers are filtered by parts, as it is linear in ``w``."""
+    """Return the recursive part of a filter: linear in ``w``, hence of complex numbers by parts."""
     if not np.iscomplexobj(values_of(w)):
         return recursive(a, w)
     return recursive(a, np.real(w)) + 1j * recursive(a, np.imag(w))
@@ -134,7 +134,7 @@ def lfilter_zi(b, a):
     """Return the state of a filter in the steady state of its response to steps.
 
     SciPy divides by ``a[0]`` only if it is not one, a comparison that would hide a derivative. The state is
-    ``zi[k] = sum_{j > k} b_j - gain a_j`` with the gain ``sum b / sum a``, which needs no system of equations.
+    ``zi[k] = sum_{j > k} b_j - gain a_j`` with the gain ``sum b / sum a``, so that no equations are solved.
     """
     trace = find_trace(b, a)
     b, a = (_atleast_1d(part, trace) for part in (b, a))
