@@ -22,6 +22,7 @@ CASES = {
     "entries": lambda b: (
         (X * b[0])[1] + sum(v**2 for v in Y * b[1]) + (X * b[0]).head(2).sum() * len(X * b[1])
     ),
+    "last entries": lambda b: sum((X * b[0]).tail(n).sum() * b[1] for n in (0, 1, 3, 9, -1)),
     "masks": lambda b: (X * b[0]).filter(X > 1.5).sum() + ((X * b[0] > 1.2) * (b[1] * X)).sum(),
     "running": lambda b: (X * b[0]).cum_sum().mean() + (X * b[1]).clip(1.0, 2.0).sum(),
     "groups": lambda b: sum((part["x"] * b[0] - b[1]).pow(2).sum() for _, part in DATA.group_by("g")),

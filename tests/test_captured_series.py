@@ -219,6 +219,18 @@ ALIGNED = {
     ),
     "cumsum": lambda b: (Y * b[0]).cumsum(skipna=False).mean(),
     "sorted": lambda b: ((Y * b[0]).sort_values(ascending=False) * C6).sum(),
+    "sorted, with a missing entry": lambda b: sum(
+        (
+            (MISSING % 3.0 * b[0]).sort_values(ascending=up, na_position=place, kind="stable").fillna(b[1])
+            * C6**2
+        ).sum()
+        for up in (True, False)
+        for place in ("first", "last")
+    ),
+    "equal entries, sorted": lambda b: (
+        ((X * b[0]).sort_values(ascending=False, kind="stable").index == list("qsrpuv")[:6]).sum() * b[1]
+    ),
+    "one row": lambda b: (Y.iloc[:1] * b[0]).cov(X, ddof=0) + b[1],
     "a Series made": lambda b: (
         pd.Series(b, ["low", "high"])["low"] * pd.Series({"u": b[1], "p": 2.0}) * Y
     ).sum(),

@@ -5,6 +5,7 @@ import statistics
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import numbatape as nt
 
@@ -38,7 +39,15 @@ ERRORS = {
     "one number": (lambda x: statistics.stdev(x[:1]), statistics.StatisticsError, "at least 2 data points"),
     "lengths": (lambda x: statistics.covariance(x, [1.0]), statistics.StatisticsError, "same number"),
     "a distribution": (lambda x: statistics.NormalDist(x[0]).cdf(1.0), nt.LeakError, "NormalDist"),
+    "a correlation": (lambda x: statistics.correlation(x, x, method="other"), ValueError, "Unknown method"),
 }
+
+
+def test_equal_numbers_share_the_mean_of_their_ranks():
+    x, y = np.array([1.2, 2.0, 2.0, 5.0, 3.0]), [2.0, 1.0, 4.0, 4.0, 7.0]
+    value, gradient = nt.value_and_grad(lambda x: statistics.correlation(x, y, method="ranked"))(x)
+    np.testing.assert_allclose(value, spearmanr(x, y).statistic, rtol=1e-13)
+    assert not gradient.any()
 
 
 @pytest.mark.parametrize("name", ERRORS)

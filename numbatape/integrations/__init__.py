@@ -27,20 +27,8 @@ announce(
     "scipy.sparse.linalg",
     f"{__name__}.linear_rules",
     (
-        *(
-            "bicg",
-            "bicgstab",
-            "cg",
-            "cgs",
-            "factorized",
-            "gcrotmk",
-            "gmres",
-            "lgmres",
-            "minres",
-            "qmr",
-            "spilu",
-        ),
-        *("splu", "tfqmr"),
+        *("bicg", "bicgstab", "cg", "cgs", "factorized", "gcrotmk", "gmres"),
+        *("lgmres", "minres", "qmr", "spilu", "splu", "tfqmr"),
     ),
 )
 OBJECTS["builtins.SuperLU"] = f"{__name__}.linear_rules"

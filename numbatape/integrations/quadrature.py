@@ -174,9 +174,10 @@ def _nested(name: str, func, ranges: tuple, options: tuple, args: tuple):
         The limits for each variable, or a function of the variables outside of it.
     options : tuple of dict
         Of `quad`, for each variable.
+    args : tuple
+        Further arguments of ``func``, and of the functions among the limits.
     """
     opened, line = Opened(name, (func, ranges, args)), UsersLine()
-
     known: list = [None, None]  # the parameters of the integral that SciPy computes now, and what they fill
 
     def filled(p):
@@ -233,7 +234,7 @@ def nquad(original, func, ranges, args=None, opts=None, full_output=False):
 
 def dblquad(original, func, a, b, gfun, hfun, args=(), epsabs=1.49e-8, epsrel=1.49e-8):
     options = ({"epsabs": epsabs, "epsrel": epsrel},) * 2
-    return _nested("scipy.integrate.dblquad", func, (_between(gfun, hfun, 1), (a, b)), options, tuple(args))
+    return _nested("scipy.integrate.dblquad", func, (_between(gfun, hfun), (a, b)), options, tuple(args))
 
 
 def tplquad(original, func, a, b, gfun, hfun, qfun, rfun, args=(), epsabs=1.49e-8, epsrel=1.49e-8):
@@ -242,13 +243,13 @@ def tplquad(original, func, a, b, gfun, hfun, qfun, rfun, args=(), epsabs=1.49e-
     def innermost(y, x, *extra):
         return tuple(limit(x, y) if callable(limit) else limit for limit in (qfun, rfun))
 
-    ranges = innermost, _between(gfun, hfun, 1), (a, b)
+    ranges = innermost, _between(gfun, hfun), (a, b)
     return _nested("scipy.integrate.tplquad", func, ranges, options, tuple(args))
 
 
-def _between(low, high, count: int):
-    """Return the limits as a function of the first variables outside, whatever else it gets."""
-    return lambda *given: tuple(x(*given[:count]) if callable(x) else x for x in (low, high))
+def _between(low, high):
+    """Return the limits as a function of the next variable outside, whatever else it gets."""
+    return lambda y, *rest: tuple(x(y) if callable(x) else x for x in (low, high))
 
 
 MAKERS.setdefault("scipy.integrate", {}).update(

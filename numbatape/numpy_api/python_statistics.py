@@ -84,10 +84,19 @@ def covariance(x, y, /):
     return np.dot(dx, dy) / (len(dx) - 1)
 
 
+def _ranks(data):
+    """Return the rank of each number; equal numbers share the mean of their ranks."""
+    x = _array(data)
+    ordered = np.sort(x)
+    return 0.5 * (np.searchsorted(ordered, x, "left") + np.searchsorted(ordered, x, "right"))
+
+
 @stands_for("statistics", "correlation", run=None)
 def correlation(x, y, /, *, method="linear"):
-    if method != "linear":  # ranks are data
-        x, y = (np.argsort(np.argsort(_array(part))) * 1.0 for part in (x, y))
+    if method not in ("linear", "ranked"):
+        raise ValueError(f"Unknown method: {method!r}")
+    if method == "ranked":
+        x, y = map(_ranks, (x, y))
     dx, dy = _centred(x, y, "correlation")
     return np.dot(dx, dy) / np.sqrt(np.dot(dx, dx) * np.dot(dy, dy))
 

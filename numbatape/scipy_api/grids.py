@@ -19,7 +19,7 @@ from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import sample_of, stop_gradient
 from ..trace.trace import failing, standing
-from .interpolation import basis, refuse
+from .interpolation import basis, column, refuse
 
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 METHODS = ("linear", "nearest", *DEGREES)
@@ -64,7 +64,7 @@ class Grid:
             total = self._spline(values, xi, method, (0,) * len(axes) if nu is None else nu)
         if self.fill_value is None or self.bounds_error:
             return total
-        return np.where(_column(outside, values.ndim - len(self.grid)), self.fill_value, total)
+        return np.where(column(outside, values.ndim - len(self.grid)), self.fill_value, total)
 
     def _spline(self, values, xi, method: str, nu):
         """Return the value of a tensor product of splines.
@@ -74,11 +74,10 @@ class Grid:
         """
         k, shape, trailing = DEGREES[method], xi.shape[:-1], values.shape[len(self.grid) :]
         make, search = sys.modules["scipy.interpolate"].RegularGridInterpolator, None
-        c: Any = values
         if find_trace(self.values) is None:
             own = self._original if self._original is not None and self._original.method == method else None
             own = make(self.grid, self.values, method=method) if own is None else own
-            c = lift_all(own._spline.c, xi)[0]
+            c: Any = lift_all(own._spline.c, xi)[0]
         else:
             name = "scipy.interpolate.RegularGridInterpolator"
             search = Search(name, lambda values: make(self.grid, values, method=method)._spline.c, (values,))
@@ -97,10 +96,6 @@ class Grid:
             else:
                 total = np.sum(units[:, :, None] * np.reshape(total, (len(units), len(one.c), -1)), 1)
         return np.reshape(total, (*shape, *trailing))
-
-
-def _column(x, trailing: int):
-    return x[(..., *(None,) * trailing)] if trailing else x
 
 
 def _interval(axis, x):
@@ -126,7 +121,7 @@ def _multilinear(axes, values, xi):
         for bit, w in zip(corner, weights, strict=True):
             weight = weight * (w if bit else 1.0 - w)
         entry = values[tuple(k + bit for k, bit in zip(places, corner, strict=True))]
-        total = total + _column(weight, trailing) * entry
+        total = total + column(weight, trailing) * entry
     return total
 
 

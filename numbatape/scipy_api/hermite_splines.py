@@ -8,9 +8,8 @@ from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import stop_gradient
 from .interpolation import Piecewise, refuse
 
-BREAK = (
-    1e-9  # where the differences of slopes are smaller than this, compared with the largest, they are zero
-)
+# Differences of slopes count as zero where they are smaller than this, compared with the largest.
+BREAK = 1e-9
 
 
 def hermite(x, y, dydx, axis=0, extrapolate=None) -> Piecewise:

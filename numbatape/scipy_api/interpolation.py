@@ -7,6 +7,7 @@ of unit vectors once, and traced values are combined with that.
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import numpy as np
@@ -74,12 +75,12 @@ class Piecewise:
             x = first + np.remainder(x - first, last - first)
         k = np.clip(np.searchsorted(places, x, "right") - 1, 0, len(self.x) - 2)
         trailing = c.ndim - 2
-        step = _column(x - places[k], trailing)
+        step = column(x - places[k], trailing)
         value = c[0][k] + 0.0 * step
         for part in range(1, np.shape(sample_of(c))[0]):
             value = value * step + c[part][k]
         if not extrapolate:
-            value = np.where(_column((x < first) | (x > last), trailing), np.nan, value)
+            value = np.where(column((x < first) | (x > last), trailing), np.nan, value)
         return to_axis(value, x.ndim, self.axis)
 
     def _differentiated(self, nu: int):
@@ -108,7 +109,7 @@ class Piecewise:
         for _ in range(nu):
             shape = (-1, *(1,) * (c.ndim - 1))
             raised = c / np.reshape(np.arange(len(c), 0.0, -1.0), shape)
-            steps = _column(x[1:] - x[:-1], c.ndim - 2)
+            steps = column(x[1:] - x[:-1], c.ndim - 2)
             whole = np.zeros(c.shape[1:])
             for part in range(len(c)):
                 whole = (whole + raised[part]) * steps
@@ -129,12 +130,60 @@ class Piecewise:
 
         def up_to(x):
             turns = np.floor((x - first) / (last - first))
-            return turns * rising(last) + rising(x - turns * (last - first))
+            # Rounding may leave the rest of the turns just outside of the breakpoints.
+            return turns * rising(last) + rising(x - turns * (last - first), extrapolate=True)
 
         return up_to(b) - up_to(a)
 
 
-def _column(x, trailing: int):
+class InBasis(Piecewise):
+    """The stand-in for ``BSpline``, which defines integrals in its own way.
+
+    Parameters
+    ----------
+    original, c, x, extrapolate, axis
+        As of any piecewise polynomial.
+    t : numpy.ndarray
+        Knots.
+    weights : array
+        Of the splines of the basis, which are the entries of the first axis.
+    k : int
+        Degree.
+    """
+
+    def __init__(self, original, c, x, extrapolate, axis: int, t: np.ndarray, weights, k: int):
+        super().__init__(original, c, x, extrapolate, axis)
+        self._basis = t, weights, k
+
+    def antiderivative(self, nu: int = 1):
+        """Return the spline's antiderivative, which is zero at the first of all knots, as a stand-in."""
+        if self._original is not None:
+            return super().antiderivative(nu)
+        t, weights, k = self._basis
+        for _ in range(nu):
+            widths = column(t[k + 1 :] - t[: -k - 1], weights.ndim - 1)
+            sums = np.cumsum(widths * weights, 0) / (k + 1)
+            weights = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
+            t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
+        return _in_basis(
+            t, weights, k, False if self.extrapolate == "periodic" else self.extrapolate, self.axis
+        )
+
+    def integrate(self, a, b, extrapolate=None):
+        """Return the integral from a to b; without extrapolation the spline counts as zero outside."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if not extrapolate:
+            a, b = (np.clip(end, self.x[0], self.x[-1]) for end in (a, b))
+        return super().integrate(a, b, extrapolate)
+
+
+def _in_basis(t: np.ndarray, weights, k: int, extrapolate, axis: int) -> InBasis:
+    """Return a spline of traced weights, whose first axis goes where ``axis`` says."""
+    units, x = polynomials_of(t, np.eye(len(t) - k - 1), k)
+    return InBasis(None, combined(units, weights), x, extrapolate, axis, t, weights, k)
+
+
+def column(x, trailing: int):
     """Return an array with further axes of length 1."""
     return x[(..., *(None,) * trailing)] if trailing else x
 
@@ -157,8 +206,9 @@ def stand_in_of(value):
         return Piecewise(value, np.asarray(value.c), value.x, value.extrapolate, value.axis)
     if isinstance(value, package.BSpline):
         t, k = np.asarray(value.t), value.k
-        c, x = polynomials_of(t, np.asarray(value.c), k)
-        return Piecewise(value, c, x, value.extrapolate, value.axis)
+        weights = np.asarray(value.c)
+        c, x = polynomials_of(t, weights, k)
+        return InBasis(value, c, x, value.extrapolate, value.axis, t, weights, k)
     if isinstance(value, package.UnivariateSpline):
         return imported(".fitpack", __package__).fitted(value)
     if type(value) is package.interp1d:
@@ -222,15 +272,22 @@ def _make(name: str):
 def _maker_of(original):
     """Return what makes the stand-in for what a class method makes of plain arguments."""
 
-    def call(tck, *args, **kwargs):
-        if find_trace(tck) is None:
-            tck = tck._original if isinstance(tck, Piecewise) and tck._original is not None else tck
-            if not isinstance(tck, Piecewise):
-                return stand_in_of(original(tck, *args, **kwargs))
+    signature = inspect.signature(original)
+
+    def call(*args, **kwargs):
+        options = signature.bind(*args, **kwargs).arguments
+        given = options.pop(next(iter(options)))  # knots, or a spline
+        if find_trace(given) is None:
+            plain = given._original if isinstance(given, Piecewise) else given
+            if plain is not None:
+                return stand_in_of(original(plain, **options))
         if original.__name__ != "from_spline":
             raise refuse(f"{original.__name__} of traced values", "BSpline(t, c, k) is")
-        made = tck if isinstance(tck, Piecewise) else bspline(*tck)
-        return Piecewise(None, made.c, made.x, True, made.axis)
+        made = given if isinstance(given, Piecewise) else bspline(*given)
+        extrapolate = options.get("extrapolate")
+        return Piecewise(
+            None, made.c, made.x, made.extrapolate if extrapolate is None else extrapolate, made.axis
+        )
 
     return call
 
@@ -295,6 +352,8 @@ def _linear(name: str, original, x, y, *args, **kwargs):
         )
     made = original(x, units, axis=0, **options)
     base = stand_in_of(made)
+    if isinstance(base, InBasis):
+        return _in_basis(made.t, combined(made.c, values), made.k, made.extrapolate, axis)
     return Piecewise(None, combined(base.c, values), base.x, base.extrapolate, axis)
 
 
@@ -305,7 +364,7 @@ def _is_zero(bc) -> bool:
 
 def combined(c: np.ndarray, values):
     """Return coefficients of values, given those of unit vectors along the last axis."""
-    return np.tensordot(c, values, (2, 0))
+    return np.tensordot(c, values, 1)
 
 
 def _ppoly(c, x, extrapolate=None, axis=0):
@@ -318,10 +377,7 @@ def bspline(t, c, k, extrapolate=True, axis=0) -> Piecewise:
     if find_trace(t) is not None:
         raise refuse("BSpline of traced knots", "knots are data: nt.stop_gradient(t)")
     t = np.asarray(t, float)
-    n = len(t) - k - 1
-    units, x = polynomials_of(t, np.eye(n), k)
-    values = np.moveaxis(c, axis, 0)[:n]
-    return Piecewise(None, combined(units, values), x, extrapolate, axis)
+    return _in_basis(t, np.moveaxis(c, axis, 0)[: len(t) - k - 1], k, extrapolate, axis)
 
 
 for _name in NAMES:

@@ -55,7 +55,7 @@ def _of_ranks(name: str) -> None:
     """Register a test by ranks, whose statistic and p-value are data."""
 
     @stands_for("scipy.stats", name, run=None)
-    def test(*args, **kwargs):
+    def stand_in(*args, **kwargs):
         test = getattr(sys.modules["scipy.stats"], name)
         keys = [*range(len(args)), *kwargs]
         given = dict(zip(keys, (*args, *kwargs.values()), strict=True))

@@ -17,7 +17,7 @@ from ..rules.searches import Search
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import sample_of
 from ..trace.trace import failing, standing
-from .interpolation import refuse
+from .interpolation import column, refuse
 
 
 def _points(args):
@@ -36,7 +36,7 @@ class Scattered:
     ----------
     original
         SciPy's object, which knows the points.
-    points, values : array
+    values : array
     scaled : tuple of two arrays, or None
         What the coordinates were shifted and divided by.
     fill
@@ -85,8 +85,8 @@ class Scattered:
         weights = np.concatenate([weights, 1.0 - np.sum(weights, -1, keepdims=True)], -1)
         of_corners = values[corners[at]]
         trailing = values.ndim - 1
-        made = np.sum(weights[(..., *(None,) * trailing)] * of_corners, 1)
-        return np.where(outside[(..., *(None,) * trailing)], self._fill, made)
+        made = np.sum(column(weights, trailing) * of_corners, 1)
+        return np.where(column(outside, trailing), self._fill, made)
 
     def _scale(self, points):
         if self._scaled is None:

@@ -31,9 +31,8 @@ def answer_to_sparse_product(frame, value):
     name, module = frame.f_code.co_name, frame.f_globals.get("__name__", "")
     if not module.startswith("scipy.sparse"):
         return None
-    if (
-        name == "dot" and module == "scipy.sparse._coo"
-    ):  # coo_array.dot reads the shape, then does what @ does
+    if name == "dot" and module == "scipy.sparse._coo":
+        # coo_array.dot reads the shape, then does what @ does.
         return np.broadcast_to(np.nan, np.shape(value))
     if name in ELEMENTWISE and not _of_operator(frame):
         raise refuse(

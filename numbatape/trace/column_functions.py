@@ -119,7 +119,7 @@ def covariance(x, y, ddof: int = 1, scaled: bool = False):
     """Return the covariance of two columns, or their correlation, over rows in which both are present."""
     kept = ~missing(x) & ~missing(y)
     x, y = x[kept], y[kept]
-    if len(x) <= max(ddof, 1):
+    if len(x) <= (1 if scaled else ddof):
         return np.nan
     dx, dy = x - np.mean(x), y - np.mean(y)
     product = np.dot(dx, dy)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..tape.instruction import NONE
 from .array import TracedArray
 from .library_kinds import is_column
 
@@ -87,6 +88,12 @@ def rows_of(index):
     kind = sys.modules["pandas"].RangeIndex
     counts = type(index) is kind and index.start == 0 and index.step == 1 and index.name is None
     return None if counts else index
+
+
+def expect_labels(x) -> None:
+    """Let NumPy's functions of traced arrays look for objects with labels from now on, in the trace of x."""
+    if type(x) is TracedArray:
+        x._trace.labels.setdefault(NONE, None)  # such an object has no value number
 
 
 def index_of(rows, size: int):

@@ -8,9 +8,7 @@ import types
 # Packages of arrays with labels.
 LABELLED = frozenset(("pandas", "polars", "xarray"))
 COLUMN = "_is_traced_column"  # an attribute of `numbatape.trace.traced_columns.TracedColumn`
-DECIDES = (
-    "_decides_before_traced_arrays"  # an attribute of classes whose operators come before those of arrays
-)
+DECIDES = "_decides_before_traced_arrays"  # an attribute of classes whose operators come before arrays' own
 
 
 class Sparse:

@@ -13,12 +13,9 @@ import numpy as np
 from ..errors import LeakError, UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from . import operations
-from .array import TracedArray
-from .labels import NUMBERS
+from .labels import NUMBERS, expect_labels
 from .library_kinds import DECIDES, package_of
 from .pytrees import register
-
-ANY = -1  # the number of no value
 
 
 def numbers_in(series) -> np.ndarray:
@@ -50,8 +47,7 @@ class TracedSeries(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __init__(self, entries, name: str):
         self._entries, self.name = entries, name
-        if type(entries) is TracedArray:  # NumPy's functions of traced arrays look for Series from now on
-            entries._trace.labels.setdefault(ANY, None)
+        expect_labels(entries)
 
     def _like(self, entries) -> TracedSeries:
         return TracedSeries(entries, self.name)
@@ -107,7 +103,7 @@ class TracedSeries(np.lib.mixins.NDArrayOperatorsMixin):
 
     def tail(self, n: int = 10):
         """Return the last entries."""
-        return self[-n:]
+        return self[max(len(self) - n, 0) :] if n >= 0 else self[-n:]
 
     def alias(self, name: str):
         """Return the entries under another name."""

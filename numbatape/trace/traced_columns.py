@@ -23,9 +23,9 @@ from ..errors import UnsupportedOperationError
 from ..usercode.frames import where_in_user_code
 from .array import TracedArray, new_traced
 from .column_functions import ACCUMULATIONS, REDUCTIONS, missing, over_groups, read, reduced
+from .labels import expect_labels
 from .library_kinds import COLUMN, DECIDES
 
-ANY = -1  # the number of no value
 WRITES = int(pd.__version__.partition(".")[0]) >= 3  # older versions share the memory of columns
 
 
@@ -91,8 +91,7 @@ class TracedColumn(ExtensionArray):
 
     def __init__(self, entries):
         self._entries = entries
-        if type(entries) is TracedArray:  # NumPy's functions of traced arrays look for columns from now on
-            entries._trace.labels.setdefault(ANY, None)
+        expect_labels(entries)
 
     @property
     def entries(self):
@@ -184,8 +183,15 @@ class TracedColumn(ExtensionArray):
         return np.asarray(x, dtype)  # a traced array raises
 
     def argsort(self, *, ascending=True, kind="quicksort", na_position="last", **kwargs):
-        order = read(np.argsort(self._entries, kind="stable"))
-        return order if ascending else order[::-1]
+        gone = missing(self._entries)
+        present = np.flatnonzero(~gone)
+        x = self._entries[present]
+        if ascending:
+            order = read(np.argsort(x, kind="stable"))
+        else:  # sorted backwards, so that equal entries keep their order
+            order = len(present) - 1 - read(np.argsort(x[::-1], kind="stable"))[::-1]
+        parts = present[order], np.flatnonzero(gone)
+        return np.concatenate(parts if na_position == "last" else parts[::-1])
 
     # ---- functions of entries
 

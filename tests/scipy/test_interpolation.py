@@ -171,6 +171,17 @@ def test_plain_points_and_attributes_are_scipys():
     assert np.isclose(nt.grad(f)(2.0), 2 * spline(1.0))
 
 
+def test_integrals_over_whole_periods():
+    places = 0.4 * X + 0.1
+    ends = places[0] + 1.2 * np.arange(1.0, 20.0)  # rounding puts some of them before, some behind a period
+    spline = CubicSpline(places, PERIODIC, bc_type="periodic")
+    value = nt.value_and_grad(
+        lambda b, k: CubicSpline(places, k * PERIODIC, bc_type="periodic").integrate(0.1, b)
+    )
+    found = [value(end, 1.0)[0] for end in ends]
+    np.testing.assert_allclose(found, [spline.integrate(0.1, end) for end in ends], rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -200,6 +211,8 @@ LINEAR, NEAREST = (
 )
 SPLINES = {k: RegularGridInterpolator((X, X), GRID, method=k) for k in ("nearest", "slinear", "cubic")}
 OUTSIDE = np.array([-0.5, 1.0, 3.4])
+KNOTS = np.arange(9.0)  # of a basis that begins before the first place of a spline in it
+PERIODIC = np.array([0.0, 1.0, 1.0, 1.0, 0.0])
 KINDS = ("nearest", "nearest-up", "previous", "next", "zero")
 
 
@@ -229,7 +242,25 @@ FURTHER = {
     "antiderivative": (lambda y: CubicSpline(X, np.stack([y, y**2], 1)).antiderivative(2)(INSIDE), Y),
     "from_spline": (lambda x: PPoly.from_spline(TCK)(x), INSIDE),
     "from_spline, values": (lambda y: PPoly.from_spline(splrep(X, y))(INSIDE), Y),
-    "basis_element": (lambda x: BSpline.basis_element([0, 1, 2, 3, 4])(x), INSIDE),
+    "from_spline, outside": (
+        lambda y: np.nan_to_num(PPoly.from_spline(splrep(X, y), extrapolate=False)(OUTSIDE)),
+        Y,
+    ),
+    "from_spline of a BSpline": (
+        lambda y: np.nan_to_num(PPoly.from_spline(BSpline(KNOTS, y, 3, extrapolate=False))(3.0 * OUTSIDE)),
+        Y,
+    ),
+    "basis_element": (lambda x: BSpline.basis_element(t=[0, 1, 2, 3, 4])(x), INSIDE),
+    "BSpline, antiderivative": (lambda y: BSpline(KNOTS, y, 3).antiderivative(2)(3.0 + INSIDE / 2.0), Y),
+    "BSpline, integrate": (lambda y: BSpline(KNOTS, y, 3, extrapolate=False).integrate(-1.0, 4.5), Y),
+    "BSpline, limits": (
+        lambda t: BSpline(KNOTS, Y, 3).integrate(t[0], 3.0 + t[1], extrapolate=False),
+        INSIDE,
+    ),
+    "spline, antiderivative": (
+        lambda y: make_interp_spline(X, PERIODIC * y, bc_type="periodic").antiderivative()(INSIDE),
+        Y,
+    ),
     "BSpline, periodic": (
         lambda x: BSpline(np.arange(-3.0, 9.0), np.arange(8.0) ** 2, 3, "periodic")(x),
         OUTSIDE,
