@@ -44,8 +44,8 @@ from .plain_creators import creators
 from .reach import Reach
 from .references import is_atom
 
-# Packages without stand-ins of their own, which have modules with stand-ins; inner packages come first.
-PACKAGES = ("scipy.sparse", "scipy")
+# Packages without stand-ins of their own, which have modules with stand-ins.
+PACKAGES = ("scipy",)
 # Compiled modules with a twin in Python that has the same functions.
 TWINS = {
     "scipy.interpolate._rbfinterp_np": "scipy.interpolate._rbfinterp_xp",

@@ -41,6 +41,8 @@ OPERATIONS = {
     "capture.library_copies": "library_copy",
     "capture.rebinding": "module_in_traces rebind table",
     "scipy_api.sparse_matrices": "answer_to_sparse_product operate_on_sparse",
+    "scipy_api.products_of_sparse": "multiplied_by_entries product_of_sparse",
+    "scipy_api.sparse_structure": "part_of_sparse",
     "numpy_api.ufuncs": "call_plain_ufunc call_ufunc",
     "numpy_api.vectorize": "Vectorized with_function",
     "trace.writes": "assign store store_all ufunc_at",
@@ -158,6 +160,12 @@ STAND_INS = {
         """,
         "scipy_api.linalg_refusals": """
             cossin eig_banded funm hessenberg ldl qr_multiply qz schur signm
+        """,
+    },
+    "scipy.sparse": {
+        "scipy_api.sparse_structure": """
+            block_array block_diag bmat bsr_array bsr_matrix coo_array coo_matrix csc_array csc_matrix
+            csr_array csr_matrix dia_array dia_matrix diags diags_array hstack kron tril triu vstack
         """,
     },
     "cmath": {

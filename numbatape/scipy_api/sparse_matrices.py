@@ -3,7 +3,8 @@
 A sparse matrix of plain numbers times a traced array is a gather, a product with the stored entries
 and a scatter, O(nnz) each: rows of the op table, which have derivatives of all orders, lanes and patterns.
 Entries are added up in the order in which SciPy adds them. A sparse matrix times a traced
-number (or plus such a product) is a `TracedSparse`: plain positions, traced entries.
+number (or plus such a product) is a `TracedSparse`: plain positions, traced entries. So is one that is
+made of traced entries (`numbatape.scipy_api.sparse_structure`).
 
 SciPy passes the other operand of a product to ``np.asanyarray``, and if that returns a zero-dimensional
 object, leaves the product to the operand; `answer_to_sparse_product` returns such an object.
@@ -16,6 +17,7 @@ import sys
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..trace import operations
 from ..trace.array import TracedArray
 from ..trace.complex_array import TracedComplex
 from ..trace.library_kinds import Sparse, is_sparse
@@ -74,7 +76,7 @@ def product(matrix, x, left: bool = True):
     """Return ``matrix @ x``, or ``x @ matrix`` if not ``left``."""
     data, rows, cols, shape = entries(matrix)
     if is_sparse(x):
-        raise refuse("a product of two sparse matrices with traced entries", "multiply them with a vector")
+        return operations.product_of_sparse(matrix, x) if left else operations.product_of_sparse(x, matrix)
     ndim, size = np.ndim(value_of(x)), shape[left]
     if ndim not in (1, 2) or np.shape(value_of(x))[0 if left else -1] != size:
         kind = "M @ x" if left else "x @ M"
@@ -128,6 +130,19 @@ def _complex(matrix, x, left: bool):
     return real if imag is None else real + 1j * imag
 
 
+def summed_up(data, rows, cols, shape, is_matrix: bool, order: str = "csr") -> TracedSparse:
+    """Return a matrix with one entry a position, sorted as SciPy sorts them in the format ``order``."""
+    rows, cols = np.asarray(rows, np.int64), np.asarray(cols, np.int64)
+    places = cols * shape[0] + rows if order == "csc" else rows * shape[1] + cols
+    kept, first, entry = np.unique(places, return_index=True, return_inverse=True)
+    if len(kept) == len(places):
+        data = data if np.array_equal(kept, places) else data[first]
+    else:
+        ones = np.ones(1, value_of(data).dtype)
+        data = multiplied(data, entry, np.zeros(len(entry), int), len(kept), ones)
+    return TracedSparse(data, rows[first], cols[first], shape, is_matrix, order)
+
+
 # ---- operators
 
 
@@ -144,6 +159,8 @@ def operate_on_sparse(ufunc, left, right):
         matrix, factor = (left, right) if is_sparse(left) else (right, left)
         if not is_sparse(factor):
             return TracedSparse.of(matrix, factor, ufunc)
+        if ufunc is np.multiply:
+            return operations.multiplied_by_entries(left, right)
     raise refuse(
         f"{name} of a sparse matrix and a traced array",
         "A @ x, x @ A, A * x, A / x and sums are; A.toarray() is dense",
@@ -153,27 +170,46 @@ def operate_on_sparse(ufunc, left, right):
 def _is_product(left, right) -> bool:
     """Whether ``*`` is the product of matrices: for SciPy's matrices, not for its arrays."""
     matrix, other = (left, right) if is_sparse(left) else (right, left)
-    return _is_matrix(matrix) and np.ndim(value_of(other)) > 0
+    return stands_for_matrix(matrix) and np.ndim(value_of(other)) > 0
 
 
-def _is_matrix(matrix) -> bool:
+def stands_for_matrix(matrix) -> bool:
+    """Whether a sparse object is one of SciPy's matrices, not one of its arrays."""
     if type(matrix) is TracedSparse:
         return matrix.is_matrix
     return isinstance(matrix, sys.modules["scipy.sparse"].spmatrix)
+
+
+# Functions that are zero at zero: sparse matrices have them as methods, which change the entries only.
+ZERO_AT_ZERO = (
+    *("arcsin", "arcsinh", "arctan", "arctanh", "deg2rad", "expm1", "log1p", "rad2deg"),
+    *("sin", "sinh", "sqrt", "tan", "tanh"),
+)
 
 
 class TracedSparse(Sparse):
     """A sparse matrix with traced entries at plain positions. Not made by users.
 
     Entries at the same position count as their sum.
+
+    Attributes
+    ----------
+    data, rows, cols
+        The entries and their positions.
+    shape
+        Of the matrix.
+    is_matrix
+        Whether it stands for one of SciPy's matrices, for which ``*`` is the product, or for a sparse array.
+    format
+        The format of the object that SciPy would have made: "csr", "csc" or "coo".
     """
 
-    __slots__ = ("cols", "data", "is_matrix", "rows", "shape")
+    __slots__ = ("cols", "data", "format", "is_matrix", "rows", "shape")
     __array_ufunc__ = None  # so ndarray's operators call those of this class
 
-    def __init__(self, data, rows, cols, shape, is_matrix: bool):
-        self.data, self.rows, self.cols, self.shape = data, rows, cols, tuple(shape)
-        self.is_matrix = is_matrix
+    def __init__(self, data, rows, cols, shape, is_matrix: bool, format: str = "csr"):
+        self.data, self.rows, self.cols, self.shape = data, rows, cols, tuple(map(int, shape))
+        self.is_matrix, self.format = is_matrix, format
 
     @classmethod
     def of(cls, matrix, factor, ufunc) -> TracedSparse:
@@ -183,10 +219,14 @@ class TracedSparse(Sparse):
             raise refuse("a sparse matrix times traced or complex numbers", "use real ones")
         if np.ndim(value_of(factor)):
             factor = np.broadcast_to(factor, shape)[rows, cols]
-        return cls(ufunc(data, factor), rows, cols, shape, _is_matrix(matrix))
+        form = matrix.format if matrix.format in ("csc", "coo") else "csr"
+        return cls(ufunc(data, factor), rows, cols, shape, stands_for_matrix(matrix), form)
 
     def _with(self, data) -> TracedSparse:
-        return TracedSparse(data, self.rows, self.cols, self.shape, self.is_matrix)
+        return TracedSparse(data, self.rows, self.cols, self.shape, self.is_matrix, self.format)
+
+    def _summed_up(self, order: str) -> TracedSparse:
+        return summed_up(self.data, self.rows, self.cols, self.shape, self.is_matrix, order)
 
     def _plus(self, other, sign: float):
         if not is_sparse(other):
@@ -194,11 +234,12 @@ class TracedSparse(Sparse):
         data, rows, cols, shape = entries(other)
         if shape != self.shape:
             raise ValueError(f"inconsistent shapes {self.shape} and {shape}")
-        return TracedSparse(
+        return summed_up(
             np.concatenate([self.data, data if sign > 0 else -data]),
             *(np.concatenate(pair) for pair in ((self.rows, rows), (self.cols, cols))),
             shape,
-            self.is_matrix,
+            self.is_matrix and stands_for_matrix(other),
+            "csc" if self.format == "csc" else "csr",
         )
 
     def __add__(self, other):
@@ -215,6 +256,10 @@ class TracedSparse(Sparse):
     def __neg__(self):
         return self._with(-self.data)
 
+    def __abs__(self):
+        found = self._summed_up(self.format)
+        return found._with(np.abs(found.data))
+
     def __mul__(self, other):
         return operate_on_sparse(np.multiply, self, other)
 
@@ -230,12 +275,39 @@ class TracedSparse(Sparse):
     def __rmatmul__(self, other):
         return product(self, other, left=False)
 
+    def __pow__(self, exponent):
+        if not self.is_matrix:
+            return self.power(exponent)
+        if not (isinstance(exponent, (int, np.integer)) and exponent > 0):
+            raise refuse(f"M**{exponent!r} of a sparse matrix", "a whole positive power is")
+        result = self
+        for _ in range(int(exponent) - 1):
+            result = result @ self
+        return result
+
+    def __getitem__(self, key):
+        return operations.part_of_sparse(self, key)
+
+    def power(self, n):
+        """Return the matrix with each entry to the power of a number."""
+        if np.ndim(value_of(n)) or not value_of(n) > 0:
+            raise refuse("a power of sparse entries that is no positive number", "use A.toarray() ** n")
+        found = self._summed_up(self.format)
+        return found._with(found.data**n)
+
+    def multiply(self, other):
+        """Return the product entry by entry."""
+        if is_sparse(other):
+            return operations.multiplied_by_entries(self, other)
+        return TracedSparse.of(self, other, np.multiply)
+
     def dot(self, other):
         return self * other if np.ndim(value_of(other)) == 0 else self @ other
 
     @property
     def T(self) -> TracedSparse:
-        return TracedSparse(self.data, self.cols, self.rows, self.shape[::-1], self.is_matrix)
+        form = {"csr": "csc", "csc": "csr"}.get(self.format, self.format)
+        return TracedSparse(self.data, self.cols, self.rows, self.shape[::-1], self.is_matrix, form)
 
     def transpose(self) -> TracedSparse:
         return self.T
@@ -248,6 +320,33 @@ class TracedSparse(Sparse):
     def dtype(self):
         return self.data.dtype
 
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries."""
+        return len(self.rows)
+
+    def copy(self) -> TracedSparse:
+        return self._with(np.copy(self.data))
+
+    def asformat(self, format, copy=False):
+        """Return the matrix in another format."""
+        if format in (None, self.format):
+            return self.copy() if copy else self
+        if format == "coo":
+            return TracedSparse(self.data, self.rows, self.cols, self.shape, self.is_matrix, "coo")
+        if format in ("csr", "csc"):
+            return self._summed_up(format)
+        raise refuse(f"the format {format!r} for traced entries", "'csr', 'csc' and 'coo' are")
+
+    def tocsr(self, copy=False):
+        return self.asformat("csr", copy)
+
+    def tocsc(self, copy=False):
+        return self.asformat("csc", copy)
+
+    def tocoo(self, copy=True):
+        return self.asformat("coo", copy)
+
     def toarray(self):
         places = self.rows * self.shape[1] + self.cols
         flat = multiplied(self.data, places, np.zeros(len(places), int), self.shape[0] * self.shape[1],
@@ -258,16 +357,30 @@ class TracedSparse(Sparse):
         if axis is None:
             return np.sum(self.data)
         ones = np.ones(self.shape[axis], self.dtype)
-        return self @ ones if axis % 2 else ones @ self
+        total = self @ ones if axis % 2 else ones @ self
+        return np.expand_dims(total, axis) if self.is_matrix else total
 
-    def diagonal(self):
-        here = np.flatnonzero(self.rows == self.cols)
-        size, ones = min(self.shape), np.ones(1, self.dtype)
-        return multiplied(self.data[here], self.rows[here], np.zeros(len(here), int), size, ones)
+    def mean(self, axis=None):
+        return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis])
+
+    def diagonal(self, k=0):
+        here = np.flatnonzero(self.cols - self.rows == k)
+        rows, cols = self.shape
+        size, ones = max(0, min(rows + min(k, 0), cols - max(k, 0))), np.ones(1, self.dtype)
+        places = self.rows[here] + min(k, 0)
+        return multiplied(self.data[here], places, np.zeros(len(here), int), size, ones)
+
+    def trace(self, offset=0):
+        return np.sum(self.diagonal(offset))
 
     def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in ZERO_AT_ZERO:
+            found = self._summed_up(self.format)
+            return lambda: found._with(getattr(np, name)(found.data))
         raise refuse(
             f"{name!r} of a sparse matrix with traced entries",
-            "products, sums, T, toarray, diagonal and scipy.sparse.linalg.spsolve are; "
-            "the entries' positions must be plain",
+            "products, powers, sums, parts (A[i, j]), T, toarray, tocsr, tocsc, tocoo, diagonal and "
+            "scipy.sparse.linalg.spsolve are; the entries' positions must be plain",
         )

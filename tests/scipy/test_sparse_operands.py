@@ -160,6 +160,83 @@ def test_a_matrix_that_would_not_fit_if_it_were_dense():
     np.testing.assert_allclose(g, band.T @ (band @ np.ones(n)), rtol=1e-13)
 
 
+# ---- matrices that are made of traced entries
+
+ROWS, COLS = np.array([0, 1, 2, 0]), np.array([0, 1, 0, 0])  # one position twice
+POINTERS = np.array([0, 2, 3, 4])
+BLOCK = sp.csr_array(np.array([[0.0, 2.0], [1.0, 3.0]]))
+
+
+def entries_of(x, kind=sp.csr_array):
+    return kind((np.sin(x), (ROWS, COLS)), shape=(3, 3))
+
+
+MADE = {
+    **{
+        f"{name}, positions": lambda x, name=name: getattr(sp, name)(
+            (x, (ROWS, COLS)), shape=(3, 3)
+        ).toarray()
+        for name in ("csr_array", "csc_array", "coo_array", "csr_matrix", "csc_matrix", "coo_matrix")
+    },
+    "shape of the positions": lambda x: sp.coo_array((x, (ROWS, COLS))).toarray(),
+    "a list of entries": lambda x: sp.csr_array(([x[0], 2.0, x[1] * x[2]], ([0, 1, 1], [0, 0, 1]))).toarray(),
+    "csr, pointers": lambda x: sp.csr_array((x, COLS[[1, 0, 2, 3]], POINTERS)).toarray(),
+    "csc, pointers": lambda x: sp.csc_array((x, COLS[[1, 0, 2, 3]], POINTERS), shape=(4, 3)).toarray(),
+    "bsr": lambda x: sp.bsr_array((x.reshape(1, 2, 2), [1], [0, 1]), shape=(2, 4)).toarray(),
+    "dia": lambda x: sp.dia_array((x.reshape(2, 2), [0, -1]), shape=(3, 2)).toarray(),
+    "dense": lambda x: sp.csr_array(x.reshape(2, 2)).toarray(),
+    "of a sparse array": lambda x: sp.csc_matrix(entries_of(x)).toarray(),
+    "diags": lambda x: sp.diags([x, -x[1:], 3.0], [0, 1, -2], shape=(4, 4)).toarray(),
+    "diags, numbers": lambda x: sp.diags([x[0], 1.0, x[1] ** 2], [-1, 0, 1], shape=(3, 4)).toarray(),
+    "diags_array": lambda x: sp.diags_array(x, offsets=1, format="csr").toarray(),
+    "kron": lambda x: sp.kron(entries_of(x), BLOCK).toarray(),
+    "kron, dense": lambda x: sp.kron(BLOCK, x.reshape(2, 2)).toarray(),
+    "vstack": lambda x: sp.vstack([entries_of(x), 2.0 * sp.eye_array(3)]).toarray(),
+    "hstack": lambda x: sp.hstack([BLOCK, BLOCK * x[0], sp.diags_array(x[:2])], format="csc").toarray(),
+    "block_diag": lambda x: sp.block_diag([entries_of(x), x.reshape(2, 2), BLOCK]).toarray(),
+    "bmat": lambda x: sp.bmat([[BLOCK * x[0], None], [None, BLOCK / x[1]]]).toarray(),
+    "block_array": lambda x: sp.block_array([[BLOCK * x[0], BLOCK], [BLOCK.T, None]]).toarray(),
+    "tril, triu": lambda x: sp.tril(entries_of(x), -1).toarray() - sp.triu(entries_of(x)).toarray(),
+    "an entry": lambda x: entries_of(x)[0, 0] + entries_of(x)[1, 0] - entries_of(x)[2, 0],
+    "rows": lambda x: entries_of(x)[[2, 0]].toarray(),
+    "a block": lambda x: entries_of(x, sp.csc_array)[1:, :2].toarray(),
+    "a column of a matrix": lambda x: entries_of(x, sp.csr_matrix)[:, 0].toarray(),
+    "elementwise power": lambda x: (entries_of(x) ** 2).toarray(),
+    "power of a matrix": lambda x: (entries_of(x, sp.csr_matrix) ** 3).toarray(),
+    "product": lambda x: (entries_of(x) @ entries_of(x**2).T @ sp.diags_array(x[:3])).toarray(),
+    "plain product": lambda x: (BLOCK @ sp.csr_array(x.reshape(2, 2))).toarray(),
+    "entries times entries": lambda x: (entries_of(x) * entries_of(x).T).toarray(),
+    "multiply": lambda x: (entries_of(x).multiply(x[:3]) + entries_of(x).multiply(sp.eye_array(3))).toarray(),
+    "functions of entries": lambda x: (abs(entries_of(x)).sqrt() + entries_of(x).tanh()).toarray(),
+    "data, csr": lambda x: entries_of(x).data,
+    "data, csc": lambda x: entries_of(x).tocsc().data,
+    "data of a sum": lambda x: (entries_of(x) + sp.eye_array(3)).tocsr().data,
+    "data of a transpose": lambda x: entries_of(x).T.data,
+    "means": lambda x: entries_of(x).mean() * entries_of(x).mean(0) + entries_of(x).mean(1),
+    "other diagonals": lambda x: np.concatenate([entries_of(x).diagonal(-2), entries_of(x).diagonal(1)]),
+    "trace": lambda x: entries_of(x).trace(),
+    "solve": lambda x: spsolve((entries_of(x) + 4.0 * sp.eye_array(3)).tocsc(), x[:3]),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_matrices_of_traced_entries(name):
+    agrees(MADE[name], X**2 + 0.5)
+
+
+def test_entries_may_be_at_positions_that_are_constants():
+    cache = nt.prepare_gradient_cache(
+        lambda x, i: np.sum(
+            sp.csr_array((x, (i, [0, 0])), shape=(3, 1)).toarray() * np.ones((3, 1)).cumsum(0)
+        ),
+        np.ones(2),
+        nt.Constant(np.array([0, 2])),
+    )
+    for places in ([0, 2], [1, 0]):
+        _, (g, *_) = nt.value_and_gradient(cache, np.ones(2), np.array(places))
+        np.testing.assert_array_equal(g, 1.0 + np.array(places))
+
+
 # ---- errors
 
 
@@ -174,8 +251,12 @@ def test_shapes_that_do_not_fit():
     "f, hint",
     [
         (lambda x: A.multiply(x).sum(), r"use A \* x"),
-        (lambda x: np.sum((A * x[0]) @ (A.T * x[0])), "multiply them with a vector"),
-        (lambda x: (A * x[0]).tocsr().sum(), "toarray, diagonal"),
+        (lambda x: (A * x[0]).todia().sum(), "tocoo, diagonal"),
+        (lambda x: (A * x[0])[0].sum(), r"use A\[\[i\]\]"),
+        (lambda x: (sp.csr_matrix(A) * x[0])[[0], [1]].sum(), "use sparse arrays"),
+        (lambda x: sp.csr_array((x, (np.argsort(x), [0] * 4))).sum(), "positions must be plain"),
+        (lambda x: sp.csr_array((x * 1j, (range(4), [0] * 4))).sum(), "use real ones"),
+        (lambda x: sp.diags_array(x, dtype=float).sum(), "leave dtype out"),
         (lambda x: np.sum(spsolve(S * (1.0 + 0.0j), x)), "use real ones"),
         (lambda x: np.sum(spsolve(x[:2, None] * x[:2], np.ones(2))), "np.linalg.solve"),
     ],
