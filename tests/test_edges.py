@@ -269,10 +269,16 @@ def test_a_batch_of_an_object_that_numpy_converts(one_by_one):
         np.testing.assert_array_equal(gradients, 2.0 * Draws(count).values)
 
 
-@pytest.mark.parametrize("operation", [operator.mul, operator.add, operator.truediv])
-def test_a_fraction_is_named(operation):
-    half = fractions.Fraction(1, 2)
-    with pytest.raises(nt.UnsupportedOperationError, match=r"a fractions.Fraction meets .* float\(...\)"):
-        nt.grad(lambda x: operation(x[0], half))(np.ones(2))
-    value, gradient = nt.value_and_grad(lambda x: operation(x[0], float(half)))(np.ones(2))
-    assert value == operation(1.0, 0.5) and gradient[0] == operation(1.0, 0.5) - operation(0.0, 0.5)
+@pytest.mark.parametrize("name", ["mul", "add", "sub", "truediv", "floordiv", "mod", "pow"])
+def test_a_fraction_and_a_number_are_computed_as_floats(name):
+    operation, half = getattr(operator, name), fractions.Fraction(1, 2)
+    for f in (lambda x, h: operation(x, h) * x, lambda x, h: operation(h, x) * x):
+        for x in (0.75, 0.5):
+            found = nt.value_and_grad(lambda x, f=f: f(x, half))(x)
+            assert found == nt.value_and_grad(lambda x, f=f: f(x, 0.5))(x)
+            assert found[0] == f(x, half)
+
+
+def test_a_fraction_and_an_array_would_be_an_array_of_objects():
+    with pytest.raises(nt.UnsupportedOperationError, match="dtype object"):
+        nt.grad(lambda x: np.sum(x * fractions.Fraction(1, 2)))(np.ones(2))

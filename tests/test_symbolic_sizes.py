@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import integrate, linalg, signal, stats
+from scipy import fft, integrate, linalg, signal, stats
 
 import numbatape as nt
 
@@ -180,6 +180,24 @@ ONE_TAPE = {
     "left out in the middle": lambda x: np.sum(np.delete(x, len(x) // 2) * np.arange(len(x) - 1)),
     "at most so many": lambda x: np.sum(x[:100] ** 2) + np.sum(x[-100:] * x) + np.sum(x[100:]),
     "every other from the end": lambda x: np.sum(x[::-2] ** 3),
+    "an array of a length": lambda x: np.sum(x**2) / np.array(len(x)) - x[0] * np.asarray(len(x), float),
+    "a ufunc of lengths": lambda x: np.sum(x[: np.floor_divide(len(x), 2)]) * np.add(len(x), 1),
+    "arange of floats to a float": lambda x: np.sum(x * np.arange(1.0, len(x) + 1.0)),
+    "points at equal ratios": lambda x: x @ (np.logspace(0, 1, len(x)) + np.geomspace(0.5, 9.0, len(x))),
+    "as many powers as entries": lambda x: np.sum(np.vander(np.tanh(x)) * x + np.vander(x, increasing=True)),
+    "grids": lambda x: np.sum(np.subtract(*np.indices((len(x), len(x)))) * np.outer(x, x**2)),
+    "a grid of slices": lambda x: np.sum(np.mgrid[0 : len(x), 1 : len(x) + 1][1] * np.outer(x, x**2)),
+    "an open grid": lambda x: np.sum(x * np.ogrid[0 : len(x)]) + sum(np.ogrid[0 : len(x), 0:2])[-1, 1] * x[0],
+    "a function of positions": lambda x: (
+        x @ np.fromfunction(lambda i, j: 0.5 ** abs(i - j), (len(x),) * 2) @ x
+    ),
+    "rows of a matrix": lambda x: sum(k * np.sum(row**2) for k, row in enumerate(np.stack([x, x**3]))),
+    "Hankel matrix": lambda x: np.sum((linalg.hankel(x) @ linalg.hankel(x, x[::-1])) ** 2),
+    "Toeplitz system": lambda x: np.sum(linalg.solve_toeplitz(np.append(9.0 + x @ x, x[1:]), x) ** 2),
+    "circulant system": lambda x: np.sum(linalg.solve_circulant(np.append(9.0 + x @ x, x[1:]), x) ** 2),
+    "blocks on a diagonal": lambda x: np.sum(linalg.block_diag(np.outer(x, x), x) ** 2),
+    "cosine transform": lambda x: np.sum(fft.idct(fft.dct(x) ** 2, norm="ortho") ** 3),
+    "sine transform": lambda x: np.sum(fft.idst(fft.dst(x, norm="forward") ** 2) ** 3),
 }
 
 # One tape for two matrices that are taller than wide, another one for those that are not.

@@ -17,6 +17,7 @@ from ..trace import size_fractions
 from ..trace.array import TracedArray, new_traced
 from ..trace.complex_array import TracedComplex
 from ..trace.integers import TracedInteger
+from ..trace.operands import find_trace, lift
 from ..trace.plain_arrays import is_plain
 from ..usercode.bytecode import names_of
 from ..usercode.called_types import with_methods
@@ -64,6 +65,8 @@ def as_numpys(kind: type, *args, **kwargs):
     x = args[0] if len(args) == 1 and not kwargs else None
     if type(x) is TracedInteger and kind in _FLOATS:
         x = x.as_float()
+    elif (type(x) is list or type(x) is tuple) and (trace := find_trace(x)) is not None:
+        x = lift(trace, x)
     traced = type(x) is TracedArray or (type(x) is TracedComplex and issubclass(kind, np.complexfloating))
     return x.astype(kind) if traced else kind(*args, **kwargs)
 

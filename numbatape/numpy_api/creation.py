@@ -6,7 +6,7 @@ import numpy as np
 
 from ..tape.tape import family_of_dtype
 from ..trace.array import TracedArray, new_traced
-from ..trace.axes import pinned
+from ..trace.axes import length, pinned
 from ..trace.extents import arange, filled
 from ..trace.operands import adopt, find_trace, lift_all, values_of
 from ..trace.plain_arrays import wrap
@@ -157,12 +157,16 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
 
 @composes(np.logspace)
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    start, stop = lift_all(start, stop)
     points = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
     return points if dtype is None else np.astype(points, np.dtype(dtype))
 
 
 @composes(np.vander, complex="complex_reductions.vander")
 def vander(x, N=None, increasing=False):
+    if N is None and is_size(length(x, 0)) and length(x, 0) > 1:
+        powers = _as_many_powers(x)
+        return powers if increasing else powers[:, ::-1]
     n = pinned(x, 0) if N is None else int(N)
     if not n:
         return np.reshape(x[:0], (pinned(x, 0), 0))
@@ -170,6 +174,14 @@ def vander(x, N=None, increasing=False):
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
     return np.stack(columns[:n] if increasing else columns[:n][::-1], 1)
+
+
+def _as_many_powers(x):
+    """Return as many powers of a vector's entries as there are entries, for every length above one."""
+    table, (dim,) = x._trace.tape.sizes, layout_of(x).dims
+    less = table.sub(dim, 1)
+    repeated = broadcast_to(expand(x, (1,)), (table.value(dim), table.value(less)), (dim, less))
+    return np.concatenate([expand(np.ones_like(x), (1,)), np.cumprod(repeated, 1)], 1)
 
 
 @composes(np.ix_)
@@ -189,8 +201,9 @@ def angle(z, deg=False):
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = lift_all(start, stop)
     sign = np.sign(values_of(start))
-    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    ndim = max(start.ndim, stop.ndim)
-    steps = np.reshape(steps, (-1, *(1,) * ndim))
+    num = num if is_size(num) else int(num)
+    count = num - 1 if endpoint else num
+    steps = arange(start._trace, code_of(start._trace, num)) / (count if count > 0 else 1)
+    steps = expand(steps, tuple(range(1, 1 + max(start.ndim, stop.ndim))))
     low, high = np.log(np.abs(start)), np.log(np.abs(stop))
     return np.moveaxis(sign * np.exp(low + steps * (high - low)), 0, axis)

@@ -297,12 +297,14 @@ def scipy_pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True)
 @stands_for("scipy.linalg", "block_diag")
 def block_diag(*arrs):
     blocks = [np.atleast_2d(x) for x in lift_all(*arrs)]
-    batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))  # stacks of blocks since SciPy 1.16
-    width = sum(x.shape[-1] for x in blocks)
+    batch = ()
+    if any(x.ndim > 2 for x in blocks):  # stacks of blocks since SciPy 1.16
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))
+    width = sum(length(x, -1) for x in blocks)
     rows, first = [], 0
     for x in blocks:
-        n = x.shape[-1]
-        x = np.broadcast_to(x, batch + x.shape[-2:]) if x.shape[:-2] != batch else x
+        n = length(x, -1)
+        x = np.broadcast_to(x, batch + x.shape[-2:]) if batch and x.shape[:-2] != batch else x
         rows.append(np.pad(x, (*[(0, 0)] * (len(batch) + 1), (first, width - first - n))))
         first += n
     return np.concatenate(rows, -2)

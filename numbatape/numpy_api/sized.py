@@ -11,14 +11,14 @@ import functools
 
 import numpy as np
 
-from ..trace import extents
+from ..trace import extents, size_fractions
 from ..trace import symbolic_sizes as sizes
 from ..trace.array import TracedArray, new_traced
 from ..trace.axes import length
 from ..trace.integers import settled
 from ..trace.operands import find_trace, lift_first, values_of
 from ..trace.plain_arrays import wrap
-from ..trace.primitives import broadcast_to
+from ..trace.primitives import broadcast_to, expand
 from ..trace.trace import current, failing
 from . import arrays_of_lists  # its stand-ins are wrapped here
 from .function_tables import MAKERS, REAL, implements
@@ -52,6 +52,31 @@ def full(trace, shape, fill_value, dtype=None, order="C"):
     return np.copy(broadcast_to(x, [trace.tape.sizes.value(dim) for dim in dims], dims))
 
 
+def as_array(trace, object, dtype=None, **options):
+    """``np.array(len(x))``: an array of no dimensions; None for a list with sizes."""
+    if not sizes.is_size(object) or options:
+        return None
+    x = object.lifted()
+    x = new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
+    return x if dtype is None else np.astype(x, np.dtype(dtype))
+
+
+def indices(trace, dimensions, dtype=int, sparse=False):
+    """Return the positions along each axis of a grid, one array an axis."""
+    dims = _dims(trace, tuple(dimensions))
+    shape = [trace.tape.sizes.value(dim) for dim in dims]
+    found = []
+    for axis, dim in enumerate(dims):
+        places = np.astype(extents.arange(trace, dim), np.dtype(dtype))
+        places = expand(places, [k for k in range(len(dims)) if k != axis])
+        found.append(places if sparse else broadcast_to(places, shape, dims))
+    return tuple(found) if sparse else np.stack(found)
+
+
+def fromfunction(trace, function, shape, *, dtype=float, **options):
+    return function(*indices(trace, shape, dtype), **options)
+
+
 def eye(trace, N, M=None, k=0, dtype=float, order="C"):
     rows, columns = _dims(trace, (N, N if M is None else M))
     k = settled(k)
@@ -65,9 +90,11 @@ def identity(trace, n, dtype=None):
 
 def arange(trace, start, stop=None, step=1, dtype=None):
     start, stop = (0, start) if stop is None else (start, stop)
+    step = settled(step)
     if type(start) is float and start.is_integer():
         start, dtype = int(start), float if dtype is None else dtype
-    step = settled(step)
+    if type(step) is float and step.is_integer():
+        step, dtype = int(step), float if dtype is None else dtype
     if (
         type(step) is not int
         or step <= 0
@@ -88,6 +115,15 @@ def arange(trace, start, stop=None, step=1, dtype=None):
     else:
         result = result + start
     return result if dtype is None else np.astype(result, np.dtype(dtype))
+
+
+def _with_whole_bounds(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Return the arguments of ``np.arange(1.0, len(x) + 1.0)`` with sizes in place of floats."""
+    found = [size_fractions.whole(x) for x in args[:3]]
+    if all(size is None for size in found) or len(args) > 3:
+        return args, kwargs
+    whole = tuple(x if size is None else size for x, size in zip(args, found, strict=True))
+    return whole, {"dtype": float, **kwargs}
 
 
 def positions(x, axis: int):
@@ -196,6 +232,38 @@ def prod(trace, a):
     return new_traced(trace, np.int64(x._value), x._id, x._level, x._family)
 
 
+class SizedGrid:
+    """``np.mgrid`` and ``np.ogrid``, which follow sizes in slices with steps of one."""
+
+    def __init__(self, original):
+        self._original = original
+
+    def __getattr__(self, name):
+        return getattr(self._original, name)
+
+    def __getitem__(self, key):
+        if not sizes.has_size(key):
+            return self._original[key]
+        trace = current()
+        with failing(trace):
+            found = self._points(trace, key)
+        return self._original[settled(key)] if found is None else found
+
+    def _points(self, trace, key):
+        """Return the grid, or None if one of the slices has another step, or floats."""
+        axes = []
+        for part in key if isinstance(key, tuple) else (key,):
+            start = 0 if part.start is None else part.start
+            points = arange(trace, start, part.stop) if part.step in (None, 1) else None
+            if points is None or points.dtype.kind != "i":
+                return None
+            axes.append(points)
+        if not isinstance(key, tuple):
+            return axes[0]
+        axes = np.ix_(*axes)
+        return axes if self._original.sparse else np.stack(np.broadcast_arrays(*axes))
+
+
 def _implementation(name: str):
     """Return the implementation for traced arrays, which knows sizes."""
 
@@ -209,10 +277,15 @@ IMPLEMENTATIONS = {
     **{"zeros": zeros, "empty": zeros, "ones": ones, "full": full, "eye": eye, "identity": identity},
     "arange": arange,
     "prod": prod,
+    **{"array": as_array, "asarray": as_array, "asanyarray": as_array},
+    **{"indices": indices, "fromfunction": fromfunction},
     "tri": tri,
     **{"diag_indices": diag_indices, "tril_indices": tril_indices, "triu_indices": triu_indices},
     **{name: _window(of_angles) for name, of_angles in WINDOWS.items()},
-    **{name: _implementation(name) for name in ("linspace", "repeat", "tile", "broadcast_to", "reshape")},
+    **{
+        name: _implementation(name)
+        for name in ("linspace", "logspace", "geomspace", "repeat", "tile", "broadcast_to", "reshape")
+    },
 }
 
 
@@ -221,6 +294,8 @@ def _with_sizes(original, implementation, make):
     otherwise = arrays_of_lists.stacking_lists(original) if make is None else make(original)
 
     def call(*args, **kwargs):
+        if implementation is arange:
+            args, kwargs = _with_whole_bounds(args, kwargs)
         if sizes.has_size(args) or (kwargs and sizes.has_size(tuple(kwargs.values()))):
             trace = current()
             with failing(trace):
@@ -237,6 +312,7 @@ def _with_sizes(original, implementation, make):
 
 def _register() -> None:
     makers = MAKERS.setdefault("numpy", {})
+    makers["mgrid"] = makers["ogrid"] = SizedGrid
     for name, implementation in IMPLEMENTATIONS.items():
         makers[name] = functools.partial(_with_sizes, implementation=implementation, make=makers.get(name))
 

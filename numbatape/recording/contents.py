@@ -199,8 +199,9 @@ STAND_INS = {
     "numpy": {
         "capture.type_tests": "isscalar",
         "numpy_api.sized": """
-            arange bartlett blackman broadcast_to diag_indices empty eye full hamming hanning identity
-            linspace ones prod repeat reshape tile tri tril_indices triu_indices zeros
+            arange array asanyarray asarray bartlett blackman broadcast_to diag_indices empty eye
+            fromfunction full geomspace hamming hanning identity indices linspace logspace mgrid ogrid ones
+            prod repeat reshape tile tri tril_indices triu_indices zeros
         """,
         "numpy_api.arrays_of_lists": """
             all amax amin any append arange argmax argmin argsort array asanyarray asarray asarray_chkfinite

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
+from ..numpy_api.sized import positions
 from ..numpy_api.stand_ins import stands_for
-from ..trace.axes import pinned
+from ..trace.axes import length, pinned
 from ..trace.operands import lift_all, lift_first
+from ..trace.symbolic_sizes import is_size
 
 # ---- distances: of all pairs of rows, x of shape (m, 1, k) and y of (1, n, k)
 
@@ -144,6 +146,8 @@ def _real_transform(name: str):
 
         x = lift_first(x)
         line = np.moveaxis(x, axis, -1)
+        if type == 2 and n is None and orthogonalize is None and is_size(length(line, -1)):
+            return np.moveaxis(np.matmul(line, _matrix_of_type_two(name, line, norm).T), -1, axis)
         size = pinned(line, line.ndim - 1)
         if n is not None and n != size:
             line = line[..., :n] if n < size else np.pad(line, [(0, 0)] * (x.ndim - 1) + [(0, n - size)])
@@ -152,6 +156,30 @@ def _real_transform(name: str):
         return np.moveaxis(np.matmul(line, matrix.T), -1, axis)
 
     return transform
+
+
+def _matrix_of_type_two(name: str, line, norm):
+    """Return the matrix of a transform of type 2 along the last axis, for every length.
+
+    Its rows are orthogonal. The first row of cosines and the last one of sines have the square 4n, all
+    others 2n.
+    """
+    n, at = length(line, -1), positions(line, -1)
+    odd = 2 * at + 1
+    if name.endswith("dct"):
+        rows, longer = at, at == 0
+        matrix = 2.0 * np.cos(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
+    else:
+        rows, longer = at + 1, at == n - 1
+        matrix = 2.0 * np.sin(rows[:, None] * odd % (4 * n) * (np.pi / (2 * n)))
+    squares = np.where(longer, 4.0 * n, 2.0 * n)[:, None]
+    if norm == "ortho":
+        matrix = matrix / np.sqrt(squares)
+        return matrix if name[0] == "d" else matrix.T
+    if name[0] == "d":
+        return matrix / (2 * n) if norm == "forward" else matrix
+    inverse = (matrix / squares).T
+    return 2 * n * inverse if norm == "forward" else inverse
 
 
 for _name in ("dct", "idct", "dst", "idst"):

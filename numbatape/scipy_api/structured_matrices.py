@@ -12,7 +12,9 @@ from ..matrix import equations
 from ..matrix.equations import linalg
 from ..matrix.matrix_rule import MatrixRule, adjoint, call, conjugate
 from ..numpy_api.registration import unsupported_argument
+from ..numpy_api.sized import positions
 from ..numpy_api.stand_ins import stands_for
+from ..trace.axes import length
 from ..trace.operands import lift_all, lift_first
 from .linalg import refuse
 from .special_and_linalg import triangular
@@ -118,9 +120,9 @@ def _toeplitz(c_or_cr, *others):
         raise unsupported_argument(
             "scipy.linalg", "several matrices of Toeplitz", "one column and one row are"
         )
-    m, n = c.shape[0], r.shape[0]
+    down, right = positions(c, 0), positions(r, 0)
     values = np.concatenate([np.flip(r[1:], 0), c])
-    return values[n - 1 + np.arange(m)[:, None] - np.arange(n)], traced[-1]
+    return values[length(r, 0) - 1 + down[:, None] - right], traced[-1]
 
 
 @stands_for("scipy.linalg", "solve_toeplitz")
@@ -139,15 +141,15 @@ def solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxis
     usual = caxis in (-1, 0) and baxis == 0 and outaxis == 0
     if singular != "raise" or tol is not None or c.ndim != 1 or not usual:
         raise unsupported_argument("scipy.linalg.solve_circulant", "other options or several c")
-    n = c.shape[0]
-    return np.linalg.solve(c[(np.arange(n)[:, None] - np.arange(n)) % n], b)
+    places = positions(c, 0)
+    return np.linalg.solve(c[(places[:, None] - places) % length(c, 0)], b)
 
 
 @stands_for("scipy.linalg", "hankel")
 def hankel(c, r=None):
-    c, r = lift_all(c, np.zeros(np.size(c)) if r is None else r)
-    c, r = np.ravel(c), np.ravel(r)
-    return np.concatenate([c, r[1:]])[np.arange(c.shape[0])[:, None] + np.arange(r.shape[0])]
+    c = np.ravel(lift_first(c, r))
+    r = np.zeros_like(c) if r is None else np.ravel(lift_first(r, c))
+    return np.concatenate([c, r[1:]])[positions(c, 0)[:, None] + positions(r, 0)]
 
 
 @stands_for("scipy.linalg", "convolution_matrix")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..emitter.instructions import broadcast_dims
-from . import boxes, integers, operations, regions
+from . import boxes, integers, operations, regions, size_fractions
 from . import symbolic_sizes as sizes
 from .array import TracedArray, new_traced, revalue
 from .axes import merge, unmerge
@@ -124,6 +124,9 @@ def _key_part(k):
 
 
 def _bound(k):
+    if type(k) is TracedArray and k.dtype.kind == "i":
+        size = size_fractions.rounded_to_size(k, size_fractions.DOWN)  # ``np.floor_divide(len(x), 2)``
+        k = k if size is None else size
     return k if k is None or sizes.is_size(k) else k.__index__()
 
 

@@ -162,6 +162,9 @@ class TracedInteger:
         return getattr(self.settled(), name)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        made = _numpys(ufunc, inputs) if method == "__call__" and not kwargs else None
+        if made is not None:
+            return made
         return getattr(ufunc, method)(*operands(ufunc, inputs, method), **settled(kwargs))
 
     def __array_function__(self, function, types, args, kwargs):
@@ -335,6 +338,22 @@ def _with_array(name: str, left, right) -> tuple:
 
 NAMES = {np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "truediv",
          np.floor_divide: "floordiv", np.remainder: "mod", np.power: "pow"}  # fmt: skip
+
+
+def _numpys(ufunc, inputs) -> TracedArray | None:
+    """Return NumPy's arithmetic of sizes and ints as a number of NumPy's; None for anything else."""
+    name = NAMES.get(ufunc)
+    if name is None or name == "pow" or not all(type(x) is int or sizes.is_size(x) for x in inputs):
+        return None
+    left, right = inputs
+    if name in ("truediv", "floordiv", "mod") and (type(right) is not int or right == 0):
+        return None  # NumPy warns of a zero, where Python raises
+    made = _combine(name, left, right)
+    x = made.lifted() if type(made) is TracedInteger else made
+    if type(x) is not TracedArray:
+        return None
+    kind = np.float64 if name == "truediv" else np.int64
+    return new_traced(x._trace, kind(x._value), x._id, x._level, x._family)
 
 
 def operands(ufunc, inputs, method: str) -> tuple:

@@ -12,7 +12,7 @@ from ..usercode.frames import where_in_user_code
 from ..usercode.ownership import is_core_file
 from . import operations
 from .kinds import PYTHON, Kinds, check_attribute
-from .symbolic_sizes import rely_on
+from .symbolic_sizes import is_size, rely_on
 from .trace import standing
 
 FUNCTIONS = (
@@ -54,12 +54,14 @@ class Methods(Kinds):
     def __len__(self):
         if self.ndim == 0:
             raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return self._sizes()[0].__index__()  # a guard on this size alone
 
     def __iter__(self):
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
-        if self._trace.of_sizes is not None and rely_on(self._trace, (self,)):
+        # A fixed number of rows whose length is a size, as in ``i, j = np.indices((n, n))``, needs no guard.
+        read = self._trace.of_sizes is not None and (self.ndim == 1 or is_size(self._sizes()[0]))
+        if read and rely_on(self._trace, (self,)):
             return iter(self._value.copy())
         return (self[k] for k in range(len(self)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from fractions import Fraction
 
 import numpy as np
 
@@ -242,6 +243,10 @@ def general(ufunc, left, right):
         with failing((left if type(left) is TracedArray else right)._trace):
             # By way of NumPy's protocol it would take 5 µs more.
             return operations.call_ufunc(ufunc, "__call__", (left, right), {})
+    if type(left) is Fraction or type(right) is Fraction:
+        numbers = _without_fractions(left, right)
+        if numbers is not None:
+            return general(ufunc, *numbers)
     if is_sparse(left) or is_sparse(right):
         with failing((left if type(left) is TracedArray else right)._trace):
             return operations.operate_on_sparse(ufunc, left, right)
@@ -260,6 +265,17 @@ def general(ufunc, left, right):
     return result
 
 
+def _without_fractions(left, right) -> tuple | None:
+    """Return a traced number and a Fraction as a traced number and a float; None for a traced array.
+
+    A Fraction becomes a float where it meets a float. NumPy makes an array of objects of it and an array.
+    """
+    if any(type(x) is TracedArray and isinstance(x._value, ndarray) for x in (left, right)):
+        return None
+    as_floats = [float(x) if type(x) is Fraction else x for x in (left, right)]
+    return as_floats[0], as_floats[1]
+
+
 def _require_divisor(ufunc, left, right) -> None:
     """Raise where Python's numbers are divided by a constant zero; else record that the constant is not zero.
 
@@ -276,6 +292,8 @@ def _require_divisor(ufunc, left, right) -> None:
 
 
 def _power(left, right):
+    if type(left) is Fraction or type(right) is Fraction:
+        left, right = _without_fractions(left, right) or (left, right)
     trace = (left if isinstance(left, TracedArray) else right)._trace  # arrays of the trace have one, too
     if trace.values == "numpy" and _acceptable(left) and _acceptable(right):
         with failing(trace):

@@ -26,12 +26,12 @@ ROUNDINGS = {np.floor: DOWN, np.trunc: DOWN, np.ceil: UP, np.rint: NEAR}
 
 
 def noted(result, name: str, left, right):
-    """Note that a float is a size over an int, a size times a float, or the root of a size; return the float.
+    """Note how a float was made of a size: over an int, times a float, plus a whole number, its root.
 
     Parameters
     ----------
     name
-        The operation: ``truediv``, ``mul`` or ``pow``; nothing is noted for others.
+        The operation: ``truediv``, ``mul``, ``add``, ``sub`` or ``pow``; nothing is noted for others.
     """
     if type(result) is not TracedArray or result._level != CONSTANT:
         return result
@@ -44,6 +44,10 @@ def noted(result, name: str, left, right):
         divisor = int(right) if type(right) in (int, float) and right == right // 1 else 0
         if 0 < divisor < LARGEST_SIZE:
             _note(result, DIVIDED, left._code, divisor)
+    elif name in ("add", "sub"):
+        left, right = (right, left) if name == "add" and sizes.is_size(right) else (left, right)
+        if sizes.is_size(left) and type(right) is float and right == right // 1 and abs(right) < LARGEST_SIZE:
+            _note(result, DIVIDED, _shifted(left, name, int(right)), 1)
     elif name == "pow" and sizes.is_size(left) and type(right) is float and right == 0.5:
         _note(result, ROOT_OF, left._code, 0)
     return result
@@ -61,6 +65,18 @@ def noted_ufunc(ufunc: np.ufunc, x, result):
     else:
         _note(result, DIVIDED, _rounded(x._trace, found, ROUNDINGS[ufunc]), 1)
     return result
+
+
+def _shifted(size, name: str, by: int) -> int:
+    """Return the code of a size plus or minus an int."""
+    table = size._trace.tape.sizes
+    return sizes.combined(table, name, size._code, table.negative(by))
+
+
+def whole(x):
+    """Return a float such as ``len(x) + 1.0`` as a size; None for anything else."""
+    found = _found(x) if type(x) is TracedArray and x.dtype.kind == "f" else None
+    return None if found is None or (found[0], found[2]) != (DIVIDED, 1) else sizes.seen(x._trace, found[1])
 
 
 def _note(result, how: str, code: int, by: int) -> None:
