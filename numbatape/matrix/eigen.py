@@ -63,6 +63,41 @@ def _nearest(values, others):
     return found
 
 
+def _pair_eig(a, b):
+    """Return SciPy's eigenvalues and vectors of ``A v = w B v``."""
+    import scipy.linalg
+
+    w, v = scipy.linalg.eig(a, b)
+    return (w, v) if np.iscomplexobj(v) or w.imag.any() else (w.real, v)
+
+
+def _pair_eigvals(a, b):
+    """Return SciPy's eigenvalues, in the order in which it gives them alone, and the vectors."""
+    import scipy.linalg
+
+    others, vectors = _pair_eig(a, b)
+    values = scipy.linalg.eigvals(a, b)
+    values = values if np.iscomplexobj(others) else values.real
+    return values, vectors[:, _nearest(values, others)]
+
+
+def _pair_pullback(ybar, y, a, b):
+    """As `_eig_pullback`, with ``(B V)^-1`` in the place of ``V^-1``."""
+    (wbar, vbar), (w, v) = ybar, y
+    if 0 in a.shape:
+        return np.zeros(a.shape), np.zeros(b.shape)
+    right = adjoint(v)
+    inner = diagonal(wbar)
+    if not _idle(vbar):
+        inner = inner + np.conj(inverse_gaps(w)) * np.matmul(right, vbar)
+    left = adjoint(np.matmul(b, v))
+    ends = right, np.conj(w)[:, None] * right
+    abar, bbar = (np.linalg.solve(left, np.matmul(inner, end)) for end in ends)
+    return abar, -bbar
+
+
+PAIR_EIG = MatrixRule("scipy.linalg.eig", _pair_eig, _pair_pullback, varies=True)
+PAIR_EIGVALS = MatrixRule("scipy.linalg.eigvals", _pair_eigvals, _pair_pullback, varies=True)
 EIG = MatrixRule("np.linalg.eig", lambda a: tuple(np.linalg.eig(a)), _eig_pullback, varies=True)
 EIGVALS = MatrixRule("np.linalg.eigvals", _eigvals, _eig_pullback, varies=True)
 

@@ -218,3 +218,44 @@ def _lu_factor_pullback(ybar, y, a):
 
 
 LU_FACTOR = MatrixRule("scipy.linalg.lu_factor", _lu_factor, _lu_factor_pullback)
+
+
+# ---- L D L^H
+
+
+def _ldl_parts(lower: bool):
+    def value(a):
+        import scipy.linalg
+
+        factor, blocks, order = scipy.linalg.ldl(a, lower=lower)
+        return factor[order], blocks, order.astype(float)
+
+    return value
+
+
+def _ldl_rule(lower: bool) -> MatrixRule:
+    """Return the rule that gives L (or U), the blocks D on the diagonal, and the order of the pivots.
+
+    With ``S = L^-1 dA L^-H``, dD is S in the blocks, and ``L^-1 dL D`` is S on the side of L outside of them.
+    """
+
+    def pullback(ybar, y, a):
+        (lbar, dbar, _), (low, blocks, order) = ybar, y
+        n = a.shape[-1]
+        if n == 0:
+            return (np.zeros(a.shape),)
+        pairs = np.not_equal(blocks, 0.0)  # pivots of two rows have an entry beside the diagonal
+        inside = np.where(np.logical_or(pairs, np.eye(n) > 0.0), 1.0, 0.0)
+        side = np.tril(np.ones((n, n)), -1) if lower else np.triu(np.ones((n, n)), 1)
+        outside = side * (1.0 - inside)
+        moved = adjoint(np.linalg.solve(blocks, adjoint(np.matmul(adjoint(low), lbar))))
+        inner = inside * dbar + outside * moved
+        left = np.linalg.solve(adjoint(low), inner)
+        ct = adjoint(np.linalg.solve(adjoint(low), adjoint(left)))
+        back = np.astype(np.argsort(order), int)
+        return (folded(0.5 * (ct + adjoint(ct))[back][:, back], lower),)
+
+    return MatrixRule("scipy.linalg.ldl", _ldl_parts(lower), pullback)
+
+
+LDL = {lower: _ldl_rule(lower) for lower in (False, True)}

@@ -149,8 +149,8 @@ STAND_INS = {
             coshm cosm expm expm_frechet fractional_matrix_power logm sinhm sinm sqrtm tanhm tanm
         """,
         "scipy_api.linalg": """
-            eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal lstsq lu lu_factor lu_solve
-            null_space orth orthogonal_procrustes pinvh polar rq solve_continuous_are
+            eig eigh eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal hessenberg ldl lstsq lu lu_factor
+            lu_solve null_space orth orthogonal_procrustes pinvh polar rq schur solve_continuous_are
             solve_continuous_lyapunov solve_discrete_are solve_discrete_lyapunov solve_lyapunov
             solve_sylvester subspace_angles
         """,
@@ -159,7 +159,7 @@ STAND_INS = {
             issymmetric khatri_rao matmul_toeplitz solve_banded solve_circulant solve_toeplitz solveh_banded
         """,
         "scipy_api.linalg_refusals": """
-            cossin eig_banded funm hessenberg ldl qr_multiply qz schur signm
+            cossin eig_banded funm qr_multiply qz signm
         """,
     },
     "scipy.sparse": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrix import completed, eigen, equations, factors
+from ..matrix import completed, eigen, equations, factors, similarity
 from ..matrix.equations import linalg
 from ..matrix.matrix_rule import MatrixRule, adjoint, call, is_complex
 from ..numpy_api import decompositions
@@ -31,7 +31,16 @@ def refuse(name: str, options: dict, allowed=()) -> None:
 @stands_for("scipy.linalg", "eig")
 def eig(a, b=None, left=False, right=True, overwrite_a=False, overwrite_b=False, check_finite=True,
         homogeneous_eigvals=False):  # fmt: skip
-    refuse("scipy.linalg.eig", {"b": b, "left": left, "homogeneous_eigvals": homogeneous_eigvals})
+    refuse("scipy.linalg.eig", {"left": left, "homogeneous_eigvals": homogeneous_eigvals})
+    if b is not None:
+        if not right:
+            return eigvals(a, b)
+        w, v = call(eigen.PAIR_EIG, *lift_all(a, b))
+        _finite("scipy.linalg.eig", w)
+        if is_complex(v):
+            hint = "right=False is, and eig(np.linalg.solve(b, a)), which fixes the vectors' phases"
+            raise unsupported_argument("scipy.linalg.eig", "b, where vectors are complex", hint)
+        return w + 0j, eigen.scaled(v) if 0 not in v.shape else v
     a = lift_first(a)
     if not right:
         return eigen.eigvals(a) + 0j
@@ -41,8 +50,18 @@ def eig(a, b=None, left=False, right=True, overwrite_a=False, overwrite_b=False,
 
 @stands_for("scipy.linalg", "eigvals")
 def eigvals(a, b=None, overwrite_a=False, check_finite=True, homogeneous_eigvals=False):
-    refuse("scipy.linalg.eigvals", {"b": b, "homogeneous_eigvals": homogeneous_eigvals})
+    refuse("scipy.linalg.eigvals", {"homogeneous_eigvals": homogeneous_eigvals})
+    if b is not None:
+        w, _ = call(eigen.PAIR_EIGVALS, *lift_all(a, b))
+        _finite("scipy.linalg.eigvals", w)
+        return w + 0j
     return eigen.eigvals(lift_first(a)) + 0j
+
+
+def _finite(function: str, w) -> None:
+    """Guard that the eigenvalues of a pair are finite."""
+    if not bool(np.all(np.isfinite(w))):
+        raise unsupported_argument(function, "a singular b", "eig(b, a), of the inverse eigenvalues, is")
 
 
 @stands_for("scipy.linalg", "eigh")
@@ -175,6 +194,42 @@ def orthogonal_procrustes(A, B, check_finite=True):
     a, b = lift_all(A, B)
     turn, stretch = call(factors.POLAR, np.matmul(adjoint(a), b))
     return turn, np.trace(stretch.real)
+
+
+@stands_for("scipy.linalg", "ldl")
+def ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
+    a = lift_first(A)
+    if is_complex(a):
+        hint = "real matrices are; np.linalg.cholesky is for complex ones, too"
+        raise unsupported_argument("scipy.linalg.ldl", "a complex matrix", hint)
+    factor, blocks, order = call(factors.LDL[bool(lower)], a)
+    order = np.astype(stop_gradient(order), int)
+    return factor[np.argsort(order)], blocks, order
+
+
+@stands_for("scipy.linalg", "hessenberg")
+def hessenberg(a, calc_q=False, overwrite_a=False, check_finite=True):
+    h, q = similarity.hessenberg(_one_square("scipy.linalg.hessenberg", lift_first(a)))
+    return (h, q) if calc_q else h
+
+
+@stands_for("scipy.linalg", "schur")
+def schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_finite=True):
+    refuse("scipy.linalg.schur", {"sort": sort})
+    a, hint = _one_square("scipy.linalg.schur", lift_first(a)), "np.linalg.eig is"
+    if is_complex(a) or output not in ("real", "r"):
+        what = "a complex result, whose vectors have phases without a derivative"
+        raise unsupported_argument("scipy.linalg.schur", what, hint)
+    t, z = call(similarity.SCHUR, a)
+    if bool(np.any(np.not_equal(np.diag(t, -1), 0.0))):
+        raise unsupported_argument("scipy.linalg.schur", "a matrix with complex eigenvalues", hint)
+    return t, z
+
+
+def _one_square(function: str, a):
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise unsupported_argument(function, "a of other shape", "one square matrix is")
+    return a
 
 
 def _full_rank(function: str, a, cutoff):

@@ -12,7 +12,8 @@ TALL, WIDE = LONG.real.copy(), LONG.T.real.copy()
 SLAB = LONG.T.copy()
 V, W = RNG.normal(size=(2, 4))
 SIX = RNG.normal(size=6)
-SPREAD = A + 5.0 * np.diag([1.0, 2.0, 3.0, 4.0])  # real eigenvalues
+REAL = 0.1 * A + np.diag([1.0, 2.0, 3.0, 4.0])  # real eigenvalues
+SPREAD = A + 5.0 * np.diag([1.0, 2.0, 3.0, 4.0])
 STACK = np.stack([A, B])
 GAIN, COST = B[:, :2].copy(), RNG.normal(size=(2, 2))
 BAND = RNG.normal(size=(4, 6)) + np.array([0, 0, 4, 0])[:, None]
@@ -112,11 +113,24 @@ EIGEN = {
     "eigh, complex pair": (lambda a, b: sl.eigh(a, positive(b))[1], C, D),
     "eigh, complex pair, upper": (lambda a, b: sl.eigh(whole(a), positive(b), lower=False)[1], C, D),
     "eigvalsh, pair": (lambda a, b: sl.eigvalsh(a, positive(b)), A, B),
+    "eig, pair, values": (part(sl.eig, 0), whole(A), positive(B)),
+    "eig, pair, vectors": (lambda a, b: sl.eig(a + a.T, positive(b))[1], A, B),
+    "eigvals, pair": (sl.eigvals, A, SPREAD),
+    "eigvals, pair, complex": (sl.eigvals, C, SPREAD),
+    "schur, T": (part(sl.schur, 0), REAL),
+    "schur, Z": (part(sl.schur, 1), REAL),
+    "hessenberg": (sl.hessenberg, A),
+    "hessenberg, Q": (part(sl.hessenberg, 1, calc_q=True), A),
+    "hessenberg, complex": (part(sl.hessenberg, 1, calc_q=True), C),
     "eigh_tridiagonal": (lambda d, e: sl.eigh_tridiagonal(d, e)[1] ** 2, V, W[:3] ** 2 + 1),
     "eigvalsh_tridiagonal": (sl.eigvalsh_tridiagonal, V, W[:3] ** 2 + 1),
     "eigvals_banded": (sl.eigvals_banded, UPPER),
 }
 FACTORS = {
+    "ldl, L": (part(sl.ldl, 0), whole(A)),
+    "ldl, D": (part(sl.ldl, 1), whole(A)),
+    "ldl, upper": (part(sl.ldl, 0, lower=False), whole(B)),
+    "ldl, order": (lambda a: a[sl.ldl(a)[2]], whole(A)),
     "lu, L": (part(sl.lu, 1), A),
     "lu, U": (part(sl.lu, 2), A),
     "lu, P": (lambda a: sl.lu(a)[0] @ a, A),

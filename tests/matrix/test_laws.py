@@ -202,15 +202,18 @@ def test_the_global_generator_is_left_alone():
 RAISES = {
     "logm on the cut": (lambda a: sl.logm(a), -np.eye(2) + 0.1 * cases.A[:2, :2], "negative eigenvalue"),
     "power": (lambda t: sl.fractional_matrix_power(cases.A, t), 0.5, "t must be a plain number"),
-    "eig, pair": (lambda a: sl.eig(a, np.eye(4))[0], cases.A, "b=array"),
+    "eig, complex vectors of a pair": (lambda a: sl.eig(a, np.eye(4))[0], cases.A, "right=False"),
+    "eigvals, infinite": (lambda a: sl.eigvals(a, np.diag([1.0, 1, 1, 0])), cases.A, "a singular b"),
     "eig, left": (lambda a: sl.eig(a, left=True)[0], cases.A, "left=True"),
     "polar": (lambda a: sl.polar(a)[0], cases.WIDE, "side='left'"),
     "rq": (lambda a: sl.rq(a)[0], cases.WIDE, "economic"),
     "pinv": (lambda a: np.linalg.pinv(a * 0.0 + 1.0), cases.LONG, "less than full rank"),
     "orth": (lambda a: sl.orth(a * 0.0 + 1.0), cases.TALL, "less than full rank"),
     "pinvh": (lambda a: sl.pinvh(a * 0.0 + 1.0), cases.A, "less than full rank"),
-    "schur": (lambda a: sl.schur(a)[0], cases.A, "scipy.linalg.schur .* use np.linalg.eig"),
-    "schur of something complex": (lambda a: sl.schur(a * 1j)[0], cases.A, "scipy.linalg.schur"),
+    "schur, complex eigenvalues": (lambda a: sl.schur(a)[0], cases.A, "complex eigenvalues.*np.linalg.eig"),
+    "schur of something complex": (lambda a: sl.schur(a * 1j)[0], cases.A, "schur.*complex result"),
+    "ldl of something complex": (lambda a: sl.ldl(cases.whole(a * 1j))[0], cases.A, "ldl.*real matrices"),
+    "qz": (lambda a: sl.qz(a, a)[0], cases.A, r"scipy.linalg.qz .* use scipy.linalg.eigvals\(a, b\)"),
 }
 
 
