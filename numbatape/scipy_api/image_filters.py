@@ -6,7 +6,7 @@ import numpy as np
 
 from ..numpy_api.registration import unsupported_argument
 from ..trace.axes import axes_of, one_axis, pinned
-from ..trace.operands import find_trace, lift_all, lift_first
+from ..trace.operands import find_trace, lift_all, lift_first, values_of
 from .borders import padded
 from .image_outputs import filters
 from .signal import flipped, slide, windows
@@ -32,12 +32,19 @@ def correlated(x, weights, axis, mode, cval, origin=0, convolve=False):
 
 
 def _vector(weights):
-    return np.asarray(weights, float) if find_trace(weights) is None else lift_first(weights)
+    if find_trace(weights) is not None:
+        return lift_first(weights)
+    return np.asarray(weights) if np.iscomplexobj(weights) else np.asarray(weights, float)
+
+
+def _conjugate(weights):
+    """Return what a correlation, which conjugates its weights, multiplies by."""
+    return np.conj(weights) if np.iscomplexobj(values_of(weights)) else weights
 
 
 @filters("correlate1d")
 def correlate1d(input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0):
-    return correlated(lift_first(input, weights), _vector(weights), axis, mode, cval, origin)
+    return correlated(lift_first(input, weights), _conjugate(_vector(weights)), axis, mode, cval, origin)
 
 
 @filters("convolve1d")
@@ -176,36 +183,37 @@ def gaussian_gradient_magnitude(input, sigma, output=None, mode="reflect", cval=
     x = lift_first(input)
     axes = axes_of(x, axes)
     slopes = _gaussian_derivatives("gaussian_gradient_magnitude", x, sigma, 1, mode, cval, axes, options)
-    return np.sqrt(_added(slope * slope for slope in slopes))
+    return np.linalg.norm(
+        np.stack(list(slopes)), axis=0
+    )  # whose slope at zero, as in mirrored corners, is zero
 
 
 # ---- weights over several axes
 
 
-def _correlated_all(input, weights, mode, cval, origin, convolve: bool):
+def _correlated_all(input, weights, mode, cval, origin, axes, convolve: bool):
     x, weights = lift_all(input, weights)
-    if convolve:
-        weights = flipped(weights)
-    each = (one_each(option, x.ndim) for option in (mode, origin))
-    for axis, (count, border, shift) in enumerate(zip(weights.shape, *each, strict=True)):
+    axes = axes_of(x, axes)
+    weights = flipped(weights) if convolve else _conjugate(weights)
+    shifts = one_each(origin, len(axes))
+    if len(axes) < x.ndim:  # SciPy reads origins in the order of the axes, but weights from the first axis on
+        shifts = [shift for _, shift in sorted(zip(axes, shifts, strict=True))]
+    axes = sorted(axes)
+    for axis, count, shift in zip(axes, weights.shape, shifts, strict=True):
         before = count // 2 + (-shift - (1 - count % 2) if convolve else shift)
-        line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, border, cval)
+        line = padded(np.moveaxis(x, axis, -1), before, count - 1 - before, mode, cval)
         x = np.moveaxis(line, -1, axis)
-    return slide(x, weights)
+    return slide(x, np.expand_dims(weights, [axis for axis in range(x.ndim) if axis not in axes]))
 
 
 @filters("correlate")
 def correlate(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    if axes is not None:
-        raise unsupported_argument("scipy.ndimage.correlate", "axes", "filter the others one by one")
-    return _correlated_all(input, weights, mode, cval, origin, False)
+    return _correlated_all(input, weights, mode, cval, origin, axes, False)
 
 
 @filters("convolve")
 def convolve(input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None):
-    if axes is not None:
-        raise unsupported_argument("scipy.ndimage.convolve", "axes", "filter the others one by one")
-    return _correlated_all(input, weights, mode, cval, origin, True)
+    return _correlated_all(input, weights, mode, cval, origin, axes, True)
 
 
 # ---- products with the Fourier transforms of filters

@@ -64,8 +64,6 @@ def _weights(share, order: int) -> list:
 def _mapped(place, size: int, mode: str):
     """Return places inside of an axis, as SciPy maps them there."""
     last = size - 1
-    if mode == "nearest":
-        return np.clip(place, 0.0, last)
     if size == 1 and mode not in ("constant", "grid-constant"):
         return 0.0 * place
     if mode == "mirror":
@@ -82,7 +80,7 @@ def _mapped(place, size: int, mode: str):
         return np.where(place < 0, below, np.where(place > last, above, place))
     if mode == "grid-wrap":
         return place - size * np.floor(place / size)
-    return place
+    return place  # the neighbours of a place, not the place itself, are moved inside
 
 
 def _neighbour(index, size: int, mode: str):

@@ -30,7 +30,7 @@ def _of_parts(*names: str, of_part):
         x = lift_first(input)
         masks, one = _parts(names[0], x, labels, index)
         values = [of_part(x, mask) for mask in masks]
-        return values[0] if one else np.stack(values)
+        return values[0] if one else np.reshape(np.stack(values), np.shape(index))
 
     stands_for("scipy.ndimage", *names)(statistic)
     return statistic

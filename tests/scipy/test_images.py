@@ -108,6 +108,12 @@ CASES = {
     "uniform_filter origin": (joined(lambda x: I.uniform_filter(x, (2, 3), origin=(0, -1)), lambda x: I.uniform_filter1d(x, 4, 0, origin=1)), A),
     "correlate origin": (lambda x, w: I.correlate(x, w, origin=(0, -1)), A, HEIGHTS),
     "convolve origin": (lambda x, w: I.convolve(x, w, origin=(0, 1)), A, HEIGHTS),
+    "axes": (lambda x, w: I.correlate(x, w, axes=(2, 0), origin=(0, -1)) + I.convolve(x, w, axes=(0, 1), mode="wrap"), T, HEIGHTS),
+    "complex weights": (joined(*[lambda x, w, n=name: np.abs(getattr(I, n)(x, (2 + 1j) * w, cval=0.5)) for name in ("correlate", "convolve")]), A, HEIGHTS),
+    "complex weights of lines": (joined(*[lambda x, w, n=name: np.real(getattr(I, n)(x * 1j, [1.0, 2j, 3.0], 0)) for name in ("correlate1d", "convolve1d")]), A, HEIGHTS),
+    **{f"beyond the border, not filtered, {order}": (lambda x, c, o=order: I.map_coordinates(x, c, order=o, mode="nearest", prefilter=False), A, BEYOND) for order in (2, 5)},
+    "gradient's magnitude in a mirrored corner": (lambda x: I.gaussian_gradient_magnitude(x, 1.0, mode="mirror"), A),
+    "statistics of an array of parts": (joined(*[lambda x, n=name: getattr(I, n)(x, LABELS, [[2], [1]]) for name in STATISTICS]), A),
     "fourier filters": (joined(*[lambda x, n=name: getattr(I, n)(x, 1.5) for name in ("fourier_gaussian", "fourier_uniform", "fourier_ellipsoid")]), A),
     "fourier_shift": (lambda x: np.fft.ifft2(I.fourier_shift(np.fft.fft2(x), (0.5, 1.2))).real, A),
 }  # fmt: skip
