@@ -38,6 +38,10 @@ def test_many_numbers(name):
 ERRORS = {
     "one number": (lambda x: statistics.stdev(x[:1]), statistics.StatisticsError, "at least 2 data points"),
     "lengths": (lambda x: statistics.covariance(x, [1.0]), statistics.StatisticsError, "same number"),
+    "weights": (lambda x: statistics.fmean(x, [1.0, 2.0]), statistics.StatisticsError, "same length"),
+    "weights of zero": (lambda x: statistics.fmean(x, 0.0 * x), statistics.StatisticsError, "non-zero"),
+    "negative": (lambda x: statistics.harmonic_mean(-x), statistics.StatisticsError, "negative values"),
+    "constant": (lambda x: statistics.correlation(x, [2.0] * 4), statistics.StatisticsError, "is constant"),
     "a distribution": (lambda x: statistics.NormalDist(x[0]).cdf(1.0), nt.LeakError, "NormalDist"),
     "a correlation": (lambda x: statistics.correlation(x, x, method="other"), ValueError, "Unknown method"),
 }

@@ -24,7 +24,15 @@ def _require(x, least: int, name: str):
 @stands_for("statistics", "fmean", run=None)
 def fmean(data, weights=None):
     x = _array(data)
-    return np.mean(x) if weights is None else np.dot(x, _array(weights)) / np.sum(_array(weights))
+    if weights is None:
+        return np.mean(x)
+    weights = _array(weights)
+    if len(weights) != len(x):
+        raise statistics.StatisticsError("data and weights must be the same length")
+    total = np.sum(weights)
+    if total == 0.0:
+        raise statistics.StatisticsError("sum of weights must be non-zero")
+    return np.dot(x, weights) / total
 
 
 @stands_for("statistics", "mean", run=None)
@@ -41,6 +49,8 @@ def geometric_mean(data):
 def harmonic_mean(data, weights=None):
     x = _array(data)
     weights = np.ones(len(x)) if weights is None else _array(weights)
+    if np.any(x < 0.0):
+        raise statistics.StatisticsError("harmonic mean does not support negative values")
     return np.sum(weights) / np.sum(weights / x)
 
 
@@ -98,7 +108,10 @@ def correlation(x, y, /, *, method="linear"):
     if method == "ranked":
         x, y = map(_ranks, (x, y))
     dx, dy = _centred(x, y, "correlation")
-    return np.dot(dx, dy) / np.sqrt(np.dot(dx, dx) * np.dot(dy, dy))
+    product = np.dot(dx, dx) * np.dot(dy, dy)
+    if product == 0.0:
+        raise statistics.StatisticsError("at least one of the inputs is constant")
+    return np.dot(dx, dy) / np.sqrt(product)
 
 
 @stands_for("statistics", "linear_regression", run=None)

@@ -37,6 +37,8 @@ def _constructor(original):
 
     def __init__(self, xi, yi=None, axis=0, *, wi=None, **options):
         construct(self, xi, yi, axis, wi=weights(xi) if wi is None else wi, **options)
+        if wi is None:
+            self._inv_capacity = _scale(self.xi)  # which `add_xi` multiplies further weights with
 
     return __init__
 

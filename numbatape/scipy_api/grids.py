@@ -136,8 +136,11 @@ def make_grid(original, points, values, method="linear", bounds_error=True, fill
     """Return the interpolator of traced values on a grid."""
     if find_trace(points) is not None:
         raise refuse("RegularGridInterpolator of traced grid points", "grid points are data")
-    values = values if find_trace(values) is not None else np.asarray(values)
-    return Grid(None, points, values, bounds_error, fill_value, method)
+    (values,) = lift_all(values)
+    made = original(points, np.zeros(values.shape), "linear", bounds_error)  # checks the grid, and sorts it
+    descending = [d for d, axis in enumerate(points) if axis[0] > axis[-1]]
+    values = np.flip(values, descending) if descending else values
+    return Grid(None, made.grid, values, bounds_error, fill_value, method)
 
 
 @stands_for("scipy.interpolate", "interpn", run=None)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..trace.operands import find_trace, lift_all
 from ..trace.primitives import stop_gradient
-from .interpolation import Piecewise, refuse
+from .interpolation import Piecewise, refuse, require_increasing
 
 # Differences of slopes count as zero where they are smaller than this, compared with the largest.
 BREAK = 1e-9
@@ -14,6 +14,7 @@ BREAK = 1e-9
 
 def hermite(x, y, dydx, axis=0, extrapolate=None) -> Piecewise:
     """Return the piecewise cubic polynomial with values and slopes at breakpoints, which may be traced."""
+    require_increasing(x)
     x, y, dydx = lift_all(x, y, dydx)
     dimensions = y.ndim
     y, dydx = np.moveaxis(y, axis, 0), np.moveaxis(dydx, axis, 0)
@@ -81,6 +82,7 @@ def akima(x, y, axis=0, *, method="akima", extrapolate=None) -> Piecewise:
 
 
 def _columns(x, y, axis):
+    require_increasing(x)
     x, y = lift_all(x, y)
     if y.dtype.kind == "c":
         raise refuse("an interpolator of complex values", "real and imaginary parts are, one by one")

@@ -73,7 +73,12 @@ class Piecewise:
         first, last = places[0], places[-1]
         if extrapolate == "periodic":
             x = first + np.remainder(x - first, last - first)
-        k = np.clip(np.searchsorted(places, x, "right") - 1, 0, len(self.x) - 2)
+        if self.x[0] > self.x[-1]:  # breakpoints of a PPoly may descend
+            k = len(self.x) - 1 - np.searchsorted(places[::-1], x, "left")
+            first, last = last, first
+        else:
+            k = np.searchsorted(places, x, "right") - 1
+        k = np.clip(k, 0, len(self.x) - 2)
         trailing = c.ndim - 2
         step = column(x - places[k], trailing)
         value = c[0][k] + 0.0 * step
@@ -181,6 +186,13 @@ def _in_basis(t: np.ndarray, weights, k: int, extrapolate, axis: int) -> InBasis
     """Return a spline of traced weights, whose first axis goes where ``axis`` says."""
     units, x = polynomials_of(t, np.eye(len(t) - k - 1), k)
     return InBasis(None, combined(units, weights), x, extrapolate, axis, t, weights, k)
+
+
+def require_increasing(x) -> None:
+    """Raise SciPy's error unless breakpoints ascend; of traced ones this is a guard."""
+    x = np.asarray(x) if find_trace(x) is None else lift_all(x)[0]
+    if bool(np.any(x[1:] <= x[:-1])):
+        raise ValueError("`x` must be strictly increasing sequence.")
 
 
 def column(x, trailing: int):

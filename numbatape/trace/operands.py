@@ -53,6 +53,8 @@ def lift(trace: Trace, x) -> TracedArray:
     if isinstance(x, (list, tuple)) and find_trace(x) is not None:
         return np.stack([lift(trace, item) for item in x])
     value = x if isinstance(x, np.ndarray) else np.asarray(x)
+    if hasattr(type(value), "_as_traced"):  # a plain array, to which traced values may be written later
+        return value._as_traced()
     if value.dtype.kind == "c":
         return operations.constant(trace, value)
     family = family_of_dtype(value.dtype)

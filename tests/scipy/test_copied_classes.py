@@ -26,6 +26,12 @@ def space(a):
     return signal.StateSpace(a, [[1.0], [0.0]], [[0.0, 1.0]], [[0.0]])
 
 
+def extended(y):
+    made = interpolate.BarycentricInterpolator([0.0, 0.4], y[:2])
+    made.add_xi(np.array([1.1]), y[2:3])
+    return made(INSIDE)
+
+
 PROGRAMS = {
     "CZT": (lambda x: signal.CZT(16, m=5)(x), X),
     "CZT, outside": (lambda x: CZT(x), X),
@@ -58,6 +64,7 @@ PROGRAMS = {
     "barycentric, values": (lambda y: interpolate.BarycentricInterpolator(NODES, y)(INSIDE), TABLE),
     "barycentric, nodes": (lambda x: interpolate.BarycentricInterpolator(x, Y)(INSIDE), NODES),
     "barycentric, slopes": (lambda y: interpolate.BarycentricInterpolator(NODES, y).derivative(INSIDE), Y),
+    "barycentric, further nodes": (extended, Y),
     "barycentric_interpolate": (lambda y: interpolate.barycentric_interpolate(NODES, y, INSIDE), Y),
     "barycentric_interpolate, der": (
         lambda y: interpolate.barycentric_interpolate(NODES, y, INSIDE, der=[0, 1]),

@@ -183,6 +183,16 @@ def test_integrals_over_whole_periods():
 
 
 @pytest.mark.parametrize(
+    "make", [PchipInterpolator, Akima1DInterpolator, lambda x, y: CubicHermiteSpline(x, y, y)]
+)
+@pytest.mark.parametrize("places", [[0.0, 2.0, 1.0, 3.0], [3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 1.0, 2.0]])
+def test_breakpoints_must_ascend(make, places):
+    for argnums in (0, 1):
+        with pytest.raises(ValueError, match="strictly increasing"):
+            nt.grad(lambda x, y: make(x, y)(0.5), argnums=argnums)(np.array(places), Y[:4])
+
+
+@pytest.mark.parametrize(
     "call, message",
     [
         (lambda y: splev(1.0, splrep(X, y, s=0.5)), r"splrep of traced values with s > 0 .* \(s=0\) are"),
@@ -214,6 +224,13 @@ OUTSIDE = np.array([-0.5, 1.0, 3.4])
 KNOTS = np.arange(9.0)  # of a basis that begins before the first place of a spline in it
 PERIODIC = np.array([0.0, 1.0, 1.0, 1.0, 0.0])
 KINDS = ("nearest", "nearest-up", "previous", "next", "zero")
+
+
+def written(x):
+    """Return a copy that a traced function takes for an array to which traced values may be written."""
+    made = np.zeros(x.shape)
+    made[:] = x
+    return made
 
 
 def kernel(name):
@@ -251,6 +268,14 @@ FURTHER = {
         Y,
     ),
     "basis_element": (lambda x: BSpline.basis_element(t=[0, 1, 2, 3, 4])(x), INSIDE),
+    "PPoly, descending": (lambda c: PPoly(c, X[::-1]).antiderivative()(INSIDE), TABLE.T[:, :4]),
+    "PPoly, descending, points": (lambda x: PPoly(TABLE.T[:, :4], X[::-1])(x), OUTSIDE),
+    "grid, descending": (lambda z: RegularGridInterpolator((X[::-1], X), z)(PLACES), GRID),
+    "interpn, descending": (lambda z: interpn((X, X[::-1]), z, PLACES, method="cubic"), GRID),
+    "surface, places in memory": (
+        lambda z: RectBivariateSpline(written(X), written(X), z)(X[:2], X[1:3]),
+        GRID,
+    ),
     "BSpline, antiderivative": (lambda y: BSpline(KNOTS, y, 3).antiderivative(2)(3.0 + INSIDE / 2.0), Y),
     "BSpline, integrate": (lambda y: BSpline(KNOTS, y, 3, extrapolate=False).integrate(-1.0, 4.5), Y),
     "BSpline, limits": (
