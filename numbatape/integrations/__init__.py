@@ -10,6 +10,7 @@ from ..numpy_api.function_tables import OBJECTS, announce
 
 announce("scipy.integrate", f"{__name__}.ode", ("odeint",))
 announce("scipy.integrate", f"{__name__}.initial_values", ("solve_ivp",))
+announce("scipy.integrate", f"{__name__}.integrals_of_arrays", ("quad_vec",))
 announce("scipy.integrate", f"{__name__}.quadrature", ("dblquad", "nquad", "quad", "tplquad"))
 announce(
     "scipy.optimize",
@@ -19,7 +20,12 @@ announce(
         *("minimize_scalar", "newton", "ridder", "root", "root_scalar", "toms748"),
     ),
 )
-announce("scipy.optimize", f"{__name__}.least_squares", ("nnls",))
+announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))
+announce(
+    "scipy.optimize",
+    f"{__name__}.older_optimisers",
+    ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell", "fminbound", "leastsq"),
+)
 announce(
     "scipy.signal", f"{__name__}.filters", ("filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi")
 )

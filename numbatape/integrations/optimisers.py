@@ -145,7 +145,7 @@ def as_array(value):
     return np.stack(value) if isinstance(value, (list, tuple)) else value
 
 
-def _result(x, **more):
+def result_of(x, **more):
     """Return SciPy's result with a traced solution: a solver that fails raises (`_taken`)."""
     return sys.modules["scipy.optimize"].OptimizeResult(x=x, success=True, **more)
 
@@ -187,7 +187,7 @@ def minimize(original, *args, **kwargs):
 
     x = solve.solution("fun", residual, _taken_minimum, _given(solve.traced["constraints"]))
     call = solve.traced
-    return _result(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
+    return result_of(x, fun=_objective(lambda y: call["fun"](y, *_extra(call)), call)(x))
 
 
 def _taken_minimum(found):
@@ -265,7 +265,7 @@ def least_squares(original, *args, **kwargs):
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
     fun = as_array(call["fun"](x, *_extra(call), **(call["kwargs"] or {})))
-    return _result(x, fun=fun, cost=0.5 * np.sum(fun**2))
+    return result_of(x, fun=fun, cost=0.5 * np.sum(fun**2))
 
 
 def minimize_scalar(original, *args, **kwargs):
@@ -276,7 +276,7 @@ def minimize_scalar(original, *args, **kwargs):
 
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
-    return _result(x, fun=call["fun"](x, *_extra(call)))
+    return result_of(x, fun=call["fun"](x, *_extra(call)))
 
 
 def _extra(call: dict) -> tuple:
@@ -291,7 +291,7 @@ for _name, _implementation in {
     "newton": _of_zero("func", ("full_output",)),
     "fsolve": _of_zero("func", ("full_output",)),
     "root_scalar": _of_zero("f", (), _root_result, _taken_root),
-    "root": _of_zero("fun", ("callback",), _result, _taken),
+    "root": _of_zero("fun", ("callback",), result_of, _taken),
     "curve_fit": curve_fit,
     "fixed_point": fixed_point,
     "least_squares": least_squares,

@@ -41,12 +41,14 @@ class Integral:
         ``at(p)`` is f as a function of x, for plain values p; where it is faster than f.
     """
 
+    name = "scipy.integrate.quad"
+
     def __init__(self, f, options: dict, line: UsersLine, at=None):
         self.f, self.options, self.line = f, options, line
         self._with = at or (lambda p: lambda x: f(x, *p))
         self._kept = KeptDerivatives(f)
         rule = Rule(self._value, self._pullback, self._pushforward, None)
-        rule.name = "scipy.integrate.quad"
+        rule.name = self.name
         self.integrate = Primitive(rule)
         self._more: dict = {}
 
@@ -130,7 +132,7 @@ class Integral:
     def _of(self, key, f) -> Integral:
         """Return the integral of another function of the same arguments, which is made once."""
         if key not in self._more:
-            self._more[key] = Integral(f, self.options, self.line)
+            self._more[key] = type(self)(f, self.options, self.line)
         return self._more[key]
 
 

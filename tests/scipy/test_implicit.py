@@ -14,8 +14,15 @@ from scipy.optimize import (
     brentq,
     curve_fit,
     fixed_point,
+    fmin,
+    fmin_bfgs,
+    fmin_cg,
+    fmin_powell,
+    fminbound,
     fsolve,
     least_squares,
+    leastsq,
+    lsq_linear,
     minimize,
     minimize_scalar,
     newton,
@@ -66,6 +73,12 @@ NUMBERS = {
         least_squares(cube, [1.5], args=(p,), jac=lambda y, p: [3 * y**2], xtol=1e-15, gtol=1e-15, ftol=1e-15)
         .x[0]
     ),
+    "leastsq": lambda p: leastsq(cube, [1.5], args=(p,), xtol=1e-15, ftol=1e-15, gtol=1e-15)[0][0],
+    "fmin": lambda p: fmin(cost, [1.5], args=(p,), xtol=1e-9, ftol=1e-16, disp=0)[0],
+    "fmin_bfgs": lambda p: fmin_bfgs(cost, [1.5], nt.grad(cost), (p,), gtol=1e-12, disp=0)[0],
+    "fmin_cg": lambda p: fmin_cg(cost, [1.5], nt.grad(cost), (p,), gtol=1e-9, disp=0)[0],
+    "fmin_powell": lambda p: np.ravel(fmin_powell(cost, [1.5], (p,), 1e-10, 1e-16, disp=0))[0],
+    "fminbound": lambda p: fminbound(cost, 0.1, 9.0, args=(p,), xtol=1e-12),
     "nt.root": lambda p: nt.root(cube, 1.5, p),
     "nt.root, closure": lambda p: nt.root(lambda y: cube(y, p), 1.5),
     "nt.minimize_scalar": lambda p: nt.minimize_scalar(cost, 1.0, p),
@@ -78,6 +91,8 @@ RTOL = {
     "minimize": 1e-7,
     "minimize, value and gradient": 1e-7,
     "least_squares": 1e-8,
+    "leastsq": 1e-8,
+    **dict.fromkeys(("fmin", "fmin_bfgs", "fmin_cg", "fmin_powell", "fminbound"), 1e-6),
 }
 
 
@@ -353,3 +368,27 @@ def test_least_squares_that_are_not_negative(of):
         agrees(lambda a: nnls(a, OBSERVED), DESIGN, value_rtol=1e-10)
     else:
         agrees(lambda b: nnls(DESIGN, b), OBSERVED, value_rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda t: lsq_linear(DESIGN + t[0], OBSERVED, (-0.5, 1.0)),
+        lambda t: lsq_linear(
+            DESIGN, OBSERVED * t[0], ([-np.inf, -0.3, 0.0], [1.2, np.inf, t[1]]), method="bvls"
+        ),
+        lambda t: lsq_linear(DESIGN * t, OBSERVED),
+    ],
+    ids=["matrix", "bounds", "none"],
+)
+def test_linear_least_squares_with_bounds(of):
+    def values(t):
+        found = of(t)
+        return np.concatenate([found.x, found.fun, [found.cost]])
+
+    agrees(values, np.array([1.0, 0.3, 0.8]), value_rtol=1e-5, rtol=1e-5)
+
+
+def test_minimisers_that_find_none_have_no_derivative():
+    with pytest.raises(RuntimeError, match="no minimum was found"):
+        nt.grad(lambda a: fmin(lambda y: (y[0] - a) ** 2, [5.0], maxiter=2, disp=0)[0])(1.0)

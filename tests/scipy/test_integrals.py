@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad, nquad, tplquad
+from scipy.integrate import dblquad, nquad, quad_vec, tplquad
 
 import numbatape as nt
 from tests.agreement import agrees
@@ -13,6 +13,9 @@ INTEGRALS = {
     "dblquad, functions": lambda t: dblquad(
         lambda y, x, a: a * x * y, 0.0, 1.0, lambda x: t[0] * x, lambda x: 2.0, args=(t[1],)
     )[0],
+    "quad_vec": lambda t: quad_vec(lambda x: np.exp(-t[0] * x * np.arange(3.0)), 0.1, t[1])[0],
+    "quad_vec, args": lambda t: quad_vec(lambda x, a: np.sin(a * x), t[0], 2.0, args=(t,))[0],
+    "quad_vec, infinite": lambda t: quad_vec(lambda x: np.exp(-t * x**2), 0.0, np.inf)[0],
     "nquad": lambda t: nquad(lambda x, y: t[0] * x * y, [lambda y: (0.0, t[1] * y), (0.0, 1.0)])[0],
     "nquad, options": lambda t: nquad(
         lambda x, y, a: np.abs(x - 0.5) * a * y, [(0.0, 1.0), (0.0, 1.0)], (t[0],), [{"points": [0.5]}, {}]
@@ -43,10 +46,19 @@ def test_second_derivative():
     np.testing.assert_allclose(volume(1.3), 0.5, rtol=1e-12)
 
 
+def test_second_derivatives_of_integrals_of_arrays():
+    f = lambda t: np.sum(quad_vec(lambda x: np.exp(-t[0] * x * np.arange(3.0)), 0.0, t[1])[0])  # noqa: E731
+    v = np.array([1.0, 2.0])
+    steps = [nt.grad(f)(POINT + h * v) for h in (1e-4, -1e-4)]
+    np.testing.assert_allclose(nt.hvp(f)(POINT, v), (steps[0] - steps[1]) / 2e-4, rtol=1e-6)
+
+
 def test_what_is_not_supported():
     with pytest.raises(
         nt.UnsupportedOperationError, match=r"nquad.* takes neither full_output nor functions"
     ):
         nt.grad(lambda t: nquad(lambda x: t * x, [(0.0, 1.0)], full_output=True)[0])(1.0)
+    with pytest.raises(nt.UnsupportedOperationError, match=r"quad_vec\(workers=\.\.\.\).* epsrel"):
+        nt.grad(lambda t: np.sum(quad_vec(lambda x: t * x * np.ones(2), 0.0, 1.0, workers=2)[0]))(1.0)
     with pytest.raises(nt.UnsupportedOperationError, match=r"nquad\(weight=\.\.\.\)"):
         nt.grad(lambda t: nquad(lambda x: t * x, [(0.0, 1.0)], opts={"weight": "cos"})[0])(1.0)

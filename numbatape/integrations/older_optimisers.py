@@ -1,0 +1,95 @@
+"""``leastsq`` and the ``fmin`` functions, older forms of ``least_squares`` and ``minimize``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from ..numpy_api.function_tables import MAKERS
+from ..verbs.first_order import grad
+from .implicit import at_bounds
+from .ode import guarded
+from .optimisers import Solve, as_array
+
+MINIMISERS = {"fmin": "func", "fmin_bfgs": "f", "fmin_cg": "f", "fmin_ncg": "f", "fmin_powell": "func"}
+# A line search that ends because of rounding has found the minimum; its flag is 2. That of the other
+# minimisers means that the iterations were not enough.
+LINE_SEARCHES = ("fmin_bfgs", "fmin_cg", "fmin_ncg")
+
+
+def leastsq(original, *args, **kwargs):
+    """Return the solution, and SciPy's flag, which says why it ended."""
+    solve, flags = Solve(original, args, kwargs), []
+    solve.refuse("full_output")
+
+    def residual(f, y, call):
+        return grad(lambda y: 0.5 * np.sum(as_array(f(y)) ** 2))(y)
+
+    def taken(found):
+        x, flag = found
+        flags.append(flag)
+        if flag not in (1, 2, 3, 4):
+            raise RuntimeError(f"no minimum was found, so it has no derivative: ier={flag}")
+        return np.atleast_1d(x)
+
+    return solve.solution("func", residual, taken), flags[0]
+
+
+def _with_flags(original: Callable) -> Callable:
+    """Return a minimiser that always returns SciPy's flag, which says whether it has found a minimum."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def minimise(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments["full_output"] = True
+        return original(*bound.args, **bound.kwargs)
+
+    return minimise
+
+
+def _minimiser(parameter: str) -> Callable:
+    """Return the implementation for a minimiser whose function is the parameter of the given name."""
+
+    def implementation(original, *args, **kwargs):
+        solve = Solve(_with_flags(original), args, kwargs)
+        solve.refuse("full_output", "retall", "callback")
+
+        def residual(f, y, call):
+            return grad(lambda y: np.reshape(f(y), ()))(y)
+
+        def taken(found):
+            x, flag = found[0], found[-1]
+            if flag not in ((0, 2) if original.__name__ in LINE_SEARCHES else (0,)):
+                raise RuntimeError(f"no minimum was found, so it has no derivative: warnflag={flag}")
+            return np.atleast_1d(x)
+
+        return solve.solution(parameter, residual, taken)
+
+    return implementation
+
+
+def fminbound(original, *args, **kwargs):
+    solve = Solve(_with_flags(original), args, kwargs)
+    solve.refuse("full_output")
+
+    def residual(f, y, call):
+        return at_bounds(grad(lambda y: np.reshape(f(y), ()))(y), y, call["x1"], call["x2"])
+
+    def taken(found):
+        x, _, flag, _ = found
+        if flag:
+            raise RuntimeError(f"no minimum was found, so it has no derivative: ierr={flag}")
+        return x
+
+    return solve.solution("func", residual, taken)
+
+
+MAKERS.setdefault("scipy.optimize", {}).update(
+    {name: guarded(_minimiser(parameter)) for name, parameter in MINIMISERS.items()},
+    fminbound=guarded(fminbound),
+    leastsq=guarded(leastsq),
+)
