@@ -2,6 +2,7 @@
 
 import contextvars
 import dataclasses
+import re
 import typing
 
 import numpy as np
@@ -552,3 +553,28 @@ def test_what_warmup_does_not_know_is_named_with_what_it_does(options):
     (name,) = options
     with pytest.raises(ValueError, match=f"{name}=.* must be a sequence of names out of "):
         nt.warmup(**options)
+
+
+RAGGED = [[1.0, 2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    "what, call",
+    [
+        ("argument 0 (`y`)", lambda x: nt.prepare_pullback_cache(written, nt.Cache(RAGGED), x)),
+        ("argument 0 (`x`)", lambda x: nt.jvp(np.sin, (x,), (RAGGED,))),
+        ("argument 0 (`x`)", lambda x: nt.hvp(summed)(x, RAGGED)),
+        ("the cotangent of the result", lambda x: nt.vjp(np.sin, x)[1](RAGGED)),
+    ],
+)
+def test_lists_of_different_lengths_are_named(what, call):
+    with pytest.raises(nt.SpecError, match=f"{re.escape(what)} is no array: .*inhomogeneous"):
+        call(np.ones(3))
+
+
+def written(y, x):
+    y[:] = x**2
+
+
+def summed(x):
+    return np.sum(x**2)

@@ -134,7 +134,7 @@ class Flattened:
                 self._static(leaf.value, argument, path)
                 self.inner.append(None)
             elif leaf.__class__ is Cache:
-                buffer = _as_base_array(_buffer(leaf, path), path)
+                buffer = _as_base_array(as_array(leaf.buffer, f"the nt.Cache of {path}"), path)
                 _require_supported(buffer.dtype, path)
                 self._static(Scratch(buffer.shape, buffer.dtype), argument, path)
                 self.inner.append(None)
@@ -315,12 +315,12 @@ def _as_base_array(array: np.ndarray, path: str) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _buffer(mark: Cache, path: str) -> np.ndarray:
-    """Return the memory that a `Cache` stands for; raise for what is no array."""
+def as_array(value, what: str) -> np.ndarray:
+    """Return ``np.asarray(value)``; an error for lists of different lengths says what was to be an array."""
     try:
-        return np.asarray(mark.buffer)
+        return np.asarray(value)
     except ValueError as error:
-        raise SpecError(f"{path}: nt.Cache takes an array: {error}") from error
+        raise SpecError(f"{what} is no array: {error}") from error
 
 
 def _require_supported(dtype: np.dtype, path: str) -> None:

@@ -9,7 +9,7 @@ from ..recording.record import Output
 from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import halves_of
-from .arguments import Flattened, is_mark
+from .arguments import Flattened, as_array, is_mark
 from .results import in_dtype, per_argument, value_of
 from .variant import VariantWorkspace
 
@@ -47,6 +47,8 @@ def direction_leaves(flat: Flattened, trees, what: str, lanes: int = 0) -> list[
         if spec.level != ACTIVE:
             continue
         part = given[k][place]
+        if part.__class__ is list or part.__class__ is tuple:
+            part = as_array(part, f"{what} of {spec.path}")
         shape = (lanes, *np.shape(leaf)) if lanes else np.shape(leaf)
         kinds = "fiubc" if spec.part else "fiub"
         if part is None or np.shape(part) != shape or np.asarray(part).dtype.kind not in kinds:

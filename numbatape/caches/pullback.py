@@ -13,7 +13,7 @@ from ..tape.tape import ACTIVE
 from ..trace import pytrees
 from ..trace.complex_pairs import Pair, halves_of
 from . import dense_jacobian as dense
-from .arguments import Flattened
+from .arguments import Flattened, as_array
 from .delivery import require_switches, write_into
 from .derived import Derived
 from .front import Front
@@ -175,6 +175,8 @@ def seed_cotangent(space: VariantWorkspace, cotangent) -> None:
             continue
         where = "".join(f"[{k!r}]" for k in path) or "the result"
         expected = space.outputs[outputs[0].number].shape
+        if part.__class__ is list or part.__class__ is tuple:
+            part = as_array(part, f"the cotangent of {where}")
         if part is None or np.shape(part) != expected:
             got = "None" if part is None else np.shape(part)
             raise SpecError(f"the cotangent of {where} needs shape {expected}, got {got}")
