@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.special as sc
+from scipy import stats
 
 import numbatape as nt
 
@@ -126,3 +127,28 @@ def test_elliptic_integrals_of_arguments_far_apart():
             value = nt.vjp(lambda x, f=function, n=count: f(*x[:n]), x)[0]
             # SciPy's elliprj errs by up to 53 units in the last place here, this one by 5 (against mpmath).
             np.testing.assert_allclose(value, function(*x[:count]), rtol=3e-14 if count == 4 else 2e-15)
+
+
+INF = np.inf
+# Functions of one number, a place at an end of what they are defined for, and the two derivatives there.
+ENDS = {
+    **{
+        f"{name} of an infinite shape": (lambda a, f=getattr(sc, name): f(a, 1.0), INF, (0.0, 0.0))
+        for name in ("gammainc", "gammaincc", "chdtr", "chdtrc")
+    },
+    "gdtr of an infinite shape": (lambda b: sc.gdtr(2.0, b, 1.0), INF, (0.0, 0.0)),
+    "stdtr at infinity": (lambda df: sc.stdtr(df, -INF), 3.0, (0.0, 0.0)),
+    "t's cdf at infinity": (lambda df: stats.t.cdf(INF, df), 3.0, (0.0, 0.0)),
+    "dgamma's cdf at infinity": (lambda scale: stats.dgamma.cdf(INF, 1.5, 0.1, scale), 2.0, (0.0, 0.0)),
+    "loggamma's sf at infinity": (lambda loc: stats.loggamma.sf(INF, 1.5, loc), 2.0, (0.0, 0.0)),
+    "boxcox at zero": (lambda power: sc.boxcox(0.0, power), 2.0, (0.25, -0.25)),
+    "boxcox1p at minus one": (lambda power: sc.boxcox1p(-1.0, power), 2.0, (0.25, -0.25)),
+    "boxcox1p for x": (lambda x: sc.boxcox1p(x, 1.0), -1.0, (1.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_derivatives_at_ends_of_the_domain(name):
+    f, x, (slope, bend) = ENDS[name]
+    assert nt.grad(f)(x) == slope
+    assert nt.hessian(f)(x) == bend

@@ -272,7 +272,7 @@ def gamma_slope(n, a, x, digamma, factor):
     """
     if not (a > 0.0 and x >= 0.0):
         return math.nan
-    if x == 0.0 or x == math.inf:
+    if x == 0.0 or x == math.inf or a == math.inf:
         return 0.0
     logarithm = math.log(x)
     if x < a or x < 1.5:
@@ -287,7 +287,7 @@ def gamma_slope(n, a, x, digamma, factor):
             k += 1.0
             if (
                 math.fabs(part) <= least and k > x + 2.0 and term * (1.0 + gap * gap) <= least
-            ) or term == 0.0:
+            ) or not math.fabs(term) > 0.0:  # zero or NaN, after which no sum would end the loop
                 return total
             term *= x / k
             gap -= 1.0 / k

@@ -125,10 +125,10 @@ binary("boxcox",    "sc.boxcox(x, y)", "sc.boxcox",   (POSITIVE, REAL), loop="sc
        dxx="(y - 1.0)*math.pow(x, y - 2.0)", dxy="math.log(x)*dx",
        dyy="2.0*z/(y*y) if x == 0.0 and y > 0.0 else math.pow(math.log(x), 3.0)*exprel_bend(y*math.log(x)) if math.fabs(y*math.log(x)) < 0.03 else (math.pow(x, y)*math.log(x)*math.log(x) - 2.0*dy)/y")
 binary("boxcox1p",  "sc.boxcox1p(x, y)", "sc.boxcox1p", (POSITIVE, REAL), loop="sc.boxcox1p",
-       dx="math.exp((y - 1.0)*math.log1p(x))",
-       dy="math.log1p(x)*math.log1p(x)*exprel_slope(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x) - z)/y",
+       dx="math.pow(1.0 + x, y - 1.0) if x == -1.0 else math.exp((y - 1.0)*math.log1p(x))",
+       dy="-z/y if x == -1.0 and y > 0.0 else math.log1p(x)*math.log1p(x)*exprel_slope(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x) - z)/y",
        dxx="(y - 1.0)*math.exp((y - 2.0)*math.log1p(x))", dxy="math.log1p(x)*dx",
-       dyy="math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y")
+       dyy="2.0*z/(y*y) if x == -1.0 and y > 0.0 else math.pow(math.log1p(x), 3.0)*exprel_bend(y*math.log1p(x)) if math.fabs(y*math.log1p(x)) < 0.03 else (math.exp(y*math.log1p(x))*math.log1p(x)*math.log1p(x) - 2.0*dy)/y")
 binary("powm1",     "sc.powm1(x, y)",  "sc.powm1",    (POSITIVE, REAL), loop="sc.powm1",
        dx="power_slope(x, y, math.pow(x, y))", dy="0.0 if x == 0.0 and y >= 0.0 else math.pow(x, y)*math.log(x)",
        dxx="0.0 if y == 0.0 or y == 1.0 else y*(y - 1.0)*math.pow(x, y - 2.0)",
