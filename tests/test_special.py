@@ -133,14 +133,12 @@ INF = np.inf
 # Functions of one number, a place at an end of what they are defined for, and the two derivatives there.
 ENDS = {
     **{
-        f"{name} of an infinite shape": (lambda a, f=getattr(sc, name): f(a, 1.0), INF, (0.0, 0.0))
-        for name in ("gammainc", "gammaincc", "chdtr", "chdtrc")
+        f"{f.__name__} of an infinite shape": (lambda a, f=f: f(a, 1.0), INF, (0.0, 0.0))
+        for f in (sc.gammainc, sc.gammaincc, sc.chdtr, sc.chdtrc)
     },
     "gdtr of an infinite shape": (lambda b: sc.gdtr(2.0, b, 1.0), INF, (0.0, 0.0)),
     "stdtr at infinity": (lambda df: sc.stdtr(df, -INF), 3.0, (0.0, 0.0)),
     "t's cdf at infinity": (lambda df: stats.t.cdf(INF, df), 3.0, (0.0, 0.0)),
-    "dgamma's cdf at infinity": (lambda scale: stats.dgamma.cdf(INF, 1.5, 0.1, scale), 2.0, (0.0, 0.0)),
-    "loggamma's sf at infinity": (lambda loc: stats.loggamma.sf(INF, 1.5, loc), 2.0, (0.0, 0.0)),
     "boxcox at zero": (lambda power: sc.boxcox(0.0, power), 2.0, (0.25, -0.25)),
     "boxcox1p at minus one": (lambda power: sc.boxcox1p(-1.0, power), 2.0, (0.25, -0.25)),
     "boxcox1p for x": (lambda x: sc.boxcox1p(x, 1.0), -1.0, (1.0, 0.0)),

@@ -103,7 +103,7 @@ def _student(t):
 
 
 _density, _slope, _bend, _log_x, _log_t = _student("y")
-binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", dx=f"0.0 if math.fabs(y) == math.inf else {_slope}", dxx=f"0.0 if math.fabs(y) == math.inf else {_bend}", dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}",
+binary("stdtr",     "sc.stdtr(x, y)",     "sc.stdtr",     (POSITIVE, REAL), loop="sc.stdtr", steps="x", dx=f"0.0 if math.fabs(y) == math.inf else {_slope}", dxx=f"0.0 if math.fabs(y) == math.inf else {_bend}", dxy=f"dy*{_log_x}", dy=_density, dyy=f"dy*{_log_t}",
        smooth={"x": f"0.0 if math.fabs(y) == math.inf else {_slope} if y != 0.0 else y*{_density}*{_log_x}"})  # at 0 a betainc has an infinite slope
 _density, _slope, _bend, _log_x, _log_t = _student("z")
 binary("stdtrit",   "sc.stdtrit(x, y)",   "sc.stdtrit",   (POSITIVE, PROBABILITY), loop="sc.stdtrit", dx=f"-{_slope}/({_density})", dy=f"1.0/({_density})",

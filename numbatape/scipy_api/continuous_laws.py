@@ -125,9 +125,9 @@ real("powernorm", lambda x, c: np.log(c) + normal(x) + (c - 1.0) * sc.log_ndtr(-
 real("exponnorm", lambda x, K: (0.5 / K - x) / K + sc.log_ndtr(x - 1.0 / K) - np.log(K))
 real("gennorm",   lambda x, b: np.log(0.5 * b) - sc.gammaln(1.0 / b) - np.abs(x) ** b, cdf=generalised_normal_cdf, sf=lambda x, b: generalised_normal_cdf(-x, b))
 real("genlogistic", lambda x, c: np.log(c) - np.where(x < 0, c, 1.0) * np.abs(x) - (c + 1.0) * np.log1p(np.exp(-np.abs(x))), logcdf=lambda x, c: c * sc.log_expit(x))
-real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a), far=True)
+real("dgamma",    lambda x, a: sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - LOG2 - sc.gammaln(a))
 real("dweibull",  lambda x, c: np.log(c) - LOG2 + sc.xlogy(c - 1.0, np.abs(x)) - np.abs(x) ** c)
-real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), far=True, cdf=lambda x, c: sc.gammainc(c, np.exp(x)), sf=lambda x, c: sc.gammaincc(c, np.exp(x)))
+real("loggamma",  lambda x, c: c * x - np.exp(x) - sc.gammaln(c), cdf=lambda x, c: sc.gammainc(c, np.exp(x)), sf=lambda x, c: sc.gammaincc(c, np.exp(x)))
 real("johnsonsu", lambda x, a, b: np.log(b) - 0.5 * np.log1p(x * x) + normal(a + b * np.arcsinh(x)), valid=lambda a, b: [b > 0, *any_real(a)],
      cdf=lambda x, a, b: sc.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: sc.ndtr(-a - b * np.arcsinh(x)))
 real("laplace_asymmetric", lambda x, k: x * np.where(x >= 0, -k, 1.0 / k) - np.log(k + 1.0 / k))
