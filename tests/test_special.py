@@ -150,3 +150,7 @@ def test_derivatives_at_ends_of_the_domain(name):
     f, x, (slope, bend) = ENDS[name]
     assert nt.grad(f)(x) == slope
     assert nt.hessian(f)(x) == bend
+
+
+def test_a_degree_has_no_slope():
+    assert nt.grad(lambda n: sc.eval_sh_jacobi(n, 2.5, 1.5, 0.3))(3.0) == 0.0

@@ -94,4 +94,5 @@ def eval_sh_chebyu(n, x):
 @ufunc("eval_sh_jacobi")
 def eval_sh_jacobi(n, p, q, x):
     """18.1.2."""
+    n = whole("eval_sh_jacobi", n)  # a degree has no derivative, in the factor neither
     return jacobi(n, p - q, q - 1.0, 2.0 * x - 1.0) / sc.binom(2.0 * n + p - 1.0, n)
