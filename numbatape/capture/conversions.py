@@ -12,6 +12,7 @@ import types
 import numpy as np
 
 from ..errors import UnsupportedOperationError
+from ..late import imported
 from ..tape.tape import CONSTANT
 from ..trace import size_fractions
 from ..trace.array import TracedArray, new_traced
@@ -20,7 +21,6 @@ from ..trace.integers import TracedInteger
 from ..trace.operands import find_trace, lift
 from ..trace.plain_arrays import is_plain
 from ..usercode.bytecode import names_of
-from ..usercode.called_types import with_methods
 from ..usercode.frames import where_in_user_code
 
 
@@ -87,7 +87,8 @@ def calling_types(code: types.CodeType, globals_: dict) -> types.CodeType:
     if _NAMES.isdisjoint(names):
         return code
     owners = frozenset(name for name in names if globals_.get(name) is np)
-    return with_methods(code, owners, _NAMES, TYPES_NAME)
+    called_types = imported("..usercode.called_types", __package__)
+    return called_types.with_methods(code, owners, _NAMES, TYPES_NAME)
 
 
 CALLS = {"float": as_float, "int": as_int, "memoryview": as_memoryview}

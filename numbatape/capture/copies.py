@@ -15,9 +15,9 @@ from operator import is_
 
 import numpy as np
 
+from ..late import imported
 from ..trace import operations
 from ..usercode.bytecode import assigns_attributes, globals_assigned, imports, names_of
-from ..usercode.called_types import with_calls
 from ..usercode.classes import lent_classes, users_classes
 from ..usercode.ownership import is_users_function, is_users_module
 from .conversions import CALLS, TYPES, TYPES_NAME, calling_types
@@ -196,7 +196,8 @@ class Copies(CopiedClasses):
         used = [name for name in self.calls if name in names_of(code) and name not in globals_]
         names = tuple((name, f"__numbatape_{name}__") for name in used)
         scope.update((new, self.calls[name]) for name, new in names)
-        code = with_calls(code, names) if names else code
+        if names:
+            code = imported("..usercode.called_types", __package__).with_calls(code, names)
         scope[TYPES_NAME] = TYPES
         return calling_types(code, globals_)
 

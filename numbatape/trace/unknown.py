@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..derive.partials import unknown_derivative
+from ..late import imported
 from ..ops import OPS, Elementwise
 from ..ops.table import UNKNOWN
 from ..tape.instruction import GUARD
@@ -44,6 +44,6 @@ def refuse_unknown(tape: Tape) -> None:
         its = OPS[row.row]
         if reached & _UNKNOWN[row.row]:
             assert isinstance(its, Elementwise)
-            raise unknown_derivative(its, tape.line_of(k))
+            raise imported("..derive.partials", __package__).unknown_derivative(its, tape.line_of(k))
         if reached:
             depends.add(cell(row.out))
