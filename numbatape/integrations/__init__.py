@@ -24,7 +24,10 @@ announce("scipy.optimize", f"{__name__}.least_squares", ("lsq_linear", "nnls"))
 announce(
     "scipy.optimize",
     f"{__name__}.older_optimisers",
-    ("fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell", "fminbound", "leastsq"),
+    (
+        *("brent", "fmin", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_powell", "fminbound", "golden"),
+        "leastsq",
+    ),
 )
 announce(
     "scipy.signal", f"{__name__}.filters", ("filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi")

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..numpy_api.function_tables import MAKERS
 from ..verbs.first_order import grad
-from .implicit import at_bounds
 from .ode import guarded
-from .optimisers import Solve, as_array
+from .optimisers import Solve, as_array, at_ends, slope_of
 
 MINIMISERS = {"fmin": "func", "fmin_bfgs": "f", "fmin_cg": "f", "fmin_ncg": "f", "fmin_powell": "func"}
 # A line search that ends because of rounding has found the minimum; its flag is 2. That of the other
@@ -72,12 +71,19 @@ def _minimiser(parameter: str) -> Callable:
     return implementation
 
 
+def _line_search(original, *args, **kwargs):
+    """The implementation of `brent` and `golden`, which search without bounds."""
+    solve = Solve(original, args, kwargs)
+    solve.refuse("full_output")
+    return solve.solution("func", lambda f, y, call: slope_of(f, y), lambda found: found)
+
+
 def fminbound(original, *args, **kwargs):
     solve = Solve(_with_flags(original), args, kwargs)
     solve.refuse("full_output")
 
     def residual(f, y, call):
-        return at_bounds(grad(lambda y: np.reshape(f(y), ()))(y), y, call["x1"], call["x2"])
+        return at_ends(slope_of(f, y), y, call["x1"], call["x2"], call["xtol"])
 
     def taken(found):
         x, _, flag, _ = found
@@ -90,6 +96,8 @@ def fminbound(original, *args, **kwargs):
 
 MAKERS.setdefault("scipy.optimize", {}).update(
     {name: guarded(_minimiser(parameter)) for name, parameter in MINIMISERS.items()},
+    brent=guarded(_line_search),
     fminbound=guarded(fminbound),
+    golden=guarded(_line_search),
     leastsq=guarded(leastsq),
 )

@@ -25,6 +25,7 @@ from .implicit import Solution, at_bounds
 from .ode import guarded
 
 NEAR = 1e-4  # how far from zero the conditions of a constrained minimum may be
+XTOL = 1e-5  # SciPy's tolerance for minima between bounds
 
 
 class Solve:
@@ -272,11 +273,30 @@ def minimize_scalar(original, *args, **kwargs):
     solve = Solve(original, args, kwargs)
 
     def residual(f, y, call):
-        return grad(lambda y: np.reshape(f(y), ()))(y)
+        slope = slope_of(f, y)
+        if call["bounds"] is None:
+            return slope
+        tolerance = (call["options"] or {}).get("xatol", call["tol"])
+        return at_ends(slope, y, *call["bounds"], XTOL if tolerance is None else tolerance)
 
     x = solve.solution("fun", residual, _taken)
     call = solve.traced
     return result_of(x, fun=call["fun"](x, *_extra(call)))
+
+
+def slope_of(f: Callable, y):
+    """Return the derivative of a function of one number."""
+    return grad(lambda y: np.reshape(f(y), ()))(y)
+
+
+def at_ends(slope, y, low, high, tolerance):
+    """Return the slope; where the search has ended at a bound, the distance from that.
+
+    SciPy's search between bounds ends before the bound: by two thirds of its tolerance and of a share of y.
+    """
+    near = tolerance + 3.0 * np.sqrt(np.finfo(float).eps) * np.abs(y)
+    at_high = np.where((high - y <= near) & (slope < 0.0), y - high, slope)
+    return np.where((y - low <= near) & (slope > 0.0), y - low, at_high)
 
 
 def _extra(call: dict) -> tuple:

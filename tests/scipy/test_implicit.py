@@ -10,6 +10,7 @@ from scipy.optimize import (
     LinearConstraint,
     NonlinearConstraint,
     bisect,
+    brent,
     brenth,
     brentq,
     curve_fit,
@@ -20,6 +21,7 @@ from scipy.optimize import (
     fmin_powell,
     fminbound,
     fsolve,
+    golden,
     least_squares,
     leastsq,
     lsq_linear,
@@ -69,6 +71,9 @@ NUMBERS = {
     "minimize_scalar": lambda p: (
         minimize_scalar(cost, bracket=(1.0, 2.0), args=(p,), options={"xtol": 1e-12}).x
     ),
+    "golden": lambda p: golden(cost, (p,), (1.0, 2.0), tol=1e-12),
+    "brent": lambda p: brent(cost, (p,), (1.0, 2.0), tol=1e-12),
+    "fminbound": lambda p: fminbound(cost, 0.1, 9.0, (p,), xtol=1e-9),
     "least_squares": lambda p: (
         least_squares(cube, [1.5], args=(p,), jac=lambda y, p: [3 * y**2], xtol=1e-15, gtol=1e-15, ftol=1e-15)
         .x[0]
@@ -78,7 +83,6 @@ NUMBERS = {
     "fmin_bfgs": lambda p: fmin_bfgs(cost, [1.5], nt.grad(cost), (p,), gtol=1e-12, disp=0)[0],
     "fmin_cg": lambda p: fmin_cg(cost, [1.5], nt.grad(cost), (p,), gtol=1e-9, disp=0)[0],
     "fmin_powell": lambda p: np.ravel(fmin_powell(cost, [1.5], (p,), 1e-10, 1e-16, disp=0))[0],
-    "fminbound": lambda p: fminbound(cost, 0.1, 9.0, args=(p,), xtol=1e-12),
     "nt.root": lambda p: nt.root(cube, 1.5, p),
     "nt.root, closure": lambda p: nt.root(lambda y: cube(y, p), 1.5),
     "nt.minimize_scalar": lambda p: nt.minimize_scalar(cost, 1.0, p),
@@ -87,7 +91,7 @@ NUMBERS = {
 }  # fmt: skip
 P = np.array([2.0, 1.7])
 RTOL = {
-    "minimize_scalar": 1e-6,
+    **dict.fromkeys(("minimize_scalar", "golden", "brent", "fminbound"), 1e-6),
     "minimize": 1e-7,
     "minimize, value and gradient": 1e-7,
     "least_squares": 1e-8,
@@ -392,3 +396,17 @@ def test_linear_least_squares_with_bounds(of):
 def test_minimisers_that_find_none_have_no_derivative():
     with pytest.raises(RuntimeError, match="no minimum was found"):
         nt.grad(lambda a: fmin(lambda y: (y[0] - a) ** 2, [5.0], maxiter=2, disp=0)[0])(1.0)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda p, q: minimize_scalar(lambda y: (y - p) ** 2, bounds=(0.0, q)).x,
+        lambda p, q: fminbound(lambda y: (y - p) ** 2, 0.0, q),
+    ],
+)
+def test_searches_that_end_at_a_bound_move_with_the_bound(search):
+    """SciPy's search ends a little before the bound, where the slope of the function is not zero."""
+    np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(0.4, 1.0), (1.0, 0.0), atol=1e-9)
+    np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(2.0, 1.0), (0.0, 1.0), atol=1e-9)
+    np.testing.assert_allclose(nt.grad(search, argnums=(0, 1))(-1.0, 1.0), (0.0, 0.0), atol=1e-9)
