@@ -231,9 +231,9 @@ def test_columns_of_powers_have_the_length_of_each_call():
 
 
 def test_what_copies_cannot_do_is_an_error():
-    with pytest.raises(LeakError, match=r"scipy\.optimize\.brent"):
-        nt.grad(lambda x: optimize.brent(lambda t: (t - x[0]) ** 2, brack=(x[1], 1.0)))(X)
-    with pytest.raises(UnsupportedOperationError, match=r"scipy\.stats\.kendalltau of a traced array"):
-        nt.grad(lambda x: stats.kendalltau(x[:3], x[3:])[0])(X)
+    with pytest.raises(LeakError, match=r"scipy\.optimize\.bracket"):
+        nt.grad(lambda x: optimize.bracket(lambda t: (t - x[0]) ** 2, xa=x[1])[0])(X)
+    with pytest.raises(UnsupportedOperationError, match=r"scipy\.stats\.shapiro of a traced array"):
+        nt.grad(lambda x: stats.shapiro(x)[0])(X)
     with pytest.raises(TypeError, match="required positional"):
         nt.grad(lambda x: np.sum(linalg.leslie(x)))(X)

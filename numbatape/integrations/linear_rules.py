@@ -101,11 +101,11 @@ def _iterative(original):
         call = signature.bind(*args, **kwargs).arguments
         A, b = call.pop("A"), call.pop("b")
         trace = A.data._trace if type(A) is TracedSparse else find_trace(A, b, tuple(call.values()))
-        if trace is None:
-            opened = Opened(name, (args, kwargs))
-            args, kwargs = opened.filled([])
+        opened = Opened(name, (A, tuple(call.values())))  # what a LinearOperator's functions refer to, too
+        if trace is None and not opened.found:
+            args, kwargs = Opened(name, (args, kwargs)).filled([])
             return UsersLine().call(original, *args, **kwargs)
-        if type(A) is TracedSparse or find_trace(A, tuple(call.values())) is not None:
+        if type(A) is TracedSparse or opened.found:
             raise UnsupportedOperationError(
                 f"{name} of a traced matrix at {where_in_user_code()} is not supported; use spsolve or "
                 "np.linalg.solve, or nt.linear_solve with a function"
