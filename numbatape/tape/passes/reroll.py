@@ -110,7 +110,8 @@ class _Search:
             free = steady(self.draft, code)
         self.vector = self.single & (free | ops.is_any(alike, code["op"]))
         added, subtracted = (ops.is_any(ops.with_signs(signs), code["op"]) for signs in ((1, 1), (1, -1)))
-        self.vectors_before = np.append(0, np.cumsum(self.vector))  # how many stand before each instruction
+        # How many of them stand before each instruction.
+        self.vectors_before = np.append(np.int32(0), np.cumsum(self.vector, dtype=np.int32))
         self.addition = (added.astype(np.int8) - subtracted) * (self.single & free)
         self.form = forms_of(ops)[np.minimum(code["op"] >> 1, len(ops))] * (self.single & free)
 
